@@ -1,0 +1,44 @@
+"""axonrl: an Estimator for reinforcement learning, on TensorFlow 2 and Keras 3.
+
+Names are imported when they are first used, so that ``import axonrl`` loads neither TensorFlow nor Gymnasium.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+# Absolute names only, and only inside functions: the repository root is this package, and a relative import executed
+# here breaks pytest's collection of a root that it takes for a plain folder.
+if TYPE_CHECKING:
+    from axonrl import noise as noise
+    from axonrl.contracts import EstimatorSpec as EstimatorSpec
+    from axonrl.contracts import Modes as Modes
+    from axonrl.contracts import RunConfig as RunConfig
+    from axonrl.estimators.agent import Agent as Agent
+    from axonrl.estimators.estimator import Estimator as Estimator
+    from axonrl.version import __version__ as __version__
+
+_EXPORTS = {
+    "Agent": "axonrl.estimators.agent",
+    "Estimator": "axonrl.estimators.estimator",
+    "EstimatorSpec": "axonrl.contracts",
+    "Modes": "axonrl.contracts",
+    "RunConfig": "axonrl.contracts",
+    "__version__": "axonrl.version",
+}
+_MODULES = frozenset(
+    "contracts environments estimators experiments explorations hooks memories models noise runtimes".split()
+)
+
+__all__ = ["Agent", "Estimator", "EstimatorSpec", "Modes", "RunConfig", "__version__", "noise"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"axonrl.{name}")
+    raise AttributeError(f"module 'axonrl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS, *_MODULES})

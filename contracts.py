@@ -1,0 +1,388 @@
+"""The contracts between the rooms of axonrl: names, records and protocols, and nothing that is heavy to import.
+
+Everything here is a plain dataclass or a ``typing.Protocol``. No module of axonrl is imported, and neither TensorFlow
+nor Gymnasium is: an actor on a small machine can import this file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+if TYPE_CHECKING:
+    import gymnasium
+
+Array: TypeAlias = NDArray[Any]
+"""A NumPy array of any dtype."""
+ArrayTree: TypeAlias = "Array | Mapping[str, Array]"
+"""One array, or a flat dictionary of arrays (Dict spaces)."""
+State: TypeAlias = "Mapping[str, Any]"
+"""What ``state_dict`` returns: strings to arrays, JSON values, or further such mappings. Never a pickled object."""
+
+
+class Modes:
+    """The modes in which a ``model_fn`` is called."""
+
+    TRAIN: Final = "train"
+    EVAL: Final = "eval"
+    PREDICT: Final = "predict"
+
+
+@dataclasses.dataclass(frozen=True)
+class ArraySpec:
+    """Shape (without the batch axis) and dtype of one array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __init__(self, shape: tuple[int, ...], dtype: DTypeLike) -> None:
+        object.__setattr__(self, "shape", tuple(int(n) for n in shape))
+        object.__setattr__(self, "dtype", np.dtype(dtype))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one item takes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+SpecTree: TypeAlias = "ArraySpec | Mapping[str, ArraySpec]"
+"""The spec of an :data:`ArrayTree`."""
+
+
+class BrokenEnvironmentError(RuntimeError):
+    """An environment raised, or returned something that its spaces do not allow. Names where and when."""
+
+
+class NonFiniteError(ArithmeticError):
+    """A reward, an observation, a loss or a weight is NaN or infinite."""
+
+
+class CheckpointError(RuntimeError):
+    """A model directory cannot be used: damaged, locked by another writer, or not one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """How a run is run; everything that is neither the model's nor the memory's.
+
+    Args:
+        seed: seed of the whole run, ``0 <= seed < 2**63``. ``None`` draws one, which is stored in ``model_dir``.
+        save_checkpoints_secs: seconds between checkpoints; ``None`` for never by time.
+        save_checkpoints_steps: updates (``global_step``) between checkpoints.
+        save_checkpoints_episodes: finished episodes between checkpoints.
+        keep_checkpoint_max: how many checkpoints are kept.
+        save_summary_steps: updates between two summaries of loss and metrics.
+        runtime: the executor: ``"auto"`` or ``"tensorflow"``.
+        observation_space: set by the Agent before ``model_fn`` sees the config: one environment's space.
+        action_space: likewise.
+
+    Raises:
+        ValueError: a value is out of range; names the field and the value.
+    """
+
+    seed: int | None = None
+    save_checkpoints_secs: float | None = 600
+    save_checkpoints_steps: int | None = None
+    save_checkpoints_episodes: int | None = None
+    keep_checkpoint_max: int = 5
+    save_summary_steps: int = 100
+    runtime: str = "auto"
+    observation_space: gymnasium.Space[Any] | None = None
+    action_space: gymnasium.Space[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not (_is_int(self.seed) and 0 <= self.seed < 2**63):
+            raise ValueError(f"RunConfig.seed must be an integer in 0 .. 2**63 - 1 or None, got {self.seed!r}")
+        seconds = self.save_checkpoints_secs
+        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
+            raise ValueError(f"RunConfig.save_checkpoints_secs must be a positive number or None, got {seconds!r}")
+        for name in ("save_checkpoints_steps", "save_checkpoints_episodes"):
+            value = getattr(self, name)
+            if value is not None and not (_is_int(value) and value >= 1):
+                raise ValueError(f"RunConfig.{name} must be an integer of at least 1 or None, got {value!r}")
+        for name in ("keep_checkpoint_max", "save_summary_steps"):
+            value = getattr(self, name)
+            if not (_is_int(value) and value >= 1):
+                raise ValueError(f"RunConfig.{name} must be an integer of at least 1, got {value!r}")
+        if self.runtime not in RUNTIMES:
+            raise ValueError(f"RunConfig.runtime must be one of {', '.join(RUNTIMES)}; got {self.runtime!r}")
+
+
+RUNTIMES: Final = ("auto", "tensorflow")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+@runtime_checkable
+class Exploration(Protocol):
+    """The behaviour policy: turns a model's predictions into the actions that are taken. NumPy, on the host.
+
+    Optional methods, used where present: ``reset(mask)`` (``mask`` bool [N]: environments that start an episode),
+    ``level(timestep) -> float`` (how much it explores, for reports: epsilon, a standard deviation), and
+    ``state_dict() / load_state_dict(state)``.
+    """
+
+    def __call__(
+        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
+    ) -> tuple[Array, Mapping[str, Array]]:
+        """Choose actions.
+
+        Args:
+            predictions: the PREDICT spec's predictions as arrays [N, ...]; ``predictions["action"]`` is greedy.
+            timestep: ``global_timestep`` before this step.
+            rng: the run's generator for exploration; the only source of randomness allowed.
+
+        Returns:
+            actions [N, ...] in the environment's units, and extras: arrays [N, ...] that ``EstimatorSpec.record``
+            may name.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class EstimatorSpec:
+    """What a ``model_fn`` returns.
+
+    Args:
+        mode: the mode it was called with.
+        predictions: name to tensor [B, ...]; required in PREDICT. ``predictions["action"]`` is the greedy action in
+            the environment's units.
+        loss: scalar tensor; required in TRAIN and EVAL.
+        train_op: operation or tensor to run; may be omitted when the trace assigns variables (a Keras optimizer's
+            ``apply`` does).
+        metrics: name to scalar tensor, for hooks (entropy, KL, Q values).
+        eval_metric_ops: name to scalar tensor, for EVAL.
+        exploration: the behaviour policy, read from the PREDICT spec; ``None`` acts greedily.
+        record: names of predictions or of exploration extras to store with each transition; from the PREDICT spec.
+        td_error: tensor [B]; goes to ``memory.update_priorities``.
+        state: recurrent state, name to tensor [B, ...]. Called without ``features["state"]`` it is the initial
+            state, which declares it; called with it, the next state.
+        export_outputs: what an export offers beside the predictions.
+        training_hooks: hooks added to ``train``.
+        evaluation_hooks: hooks added to ``evaluate``.
+
+    Raises:
+        ValueError: what the mode requires is missing; names the field.
+    """
+
+    mode: str
+    predictions: Mapping[str, Any] | None = None
+    loss: Any = None
+    train_op: Any = None
+    metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    eval_metric_ops: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    exploration: Exploration | None = None
+    record: tuple[str, ...] = ()
+    td_error: Any = None
+    state: Mapping[str, Any] | None = None
+    export_outputs: Mapping[str, Any] | None = None
+    training_hooks: tuple[Any, ...] = ()
+    evaluation_hooks: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        modes = (Modes.TRAIN, Modes.EVAL, Modes.PREDICT)
+        if self.mode not in modes:
+            raise ValueError(f"EstimatorSpec.mode must be one of {', '.join(modes)}; got {self.mode!r}")
+        record: object = self.record  # the mistake most easily made: ("log_prob") is a string
+        if isinstance(record, str):
+            raise ValueError(f"EstimatorSpec.record must be a tuple of names, got the string {record!r}")
+        object.__setattr__(self, "record", tuple(self.record))
+        object.__setattr__(self, "training_hooks", tuple(self.training_hooks))
+        object.__setattr__(self, "evaluation_hooks", tuple(self.evaluation_hooks))
+        if self.mode == Modes.PREDICT and not isinstance(self.predictions, Mapping):
+            raise ValueError(
+                f"EstimatorSpec(mode='predict') needs predictions, a mapping of names to tensors;"
+                f" got {type(self.predictions).__name__}"
+            )
+        if self.mode in (Modes.TRAIN, Modes.EVAL) and self.loss is None:
+            raise ValueError(f"EstimatorSpec(mode={self.mode!r}) needs a loss, a scalar tensor; got None")
+
+
+ModelFn: TypeAlias = Callable[..., EstimatorSpec]
+
+
+@runtime_checkable
+class Memory(Protocol):
+    """Where transitions are stored. The Agent uses these methods and attributes and no others.
+
+    ``specs`` maps each transition key (``observation, action, reward, terminated, truncated, next_observation`` and
+    the recorded ones) to the :data:`SpecTree` of one environment's value. For a Dict observation the value is a
+    dictionary of arrays.
+    """
+
+    batch_size: int
+    fills_and_empties: bool
+
+    def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
+        """Allocate; once, before training. ``ValueError`` with the number of bytes if it cannot fit."""
+
+    def step(self, **transition: Any) -> None:
+        """Store one transition of the only environment; values without a batch axis."""
+
+    def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
+        """Store one vector step; row i is environment i. Where ``mask`` [N] is False the row is not a transition."""
+
+    def can_sample(self, count: int | None = None) -> bool:
+        """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
+
+    def sample(self) -> Mapping[str, ArrayTree]:
+        """A batch: the transition keys and ``discount`` (gamma to the n; 0 on termination)."""
+
+    def update_priorities(self, td_error: Array) -> None:
+        """The absolute TD errors [B] of the batch sampled last."""
+
+    def clear(self) -> None:
+        """Forget every transition."""
+
+    def __len__(self) -> int: ...
+
+    def state_dict(self) -> State:
+        """Everything needed to go on exactly, without the generator (the Agent saves that)."""
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what ``state_dict`` returned."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BeginFacts:
+    """A run begins. ``limits`` holds the totals at which it ends (``steps``, ``episodes``, ``timesteps``)."""
+
+    num_envs: int
+    resumed: bool
+    limits: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class EpisodeFacts:
+    """An episode begins in environment ``environment``; ``episode`` is that environment's episode index."""
+
+    environment: int
+    episode: int
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TimestepFacts:
+    """One (vector) step was taken; every array is [N, ...]. Not to be changed."""
+
+    observation: ArrayTree
+    action: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
+    next_observation: ArrayTree
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateFacts:
+    """One training step was run. ``metrics`` are those of the spec, as floats."""
+
+    loss: float
+    metrics: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class EpisodeStats:
+    """A finished episode.
+
+    ``episode_return`` is the undiscounted sum of rewards, ``length`` counts timesteps, ``loss`` is the mean over the
+    updates during the episode (NaN if there were none), ``exploration`` the exploration's level at its end (NaN if
+    it has none), ``seconds`` the wall time it took.
+    """
+
+    episode_return: float
+    length: int
+    terminated: bool
+    truncated: bool
+    loss: float
+    exploration: float
+    seconds: float
+    environment: int = 0
+    episode: int = 0
+    """This environment's episode index, from 0."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationFacts:
+    """An evaluation was run from within the session (``session.evaluate``)."""
+
+    results: Mapping[str, float]
+    episode_returns: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class EndFacts:
+    """The run ends. ``reason`` says why in words; ``error`` is the exception that ended it, if one did."""
+
+    reason: str
+    error: BaseException | None
+    seconds: float
+
+
+@dataclasses.dataclass
+class Timings:
+    """Seconds of this session spent in each part of the loop."""
+
+    environment: float = 0.0
+    acting: float = 0.0
+    learning: float = 0.0
+
+
+class Session(Protocol):
+    """What hooks may use of the monitored session."""
+
+    global_step: int
+    global_timestep: int
+    global_episode: int
+    timings: Timings
+
+    @property
+    def model_dir(self) -> Path:
+        """The run's directory."""
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's configuration, with its seed and spaces."""
+
+    @property
+    def exploration(self) -> float:
+        """The behaviour policy's level now (epsilon, standard deviation); NaN if it has none."""
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the run is about to stop, or None."""
+
+    def weights(self) -> Mapping[str, Array]:
+        """Every variable by name, copied: network, target network, optimizer."""
+
+    def request_stop(self, reason: str) -> None:
+        """Stop after this timestep. The first reason given is kept."""
+
+    def save_checkpoint(self) -> None:
+        """Write a checkpoint: at once between timesteps, from within an event at the end of the timestep."""
+
+    def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
+        """Greedy episodes in an environment of their own; training is not disturbed."""
+
+    def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
+        """Write PREDICT's weights as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` inside."""
+
+
+HOOK_EVENTS: Final = (
+    "begin",
+    "before_episode",
+    "after_timestep",
+    "after_update",
+    "after_episode",
+    "after_evaluation",
+    "end",
+)
+"""The events of a hook, each ``event(session, facts)``; a hook may define any subset."""

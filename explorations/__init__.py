@@ -1,0 +1,1 @@
+"""Explorations of axonrl."""
