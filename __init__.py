@@ -25,9 +25,8 @@ _EXPORTS = {
     "RunConfig": "axonrl.contracts",
     "__version__": "axonrl.version",
 }
-_MODULES = frozenset(
-    "contracts environments estimators experiments explorations hooks memories models noise runtimes".split()
-)
+_ROOMS = ("environments", "estimators", "experiments", "explorations", "hooks", "memories", "models", "runtimes")
+_MODULES = (*_ROOMS, "contracts", "noise", "registry")
 
 __all__ = ["Agent", "Estimator", "EstimatorSpec", "Modes", "RunConfig", "__version__", "noise"]
 

@@ -56,7 +56,16 @@ SpecTree: TypeAlias = "ArraySpec | Mapping[str, ArraySpec]"
 
 
 class BrokenEnvironmentError(RuntimeError):
-    """An environment raised, or returned something that its spaces do not allow. Names where and when."""
+    """An environment raised, or returned something that its spaces do not allow. Names where and when.
+
+    Args:
+        message: what happened.
+        environment: the index of the environment, where it is known.
+    """
+
+    def __init__(self, message: str, environment: int | None = None) -> None:
+        super().__init__(message)
+        self.environment = environment
 
 
 class NonFiniteError(ArithmeticError):
