@@ -348,10 +348,21 @@ class Timings:
 class Session(Protocol):
     """What hooks may use of the monitored session."""
 
-    global_step: int
-    global_timestep: int
-    global_episode: int
-    timings: Timings
+    @property
+    def global_step(self) -> int:
+        """Updates run so far."""
+
+    @property
+    def global_timestep(self) -> int:
+        """Actions taken so far, one per environment per step."""
+
+    @property
+    def global_episode(self) -> int:
+        """Episodes finished so far."""
+
+    @property
+    def timings(self) -> Timings:
+        """Where this session's time went."""
 
     @property
     def model_dir(self) -> Path:

@@ -1,1 +1,29 @@
-"""Hooks of axonrl."""
+"""Hooks: what watches and acts on a run. Nothing heavy is imported here; what a hook needs, it loads in ``begin``."""
+
+from .checkpoint import CheckpointHook
+from .counter import CounterHook
+from .evaluation import EvaluationHook
+from .hook import Hook, Hooks
+from .logs import LoggingHook
+from .measures import Rates
+from .nan_guard import NaNGuard
+from .progress import ProgressHook
+from .stopping import StopAtEpisode, StopAtReturn, StopAtStep, StopAtTimestep
+from .summary import SummaryHook
+
+__all__ = [
+    "CheckpointHook",
+    "CounterHook",
+    "EvaluationHook",
+    "Hook",
+    "Hooks",
+    "LoggingHook",
+    "NaNGuard",
+    "ProgressHook",
+    "Rates",
+    "StopAtEpisode",
+    "StopAtReturn",
+    "StopAtStep",
+    "StopAtTimestep",
+    "SummaryHook",
+]

@@ -1,1 +1,7 @@
-"""Memories of axonrl."""
+"""Memories: where transitions are stored, and how a batch of them is drawn. NumPy only."""
+
+from .batch import BatchMemory
+from .memory import Memory
+from .replay import ReplayMemory
+
+__all__ = ["BatchMemory", "Memory", "ReplayMemory"]

@@ -1,0 +1,82 @@
+# Two commands do everything on a machine that has make and a Python from 3.10 to 3.13:
+#   make run     installs axonrl into .venv and trains
+#   make test    installs what the tests need, then runs lint, types and tests
+# What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
+
+EXPERIMENT ?= experiments/dqn_cartpole.yml
+# A folder of its own for every run: nothing that an earlier run saved is touched.
+MODEL_DIR ?= runs/$(basename $(notdir $(EXPERIMENT)))-$(shell date +%Y%m%d-%H%M%S)
+# Anything else for `axonrl run`, such as ARGS="-P learning_rate=1e-3".
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python)
+SUITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
+
+.PHONY: help run test lint types format clean
+
+help:
+	@echo "make run      install, then train $(EXPERIMENT)"
+	@echo "              EXPERIMENT=path.yml trains another; ARGS=\"...\" is handed to axonrl run"
+	@echo "              MODEL_DIR=runs/name ARGS=--resume goes on with a run that was stopped"
+	@echo "make test     install, then lint, types and tests"
+	@echo "make lint     ruff: rules and format"
+	@echo "make types    mypy, strict"
+	@echo "make format   let ruff mend what it can"
+	@echo "make clean    remove .venv and what tools left behind; runs/ stays"
+
+run: $(VENV)/installed-run
+	$(BIN)/axonrl run "$(EXPERIMENT)" --model-dir "$(MODEL_DIR)" $(ARGS)
+
+test: lint types
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-test
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+
+# The repository's root is the package, so its name comes from a link.
+types: $(VENV)/installed-test
+	@mkdir -p .build && ln -sfn .. .build/axonrl
+	$(BIN)/python -m mypy
+
+format: $(VENV)/installed-test
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+clean:
+	rm -rf $(VENV) .build build axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/installed-run: $(VENV)/made-in setup.cfg pyproject.toml
+	@echo "Installing axonrl and what it needs into $(VENV); the first time this takes some minutes."
+	@$(PIP) --editable ".[box2d,minatar]"
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/made-in setup.cfg pyproject.toml
+	@echo "Installing axonrl and what its tests need into $(VENV); the first time this takes some minutes."
+	@$(PIP) --editable ".[test]"
+	@touch $@ $(VENV)/installed-run
+
+# A virtual environment holds absolute paths: one that was copied or moved with its folder, or whose Python is gone,
+# is made anew.
+ifneq ($(CURDIR),$(shell $(BIN)/python -c "" 2>/dev/null && cat $(VENV)/made-in))
+.PHONY: $(VENV)/made-in
+endif
+
+$(VENV)/made-in:
+	@for python in $(PYTHONS) ""; do \
+	    if "$$python" -c "$(SUITS)" 2>/dev/null; then break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo "axonrl needs Python 3.10, 3.11, 3.12 or 3.13 with its venv module; tried: $(PYTHONS)." >&2; \
+	    echo "Install one (on Debian and Ubuntu: apt install python3 python3-venv)," >&2; \
+	    echo "or name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
+	    exit 1; \
+	fi; \
+	echo "Making $(VENV) with $$("$$python" --version)"; \
+	"$$python" -m venv --clear $(VENV)
+	@$(PIP) --upgrade pip
+	@pwd -P > $@

@@ -1,0 +1,80 @@
+"""Actions on their way out: checked, clipped, and cast to what an environment's action space asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+
+from ..contracts import Array, NonFiniteError
+from . import spaces
+from .observations import all_finite
+
+
+class Actions:
+    """Turns a batch of actions [N, ...] into what environments take. The only place where actions are clipped.
+
+    Args:
+        space: one environment's action space.
+        num_envs: N.
+
+    Raises:
+        ValueError: the space is not supported.
+    """
+
+    def __init__(self, space: spaces.AnySpace, num_envs: int) -> None:
+        spec = spaces.action_spec(space)
+        self._space = space
+        self._shape = (num_envs, *spec.shape)
+        self._is_discrete = isinstance(space, Discrete)
+        self._is_box = isinstance(space, Box)
+        self._dtype: np.dtype[Any] = np.dtype(space.dtype)
+        self._low: Any
+        self._high: Any
+        if isinstance(space, Box):
+            self._low, self._high = space.low, space.high
+        elif isinstance(space, Discrete):
+            self._low, self._high = int(space.start), int(space.start) + int(space.n) - 1
+        elif isinstance(space, MultiDiscrete):
+            self._low, self._high = space.start, space.start + (space.nvec - 1)
+        else:
+            self._low, self._high = 0, 1
+
+    def each(self, actions: Array) -> list[Any]:
+        """One action per environment: Python integers for Discrete, arrays that the environment may keep otherwise.
+
+        Args:
+            actions: [N, ...] in the environment's units.
+
+        Raises:
+            ValueError: wrong shape or dtype, or an action that does not exist.
+            NonFiniteError: an action is NaN, or infinite where its space has no bound.
+        """
+        if not self._is_discrete:
+            batch = self.batch(actions)
+            return [batch[i, ...] for i in range(len(batch))]
+        self._check_kind(actions)
+        values: list[Any] = actions.tolist()
+        for value in values:
+            if not self._low <= value <= self._high:
+                raise ValueError(f"the action {value} is not in {self._space}")
+        return values
+
+    def batch(self, actions: Array) -> Array:
+        """A new array [N, ...] in the space's dtype, clipped where the space is a Box; raises as :meth:`each`."""
+        self._check_kind(actions)
+        array = actions.astype(self._dtype)
+        if self._is_box:
+            array = np.minimum(np.maximum(array, self._low), self._high)
+            if not all_finite(array):
+                raise NonFiniteError(f"an action for {self._space} is not finite: {actions.tolist()}")
+        elif bool(((array < self._low) | (array > self._high)).any()):
+            raise ValueError(f"an action of {actions.tolist()} is not in {self._space}")
+        return array
+
+    def _check_kind(self, actions: Array) -> None:
+        if actions.shape != self._shape or actions.dtype.kind not in ("f" if self._is_box else "iu"):
+            expected = f"{'float' if self._is_box else 'integer'} array of shape {self._shape}"
+            found = f"{actions.dtype} {actions.shape}"
+            raise ValueError(f"actions for {self._space} must be an {expected}, got {found}")

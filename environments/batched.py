@@ -1,0 +1,233 @@
+"""One interface to step N environments, whether they are one ``gymnasium.Env`` or a vector environment."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from ..contracts import Array, ArrayTree, BrokenEnvironmentError, NonFiniteError
+from .actions import Actions
+from .observations import MismatchError, Observations, all_finite, keep_rows
+from .spaces import AnySpace
+
+AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
+AnyVectorEnv: TypeAlias = "VectorEnv[Any, Any, Any]"
+
+
+class NonFiniteEnvironmentError(NonFiniteError):
+    """An environment returned a number that is NaN or infinite; ``environment`` is its index."""
+
+    def __init__(self, message: str, environment: int) -> None:
+        super().__init__(message)
+        self.environment = environment
+
+
+class Step(NamedTuple):
+    """What one step of N environments returned. Not to be changed.
+
+    ``observation`` [N, ...] is the final one where an episode ended; ``reward`` float64 [N]; ``terminated`` and
+    ``truncated`` bool [N]; ``acted`` bool [N] is False where the step reset the environment and was no transition,
+    and None when all acted.
+    """
+
+    observation: ArrayTree
+    reward: Array
+    terminated: Array
+    truncated: Array
+    acted: Array | None
+
+
+class BatchedEnvironment(abc.ABC):
+    """N environments that are reset and stepped together. Arrays that it returns are never changed afterwards.
+
+    Args:
+        env: what it drives; kept as ``env``.
+        name: what errors and records call it.
+        num_envs: N.
+        observation_space: of one environment.
+        action_space: of one environment.
+        not_exact: why a seed does not determine an episode; None when it does.
+        owned: is ``env`` closed by :meth:`close`? What a user passed in stays open.
+
+    Raises:
+        ValueError: a space is not supported.
+    """
+
+    def __init__(
+        self,
+        env: AnyEnv | AnyVectorEnv,
+        *,
+        name: str,
+        num_envs: int,
+        observation_space: AnySpace,
+        action_space: AnySpace,
+        not_exact: str | None = None,
+        owned: bool = False,
+    ) -> None:
+        self.env = env
+        self.name = name
+        self.num_envs = num_envs
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.not_exact = not_exact
+        self._owned = owned
+        self._observations = Observations(observation_space, num_envs)
+        self._actions = Actions(action_space, num_envs)
+        self._last: ArrayTree | None = None
+
+    def reset(self, mask: Array | None, seeds: Sequence[int]) -> ArrayTree:
+        """Start episodes.
+
+        An environment that resets itself takes seeds only when all are reset with ``mask=None``; later on a row of
+        ``mask`` that has just ended keeps the observation it has.
+
+        Args:
+            mask: bool [N], which environments to reset; None for all of them. The first reset is of all of them.
+            seeds: N seeds, non-negative integers of any size; ``seeds[i]`` is used where ``mask[i]``.
+
+        Returns:
+            The observations [N, ...]; rows outside ``mask`` keep their last one.
+
+        Raises:
+            BrokenEnvironmentError: an environment raised, or returned what its space does not allow.
+            NonFiniteError: an observation is NaN or infinite; the error's ``environment`` is the index.
+            ValueError: ``mask`` or ``seeds`` has the wrong shape, or the mask cannot be met.
+        """
+        chosen = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask)
+        if chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_:
+            raise ValueError(f"mask must be bool [{self.num_envs}], got {chosen.dtype} {chosen.shape}")
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"{self.name} needs {self.num_envs} seeds, got {len(seeds)}")
+        if self._last is None:
+            if not chosen.all():
+                raise ValueError(f"the first reset of {self.name} must be of all its environments, got {mask}")
+            mask = None
+        if mask is None or chosen.any():
+            batch = self._reset(chosen, [int(seed) for seed in seeds], everything=mask is None)
+            if self._last is not None:
+                keep_rows(batch, self._last, ~chosen)
+            self._check_finite("reset", batch)
+            self._last = batch
+        return self._current()
+
+    @abc.abstractmethod
+    def step(self, actions: Array) -> Step:
+        """Take one action in every environment.
+
+        Args:
+            actions: [N, ...] in the environment's units, in the dtype of ``spaces.action_spec``. Box actions are
+                clipped to the space's bounds.
+
+        Raises:
+            BrokenEnvironmentError: an environment raised, or returned what its space does not allow.
+            NonFiniteError: a reward, an observation or an action is NaN or infinite.
+            ValueError: an action has the wrong shape or does not exist.
+        """
+
+    def close(self) -> None:
+        """Close the environments if they were made here; what was passed in is the caller's to close."""
+        if self._owned:
+            self.env.close()
+
+    @abc.abstractmethod
+    def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
+        """A new batch whose ``chosen`` rows are first observations; ``everything`` asks for a start from scratch."""
+
+    def _current(self) -> ArrayTree:
+        if self._last is None:
+            raise ValueError(f"{self.name} must be reset before it is stepped")
+        return self._last
+
+    def _check_finite(self, method: str, batch: ArrayTree) -> None:
+        row = self._observations.non_finite_row(batch)
+        if row is not None:
+            message = f"{self.name}.{method} returned an observation that is NaN or infinite in environment {row}"
+            raise NonFiniteEnvironmentError(message, row)
+
+    def _check_rewards(self, rewards: Array) -> None:
+        if not all_finite(rewards):
+            row = int(np.argmin(np.isfinite(rewards)))
+            message = f"{self.name}.step returned the reward {rewards[row]} in environment {row}"
+            raise NonFiniteEnvironmentError(message, row)
+
+    def _raised(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
+        return BrokenEnvironmentError(f"{self.name}.{method} raised {type(error).__name__}: {error}", environment)
+
+    def _refuse(self, method: str, what: object, environment: int | None = None) -> NoReturn:
+        raise BrokenEnvironmentError(f"{self.name}.{method} returned {what}", environment)
+
+
+class Copies(BatchedEnvironment):
+    """N environments of this process, one after the other: a single Env, or the parts of a SyncVectorEnv.
+
+    Stepping the parts of a SyncVectorEnv here rather than through it tells which one failed, and copies once.
+    """
+
+    def __init__(self, env: AnyEnv | AnyVectorEnv, envs: Sequence[AnyEnv], **details: Any) -> None:
+        super().__init__(env, num_envs=len(envs), **details)
+        self._envs = tuple(envs)
+
+    def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
+        batch = self._observations.empty()
+        for i, env in enumerate(self._envs):
+            if chosen[i]:
+                try:
+                    result = env.reset(seed=seeds[i])
+                except Exception as error:
+                    raise self._raised("reset", error, i) from error
+                if not isinstance(result, tuple) or len(result) != 2:
+                    self._refuse("reset", f"{shortened(result)}, expected (observation, info)", i)
+                self._put("reset", batch, i, result[0])
+        return batch
+
+    def step(self, actions: Array) -> Step:
+        """One action in each, in order."""
+        self._current()
+        each = self._actions.each(actions)
+        batch = self._observations.empty()
+        rewards = np.empty(self.num_envs)
+        terminated = np.empty(self.num_envs, np.bool_)
+        truncated = np.empty(self.num_envs, np.bool_)
+        for i, env in enumerate(self._envs):
+            try:
+                result = env.step(each[i])
+            except Exception as error:
+                raise self._raised("step", error, i) from error
+            observation, rewards[i], terminated[i], truncated[i] = self._checked(result, i)
+            self._put("step", batch, i, observation)
+        self._check_finite("step", batch)
+        self._last = batch
+        return Step(batch, rewards, terminated, truncated, None)
+
+    def _put(self, method: str, batch: ArrayTree, row: int, observation: Any) -> None:
+        try:
+            self._observations.put(batch, row, observation)
+        except MismatchError as error:
+            self._refuse(method, error, row)
+
+    def _checked(self, result: Any, i: int) -> tuple[Any, float, bool, bool]:
+        """Observation, reward, terminated and truncated, each of the type that Gymnasium asks for."""
+        if not isinstance(result, tuple) or len(result) != 5:
+            self._refuse("step", f"{shortened(result)}, expected (observation, reward, terminated, truncated, info)", i)
+        observation, reward, terminated, truncated, _ = result
+        if not isinstance(reward, (float, int, np.floating, np.integer)):
+            self._refuse("step", f"the reward {shortened(reward)}, which is not a number", i)
+        if not math.isfinite(reward):
+            message = f"{self.name}.step returned the reward {reward} in environment {i}"
+            raise NonFiniteEnvironmentError(message, i)
+        if not isinstance(terminated, (bool, np.bool_)) or not isinstance(truncated, (bool, np.bool_)):
+            given = f"terminated={shortened(terminated)} and truncated={shortened(truncated)}"
+            self._refuse("step", f"{given}, which are not both booleans", i)
+        return observation, float(reward), bool(terminated), bool(truncated)
+
+
+def shortened(value: object) -> str:
+    """The value's ``repr`` for an error message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,177 @@
+"""Environments from ids, and ids' mistakes explained."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+from gymnasium import Space
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward
+
+from . import minatar
+from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
+from .vectors import NextStepVector, SameStepVector, Vector
+
+_EXTRAS = {"gymnasium.envs.box2d": "box2d", "minatar": "minatar"}
+"""Where an environment's code lives, and which of axonrl's extras installs what it needs."""
+_VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
+"""Keyword arguments of ``gymnasium.make_vec`` that it records among those of the environment."""
+
+
+def make(env_id: str, num_envs: int = 1, **kwargs: Any) -> AnyEnv | AnyVectorEnv:
+    """Make an environment from its id.
+
+    Args:
+        env_id: an id registered with Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), or one of MinAtar's.
+        num_envs: how many copies.
+        **kwargs: passed to ``gymnasium.make``: ``max_episode_steps`` and the environment's own arguments.
+
+    Returns:
+        A ``gymnasium.Env``; of several copies a ``SyncVectorEnv`` that leaves resetting to its user. Gymnasium's own
+        checker is left out unless ``disable_env_checker=False`` is given: a batched environment checks more.
+
+    Raises:
+        ValueError: the id is unknown (names the nearest), something that it needs is not installed (says what to
+            install), the arguments are not the environment's, or ``num_envs`` is below 1.
+    """
+    if not isinstance(num_envs, int) or num_envs < 1:
+        raise ValueError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
+    if num_envs == 1:
+        return _make_one(env_id, kwargs)
+    return SyncVectorEnv([lambda: _make_one(env_id, kwargs)] * num_envs, autoreset_mode=AutoresetMode.DISABLED)
+
+
+def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
+    """Put one interface in front of any environment.
+
+    Args:
+        env: a ``gymnasium.Env``, a ``gymnasium.vector.VectorEnv`` or an id. What is made here from an id is closed by
+            the result's ``close``; an environment that is passed in is used as it is, and stays open.
+
+    Raises:
+        ValueError: a space is not supported, or an id cannot be made.
+        TypeError: ``env`` is something else.
+    """
+    if isinstance(env, str):
+        made = _make_one(env, {})
+        return Copies(made, [made], owned=True, **_details(made, made))
+    if isinstance(env, gymnasium.Env):
+        return Copies(env, [env], **_details(env, env))
+    if isinstance(env, VectorEnv):
+        return _open_vector(env)
+    raise TypeError(f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}")
+
+
+def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
+    """A fresh single environment like ``env``, with the wrappers that ``env`` was made with.
+
+    Args:
+        env: an id, an environment made from one, or a Sync- or AsyncVectorEnv.
+
+    Raises:
+        ValueError: it cannot be made again, or would lack what a wrapper has learnt: pass one instead.
+    """
+    if isinstance(env, str):
+        return _make_one(env, {})
+    if isinstance(env, VectorWrapper):
+        raise _pass_env(env, "what wraps a vector environment cannot be put around a single one")
+    if env.spec is None and not isinstance(env, SyncVectorEnv | AsyncVectorEnv):
+        raise _pass_env(env, "it was not made from an id")
+    try:
+        fresh = env.env_fns[0]() if isinstance(env, SyncVectorEnv | AsyncVectorEnv) else _from_spec(env.spec)
+    except Exception as error:
+        raise _pass_env(env, str(error)) from error
+    if isinstance(env, SyncVectorEnv) and fresh in env.envs:
+        raise _pass_env(env, "its function returns the environment that it has already")
+    for wrapper in _wrappers(fresh):
+        if isinstance(wrapper, NormalizeObservation | NormalizeReward):
+            fresh.close()
+            raise _pass_env(env, f"{type(wrapper).__name__} keeps running statistics, which a fresh one would lack")
+    return fresh
+
+
+def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
+    name = env_id if isinstance(env_id, str) else env_id.id
+    is_minatar = isinstance(env_id, str) and env_id.startswith(minatar.NAMESPACE)
+    try:
+        if is_minatar:
+            minatar.register()
+        env: AnyEnv = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ValueError(f"{name} needs something that is not installed: {_advice(name, str(error))}") from error
+    except ModuleNotFoundError as error:
+        advice = _advice(name, f"install {error.name}")
+        raise ValueError(f"{name} needs {error.name!r}, which is not installed: {advice}") from error
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.Error) as error:
+        near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
+        hint = f"the nearest are {', '.join(map(repr, near))}" if near else "is the package imported that registers it?"
+        raise ValueError(f"unknown environment {name!r}; {hint}") from error
+    except Exception as error:
+        given = f" with {kwargs}" if kwargs else ""
+        raise ValueError(f"{name} could not be made{given}: {type(error).__name__}: {error}") from error
+    return minatar.FromSeed(env) if is_minatar else env
+
+
+def _advice(name: str, otherwise: str) -> str:
+    spec = gymnasium.registry.get(name)
+    where = "minatar" if name.startswith(minatar.NAMESPACE) else str(spec.entry_point if spec else "")
+    extra = next((extra for module, extra in _EXTRAS.items() if where.startswith(module)), None)
+    return f"pip install 'axonrl[{extra}]'" if extra else otherwise
+
+
+def _from_spec(spec: EnvSpec) -> AnyEnv:
+    spec = copy.deepcopy(spec)
+    for argument in _VECTOR_ARGUMENTS:
+        spec.kwargs.pop(argument, None)
+    if spec.kwargs.get("render_mode") == "human":
+        del spec.kwargs["render_mode"]  # one window is enough
+    steps = spec.kwargs.pop("max_episode_steps", None) if spec.vector_entry_point is not None else None
+    return _make_one(spec, {} if steps is None else {"max_episode_steps": steps})
+
+
+def _pass_env(env: AnyEnv | AnyVectorEnv, why: str) -> ValueError:
+    return ValueError(f"cannot make another environment like {env}: {why}; pass env instead")
+
+
+def _wrappers(env: AnyEnv) -> Iterator[AnyEnv]:
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+
+
+def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
+    mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
+    if type(env) is SyncVectorEnv and mode is AutoresetMode.DISABLED:
+        return Copies(env, env.envs, **_details(env, env.envs[0]))
+    kinds: dict[object, type[BatchedEnvironment]] = {
+        AutoresetMode.DISABLED: Vector,
+        AutoresetMode.SAME_STEP: SameStepVector,
+        AutoresetMode.NEXT_STEP: NextStepVector,
+    }
+    details = _details(env, env.envs[0] if isinstance(env, SyncVectorEnv) else None)
+    if mode not in kinds:
+        raise ValueError(f"{details['name']}: metadata['autoreset_mode'] must be an AutoresetMode, got {mode!r}")
+    if mode is not AutoresetMode.DISABLED:
+        details["not_exact"] = f"it resets itself (autoreset_mode {mode.name})"
+    return kinds[mode](env, num_envs=env.num_envs, **details)
+
+
+def _details(env: AnyEnv | AnyVectorEnv, one: AnyEnv | None) -> dict[str, Any]:
+    """The arguments of a BatchedEnvironment: of ``env``, and of ``one`` of its environments where that is at hand."""
+    spec = env.spec or (one.spec if one is not None else None)
+    details: dict[str, Any] = {"name": spec.id if spec is not None else type((one or env).unwrapped).__name__}
+    for kind in ("observation_space", "action_space"):
+        space = getattr(env, f"single_{kind}" if isinstance(env, VectorEnv) else kind, None)
+        if not isinstance(space, Space):
+            raise ValueError(f"{details['name']} has no {kind}: it must be a gymnasium.Space, got {space!r}")
+        details[kind] = space
+    if spec is not None and spec.nondeterministic:
+        details["not_exact"] = "it is registered as nondeterministic"
+    elif one is not None and minatar.is_bare(one):
+        details["not_exact"] = "MinAtar keeps its last action when it is reset (axonrl's environments.make clears it)"
+    return details

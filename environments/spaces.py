@@ -1,0 +1,201 @@
+"""Gymnasium spaces: which arrays they become, and an exact JSON form.
+
+The dtypes at this boundary are what memories store and models see: float Boxes float32, bool Boxes bool, uint8 Boxes
+unchanged, all other integers int32, MultiBinary int8.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from numpy.typing import NDArray
+
+from ..contracts import ArraySpec, SpecTree
+
+AnySpace: TypeAlias = "Space[Any]"
+
+_INT32 = np.iinfo(np.int32)
+_OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
+_ACTIONS = "float Box, Discrete, MultiDiscrete and MultiBinary"
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """One array of an observation: its flat name (empty for a plain space), its space and its spec."""
+
+    name: str
+    space: AnySpace
+    spec: ArraySpec
+
+
+def observation_spec(space: AnySpace) -> SpecTree:
+    """The arrays that observations of ``space`` become.
+
+    Args:
+        space: one environment's observation space.
+
+    Returns:
+        The spec of one observation. Dict and Tuple spaces become one flat dictionary, whose keys are joined with
+        ``/`` where they are nested; the items of a Tuple are called ``"0"``, ``"1"``, ...
+
+    Raises:
+        ValueError: the space is not supported, or an integer of it does not fit int32; names the space.
+    """
+    found = leaves(space)
+    if isinstance(space, Dict | Tuple):
+        return {leaf.name: leaf.spec for leaf in found}
+    return found[0].spec
+
+
+def action_spec(space: AnySpace) -> ArraySpec:
+    """The array that one action of ``space`` is: Discrete int32 (), Box float32, MultiDiscrete int32, MultiBinary int8.
+
+    Raises:
+        ValueError: the space is not supported; names it.
+    """
+    if isinstance(space, Discrete | MultiDiscrete | MultiBinary) or (
+        isinstance(space, Box) and space.dtype.kind == "f"
+    ):
+        return _leaf_spec(space)
+    raise ValueError(f"the action space {space} is not supported; supported are {_ACTIONS}")
+
+
+def leaves(space: AnySpace) -> tuple[Leaf, ...]:
+    """The arrays of an observation in the order of the space; raises as :func:`observation_spec` does."""
+    found = tuple(_leaves(space, ""))
+    names = [leaf.name for leaf in found]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the observation space {space} has two entries that are both called {twice!r}")
+    return found
+
+
+def _leaves(space: AnySpace, prefix: str) -> list[Leaf]:
+    if not isinstance(space, Dict | Tuple):
+        return [Leaf(prefix, space, _leaf_spec(space))]
+    if not len(space):
+        raise ValueError(f"the observation space has an empty {type(space).__name__}" + (prefix and f" at {prefix!r}"))
+    items = space.spaces.items() if isinstance(space, Dict) else enumerate(space.spaces)
+    return [leaf for key, item in items for leaf in _leaves(item, f"{prefix}/{key}" if prefix else str(key))]
+
+
+def _leaf_spec(space: AnySpace) -> ArraySpec:
+    if isinstance(space, Box):
+        return ArraySpec(space.shape, _box_dtype(space))
+    if isinstance(space, Discrete):
+        _check_int32(space, int(space.start), int(space.start) + int(space.n) - 1)
+        return ArraySpec((), np.int32)
+    if isinstance(space, MultiDiscrete):
+        _check_int32(space, int(space.start.min()), int((space.start.astype(object) + space.nvec).max()) - 1)
+        return ArraySpec(space.nvec.shape, np.int32)
+    if isinstance(space, MultiBinary):
+        return ArraySpec(space.shape, np.int8)
+    raise ValueError(f"the observation space {space} is not supported; supported are {_OBSERVATIONS}")
+
+
+def _box_dtype(space: Box[Any]) -> np.dtype[Any]:
+    if space.dtype.kind == "f":
+        return np.dtype(np.float32)
+    if space.dtype.kind == "b" or space.dtype == np.uint8:
+        return space.dtype
+    if space.low.size:
+        _check_int32(space, int(space.low.min()), int(space.high.max()))
+    return np.dtype(np.int32)
+
+
+def _check_int32(space: AnySpace, low: int, high: int) -> None:
+    if low < _INT32.min or high > _INT32.max:
+        raise ValueError(f"the space {space} holds integers from {low} to {high}, which do not fit int32")
+
+
+def to_json(space: AnySpace) -> dict[str, Any]:
+    """A description of ``space`` made of JSON values only (infinities are strings), which loses nothing.
+
+    The state of the space's own random generator is not part of it.
+
+    Raises:
+        ValueError: the space is not one that :func:`observation_spec` knows.
+    """
+    if isinstance(space, Box):
+        return _box_to_json(space)
+    if isinstance(space, Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start), "dtype": space.dtype.name}
+    if isinstance(space, MultiDiscrete):
+        numbers = {"nvec": space.nvec.tolist(), "start": space.start.tolist()}
+        return {"type": "MultiDiscrete", **numbers, "dtype": space.dtype.name}
+    if isinstance(space, MultiBinary):
+        return {"type": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.n)}
+    if isinstance(space, Dict):
+        return {"type": "Dict", "spaces": [[key, to_json(item)] for key, item in space.spaces.items()]}
+    if isinstance(space, Tuple):
+        return {"type": "Tuple", "spaces": [to_json(item) for item in space.spaces]}
+    raise ValueError(f"the space {space} is not supported; supported are {_OBSERVATIONS}")
+
+
+def from_json(data: Mapping[str, Any]) -> AnySpace:
+    """The space that :func:`to_json` described.
+
+    Raises:
+        ValueError: ``data`` is not such a description.
+    """
+    kind = data.get("type") if isinstance(data, Mapping) else None
+    if not isinstance(kind, str) or kind not in _FROM_JSON:
+        raise ValueError(f"a space's type must be one of {', '.join(_FROM_JSON)}; got {kind!r}")
+    try:
+        return _FROM_JSON[kind](data)
+    except KeyError as error:
+        raise ValueError(f"the description of a {kind} space lacks {error}") from error
+
+
+def _box_to_json(space: Box[Any]) -> dict[str, Any]:
+    data: dict[str, Any] = {"type": "Box", "dtype": space.dtype.name, "shape": list(space.shape)}
+    data |= {"low": _pack(space.low), "high": _pack(space.high)}
+    if space.dtype.kind != "f":  # an integer Box holds the dtype's limit where it was declared without one
+        data |= {"bounded_below": _pack(space.bounded_below), "bounded_above": _pack(space.bounded_above)}
+    return data
+
+
+def _box_from_json(data: Mapping[str, Any]) -> Box[Any]:
+    dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
+    box: Box[Any] = Box(_unpack(data["low"], shape, dtype), _unpack(data["high"], shape, dtype), dtype=dtype.type)
+    if dtype.kind != "f":
+        box.bounded_below = _unpack(data["bounded_below"], shape, np.dtype(bool))
+        box.bounded_above = _unpack(data["bounded_above"], shape, np.dtype(bool))
+    return box
+
+
+def _pack(array: NDArray[Any]) -> Any:
+    """Nested lists, or one number if all are equal: an image's bounds are two numbers, not two images."""
+    if array.size and (array == array.flat[0]).all():
+        return _pack_infinity(array.flat[0].item())
+    return _pack_infinity(array.tolist())
+
+
+def _pack_infinity(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_pack_infinity(item) for item in value]
+    return str(value) if value in (np.inf, -np.inf) else value  # JSON has no infinity; NumPy reads "inf" and "-inf"
+
+
+def _unpack(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.array(value, dtype) if isinstance(value, list) else np.full(shape, value, dtype)
+
+
+def _multi_discrete_from_json(data: Mapping[str, Any]) -> MultiDiscrete[Any]:
+    dtype = np.dtype(data["dtype"])
+    return MultiDiscrete(np.array(data["nvec"], dtype), dtype=dtype, start=np.array(data["start"], dtype))
+
+
+_FROM_JSON: dict[str, Callable[[Mapping[str, Any]], AnySpace]] = {
+    "Box": _box_from_json,
+    "Discrete": lambda data: Discrete(data["n"], start=data["start"], dtype=data["dtype"]),
+    "MultiDiscrete": _multi_discrete_from_json,
+    "MultiBinary": lambda data: MultiBinary(data["n"]),
+    "Dict": lambda data: Dict([(key, from_json(item)) for key, item in data["spaces"]]),
+    "Tuple": lambda data: Tuple(from_json(item) for item in data["spaces"]),
+}

@@ -1,0 +1,137 @@
+"""Vector environments behind the batched interface, one class per way in which Gymnasium lets them reset.
+
+The three ways are ``gymnasium.vector.AutoresetMode``; https://farama.org/Vector-Autoreset-Mode describes them.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+
+from ..contracts import Array, ArrayTree, BrokenEnvironmentError
+from .batched import AnyVectorEnv, BatchedEnvironment, Step, shortened
+from .observations import MismatchError, copied
+
+
+class Vector(BatchedEnvironment):
+    """``AutoresetMode.DISABLED``: environments are reset by mask, each with its seed."""
+
+    env: AnyVectorEnv
+
+    def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
+        # The first reset goes through the mask, too: without one the environments would be given other options.
+        masked = [seed if asked else None for seed, asked in zip(seeds, chosen, strict=True)]
+        return self._call_reset(masked, {"reset_mask": chosen.copy()})
+
+    def step(self, actions: Array) -> Step:
+        """One call for all of them."""
+        return self._call_step(actions)[0]
+
+    def _call_reset(self, seed: Any, options: dict[str, Any] | None) -> ArrayTree:
+        try:
+            result = self.env.reset(seed=seed, options=options)
+        except Exception as error:
+            raise self._raised("reset", error) from error
+        if not isinstance(result, tuple) or len(result) != 2:
+            self._refuse("reset", f"{shortened(result)}, expected (observations, infos)")
+        return self._batch("reset", result[0])
+
+    def _call_step(self, actions: Array) -> tuple[Step, Any]:
+        self._current()
+        batch = self._actions.batch(actions)
+        try:
+            result = self.env.step(batch)
+        except Exception as error:
+            raise self._raised("step", error) from error
+        if not isinstance(result, tuple) or len(result) != 5:
+            self._refuse("step", f"{shortened(result)}, expected (observations, rewards, terminated, truncated, infos)")
+        observations, rewards, terminated, truncated, infos = result
+        step = Step(
+            self._batch("step", observations),
+            self._column("rewards", rewards, np.float64, "biuf"),
+            self._column("terminated", terminated, np.bool_, "b"),
+            self._column("truncated", truncated, np.bool_, "b"),
+            None,
+        )
+        self._check_rewards(step.reward)
+        self._check_finite("step", step.observation)
+        self._last = step.observation
+        return step, infos
+
+    def _batch(self, method: str, observations: Any) -> ArrayTree:
+        try:
+            return self._observations.batch(observations)
+        except MismatchError as error:
+            self._refuse(method, error)
+
+    def _column(self, what: str, values: Any, dtype: Any, kinds: str) -> Array:
+        array = np.array(values)
+        if array.shape != (self.num_envs,) or array.dtype.kind not in kinds:
+            given = f"{what} of shape {array.shape} and dtype {array.dtype}"
+            self._refuse("step", f"{given}, expected {np.dtype(dtype).name} [{self.num_envs}]")
+        return array.astype(dtype, copy=False)
+
+
+class SelfResettingVector(Vector):
+    """A vector environment that resets its environments when it sees fit: seeds count only for a start from scratch."""
+
+    def __init__(self, env: AnyVectorEnv, **details: Any) -> None:
+        super().__init__(env, **details)
+        self._ended = np.zeros(self.num_envs, np.bool_)
+
+    @abc.abstractmethod
+    def step(self, actions: Array) -> Step:
+        """One call for all of them; keeps in ``_ended`` whose episode ended."""
+
+    def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
+        if everything:
+            self._ended = np.zeros(self.num_envs, np.bool_)
+            return self._call_reset(seeds if _takes_list(self.env) else seeds[0], None)
+        going_on = np.flatnonzero(chosen & ~self._ended).tolist()
+        if going_on:
+            raise ValueError(f"{self.name} resets itself: environments {going_on} cannot be reset in mid-episode")
+        return copied(self._current())
+
+
+class SameStepVector(SelfResettingVector):
+    """``AutoresetMode.SAME_STEP``: the step that ends an episode also starts the next one."""
+
+    def step(self, actions: Array) -> Step:
+        """One call for all; the final observations are taken from ``infos["final_obs"]``."""
+        step, infos = self._call_step(actions)
+        self._ended = step.terminated | step.truncated
+        if not self._ended.any():
+            return step
+        final = copied(step.observation)
+        for i in np.flatnonzero(self._ended).tolist():
+            self._put_final(final, i, infos)
+        self._check_finite("step", final)
+        return step._replace(observation=final)
+
+    def _put_final(self, batch: ArrayTree, row: int, infos: Any) -> None:
+        try:
+            self._observations.put(batch, row, infos["final_obs"][row])
+        except MismatchError as error:
+            self._refuse("step", f"in infos['final_obs'] {error}", row)
+        except (KeyError, TypeError, IndexError) as error:
+            what = f"the end of an episode without its last observation, infos['final_obs'][{row}]"
+            raise BrokenEnvironmentError(f"{self.name}.step returned {what}", row) from error
+
+
+class NextStepVector(SelfResettingVector):
+    """``AutoresetMode.NEXT_STEP``: the step after an episode's end ignores that row's action and resets it."""
+
+    def step(self, actions: Array) -> Step:
+        """One call for all; rows whose episode ended on the step before did not act."""
+        acted = ~self._ended if self._ended.any() else None
+        step, _ = self._call_step(actions)
+        self._ended = step.terminated | step.truncated
+        return step._replace(acted=acted)
+
+
+def _takes_list(env: AnyVectorEnv) -> bool:
+    """Does ``reset`` take one seed per environment? Other vector environments share one generator."""
+    return isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)

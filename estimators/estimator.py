@@ -1,0 +1,318 @@
+"""Estimator: a model in a directory, which predicts and is evaluated. Agent, which trains it, builds on this."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from .. import registry
+from ..contracts import (
+    Array,
+    ArrayTree,
+    EpisodeStats,
+    ModelFn,
+    NonFiniteError,
+    RunConfig,
+    SpecTree,
+)
+from ..environments import spaces
+from ..environments.batched import BatchedEnvironment
+from ..environments.making import open_environment
+from ..hooks.hook import Hooks
+from ..runtimes.signature import BoundModelFn, check_signature
+from . import record
+from .checkpoints import CheckpointStore
+from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
+from .limits import check_count
+from .seeding import draw_seed, evaluation_seed, model_seed
+from .storage import load_arrays, save_arrays
+
+if TYPE_CHECKING:
+    from ..runtimes.tensorflow import TensorFlowExecutor
+
+logger = logging.getLogger("axonrl")
+
+
+class Estimator:
+    """A ``model_fn`` and the directory that holds what it learned.
+
+    Args:
+        model_fn: the function, its name (``"dqn"``, ``"package.module:function"``), or None to take the one that
+            ``model_dir`` recorded.
+        model_dir: the run's directory; None for a fresh temporary folder, said in the log.
+        config: how the run is run.
+        params: hyperparameters for ``model_fn``; None takes those that ``model_dir`` recorded, if it did.
+
+    Raises:
+        ValueError: the function breaks the contract, or contradicts what ``model_dir`` recorded.
+        CheckpointError: ``model_dir`` cannot be read.
+    """
+
+    def __init__(
+        self,
+        model_fn: ModelFn | str | None,
+        model_dir: str | Path | None = None,
+        config: RunConfig | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        if model_dir is None:
+            model_dir = tempfile.mkdtemp(prefix="axonrl-")
+            logger.warning("no model_dir given: this run is kept in %s", model_dir)
+        self.model_dir = Path(model_dir).absolute()
+        config = RunConfig() if config is None else config
+        if not isinstance(config, RunConfig):
+            raise ValueError(f"config must be an axonrl.RunConfig, got {config!r}")
+        self._record = record.read(self.model_dir)
+        self._model_fn = self._find(model_fn)
+        if params is not None and not isinstance(params, Mapping):
+            raise ValueError(f"params must be a mapping of names to values, got {params!r}")
+        self.params = self._recorded_params() if params is None else dict(params)
+        check_signature(self._model_fn, self.params)
+        self._run_seed = self._seed(config)
+        self.config = dataclasses.replace(config, seed=self._run_seed)
+        self._store = CheckpointStore(self.model_dir, config.keep_checkpoint_max)
+        self._executor: TensorFlowExecutor | None = None
+        self._loaded: int | None = None
+        """Index of the checkpoint that the state in memory equals or follows from."""
+        if self._record is not None:
+            self._take_spaces(self._record.observation_space, self._record.action_space)
+
+    # -- what users call ----------------------------------------------------------------------------------------------
+
+    def predict(self, observations: Any, *, policy: str = "last") -> dict[str, Array]:
+        """PREDICT's predictions for a batch of observations.
+
+        Args:
+            observations: array [B, ...], or a dict of such arrays for Dict spaces.
+            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+
+        Returns:
+            Name to array [B, ...]; ``"action"`` is the greedy action in the environment's units.
+
+        Raises:
+            ValueError: wrong shape or dtype, or nothing has been trained in ``model_dir``.
+        """
+        space = self.config.observation_space
+        if space is None:
+            raise ValueError(f"predict needs a trained run, and {self.model_dir} holds none")
+        executor = self._actor()
+        features = _as_batch(spaces.observation_spec(space), observations, "observations")
+        size = len(next(iter(features.values())) if isinstance(features, dict) else features)
+        with self._weights_of(policy):
+            return executor.act(self._with_state(features, size))[0]
+
+    def evaluate(
+        self,
+        env: gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str,
+        episodes: int = 10,
+        *,
+        seed: int | None = None,
+        hooks: Any = None,
+        policy: str = "last",
+    ) -> dict[str, float]:
+        """Greedy episodes with PREDICT's actor.
+
+        Args:
+            env: environment, vector environment or id.
+            episodes: how many.
+            seed: seeds the episodes; None uses the run's seed. The same seed gives the same episodes.
+            hooks: watchers; ``begin``, ``before_episode``, ``after_episode`` and ``end`` are called.
+            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+
+        Returns:
+            ``episode_return_mean, episode_return_std, episode_return_min, episode_return_max, episode_length_mean,
+            episodes``.
+
+        Raises:
+            ValueError: an argument is out of range, or the spaces are not those of the training.
+        """
+        check_count("episodes", episodes)
+        opened = open_environment(env)
+        try:
+            self._take_spaces(opened.observation_space, opened.action_space)
+            self._actor()
+            watchers = Hooks([*(hooks or ()), *self._evaluation_hooks()])
+            with self._weights_of(policy):
+                stats = self._greedy_episodes(opened, episodes, seed, stream=0, hooks=watchers)
+        finally:
+            opened.close()
+        if not stats:
+            raise ValueError("a hook stopped the evaluation before the first episode had finished")
+        return summarize(stats)
+
+    # -- building -----------------------------------------------------------------------------------------------------
+
+    def _find(self, model_fn: ModelFn | str | None) -> ModelFn:
+        if model_fn is None:
+            if self._record is None:
+                raise ValueError(f"no model_fn given, and {self.model_dir} holds no run to take one from")
+            if self._record.model_fn is None:
+                raise ValueError(f"the model_fn of {self.model_dir} has no importable name: pass it again")
+            model_fn = self._record.model_fn
+        if isinstance(model_fn, str):
+            found: ModelFn = registry.find("model_fn", model_fn)
+            return found
+        return model_fn
+
+    def _recorded_params(self) -> dict[str, Any] | None:
+        if self._record is None or (self._record.params is None and not self._record.unrecorded):
+            return None
+        if self._record.unrecorded:
+            names = ", ".join(self._record.unrecorded)
+            raise ValueError(f"{self.model_dir} could not record the params {names} as JSON: pass params again")
+        return dict(self._record.params or {})
+
+    def _seed(self, config: RunConfig) -> int:
+        recorded = None if self._record is None else self._record.seed
+        if recorded is not None and config.seed is not None and config.seed != recorded:
+            raise ValueError(f"{self.model_dir} was begun with seed {recorded}; got seed {config.seed}")
+        if recorded is not None:
+            return recorded
+        return draw_seed() if config.seed is None else int(config.seed)
+
+    def _take_spaces(self, observation: gymnasium.Space[Any], action: gymnasium.Space[Any]) -> None:
+        """Use these spaces; refuse others than the model was built for."""
+        known = self.config
+        for name, had, given in (
+            ("observation", known.observation_space, observation),
+            ("action", known.action_space, action),
+        ):
+            if had is not None and had != given:
+                raise ValueError(f"this run's {name} space is {had}, the environment's is {given}")
+        if known.observation_space is None:
+            spaces.observation_spec(observation)
+            spaces.action_spec(action)
+            self.config = dataclasses.replace(known, observation_space=observation, action_space=action)
+
+    def _build(self) -> TensorFlowExecutor:
+        """Trace PREDICT, once."""
+        if self._executor is None:
+            from ..runtimes.tensorflow import TensorFlowExecutor
+            from ..runtimes.tracing import Program
+
+            space = self.config.observation_space
+            if space is None:
+                raise ValueError(f"{self.model_dir} holds no run yet: its spaces are not known")
+            bound = BoundModelFn(self._model_fn, self.params, self.config, self.model_dir)
+            program = Program(bound, spaces.observation_spec(space), model_seed(self._run_seed))
+            self._executor = TensorFlowExecutor(program)
+        return self._executor
+
+    def _actor(self) -> TensorFlowExecutor:
+        """The executor, with the newest weights of ``model_dir``."""
+        executor = self._build()
+        if self._store.newest() != self._loaded:
+            loaded = self._store.load()
+            if loaded is not None:
+                self._restore(*loaded)
+        return executor
+
+    def _restore(self, index: int, state: Mapping[str, Any]) -> None:
+        """Take over a checkpoint as far as this object has use for it: PREDICT's weights."""
+        self._load_predict_weights(state["weights"], f"checkpoint {index} of {self.model_dir}")
+        self._loaded = self._store.newest()
+
+    def _load_predict_weights(self, weights: Mapping[str, Array], where: str) -> None:
+        executor = self._build()
+        names = list(executor.get_predict_weights())
+        missing = [name for name in names if name not in weights]
+        if missing:
+            raise ValueError(
+                f"{where} does not fit {executor.program.name}: it lacks {', '.join(missing)}; it has"
+                f" {', '.join(sorted(weights))}. Are model_fn and params those of the training?"
+            )
+        executor.set_weights({name: weights[name] for name in names})
+
+    # -- policies -----------------------------------------------------------------------------------------------------
+
+    def _policy_path(self, name: str) -> Path:
+        return self.model_dir / f"{name}.safetensors"
+
+    def _save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
+        executor = self._build()
+        path = self._policy_path(name)
+        save_arrays(path, executor.get_predict_weights(), {"info": json.dumps(dict(info))})
+        return path
+
+    @contextlib.contextmanager
+    def _weights_of(self, policy: str) -> Iterator[None]:
+        """The actor has this policy's weights inside, and its own again afterwards."""
+        if policy == "last":
+            yield
+            return
+        path = self._policy_path(policy)
+        if not path.exists():
+            kept = sorted(p.stem for p in self.model_dir.glob("*.safetensors"))
+            raise ValueError(
+                f"{self.model_dir} holds no policy {policy!r}, only {['last', *kept]};"
+                " EvaluationHook keeps the best one while training"
+            )
+        arrays, _ = load_arrays(path)
+        executor = self._build()
+        own = executor.get_predict_weights()
+        try:
+            self._load_predict_weights(arrays, str(path))
+            yield
+        finally:
+            executor.set_weights(own)
+
+    # -- greedy episodes ----------------------------------------------------------------------------------------------
+
+    def _evaluation_hooks(self) -> tuple[Any, ...]:
+        return self._build().program.predict.evaluation_hooks
+
+    def _with_state(self, features: Any, size: int) -> Any:
+        fresh = self._fresh_state(size)
+        return features if fresh is None else {"observation": features, "state": fresh}
+
+    def _fresh_state(self, size: int) -> dict[str, Array] | None:
+        declared = self._build().program.predict.state
+        if declared is None:
+            return None
+        return {name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in declared.items()}
+
+    def _greedy_episodes(
+        self, env: BatchedEnvironment, episodes: int, seed: int | None, stream: int, hooks: Hooks | None = None
+    ) -> list[EpisodeStats]:
+        executor = self._build()
+        entropy = self._run_seed if seed is None else seed
+        seeds = [evaluation_seed(entropy, stream, k) for k in range(episodes)]
+
+        def act(observation: Any, state: dict[str, Array] | None) -> Any:
+            return executor.act(observation if state is None else {"observation": observation, "state": state})
+
+        fresh = self._fresh_state(env.num_envs)
+        if hooks is None:
+            return run_episodes(act, env, seeds, fresh, Watchers())
+        session = EvaluationSession(self.model_dir, self.config, executor.get_weights)
+        with session.watched(hooks, env.num_envs, episodes) as watch:
+            return run_episodes(act, env, seeds, fresh, watch)
+
+
+def _as_batch(spec: SpecTree, value: Any, what: str) -> ArrayTree:
+    """``value`` as arrays [B, ...] of the spec's dtypes, if that loses nothing."""
+    if not isinstance(spec, Mapping):
+        array = np.asarray(value)
+        if array.ndim == 0 or array.shape[1:] != spec.shape or len(array) == 0:
+            raise ValueError(f"{what} must have shape [B, {', '.join(map(str, spec.shape))}], got {list(array.shape)}")
+        if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+            raise ValueError(f"{what} must be {spec.dtype}, got {array.dtype}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise NonFiniteError(f"{what} contain NaN or infinity")
+        return np.ascontiguousarray(array, spec.dtype)
+    if not isinstance(value, Mapping) or value.keys() != spec.keys():
+        given = sorted(value) if isinstance(value, Mapping) else type(value).__name__
+        raise ValueError(f"{what} must be a dict with the keys {sorted(spec)}, got {given}")
+    batch = {key: np.asarray(_as_batch(leaf, value[key], f"{what}[{key!r}]")) for key, leaf in spec.items()}
+    if len({len(array) for array in batch.values()}) > 1:
+        raise ValueError(f"{what} differ in batch size: { {key: len(array) for key, array in batch.items()} }")
+    return batch

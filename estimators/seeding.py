@@ -1,0 +1,47 @@
+"""Where randomness comes from: everything follows from the run's one seed."""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+
+# The first word of a spawn key says what a stream is for; numbers must never change, or old runs would not resume.
+_EPISODES, _EVALUATION, _GENERATORS, _MODEL = 0, 1, 2, 3
+GENERATORS = ("exploration", "memory", "noise")
+
+
+def draw_seed() -> int:
+    """A fresh seed for a run that was given none."""
+    return secrets.randbits(32)
+
+
+def episode_seed(run_seed: int, environment: int, episode: int) -> int:
+    """Seed of ``env.reset`` for an environment's episode, in 0 .. 2**31 - 1 (all that every environment accepts)."""
+    return _word(run_seed, _EPISODES, environment, episode)
+
+
+def evaluation_seed(seed: int, stream: int, episode: int) -> int:
+    """Seed of an evaluation's episode.
+
+    Stream 0 is ``evaluate``, stream 1 evaluation during training: the policy that was selected by some episodes is
+    tested on others.
+    """
+    return _word(seed, _EVALUATION, stream, episode)
+
+
+def model_seed(run_seed: int) -> int:
+    """Seed of the variables' initial values."""
+    return _word(run_seed, _MODEL)
+
+
+def generators(run_seed: int) -> dict[str, np.random.Generator]:
+    """The run's generators by name, each independent of the others."""
+    return {
+        name: np.random.Generator(np.random.PCG64(np.random.SeedSequence(run_seed, spawn_key=(_GENERATORS, index))))
+        for index, name in enumerate(GENERATORS)
+    }
+
+
+def _word(entropy: int, *key: int) -> int:
+    return int(np.random.SeedSequence(entropy, spawn_key=key).generate_state(1)[0]) >> 1

@@ -1,0 +1,243 @@
+"""The run folder's own records: the resolved experiment, and what each session of the run ran on.
+
+The Agent keeps its checkpoints, weights and ``run.json`` in the same folder; nothing here touches those.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from ..estimators.checkpoints import CheckpointStore
+from ..estimators.storage import make_folders, sync_folder, write_file, write_json_atomically
+from ..version import __version__
+from .files import ExperimentError, scalar, show
+from .schema import Experiment, load
+
+EXPERIMENT: Final = "experiment.yml"
+"""The resolved experiment: every param and default in place, with the seed. It can be run again as it is."""
+RECORD: Final = "record.json"
+"""One entry for each session of the run: when, by which command, on what."""
+PACKAGES: Final = ("tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert")
+MAY_CHANGE: Final = ("train.max_steps", "train.max_episodes", "train.max_timesteps", "evaluate", "params")
+"""What may differ when a run is resumed. Params count only where they are used."""
+
+
+def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment:
+    """Make the folder of a new run, or check that a run may be resumed; record the resolved experiment in it.
+
+    Args:
+        folder: the run folder.
+        experiment: what is to be run.
+        resume: go on with the run that is in the folder, rather than begin one.
+
+    Returns:
+        The experiment with its seed: the given one, the one recorded, or one drawn now.
+
+    Raises:
+        ExperimentError: the folder is in use and ``resume`` is false; or it holds no run, or another one, and
+            ``resume`` is true.
+        OSError: the folder cannot be written.
+    """
+    if resume:
+        experiment = _continued(folder, experiment)
+    elif is_used(folder):
+        raise ExperimentError(
+            str(folder), "the run folder exists: go on with it by --resume, or choose another one by --model-dir"
+        )
+    if experiment.seed is None:
+        experiment = experiment.model_copy(update={"seed": secrets.randbits(32)})
+    make_folders(folder)
+    _write(folder / EXPERIMENT, to_yaml(experiment))
+    return experiment
+
+
+def is_used(folder: Path) -> bool:
+    """Is there anything in the folder? What a killed writer left (``.*.tmp``) does not count."""
+    if not folder.is_dir():
+        return folder.exists()
+    return any(not (path.name.startswith(".") and path.name.endswith(".tmp")) for path in folder.iterdir())
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Did the run get as far as its first checkpoint?"""
+    return CheckpointStore(folder).newest() is not None
+
+
+def discard(folder: Path) -> None:
+    """Empty the folder of a run that failed before its first checkpoint, so that the corrected one can begin there."""
+    if not has_checkpoint(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """The experiment that is recorded in a run folder.
+
+    Raises:
+        ExperimentError: there is none, or it is damaged.
+    """
+    if not (folder / EXPERIMENT).is_file():
+        raise ExperimentError(str(folder), f"this is no folder of a run: it has no {EXPERIMENT}")
+    return load(folder / EXPERIMENT)[0]
+
+
+def add_session(folder: Path, experiment: Experiment, file: Path, command: Sequence[str]) -> None:
+    """Append an entry to the folder's record.
+
+    Args:
+        folder: the run folder.
+        experiment: with its seed.
+        file: the experiment file as given.
+        command: the command line, one item for each argument.
+    """
+    entry = {
+        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "command": list(command),
+        "file": str(file.absolute()),
+        "seed": experiment.seed,
+        "git_commit": git_commit(file.absolute().parent),
+        "versions": versions(),
+        "machine": {"type": platform.machine(), "processor": _processor(), "system": platform.platform()},
+        "threads": _threads(),
+    }
+    write_json_atomically(folder / RECORD, [*read_sessions(folder), entry])
+
+
+def read_sessions(folder: Path) -> list[dict[str, Any]]:
+    """The entries of the folder's record, oldest first.
+
+    Raises:
+        ExperimentError: the record is damaged.
+    """
+    path = folder / RECORD
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, RecursionError) as error:
+        raise ExperimentError(str(path), f"the record cannot be read: {error}") from error
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ExperimentError(str(path), "the record is not a list of sessions")
+    return entries
+
+
+def versions() -> dict[str, str | None]:
+    """The versions of Python, axonrl and what it computes with; None for what is not installed."""
+    installed = {package: _version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), "axonrl": __version__, **installed}
+
+
+def git_commit(folder: Path) -> str | None:
+    """The commit that is checked out where ``folder`` lies, with ``-dirty`` after it if files were changed."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):  # no git, no repository, no commit
+        return None
+    return result.stdout.strip() or None
+
+
+def to_yaml(experiment: Experiment) -> str:
+    """The experiment as a file that :func:`axonrl.experiments.schema.load` reads back unchanged."""
+    return str(yaml.dump(experiment.model_dump(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
+def changes(before: Experiment, after: Experiment) -> list[str]:
+    """The keys in which two experiments differ, with both values; without those that may change."""
+    old, new = dict(_flat(before.model_dump(), "")), dict(_flat(after.model_dump(), ""))
+    keys = [key for key in {**old, **new} if old.get(key, _ABSENT) != new.get(key, _ABSENT)]
+    kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in MAY_CHANGE)]
+    return [f"{key} ({_shown(old, key)} -> {_shown(new, key)})" for key in kept]
+
+
+_ABSENT: Final = object()
+
+
+def _shown(values: Mapping[str, Any], key: str) -> str:
+    return show(values[key]) if key in values else "absent"
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Dotted paths and the scalars (and empty collections) that they lead to."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    empty = True
+    for key, item in items:
+        empty = False
+        yield from _flat(item, f"{path}.{key}" if path else str(key))
+    if empty:
+        yield path, value
+
+
+def _continued(folder: Path, experiment: Experiment) -> Experiment:
+    if not (folder / EXPERIMENT).is_file():
+        raise ExperimentError(str(folder), "there is no run to resume here; without --resume one begins")
+    recorded = read_experiment(folder)
+    if experiment.seed is None:
+        experiment = experiment.model_copy(update={"seed": recorded.seed})
+    if changed := changes(recorded, experiment):
+        raise ExperimentError(
+            str(folder),
+            f"the run cannot be resumed with a changed experiment: {', '.join(changed)}; only train.max_* and evaluate"
+            " may change. Choose another folder by --model-dir to begin a new run",
+        )
+    return experiment
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what the strict reader accepts: no anchors, and in quotes any text that would be a number."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    try:
+        plain = scalar(text) == text
+    except ValueError:
+        plain = False
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    write_file(temporary, [text.encode()])
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    """The processor's name; Linux tells it in a file of its own."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _threads() -> int:
+    """The processors that this process may use, which is what the executors' threads follow."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

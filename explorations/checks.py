@@ -1,0 +1,63 @@
+"""Checks of values that a user configures: each returns the value in its final type, or says what is wrong with it."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+
+def number(
+    name: str, value: Any, *, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf
+) -> float:
+    """A finite number within bounds.
+
+    Args:
+        name: what the message calls it: ``"Linear.start"``.
+        value: what the user gave.
+        above: it must be greater than this.
+        at_least: smallest value allowed.
+        at_most: largest value allowed.
+
+    Raises:
+        ValueError: it is none; names it, the value and the bounds.
+    """
+    if not isinstance(value, bool) and isinstance(value, Real):
+        converted = float(value)
+        if math.isfinite(converted) and above < converted and at_least <= converted <= at_most:
+            return converted
+    bounds = {"above": above, "of at least": at_least, "of at most": at_most}
+    wanted = " and".join(f" {words} {bound:g}" for words, bound in bounds.items() if math.isfinite(bound))
+    raise ValueError(f"{name} must be a finite number{wanted}, got {value!r}")
+
+
+def integer(name: str, value: Any, *, at_least: int) -> int:
+    """An integer of at least ``at_least``; a float that is one (``1e6`` in a YAML file) is taken too.
+
+    Raises:
+        ValueError: it is none; names it, the value and the bound.
+    """
+    is_integer = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
+    if not is_integer or isinstance(value, bool) or value < at_least:
+        raise ValueError(f"{name} must be an integer of at least {at_least}, got {value!r}")
+    return int(value)
+
+
+def choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """One of a set of names.
+
+    Raises:
+        ValueError: it is none of them; names the nearest and all.
+    """
+    choices = list(choices)
+    if isinstance(value, str) and value in choices:
+        return value
+    raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}{did_you_mean(value, choices)}")
+
+
+def did_you_mean(value: Any, choices: Iterable[str]) -> str:
+    """``" (did you mean 'adam'?)"`` for the choice nearest to ``value``; empty if none is near."""
+    nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1)
+    return f" (did you mean {nearest[0]!r}?)" if nearest else ""

@@ -1,0 +1,68 @@
+"""Checkpoints by time, by updates and by episodes."""
+
+from __future__ import annotations
+
+import time
+
+from ..contracts import BeginFacts, EpisodeStats, Session, UpdateFacts
+from .arguments import optional_count, optional_seconds
+from .hook import Hook
+from .measures import Clock
+
+
+class CheckpointHook(Hook):
+    """Has the session write a checkpoint from time to time; whatever is due first.
+
+    Looked at after every update and every episode. The time runs from the last checkpoint that this hook asked for.
+
+    Args:
+        secs: seconds between checkpoints.
+        steps: write one at every multiple of this many updates.
+        episodes: write one at every multiple of this many finished episodes.
+        clock: seconds; injected by tests.
+
+    Raises:
+        ValueError: nothing is given, or a value is not positive.
+    """
+
+    def __init__(
+        self,
+        secs: float | None = None,
+        steps: int | None = None,
+        episodes: int | None = None,
+        *,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._secs = optional_seconds("CheckpointHook(secs)", secs)
+        self._steps = optional_count("CheckpointHook(steps)", steps)
+        self._episodes = optional_count("CheckpointHook(episodes)", episodes)
+        if secs is None and steps is None and episodes is None:
+            raise ValueError("CheckpointHook needs at least one of secs, steps and episodes, got none")
+        self._clock = clock
+        self._saved_at = 0.0
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Start the clock; the session itself writes the first checkpoint."""
+        self._saved_at = self._clock()
+
+    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+        """Save if the updates or the time say so."""
+        if self._steps is not None and session.global_step % self._steps == 0:
+            self._save(session)
+        else:
+            self._save_if_late(session)
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        """Save if the episodes or the time say so."""
+        if self._episodes is not None and session.global_episode % self._episodes == 0:
+            self._save(session)
+        else:
+            self._save_if_late(session)
+
+    def _save_if_late(self, session: Session) -> None:
+        if self._secs is not None and self._clock() - self._saved_at >= self._secs:
+            self._save(session)
+
+    def _save(self, session: Session) -> None:
+        session.save_checkpoint()
+        self._saved_at = self._clock()

@@ -1,0 +1,73 @@
+"""How fast a run goes, and where its time is spent."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+
+from ..contracts import BeginFacts, EndFacts, EpisodeStats, Session, UpdateFacts
+from .arguments import seconds
+from .hook import Hook
+from .measures import Clock, Meter, Rates
+
+_log = logging.getLogger(__name__)
+
+
+class CounterHook(Hook):
+    """Measures timesteps, steps and episodes per second and the share of time in each part; logs them.
+
+    Looked at after every update and every episode. The session's last stretch is measured at its end.
+
+    Args:
+        every_secs: seconds between two measurements.
+        clock: seconds; injected by tests.
+
+    Raises:
+        ValueError: ``every_secs`` is not positive.
+    """
+
+    def __init__(self, every_secs: float = 10.0, *, clock: Clock = time.monotonic) -> None:
+        self._every_secs = seconds("CounterHook(every_secs)", every_secs)
+        self._clock = clock
+        self._meter = Meter(clock)
+        self._due = math.inf
+        self._rates: Rates | None = None
+
+    def rates(self) -> Rates | None:
+        """The last measurement; None before the first."""
+        return self._rates
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Start to measure."""
+        self._meter.start(session)
+        self._due = self._clock() + self._every_secs
+
+    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+        """Measure if it is time."""
+        if self._clock() >= self._due:
+            self._measure(session)
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        """Measure if it is time."""
+        if self._clock() >= self._due:
+            self._measure(session)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Measure the last stretch."""
+        if self._due < math.inf:  # it began
+            self._measure(session)
+            self._due = math.inf
+
+    def _measure(self, session: Session) -> None:
+        self._rates = rates = self._meter.read(session)
+        self._due = self._clock() + self._every_secs
+        _log.info(
+            "%.4g timesteps/s | %.4g steps/s | %.4g episodes/s | environment %.0f %%, acting %.0f %%, learning %.0f %%",
+            rates.timesteps_per_sec,
+            rates.steps_per_sec,
+            rates.episodes_per_sec,
+            100 * rates.environment_share,
+            100 * rates.acting_share,
+            100 * rates.learning_share,
+        )

@@ -1,0 +1,101 @@
+"""Greedy evaluation during training, keeping the best policy."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+from ..contracts import BeginFacts, EndFacts, Session, State, TimestepFacts
+from .arguments import count, number
+from .hook import Hook
+
+
+class EvaluationHook(Hook):
+    """Evaluates the greedy policy every so many timesteps and keeps the best one.
+
+    It evaluates at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end of
+    a run that did not fail. The best policy is the one with the highest mean return; of equals the latest, which has
+    learned longest. It is ``<model_dir>/<name>.safetensors``; the mean to beat is in every checkpoint.
+
+    Args:
+        every_timesteps: timesteps between evaluations.
+        episodes: episodes per evaluation.
+        env: an environment or an id to evaluate in; None for a copy of the training environment.
+        keep_best: whether to write the best policy.
+        name: its name.
+        stop_at: stop the run when an evaluation's mean return reaches this; None for never.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        every_timesteps: int,
+        episodes: int = 10,
+        *,
+        env: Any = None,
+        keep_best: bool = True,
+        name: str = "best",
+        stop_at: float | None = None,
+    ) -> None:
+        self._every = count("EvaluationHook(every_timesteps)", every_timesteps)
+        self._episodes = count("EvaluationHook(episodes)", episodes)
+        self._env = env
+        if not isinstance(keep_best, bool):
+            raise ValueError(f"EvaluationHook(keep_best) must be true or false, got {keep_best!r}")
+        self._keep_best = keep_best
+        if not (isinstance(name, str) and name and not set(name) & set("/\\:\0")):
+            raise ValueError(f"EvaluationHook(name) must be a file name without a folder, got {name!r}")
+        self._name = name
+        self._stop_at = None if stop_at is None else number("EvaluationHook(stop_at)", stop_at)
+        self._next = sys.maxsize
+        self._best: float | None = None
+        self._evaluated_at: int | None = None
+
+    @property
+    def best(self) -> float | None:
+        """The highest mean return so far; None before the first evaluation."""
+        return self._best
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Find the next multiple."""
+        self._next = self._multiple_after(session.global_timestep)
+
+    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+        """Evaluate if a multiple is reached."""
+        if session.global_timestep < self._next:
+            return
+        self._next = self._multiple_after(session.global_timestep)
+        mean = self._evaluate(session)
+        if self._stop_at is not None and mean >= self._stop_at:
+            session.request_stop(f"the evaluation's mean return, {mean:.6g}, reached {self._stop_at:g}")
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Evaluate what the run ended with, unless it failed or that was done at this timestep."""
+        if facts.error is None and self._evaluated_at != session.global_timestep:
+            self._evaluate(session)
+
+    def _multiple_after(self, timestep: int) -> int:
+        return (timestep // self._every + 1) * self._every
+
+    def _evaluate(self, session: Session) -> float:
+        results = session.evaluate(self._env, episodes=self._episodes)
+        self._evaluated_at = session.global_timestep
+        mean = float(results["episode_return_mean"])
+        if mean >= (-math.inf if self._best is None else self._best):
+            self._best = mean
+            if self._keep_best:
+                counters = ("global_step", "global_timestep", "global_episode")
+                session.save_policy(self._name, {**results, **{name: getattr(session, name) for name in counters}})
+        return mean
+
+    def state_dict(self) -> State:
+        """The best mean return so far, and the timestep of the last evaluation."""
+        return {"best": self._best, "evaluated_at": self._evaluated_at}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on with what is to be beaten."""
+        self._best = state["best"]
+        self._evaluated_at = state["evaluated_at"]

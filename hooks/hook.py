@@ -1,0 +1,212 @@
+"""The base class of hooks, and the dispatcher that calls them."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from ..contracts import (
+    HOOK_EVENTS,
+    BeginFacts,
+    EndFacts,
+    EpisodeFacts,
+    EpisodeStats,
+    EvaluationFacts,
+    Session,
+    State,
+    TimestepFacts,
+    UpdateFacts,
+)
+
+_log = logging.getLogger(__name__)
+
+Event: TypeAlias = "Callable[[Session, Any], Any]"
+
+
+class Hook:
+    """Watches and acts on a run; override any subset of the events.
+
+    Any object with some of these methods is a hook; this class only gives them their types. A hook with a memory of
+    its own (a best return, a window of returns) adds ``state_dict()`` and ``load_state_dict(state)``: the state goes
+    into every checkpoint and is loaded before ``begin``. Methods that are not events are named otherwise: a public
+    ``on_*``, ``before_*`` or ``after_*`` that is no event is refused as misspelt.
+    """
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Before the first timestep of a session, after a checkpoint was restored."""
+
+    def before_episode(self, session: Session, facts: EpisodeFacts) -> None:
+        """An episode begins in one environment."""
+
+    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+        """Every environment took one action: once per (vector) step, so keep it cheap."""
+
+    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+        """The training step ran once."""
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        """An episode finished; a cut one does not count."""
+
+    def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
+        """A hook had the session evaluate; comes after ``end`` if that happens in the ``end`` of a later hook."""
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """The run ends, for whatever reason; also runs when ``begin`` of this or another hook raised."""
+
+
+class Hooks:
+    """Checks hooks, and keeps for each event the methods to call.
+
+    Each event but ``end`` is an attribute: the tuple of the methods of those hooks that override it, in the order of
+    the hooks. An event that nobody wants costs its caller one test::
+
+        if hooks.after_timestep:
+            facts = TimestepFacts(...)
+            for call in hooks.after_timestep:
+                call(session, facts)
+
+    Args:
+        hooks: the hooks, in the order in which they are called.
+
+    Raises:
+        ValueError: one of them is no hook: has no event, a misspelt one, or one with other arguments than
+            ``(session, facts)``.
+    """
+
+    def __init__(self, hooks: Iterable[Any] = ()) -> None:
+        if not isinstance(hooks, Iterable):
+            raise ValueError(f"hooks must be a sequence of hooks, got {hooks!r}")
+        self._hooks = tuple(hooks)
+        for hook in self._hooks:
+            _check(hook)
+        self.begin = self._methods("begin")
+        self.before_episode = self._methods("before_episode")
+        self.after_timestep = self._methods("after_timestep")
+        self.after_update = self._methods("after_update")
+        self.after_episode = self._methods("after_episode")
+        self.after_evaluation = self._methods("after_evaluation")
+        self._end = self._methods("end")
+        self._unclaimed: dict[str, State] = {}
+
+    def _methods(self, event: str) -> tuple[Event, ...]:
+        methods = (_overridden(hook, event) for hook in self._hooks)
+        return tuple(method for method in methods if method is not None)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Run the ``end`` of every hook, whatever the others do.
+
+        Raises:
+            BaseException: the first error, once all of them ran; later ones are logged and noted on it. If the run
+                itself failed (``facts.error``), that is the first error: the hooks' own are noted on it, and the
+                caller, who has it in hand, raises it.
+        """
+        errors = [(call, error) for call in self._end if (error := _error_of(call, session, facts)) is not None]
+        if not errors:
+            return
+        first = facts.error or errors.pop(0)[1]
+        for call, error in errors:
+            _note(first, error, call)
+        if facts.error is None:
+            raise first
+
+    def state_dict(self) -> dict[str, State]:
+        """The state of every hook that has one, by class name and occurrence (``"StopAtReturn:0"``).
+
+        State that was loaded for a hook which is not there now is kept and returned again.
+        """
+        states = {key: hook.state_dict() for key, hook in self._keyed() if hasattr(hook, "state_dict")}
+        return {**self._unclaimed, **states}
+
+    def load_state_dict(self, state: Mapping[str, State]) -> None:
+        """Hand each hook the state that was saved for it; a hook without saved state starts fresh."""
+        self._unclaimed = dict(state)
+        for key, hook in self._keyed():
+            if key in self._unclaimed and hasattr(hook, "load_state_dict"):
+                hook.load_state_dict(self._unclaimed.pop(key))
+
+    def _keyed(self) -> list[tuple[str, Any]]:
+        occurrences: dict[str, int] = {}
+        keyed = []
+        for hook in self._hooks:
+            name = type(hook).__name__
+            number = occurrences.get(name, 0)
+            occurrences[name] = number + 1
+            keyed.append((f"{name}:{number}", hook))
+        return keyed
+
+
+def _error_of(call: Event, session: Session, facts: EndFacts) -> BaseException | None:
+    try:
+        call(session, facts)
+    except BaseException as error:  # also Ctrl-C: the other hooks have files to close and a terminal to give back
+        return error
+    return None
+
+
+def _overridden(hook: Any, event: str) -> Event | None:
+    """The hook's method for an event; None where it has none or inherits the one that does nothing."""
+    method: Event | None = getattr(hook, event, None)
+    if method is None or getattr(method, "__func__", None) is getattr(Hook, event):
+        return None
+    return method
+
+
+def _check(hook: Any) -> None:
+    if isinstance(hook, type):
+        raise ValueError(f"hooks takes instances: got the class {hook.__name__}, expected {hook.__name__}(...)")
+    name = type(hook).__name__
+    _check_spelling(hook, name)
+    methods = {event: method for event in HOOK_EVENTS if (method := _overridden(hook, event)) is not None}
+    if not methods:
+        raise ValueError(f"{name} is not a hook: it has none of the events {', '.join(HOOK_EVENTS)}")
+    for event, method in methods.items():
+        _check_signature(f"{name}.{event}", method)
+    if hasattr(hook, "state_dict") != hasattr(hook, "load_state_dict"):
+        raise ValueError(f"{name} must have both state_dict() and load_state_dict(state), or neither")
+
+
+def _check_spelling(hook: Any, name: str) -> None:
+    for attribute in dir(hook):
+        if attribute.startswith("_") or attribute in HOOK_EVENTS:
+            continue
+        # The static look runs no property of the user's.
+        if not callable(inspect.getattr_static(hook, attribute, None)):
+            continue
+        looks_like_event = isinstance(hook, Hook) and attribute.lower().startswith(("on_", "before_", "after_"))
+        if looks_like_event or difflib.get_close_matches(attribute.lower(), HOOK_EVENTS, 1, cutoff=0.87):
+            raise ValueError(
+                f"{name}.{attribute} is not an event of a hook; did you mean {_nearest(attribute)!r}?"
+                f" The events are {', '.join(HOOK_EVENTS)}"
+            )
+
+
+def _nearest(attribute: str) -> str:
+    """The event most like a name, which may be another framework's: ``on_episode_end`` is ``after_episode``."""
+    wanted = attribute.lower()
+    if match := re.fullmatch(r"on_(\w+)_(begin|start|end)", wanted):
+        wanted = ("after_" if match[2] == "end" else "before_") + match[1]
+    return difflib.get_close_matches(wanted, HOOK_EVENTS, 1, cutoff=0.0)[0]
+
+
+def _check_signature(name: str, method: Any) -> None:
+    if not callable(method):
+        raise ValueError(f"{name} must be a method (session, facts), got {method!r}")
+    if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
+        raise ValueError(f"{name} must be a plain method: a coroutine or a generator would never run")
+    signature = inspect.signature(method)
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise ValueError(f"{name} is called with (session, facts), but takes {signature}") from None
+
+
+def _note(first: BaseException, later: BaseException, call: Event) -> None:
+    hook = getattr(call, "__self__", call)
+    text = f"{type(hook).__name__}.end raised as well: {type(later).__name__}: {later}"
+    _log.error(text, exc_info=later)
+    if hasattr(first, "add_note"):  # Python 3.11
+        first.add_note(text)

@@ -1,0 +1,99 @@
+"""What several hooks measure: rates, the share of time in each part of the loop, the mean of recent returns."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from ..contracts import Session, State
+
+Clock: TypeAlias = "Callable[[], float]"
+"""Seconds that never run backwards; only differences count."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rates:
+    """Rates per second, and the share (0 to 1) of the time spent in each part of the loop; NaN where no time passed."""
+
+    timesteps_per_sec: float
+    steps_per_sec: float
+    episodes_per_sec: float
+    environment_share: float
+    acting_share: float
+    learning_share: float
+
+
+class Meter:
+    """Measures :class:`Rates` from one reading to the next.
+
+    Args:
+        clock: seconds; injected by tests.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._last: tuple[float, ...] = ()
+
+    def start(self, session: Session) -> None:
+        """Begin to measure."""
+        self._last = self._snapshot(session)
+
+    def read(self, session: Session) -> Rates:
+        """The rates since the last reading, or since ``start``."""
+        now = self._snapshot(session)
+        seconds, *amounts = (after - before for before, after in zip(self._last, now, strict=True))
+        self._last = now
+        return Rates(*(amount / seconds if seconds > 0 else math.nan for amount in amounts))
+
+    def _snapshot(self, session: Session) -> tuple[float, ...]:
+        """The clock, then one total for each field of Rates, in the order of its fields."""
+        spent = session.timings
+        return (
+            self._clock(),
+            session.global_timestep,
+            session.global_step,
+            session.global_episode,
+            spent.environment,
+            spent.acting,
+            spent.learning,
+        )
+
+
+class ReturnWindow:
+    """The returns of the last episodes.
+
+    Args:
+        size: how many episodes are kept.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._returns: collections.deque[float] = collections.deque(maxlen=size)
+
+    @property
+    def full(self) -> bool:
+        """Are there as many returns as fit?"""
+        return len(self._returns) == self._returns.maxlen
+
+    @property
+    def mean(self) -> float:
+        """The mean of the returns; NaN if there are none."""
+        return math.fsum(self._returns) / len(self._returns) if self._returns else math.nan
+
+    def push(self, episode_return: float) -> None:
+        """Add the return of an episode; the oldest makes room."""
+        self._returns.append(episode_return)
+
+    def state_dict(self) -> State:
+        """The returns [n], oldest first."""
+        return {"returns": np.array(self._returns, np.float64)}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what ``state_dict`` returned; of too many, the latest."""
+        self._returns.clear()
+        self._returns.extend(np.asarray(state["returns"], np.float64).tolist())

@@ -1,0 +1,32 @@
+"""Ends a run whose numbers are no longer numbers."""
+
+from __future__ import annotations
+
+import math
+
+from ..contracts import NonFiniteError, Session, UpdateFacts
+from .hook import Hook
+
+
+class NaNGuard(Hook):
+    """Raises when an update yields a loss or a metric that is NaN or infinite.
+
+    The checkpoints written so far stay valid: after an error the session writes none.
+    """
+
+    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+        """Look at the loss, then at every metric.
+
+        Raises:
+            NonFiniteError: names the first that is not finite, its value, and when.
+        """
+        self._check(session, "the loss", facts.loss)
+        for name, value in facts.metrics.items():
+            self._check(session, f"the metric {name!r}", value)
+
+    @staticmethod
+    def _check(session: Session, name: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise NonFiniteError(
+                f"{name} is {value} at global_step {session.global_step}, global_timestep {session.global_timestep}"
+            )

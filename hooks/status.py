@@ -1,0 +1,103 @@
+"""How a run stands, in one line: what logging and progress have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ..contracts import BeginFacts, EpisodeStats, EvaluationFacts, Session, State, UpdateFacts
+from .hook import Hook
+from .measures import Clock, Meter, ReturnWindow
+
+WINDOW = 100
+"""Episodes that the reported mean return is over."""
+
+
+class StatusHook(Hook):
+    """Follows a run and has a subclass show how it stands, every so many seconds.
+
+    Looked at after every update and every episode. The window of returns is in every checkpoint, so that the mean
+    goes on where it was.
+
+    Args:
+        every_secs: seconds between two reports; infinity for never.
+        clock: seconds; injected by tests.
+    """
+
+    def __init__(self, every_secs: float, clock: Clock) -> None:
+        self._every_secs = every_secs
+        self._clock = clock
+        self._returns = ReturnWindow(WINDOW)
+        self._limits: Mapping[str, int] = {}
+        self._due = math.inf
+        self._began = False
+        self._losses, self._updates = 0.0, 0
+        self._evaluation = math.nan
+
+    def _show(self, session: Session, line: str) -> None:
+        """Show a line; a subclass says where."""
+        raise NotImplementedError
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Start to measure."""
+        self._limits = facts.limits
+        self._meter, self._session_meter = Meter(self._clock), Meter(self._clock)
+        self._meter.start(session)
+        self._session_meter.start(session)
+        self._began = True
+        self._due = self._clock() + self._every_secs
+
+    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+        """Collect the loss; report if it is time."""
+        self._losses += facts.loss
+        self._updates += 1
+        if self._clock() >= self._due:
+            self._report(session)
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        """Collect the return; report if it is time."""
+        self._returns.push(facts.episode_return)
+        if self._clock() >= self._due:
+            self._report(session)
+
+    def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
+        """Keep the mean return for the next reports."""
+        self._evaluation = facts.results["episode_return_mean"]
+
+    def _report(self, session: Session) -> None:
+        self._show(session, self._line(session))
+        self._losses, self._updates = 0.0, 0
+        self._due = self._clock() + self._every_secs
+
+    def _report_last(self, session: Session) -> None:
+        """A report with the rate of the whole session; none if another hook raised before this one's ``begin``."""
+        if self._began:
+            self._began = False
+            self._meter = self._session_meter
+            self._report(session)
+
+    def _line(self, session: Session) -> str:
+        """Counters and limits, mean return, mean loss since the last report, exploration, rate, last evaluation."""
+        counts = {"timestep": session.global_timestep, "step": session.global_step, "episode": session.global_episode}
+        parts = []
+        for name, count in counts.items():
+            limit = self._limits.get(f"{name}s")
+            parts.append(f"{name} {count:,}" if limit is None else f"{name} {count:,}/{limit:,}")
+        values = {
+            f"return({WINDOW}) {{:,.2f}}": self._returns.mean,
+            "loss {:.4g}": self._losses / self._updates if self._updates else math.nan,
+            "exploration {:.3g}": session.exploration,
+            "{:,.0f} timesteps/s": self._meter.read(session).timesteps_per_sec,
+            "evaluation {:,.2f}": self._evaluation,
+        }
+        # NaN is what is not known yet: no episode, no update, no exploration, no evaluation.
+        parts += [text.format(value) for text, value in values.items() if not math.isnan(value)]
+        return " | ".join(parts)
+
+    def state_dict(self) -> State:
+        """The returns in the window."""
+        return self._returns.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on with the saved returns."""
+        self._returns.load_state_dict(state)

@@ -1,0 +1,133 @@
+"""Hooks that stop a run: at a total, or when it is good enough."""
+
+from __future__ import annotations
+
+from ..contracts import BeginFacts, EpisodeStats, Session, State, TimestepFacts, UpdateFacts
+from .arguments import count, number
+from .hook import Hook
+from .measures import ReturnWindow
+
+
+class StopAtStep(Hook):
+    """Stops when ``global_step`` reaches a total.
+
+    A vector step may be due several updates; it is finished before the run stops. ``train(max_steps=...)`` is exact.
+
+    Args:
+        step: the total number of updates.
+
+    Raises:
+        ValueError: ``step`` is not an integer of at least 1.
+    """
+
+    def __init__(self, step: int) -> None:
+        self._step = count("StopAtStep(step)", step)
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Stop before the first timestep if the total is reached already."""
+        self._check(session)
+
+    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+        """Stop if the total is reached."""
+        self._check(session)
+
+    def _check(self, session: Session) -> None:
+        if session.global_step >= self._step:
+            session.request_stop(f"global_step reached {self._step}")
+
+
+class StopAtTimestep(Hook):
+    """Stops when ``global_timestep`` reaches a total: at the first (vector) step that does.
+
+    Args:
+        timestep: the total number of timesteps.
+
+    Raises:
+        ValueError: ``timestep`` is not an integer of at least 1.
+    """
+
+    def __init__(self, timestep: int) -> None:
+        self._timestep = count("StopAtTimestep(timestep)", timestep)
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Stop before the first timestep if the total is reached already."""
+        self._check(session)
+
+    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+        """Stop if the total is reached."""
+        self._check(session)
+
+    def _check(self, session: Session) -> None:
+        if session.global_timestep >= self._timestep:
+            session.request_stop(f"global_timestep reached {self._timestep}")
+
+
+class StopAtEpisode(Hook):
+    """Stops when ``global_episode`` reaches a total.
+
+    Episodes that end on the same vector step are all counted; ``train(max_episodes=...)`` is exact.
+
+    Args:
+        episode: the total number of finished episodes.
+
+    Raises:
+        ValueError: ``episode`` is not an integer of at least 1.
+    """
+
+    def __init__(self, episode: int) -> None:
+        self._episode = count("StopAtEpisode(episode)", episode)
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Stop before the first timestep if the total is reached already."""
+        self._check(session)
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        """Stop if the total is reached."""
+        self._check(session)
+
+    def _check(self, session: Session) -> None:
+        if session.global_episode >= self._episode:
+            session.request_stop(f"global_episode reached {self._episode}")
+
+
+class StopAtReturn(Hook):
+    """Stops when the mean return of the last episodes of training reaches a threshold.
+
+    The returns are in every checkpoint: a resumed run stops at the episode at which it would have stopped.
+
+    Args:
+        threshold: the mean return to reach.
+        episodes: how many episodes the mean is over; before there are as many, the run goes on.
+
+    Raises:
+        ValueError: ``threshold`` is not a finite number, or ``episodes`` not an integer of at least 1.
+    """
+
+    def __init__(self, threshold: float, episodes: int = 100) -> None:
+        self._threshold = number("StopAtReturn(threshold)", threshold)
+        self._episodes = count("StopAtReturn(episodes)", episodes)
+        self._returns = ReturnWindow(self._episodes)
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Stop before the first timestep if the run was good enough when it was saved."""
+        self._check(session)
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        """Stop if the mean reaches the threshold."""
+        self._returns.push(facts.episode_return)
+        self._check(session)
+
+    def _check(self, session: Session) -> None:
+        if self._returns.full and self._returns.mean >= self._threshold:
+            session.request_stop(
+                f"the mean return of the last {self._episodes} episodes, {self._returns.mean:.6g},"
+                f" reached {self._threshold:g}"
+            )
+
+    def state_dict(self) -> State:
+        """The returns in the window."""
+        return self._returns.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on with the saved returns."""
+        self._returns.load_state_dict(state)

@@ -1,0 +1,221 @@
+"""Memory: the base of every memory. It stores transitions; a kind of memory decides what a batch of them is."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..contracts import Array, ArrayTree, SpecTree, State
+from . import columns
+from .ring import Ring
+
+
+class Memory(abc.ABC):
+    """A ring of the newest ``size`` transitions, in contiguous arrays of the spaces' dtypes.
+
+    A memory of your own inherits all of the storing, counting and saving, and says what a batch is::
+
+        class NewestMemory(Memory):
+            '''The newest transitions, oldest first.'''
+
+            def sample(self):
+                return self.gather(np.arange(len(self) - self.batch_size, len(self)))
+
+    Every observation is stored once, not again as the next observation of the transition before. Should episodes be
+    so short, and observations so large, that an eighth more observations than timesteps are not enough, the oldest
+    timesteps go before ``size`` is reached.
+
+    A transition that is not followed by its next observation, although its episode did not end, counts as truncated:
+    nobody knows how its episode went on.
+
+    Args:
+        size: transitions kept; a multiple of the number of environments.
+        batch_size: transitions in a batch.
+        discount: gamma, in 0 .. 1.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+
+    fills_and_empties = False
+    """Is the memory to be sampled when it is full, and then cleared?"""
+
+    def __init__(self, size: int, batch_size: int, *, discount: float = 0.99) -> None:
+        self.size = positive_integer("size", size)
+        self.batch_size = positive_integer("batch_size", batch_size)
+        if self.batch_size > self.size:
+            raise ValueError(f"batch_size must be at most size, got batch_size={batch_size} and size={size}")
+        if not 0 <= discount <= 1:
+            raise ValueError(f"discount must be in 0 .. 1, got {discount!r}")
+        self.discount = float(discount)
+        self.num_envs = 0  # not built
+
+    def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
+        """Allocate the arrays. Runs once; memory is taken from the machine only as transitions come.
+
+        Args:
+            specs: key to spec of one environment's value, without a batch axis: ``observation``, ``action``,
+                ``reward``, ``terminated``, ``truncated``, ``next_observation``, and what else is recorded.
+            num_envs: environments that step together, N.
+            rng: the generator that sampling draws from. It belongs to the caller, and is not in the state.
+
+        Raises:
+            ValueError: the specs cannot be stored, ``size`` is not a multiple of ``num_envs``, or the machine has
+                less memory than this needs.
+            RuntimeError: the memory is built already.
+        """
+        if self.num_envs:
+            raise RuntimeError("this memory is built already; every Agent needs a memory of its own")
+        stored = columns.checked_specs(specs)
+        self._check_num_envs(num_envs)
+        timesteps = self.size // num_envs
+        num_rows = timesteps + self._spare_rows(timesteps, num_envs * columns.nbytes(stored["observation"]))
+        self._refuse_if_too_large(Ring.needed_bytes(stored, timesteps, num_envs, num_rows))
+        self._ring = Ring(stored, timesteps, num_envs, num_rows)
+        self.rng = rng
+        self.num_envs = num_envs
+
+    def step(self, **transition: Any) -> None:
+        """Store one transition of the only environment.
+
+        Args:
+            **transition: a value for each key of the specs, without a batch axis.
+
+        Raises:
+            KeyError: a key is missing or not expected.
+            ValueError: a value has the wrong shape, or there are several environments.
+        """
+        if self.num_envs != 1:
+            self._require_built()
+            raise ValueError(f"step stores the transition of one environment; with {self.num_envs} use extend")
+        self._ring.step(transition)
+
+    def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
+        """Store one vector step.
+
+        Args:
+            mask: bool [N]; where it is False the row is not a transition: it is neither sampled nor counted.
+            **batch: for each key of the specs an array [N, ...]; row i is environment i.
+
+        Raises:
+            KeyError: a key is missing or not expected.
+            ValueError: an array or the mask has the wrong shape.
+        """
+        self._require_built()
+        self._ring.extend(batch, mask)
+
+    def can_sample(self, count: int | None = None) -> bool:
+        """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
+        return (len(self) if count is None else min(count, self.size)) >= self.batch_size
+
+    @abc.abstractmethod
+    def sample(self) -> Mapping[str, ArrayTree]:
+        """A batch: the keys of the specs, and ``discount`` (gamma; 0 on termination)."""
+
+    def update_priorities(self, td_error: Array) -> None:  # noqa: B027 - not abstract: most memories have none
+        """Take the absolute TD errors [B] of the batch sampled last. Here: do nothing."""
+
+    def gather(self, index: Array) -> dict[str, ArrayTree]:
+        """The transitions with the given indices.
+
+        Args:
+            index: integers of any shape [...]; 0 is the oldest transition, ``len(self) - 1`` the newest.
+
+        Returns:
+            for every key of the specs, and ``discount``, an array [..., ...] of its own; reward, terminated,
+            truncated and discount are float32, everything else has the dtype of its spec.
+
+        Raises:
+            IndexError: there is no such transition.
+        """
+        self._require_built()
+        index = np.asarray(index, np.intp)
+        if index.size and (index.min() < 0 or index.max() >= len(self)):
+            raise IndexError(f"index must be in 0 .. {len(self) - 1}, got {index.min()} .. {index.max()}")
+        ring = self._ring
+        places = ring.oldest * ring.num_envs + index
+        if ring.num_skipped:
+            places = ring.places()[index]
+        return self._with_discount(ring.gather(places, places))
+
+    def get_by_index(self, index: int) -> dict[str, ArrayTree]:
+        """One transition, with the keys and dtypes of a batch: 0 is the oldest, -1 the newest.
+
+        Raises:
+            IndexError: there is no such transition.
+        """
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index must be in {-len(self)} .. {len(self) - 1}, got {index}")
+        one = self.gather(np.array([index % len(self)]))
+        return {key: columns.map_tree(lambda values: values[0], value) for key, value in one.items()}
+
+    def clear(self) -> None:
+        """Forget every transition."""
+        self._require_built()
+        self._ring.clear()
+
+    def __len__(self) -> int:
+        return len(self._ring) if self.num_envs else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays. The machine provides them only as transitions come."""
+        return self._ring.nbytes if self.num_envs else 0
+
+    def state_dict(self) -> State:
+        """Copies of what is stored, and nothing of the places that are not used. The generator is not in it."""
+        self._require_built()
+        return {"size": self.size, "num_envs": self.num_envs, **self._ring.state_dict()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Hold what the memory held that ``state`` was saved from; from here on both do the same.
+
+        Raises:
+            ValueError: size, number of environments, keys, shapes or dtypes differ; names both.
+        """
+        self._require_built()
+        for name in ("size", "num_envs"):
+            mine = getattr(self, name)
+            if state[name] != mine:
+                raise ValueError(f"the saved memory has {name}={state[name]}, this one has {name}={mine}")
+        self._ring.load_state_dict(state)
+
+    def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
+        """Rows of observations beyond one for every timestep."""
+        return Ring.spare_rows(timesteps, row_bytes)
+
+    def _with_discount(self, batch: dict[str, ArrayTree]) -> dict[str, ArrayTree]:
+        batch["discount"] = self.discount * (1 - np.asarray(batch["terminated"]))
+        return batch
+
+    def _check_num_envs(self, num_envs: int) -> None:
+        positive_integer("num_envs", num_envs)
+        if self.size % num_envs:
+            below = self.size // num_envs * num_envs
+            nearest = f"{below} and {below + num_envs} are" if below else f"{num_envs} is"
+            raise ValueError(
+                f"size must be a multiple of the number of environments, got size={self.size} with {num_envs}"
+                f" environments; {nearest}"
+            )
+
+    def _refuse_if_too_large(self, needed: int) -> None:
+        available = columns.physical_memory()
+        if available is not None and needed > available:
+            raise ValueError(
+                f"{type(self).__name__}(size={self.size}) needs {needed:,} bytes, this machine has {available:,};"
+                f" choose a size below {int(self.size * available / needed):,}, or smaller observations"
+            )
+
+    def _require_built(self) -> None:
+        if not self.num_envs:
+            raise RuntimeError("this memory is not built yet: build(specs, num_envs, rng) comes first")
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """The value as an int, or a ValueError that names the argument."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    return int(value)

@@ -1,0 +1,135 @@
+"""Losses: tensors in, one error per element out. Weights and reduction are applied once, after them.
+
+Shapes in comments: B is the batch, A the number of discrete actions. ``td_error`` is target - prediction everywhere,
+and no gradient flows into a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+Tensor: TypeAlias = Any
+
+
+def squared(error: Tensor) -> Tensor:
+    """Half the square, ``error ** 2 / 2``; its gradient is the error itself.
+
+    Args:
+        error: float, any shape.
+
+    Returns:
+        the same shape.
+    """
+    return 0.5 * tf.square(error)
+
+
+def huber(error: Tensor, delta: float = 1.0) -> Tensor:
+    """Quadratic near zero, linear further out; its gradient is the error clipped to ``-delta .. delta``.
+
+    Source: Huber 1964, "Robust estimation of a location parameter". With delta 1 this is the error clipping of
+    Mnih et al. 2015 (https://doi.org/10.1038/nature14236), Methods, "Training algorithm".
+
+    Args:
+        error: float, any shape.
+        delta: where it turns linear.
+
+    Returns:
+        the same shape: ``error ** 2 / 2`` up to delta, ``delta * (|error| - delta / 2)`` beyond.
+    """
+    absolute = tf.abs(error)
+    quadratic = tf.minimum(absolute, delta)
+    return 0.5 * tf.square(quadratic) + delta * (absolute - quadratic)
+
+
+LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"huber": huber, "squared": squared}
+"""By name, each of one error."""
+
+
+def action_values(q_values: Tensor, action: Tensor) -> Tensor:
+    """The value of each taken action. By one-hot product, whose gradient every executor runs.
+
+    Args:
+        q_values: float [B, A].
+        action: int [B], 0 .. A - 1.
+
+    Returns:
+        float [B].
+    """
+    return tf.reduce_sum(q_values * tf.one_hot(action, q_values.shape[-1], dtype=q_values.dtype), axis=-1)
+
+
+def q_learning(q_values: Tensor, action: Tensor, reward: Tensor, discount: Tensor, next_q_values: Tensor) -> Tensor:
+    """The TD error of Q-learning, ``r + discount * max_a Q'(s', a) - Q(s, a)``.
+
+    Source: Watkins and Dayan 1992; with a target network Q', Mnih et al. 2015, equation 2 of the Methods.
+
+    Args:
+        q_values: float [B, A], of the observation; the prediction.
+        action: int [B], 0 .. A - 1.
+        reward: float [B]; the discounted sum of n rewards for an n-step transition.
+        discount: float [B]; gamma to the n, 0 on termination.
+        next_q_values: float [B, A], of the next observation, from the target network.
+
+    Returns:
+        float [B].
+    """
+    bootstrap = tf.reduce_max(next_q_values, axis=-1)  # [B]
+    return tf.stop_gradient(reward + discount * bootstrap) - action_values(q_values, action)
+
+
+def double_q_learning(
+    q_values: Tensor,
+    action: Tensor,
+    reward: Tensor,
+    discount: Tensor,
+    next_q_values: Tensor,
+    *,
+    selector_q_values: Tensor,
+) -> Tensor:
+    """The TD error of double Q-learning: one network selects the next action, another one values it.
+
+    Source: van Hasselt, Guez and Silver 2016, https://arxiv.org/abs/1509.06461, equation 4.
+
+    Args:
+        q_values: float [B, A], of the observation; the prediction.
+        action: int [B], 0 .. A - 1.
+        reward: float [B].
+        discount: float [B]; gamma to the n, 0 on termination.
+        next_q_values: float [B, A], of the next observation, from the target network: values.
+        selector_q_values: float [B, A], of the next observation, from the online network: selects.
+
+    Returns:
+        float [B].
+    """
+    next_action = tf.argmax(selector_q_values, axis=-1, output_type=tf.int32)  # [B]
+    bootstrap = action_values(next_q_values, next_action)  # [B]
+    return tf.stop_gradient(reward + discount * bootstrap) - action_values(q_values, action)
+
+
+DUELING = ("mean", "max")
+"""What may be taken off the advantages."""
+
+
+def dueling(value: Tensor, advantage: Tensor, baseline: str) -> Tensor:
+    """Q values from a state value and advantages: ``V + A - mean(A)``, or ``V + A - max(A)``.
+
+    Source: Wang et al. 2016, https://arxiv.org/abs/1511.06581, equations 9 (mean) and 8 (max).
+
+    Args:
+        value: float [B, 1].
+        advantage: float [B, A].
+        baseline: "mean" or "max".
+
+    Returns:
+        float [B, A].
+
+    Raises:
+        ValueError: another baseline.
+    """
+    if baseline not in DUELING:
+        raise ValueError(f"baseline must be one of {', '.join(DUELING)}; got {baseline!r}")
+    reduce = tf.reduce_mean if baseline == "mean" else tf.reduce_max
+    return value + advantage - reduce(advantage, axis=-1, keepdims=True)

@@ -1,0 +1,76 @@
+"""Optimizers by name, with learning rates that follow a schedule, and clipping by the global norm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import keras
+import tensorflow as tf
+
+from ..explorations.checks import choice
+from ..explorations.schedules import ScheduleLike, make_schedule
+
+Tensor: TypeAlias = Any
+
+OPTIMIZERS = {
+    "adadelta": keras.optimizers.Adadelta,
+    "adafactor": keras.optimizers.Adafactor,
+    "adagrad": keras.optimizers.Adagrad,
+    "adam": keras.optimizers.Adam,
+    "adamax": keras.optimizers.Adamax,
+    "adamw": keras.optimizers.AdamW,
+    "ftrl": keras.optimizers.Ftrl,
+    "lamb": keras.optimizers.Lamb,
+    "lion": keras.optimizers.Lion,
+    "nadam": keras.optimizers.Nadam,
+    "rmsprop": keras.optimizers.RMSprop,
+    "sgd": keras.optimizers.SGD,
+}
+"""Keras' optimizers that take a learning rate and nothing else that matters, by their lower-case names."""
+
+
+def learning_rate_at(learning_rate: ScheduleLike, step: Tensor) -> Tensor:
+    """The learning rate of an update, for the optimizer and for the metrics.
+
+    Args:
+        learning_rate: a number, or a schedule on ``global_step``.
+        step: ``global_step`` before the update, int64 scalar.
+
+    Returns:
+        float32 scalar.
+    """
+    return make_schedule(learning_rate, "learning_rate", at_least=0)(step, ops=keras.ops)
+
+
+def make_optimizer(name: str, learning_rate: Tensor) -> Any:
+    """A new Keras optimizer.
+
+    Args:
+        name: one of :data:`OPTIMIZERS`.
+        learning_rate: float32 scalar of this update: computed in the graph, so it is no variable of the optimizer
+            and a resumed run follows its schedule.
+
+    Raises:
+        ValueError: the name is unknown; names the nearest.
+    """
+    return OPTIMIZERS[choice("optimizer", name, OPTIMIZERS)](lambda: learning_rate)
+
+
+def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float | None) -> tuple[list[Tensor], Tensor]:
+    """Scale gradients down together so that their global norm is at most ``max_norm``.
+
+    Source: Pascanu, Mikolov and Bengio 2013, https://arxiv.org/abs/1211.5063, algorithm 1.
+
+    Args:
+        gradients: float tensors of any shapes.
+        max_norm: above 0, or ``None`` to leave them as they are.
+
+    Returns:
+        the gradients, and their global norm before (float scalar).
+    """
+    norm = tf.linalg.global_norm(gradients)
+    if max_norm is None:
+        return list(gradients), norm
+    clipped, _ = tf.clip_by_global_norm(gradients, max_norm, use_norm=norm)
+    return clipped, norm

@@ -1,0 +1,118 @@
+"""Randomness inside a ``model_fn``: one more input of the compiled program, fed at every update.
+
+``normal``, ``uniform`` and ``permutation`` return a tensor that the run's saved generator fills anew at every update.
+So SAC can sample and PPO can shuffle in a program that is pure, runs under any executor and resumes exactly, which
+TensorFlow's stateful random ops cannot promise. They work while a ``model_fn`` is traced in TRAIN and EVAL; in PREDICT
+the behaviour policy (an Exploration) is what samples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .contracts import Array
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+__all__ = ["Request", "normal", "permutation", "supplying", "uniform"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """One noise input: what distribution, what shape."""
+
+    kind: str
+    shape: tuple[int, ...]
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def dtype(self) -> type[np.float32] | type[np.int32]:
+        """Of the array that ``draw`` returns."""
+        return np.int32 if self.kind == "permutation" else np.float32
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """The next value of this input."""
+        if self.kind == "normal":
+            return rng.standard_normal(self.shape, dtype=np.float32)
+        if self.kind == "uniform":
+            unit = rng.random(self.shape, dtype=np.float32)
+            return np.asarray(self.low + (self.high - self.low) * unit, np.float32)
+        return rng.permutation(self.shape[0]).astype(np.int32)
+
+
+Supplier = Callable[[Request], "tf.Tensor"]
+_supplier: ContextVar[Supplier | None] = ContextVar("axonrl.noise", default=None)
+
+
+@contextlib.contextmanager
+def supplying(supplier: Supplier) -> Iterator[None]:
+    """While open, noise is what ``supplier`` returns for each request. For runtimes and for tests of a ``model_fn``."""
+    token = _supplier.set(supplier)
+    try:
+        yield
+    finally:
+        _supplier.reset(token)
+
+
+def normal(shape: Sequence[int] | Any) -> tf.Tensor:
+    """Standard normal noise, float32.
+
+    Args:
+        shape: static, for instance ``features.shape``.
+
+    Raises:
+        ValueError: outside a training trace, or a shape that is not static.
+    """
+    return _request(Request("normal", _static(shape)))
+
+
+def uniform(shape: Sequence[int] | Any, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
+    """Uniform noise in [low, high), float32.
+
+    Args:
+        shape: static.
+        low: lower bound.
+        high: upper bound.
+
+    Raises:
+        ValueError: outside a training trace, or a shape that is not static.
+    """
+    return _request(Request("uniform", _static(shape), float(low), float(high)))
+
+
+def permutation(n: int) -> tf.Tensor:
+    """A random permutation of 0 .. n - 1, int32 [n].
+
+    Args:
+        n: how many.
+
+    Raises:
+        ValueError: outside a training trace, or ``n`` below 1.
+    """
+    return _request(Request("permutation", _static([n])))
+
+
+def _request(request: Request) -> tf.Tensor:
+    supplier = _supplier.get()
+    if supplier is None:
+        raise ValueError(
+            f"axonrl.noise.{request.kind} works only while a model_fn is traced in TRAIN or EVAL;"
+            " in PREDICT let EstimatorSpec.exploration sample"
+        )
+    return supplier(request)
+
+
+def _static(shape: Sequence[int] | Any) -> tuple[int, ...]:
+    dims = tuple(shape)
+    for dim in dims:
+        if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool) or dim < 1:
+            raise ValueError(f"axonrl.noise needs a static shape of positive integers, got {dims}")
+    return tuple(int(dim) for dim in dims)

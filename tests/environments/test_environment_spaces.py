@@ -1,0 +1,161 @@
+"""Spaces: which arrays they become, and their JSON form."""
+
+import json
+
+import numpy as np
+import pytest
+from gymnasium import spaces as gym_spaces
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
+
+from axonrl.contracts import ArraySpec
+from axonrl.environments import spaces
+
+CARTPOLE_HIGH = np.array([4.8, np.inf, 0.41887903, np.inf], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("space", "shape", "dtype"),
+    [
+        (Box(-CARTPOLE_HIGH, CARTPOLE_HIGH), (4,), np.float32),
+        (Box(-1.0, 1.0, (2, 3), np.float64), (2, 3), np.float32),
+        (Box(-1.0, 1.0, (), np.float16), (), np.float32),
+        (Box(0, 255, (84, 84, 4), np.uint8), (84, 84, 4), np.uint8),
+        (Box(0, 1, (10, 10, 4), bool), (10, 10, 4), np.bool_),
+        (Box(-5, 5, (2,), np.int8), (2,), np.int32),
+        (Box(0, 2**31 - 1, (2,), np.int64), (2,), np.int32),
+        (Box(0, 7, (2,), np.uint64), (2,), np.int32),
+        (Discrete(500), (), np.int32),
+        (Discrete(3, start=-1), (), np.int32),
+        (MultiDiscrete([2, 3, 4]), (3,), np.int32),
+        (MultiDiscrete(np.array([[2, 3], [4, 5]])), (2, 2), np.int32),
+        (MultiBinary(5), (5,), np.int8),
+        (MultiBinary([2, 3]), (2, 3), np.int8),
+    ],
+)
+def test_one_array(space, shape, dtype):
+    assert spaces.observation_spec(space) == ArraySpec(shape, dtype)
+
+
+def test_dict_and_tuple_become_flat_dictionaries():
+    space = Dict(
+        {
+            "image": Box(0, 255, (8, 8, 1), np.uint8),
+            "arm": Dict({"angle": Box(-1, 1, (2,)), "grip": MultiBinary(1)}),
+            "pair": Tuple([Discrete(3), Box(-1, 1, (1,), np.float64)]),
+        }
+    )
+    assert spaces.observation_spec(space) == {
+        "arm/angle": ArraySpec((2,), np.float32),
+        "arm/grip": ArraySpec((1,), np.int8),
+        "image": ArraySpec((8, 8, 1), np.uint8),
+        "pair/0": ArraySpec((), np.int32),
+        "pair/1": ArraySpec((1,), np.float32),
+    }
+    assert list(spaces.observation_spec(Tuple([Discrete(2), Discrete(3)]))) == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (Text(5), r"observation space Text\(.* is not supported; supported are Box, Discrete"),
+        (gym_spaces.Sequence(Discrete(2)), r"Sequence\(.* is not supported"),
+        (Dict({"a": Box(-1, 1, (1,)), "b": Text(3)}), r"Text\(.* is not supported"),
+        (Box(0, 2**31, (2,), np.int64), r"Box.*from 0 to 2147483648, which do not fit int32"),
+        (Box(-np.inf, np.inf, (2,), np.int64), "do not fit int32"),
+        (Discrete(2**31 + 1), r"Discrete.*from 0 to 2147483648"),
+        (MultiDiscrete([2, 2**31], start=[0, 1]), r"MultiDiscrete.*from 0 to 2147483648"),
+        (Dict({"a/b": Discrete(2), "a": Dict({"b": Discrete(2)})}), "two entries that are both called 'a/b'"),
+        (Dict({"a": Dict({})}), "an empty Dict at 'a'"),
+        (Tuple([]), "an empty Tuple$"),
+    ],
+)
+def test_unsupported_observation_spaces_are_named(space, message):
+    with pytest.raises(ValueError, match=message):
+        spaces.observation_spec(space)
+
+
+@pytest.mark.parametrize(
+    ("space", "shape", "dtype"),
+    [
+        (Discrete(2), (), np.int32),
+        (Box(-2.0, 2.0, (1,)), (1,), np.float32),
+        (Box(-2.0, 2.0, (3,), np.float64), (3,), np.float32),
+        (MultiDiscrete([2, 3]), (2,), np.int32),
+        (MultiBinary(4), (4,), np.int8),
+    ],
+)
+def test_action_arrays(space, shape, dtype):
+    assert spaces.action_spec(space) == ArraySpec(shape, dtype)
+
+
+@pytest.mark.parametrize(
+    "space", [Box(0, 9, (2,), np.int32), Box(0, 1, (2,), bool), Tuple([Discrete(2)]), Dict({"a": Discrete(2)}), Text(3)]
+)
+def test_unsupported_action_spaces_are_named(space):
+    with pytest.raises(ValueError, match="is not supported; supported are float Box, Discrete, Multi") as caught:
+        spaces.action_spec(space)
+    assert str(space) in str(caught.value)
+
+
+EVERY_KIND = [
+    Box(-CARTPOLE_HIGH, CARTPOLE_HIGH),
+    Box(np.array([-0.1, -np.inf]), np.array([1 / 3, np.inf]), dtype=np.float64),
+    Box(np.float16(0.1), np.inf, (2, 1), np.float16),
+    Box(0, 255, (84, 84, 4), np.uint8),
+    Box(0, 1, (10, 10, 4), bool),
+    Box(-np.inf, 2**63 - 2, (2,), np.int64),
+    Box(np.array([-np.inf, 3.0]), np.array([np.inf, 9.0]), dtype=np.int64),
+    Box(0, 2**64 - 1, (), np.uint64),
+    Discrete(4, start=-7, dtype=np.int16),
+    MultiDiscrete([2, 3], dtype=np.int32, start=[-1, 5]),
+    MultiDiscrete(np.array([[2, 3], [4, 5]])),
+    MultiBinary(5),
+    MultiBinary([2, 3]),
+]
+
+
+@pytest.mark.parametrize(
+    "space", [*EVERY_KIND, Tuple(EVERY_KIND), Dict([("z", Discrete(2)), ("a", Tuple(EVERY_KIND)), ("b", Dict({}))])]
+)
+def test_json_round_trip_is_exact(space):
+    text = json.dumps(spaces.to_json(space), allow_nan=False, sort_keys=True)
+    assert_same(spaces.from_json(json.loads(text)), space)
+
+
+def assert_same(found, expected):
+    assert type(found) is type(expected)
+    assert found == expected
+    assert found.dtype == expected.dtype
+    if isinstance(expected, Box):  # Box compares with a tolerance
+        for name in ("low", "high", "bounded_below", "bounded_above"):
+            given, wanted = getattr(found, name), getattr(expected, name)
+            assert given.dtype == wanted.dtype
+            np.testing.assert_array_equal(given, wanted)
+    elif isinstance(expected, Dict):
+        assert list(found.spaces) == list(expected.spaces)
+        for key in expected.spaces:
+            assert_same(found[key], expected[key])
+    elif isinstance(expected, Tuple):
+        for one, other in zip(found.spaces, expected.spaces, strict=True):
+            assert_same(one, other)
+
+
+def test_json_is_small_for_images():
+    assert spaces.to_json(Box(0, 255, (84, 84, 4), np.uint8)) == {
+        "type": "Box",
+        "dtype": "uint8",
+        "shape": [84, 84, 4],
+        "low": 0,
+        "high": 255,
+        "bounded_below": True,
+        "bounded_above": True,
+    }
+
+
+def test_json_errors_say_what_is_wrong():
+    with pytest.raises(ValueError, match=r"the space Text\(.* is not supported"):
+        spaces.to_json(Text(3))
+    with pytest.raises(ValueError, match="type must be one of Box, Discrete, .*; got 'Text'"):
+        spaces.from_json({"type": "Text"})
+    with pytest.raises(ValueError, match="Discrete space lacks 'start'"):
+        spaces.from_json({"type": "Discrete", "n": 3})

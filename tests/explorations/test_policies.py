@@ -1,0 +1,168 @@
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from axonrl.contracts import Exploration
+from axonrl.explorations import Constant, EpsilonGreedy, GaussianNoise, Greedy, Linear, Random
+from gymnasium import spaces
+
+
+UNUSED: Any = None
+
+
+class ScriptedGenerator:
+    """Stands in for a NumPy generator: hands out what it was given, and notes what was asked of it."""
+
+    def __init__(self, random: Any, integers: Any, normal: Any) -> None:
+        self._random, self._integers, self._normal = random, integers, normal
+        self.asked: list[tuple[Any, ...]] = []
+
+    def random(self, shape: Any = None) -> Any:
+        self.asked.append(("random", shape))
+        return self._random if shape is None else np.asarray(self._random)
+
+    def integers(self, low: int, high: int, shape: Any, dtype: Any) -> Any:
+        self.asked.append(("integers", low, high, shape))
+        return np.asarray(self._integers, dtype)
+
+    def standard_normal(self, shape: Any, dtype: Any) -> Any:
+        self.asked.append(("standard_normal", shape))
+        return np.asarray(self._normal, dtype)
+
+
+def scripted(random: Any = (), integers: Any = (), normal: Any = ()) -> Any:
+    return ScriptedGenerator(random, integers, normal)
+
+
+def described(result: Any) -> tuple[Any, str, dict[str, Any]]:
+    chosen, extras = result
+    return chosen.tolist(), chosen.dtype.name, dict(extras)
+
+
+def actions(*values: int, dtype: Any = np.int32) -> Any:
+    return {"action": np.array(values, dtype)}
+
+
+def test_greedy_returns_the_models_action() -> None:
+    predictions = actions(1, 0)
+    chosen, extras = Greedy()(predictions, 5, UNUSED)
+    assert chosen is predictions["action"]
+    assert dict(extras) == {}
+    assert Greedy().level(5) == 0
+
+
+def test_epsilon_greedy_for_one_environment() -> None:
+    policy = EpsilonGreedy(0.25, spaces.Discrete(4, start=10))
+    at_epsilon = scripted(random=0.25)
+    assert described(policy(actions(11), 0, at_epsilon)) == ([11], "int32", {})
+    assert at_epsilon.asked == [("random", None)]
+
+    below = scripted(random=0.2499, integers=[13])
+    assert described(policy(actions(11), 0, below)) == ([13], "int32", {})
+    assert below.asked == [("random", None), ("integers", 10, 14, (1,))]
+
+
+def test_epsilon_greedy_decides_for_each_environment() -> None:
+    policy = EpsilonGreedy(0.5, spaces.Discrete(3))
+    rng = scripted(random=[0.1, 0.9, 0.5], integers=[2, 2, 2])
+    assert described(policy(actions(0, 1, 1, dtype=np.int64), 0, rng)) == ([2, 1, 1], "int32", {})
+
+
+def test_epsilon_follows_its_schedule() -> None:
+    policy = EpsilonGreedy({"kind": "linear", "start": 1.0, "stop": 0.0, "duration": 10}, spaces.Discrete(2))
+    assert [policy.level(t) for t in (0, 5, 10, 99)] == [1.0, 0.5, 0.0, 0.0]
+    explores = [policy(actions(0), t, scripted(random=0.3, integers=[1]))[0][0] for t in (0, 6, 8)]
+    assert explores == [1, 1, 0]  # epsilon 1, 0.4, 0.2 against 0.3
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_epsilon_one_is_uniform_over_the_space_and_epsilon_zero_greedy(count: Any) -> None:
+    rng = np.random.default_rng(0)
+    space = spaces.Discrete(3, start=-1)
+    predictions = actions(*[1] * count)
+    drawn = np.concatenate([EpsilonGreedy(1.0, space)(predictions, 0, rng)[0] for _ in range(3000 // count)])
+    values, counts = np.unique(drawn, return_counts=True)
+    assert values.tolist() == [-1, 0, 1]
+    assert np.abs(counts - 1000).max() < 130  # five standard deviations
+    assert all(EpsilonGreedy(0, space)(predictions, 0, rng)[0].tolist() == [1] * count for _ in range(50))
+
+
+def test_random_in_a_discrete_space() -> None:
+    rng = np.random.default_rng(0)
+    policy = Random(spaces.Discrete(2, start=5))
+    drawn = [policy(actions(0, 0), t, rng)[0] for t in range(40)]
+    assert drawn[0].shape == (2,)
+    assert drawn[0].dtype == np.int32
+    assert set(np.concatenate(drawn).tolist()) == {5, 6}
+    assert policy.level(0) == 1
+
+
+def test_random_in_a_box_uses_the_bounds_of_each_component() -> None:
+    rng = np.random.default_rng(0)
+    low, high = np.array([[-1.0], [10.0]], np.float32), np.array([[1.0], [30.0]], np.float32)
+    drawn, _ = Random(spaces.Box(low, high))({"action": np.zeros((2000, 2, 1), np.float32)}, 0, rng)
+    assert drawn.shape == (2000, 2, 1)
+    assert drawn.dtype == np.float32
+    np.testing.assert_allclose(drawn.min(0), low, atol=0.1)
+    np.testing.assert_allclose(drawn.max(0), high, atol=0.1)
+    np.testing.assert_allclose(drawn.mean(0), [[0.0], [20.0]], atol=0.7)
+
+
+def test_constant_repeats_its_action_for_each_environment() -> None:
+    assert described(Constant(3)(actions(0, 0), 0, UNUSED)) == ([3, 3], "int32", {})
+    policy = Constant([0.5, -1.0])
+    box = {"action": np.zeros((2, 2), np.float32)}
+    assert described(policy(box, 0, UNUSED)) == ([[0.5, -1.0], [0.5, -1.0]], "float32", {})
+    policy(box, 0, UNUSED)[0][0, 0] = 9  # what it returns belongs to the caller
+    assert described(policy(box, 0, UNUSED)) == ([[0.5, -1.0], [0.5, -1.0]], "float32", {})
+
+
+def test_gaussian_noise_is_scaled_and_not_clipped() -> None:
+    policy = GaussianNoise(Linear(2.0, 0.5, 10), spaces.Box(-1, 1, (2,)))
+    rng = scripted(normal=[[1.0, -3.0], [0.0, 0.5]])
+    greedy = np.array([[0.9, 0.0], [0.25, -1.0]], np.float32)
+    chosen, extras = policy({"action": greedy}, 0, rng)
+    np.testing.assert_allclose(chosen, [[2.9, -6.0], [0.25, 0.0]], rtol=1e-6)
+    assert chosen.dtype == np.float32
+    assert dict(extras) == {}
+    assert rng.asked == [("standard_normal", (2, 2))]
+    assert greedy[0, 0] == np.float32(0.9)  # the predictions are left alone
+    assert [policy.level(t) for t in (0, 10)] == [2.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: EpsilonGreedy(1.5, spaces.Discrete(2)), "epsilon must stay in 0 .. 1, got 1.5"),
+        (lambda: EpsilonGreedy(-0.1, spaces.Discrete(2)), "epsilon must stay in 0 .. 1, got -0.1"),
+        (lambda: EpsilonGreedy(0.1, spaces.Box(-1, 1, (2,))), "EpsilonGreedy needs a Discrete action space, got Box("),
+        (lambda: EpsilonGreedy(0.1, spaces.MultiBinary(2)), "got MultiBinary(2)"),
+        (lambda: EpsilonGreedy(0.1, spaces.MultiDiscrete([2, 2])), "got MultiDiscrete([2 2])"),
+        (lambda: EpsilonGreedy(0.1, None), "EpsilonGreedy needs a Discrete action space, got None"),
+        (lambda: GaussianNoise(-1, spaces.Box(-1, 1, (2,))), "sigma must stay in 0 .. inf, got -1"),
+        (lambda: GaussianNoise(0.1, spaces.Discrete(2)), "GaussianNoise needs a Box of floats as action space"),
+        (lambda: GaussianNoise(0.1, spaces.Box(0, 9, (2,), np.uint8)), "GaussianNoise needs a Box of floats"),
+        (lambda: Random(spaces.MultiBinary(2)), "Random needs a Discrete action space or a Box of floats"),
+        (lambda: Random(spaces.Box(-np.inf, 1, (2,))), "Random needs a Box with finite bounds, got Box(-inf"),
+        (lambda: Constant("left"), "Constant needs an action made of numbers, got 'left'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make: Any, message: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [Greedy(), EpsilonGreedy(0.1, spaces.Discrete(2)), Random(spaces.Discrete(2)), Constant(0)],
+)
+def test_policies_follow_the_protocol(policy: Any) -> None:
+    assert isinstance(policy, Exploration)
+
+
+def test_importing_them_loads_neither_tensorflow_nor_gymnasium() -> None:
+    code = "import sys, axonrl.explorations; sys.exit(bool({'tensorflow', 'keras', 'gymnasium'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

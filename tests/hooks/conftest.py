@@ -1,0 +1,77 @@
+"""A session and a clock that tests of hooks set by hand, and that record what hooks ask of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from axonrl.contracts import EpisodeStats, EvaluationFacts, RunConfig, Timings
+
+
+class FakeSession:
+    def __init__(self, model_dir: Path) -> None:
+        self.model_dir = model_dir
+        self.config = RunConfig(seed=0)
+        self.global_step = 0
+        self.global_timestep = 0
+        self.global_episode = 0
+        self.timings = Timings()
+        self.exploration = math.nan
+        self.stop_reason: str | None = None
+        self.calls: list[Any] = []
+        self.evaluations: list[float] = []
+        """The mean returns that the next evaluations yield."""
+        self.listeners: Any = ()
+        """The methods to call after an evaluation, as the session does."""
+        self.variables: dict[str, Any] = {}
+
+    def weights(self) -> Mapping[str, Any]:
+        return dict(self.variables)
+
+    def request_stop(self, reason: str) -> None:
+        self.stop_reason = self.stop_reason or reason
+
+    def save_checkpoint(self) -> None:
+        self.calls.append(("save_checkpoint", self.global_step, self.global_episode))
+
+    def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
+        self.calls.append(("evaluate", self.global_timestep, env, episodes))
+        mean = self.evaluations.pop(0)
+        results = {"episode_return_mean": mean, "episodes": float(episodes)}
+        for call in self.listeners:
+            call(self, EvaluationFacts(results, (mean,) * episodes))
+        return results
+
+    def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
+        self.calls.append(("save_policy", name, dict(info)))
+        return self.model_dir / f"{name}.safetensors"
+
+    def episode(self, episode_return: float = 0.0, **others: Any) -> EpisodeStats:
+        """One more finished episode."""
+        self.global_episode += 1
+        values = {"length": 10, "terminated": True, "truncated": False, "loss": math.nan, "exploration": math.nan}
+        return EpisodeStats(**{"episode_return": episode_return, "seconds": 0.1, **values, **others})
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> FakeSession:
+    session = FakeSession(tmp_path)
+    session.variables = {"dense/kernel": np.array([[3.0, 0.0], [0.0, 4.0]], np.float32), "count": np.array(7)}
+    return session
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()

@@ -1,0 +1,61 @@
+from typing import Any
+
+import pytest
+from axonrl.contracts import BeginFacts, UpdateFacts
+from axonrl.hooks import CheckpointHook
+
+BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
+UPDATE = UpdateFacts(0.5, {})
+
+
+def test_by_steps(session: Any) -> None:
+    hook = CheckpointHook(steps=3)
+    session.global_step = 4  # resumed: the multiples stay where they were
+    hook.begin(session, BEGIN)
+    for session.global_step in range(5, 10):
+        hook.after_update(session, UPDATE)
+    assert session.calls == [("save_checkpoint", 6, 0), ("save_checkpoint", 9, 0)]
+
+
+def test_by_episodes(session: Any) -> None:
+    hook = CheckpointHook(episodes=2)
+    hook.begin(session, BEGIN)
+    for _ in range(5):
+        hook.after_episode(session, session.episode())
+        hook.after_update(session, UPDATE)
+    assert session.calls == [("save_checkpoint", 0, 2), ("save_checkpoint", 0, 4)]
+
+
+def test_by_time_after_updates_and_episodes(session: Any, clock: Any) -> None:
+    hook = CheckpointHook(secs=60, clock=clock)
+    hook.begin(session, BEGIN)
+    for session.global_step, seconds in enumerate((59.0, 1.0, 59.0, 1.5), start=1):
+        clock.now += seconds
+        hook.after_update(session, UPDATE)
+    clock.now += 60
+    hook.after_episode(session, session.episode())
+    assert session.calls == [("save_checkpoint", 2, 0), ("save_checkpoint", 4, 0), ("save_checkpoint", 4, 1)]
+
+
+def test_the_time_runs_from_the_last_checkpoint(session: Any, clock: Any) -> None:
+    hook = CheckpointHook(secs=60, steps=2, clock=clock)
+    hook.begin(session, BEGIN)
+    for session.global_step, seconds in enumerate((30.0, 20.0, 59.0), start=1):  # at 2 by steps; 59 s later: not yet
+        clock.now += seconds
+        hook.after_update(session, UPDATE)
+    assert session.calls == [("save_checkpoint", 2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "needs at least one of secs, steps and episodes"),
+        ({"secs": 0}, r"CheckpointHook\(secs\) must be a positive, finite number of seconds, got 0"),
+        ({"secs": "60"}, r"CheckpointHook\(secs\) must be a positive, finite number of seconds, got '60'"),
+        ({"steps": 0}, r"CheckpointHook\(steps\) must be an integer of at least 1, got 0"),
+        ({"episodes": 1.5}, r"CheckpointHook\(episodes\) must be an integer of at least 1, got 1.5"),
+    ],
+)
+def test_arguments_are_checked(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CheckpointHook(**arguments)

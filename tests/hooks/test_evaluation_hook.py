@@ -1,0 +1,146 @@
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from axonrl.contracts import BeginFacts, EndFacts, TimestepFacts
+from axonrl.hooks import EvaluationHook
+
+BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
+END = EndFacts("the limit", None, 1.0)
+_ROW = np.zeros(4)
+TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+
+
+def run(hook: EvaluationHook, session: Any, timesteps: Any) -> None:
+    for session.global_timestep in timesteps:
+        hook.after_timestep(session, TIMESTEP)
+
+
+def evaluated(session: Any) -> list[int]:
+    return [call[1] for call in session.calls if call[0] == "evaluate"]
+
+
+def saved(session: Any) -> list[Any]:
+    return [(call[1], call[2]["episode_return_mean"]) for call in session.calls if call[0] == "save_policy"]
+
+
+def test_at_each_multiple_and_at_the_end(session: Any) -> None:
+    session.evaluations = [1.0, 2.0, 3.0]
+    hook = EvaluationHook(every_timesteps=10, episodes=5, env="CartPole-v1")
+    hook.begin(session, BEGIN)
+    run(hook, session, range(1, 26))
+    hook.end(session, END)
+    assert [call for call in session.calls if call[0] == "evaluate"] == [
+        ("evaluate", timestep, "CartPole-v1", 5) for timestep in (10, 20, 25)
+    ]
+
+
+def test_at_the_first_vector_step_that_reaches_a_multiple(session: Any) -> None:
+    session.evaluations = [1.0] * 4
+    hook = EvaluationHook(every_timesteps=10)
+    hook.begin(session, BEGIN)
+    run(hook, session, range(4, 41, 4))  # 4, 8, 12, 16, 20, 24, 28, 32, 36, 40
+    assert evaluated(session) == [12, 20, 32, 40]
+
+
+def test_a_resumed_run_goes_on_with_the_multiples(session: Any) -> None:
+    session.evaluations = [1.0]
+    session.global_timestep = 14
+    hook = EvaluationHook(every_timesteps=10)
+    hook.begin(session, BEGIN)
+    run(hook, session, range(15, 25))
+    assert evaluated(session) == [20]
+
+
+def test_not_twice_at_the_last_timestep_and_not_after_an_error(session: Any) -> None:
+    session.evaluations = [1.0]
+    hook = EvaluationHook(every_timesteps=10)
+    hook.begin(session, BEGIN)
+    run(hook, session, range(1, 11))
+    hook.end(session, END)
+    assert evaluated(session) == [10]
+    session.global_timestep = 11
+    hook.end(session, EndFacts("an error", KeyboardInterrupt(), 1.0))
+    assert evaluated(session) == [10]
+
+
+def test_the_best_is_kept_and_of_equals_the_latest(session: Any) -> None:
+    session.evaluations = [5.0, 7.0, 6.0, 7.0, -1.0]
+    hook = EvaluationHook(every_timesteps=1)
+    hook.begin(session, BEGIN)
+    session.global_step, session.global_episode = 3, 2
+    run(hook, session, range(1, 6))
+    infos = [call[2] for call in session.calls if call[0] == "save_policy"]
+    assert [(info["global_timestep"], info["episode_return_mean"]) for info in infos] == [(1, 5.0), (2, 7.0), (4, 7.0)]
+    assert infos[0] == {
+        "episode_return_mean": 5.0,
+        "episodes": 10.0,
+        "global_step": 3,
+        "global_timestep": 1,
+        "global_episode": 2,
+    }
+    assert hook.best == 7.0
+
+
+def test_a_mean_that_is_not_a_number_is_never_the_best(session: Any) -> None:
+    session.evaluations = [math.nan, -3.0, math.nan]
+    hook = EvaluationHook(every_timesteps=1, name="top")
+    hook.begin(session, BEGIN)
+    run(hook, session, (1, 2, 3))
+    assert saved(session) == [("top", -3.0)]
+
+
+def test_the_best_survives_a_resume(session: Any) -> None:
+    session.evaluations = [7.0]
+    hook = EvaluationHook(every_timesteps=10)
+    hook.begin(session, BEGIN)
+    run(hook, session, [10])
+    state = json.loads(json.dumps(hook.state_dict()))  # it is kept as JSON
+
+    session.calls.clear()
+    session.evaluations = [6.0]
+    resumed = EvaluationHook(every_timesteps=10)
+    resumed.load_state_dict(state)
+    resumed.begin(session, BEGIN)
+    resumed.end(session, END)  # nothing was done: nothing to evaluate
+    run(resumed, session, [20])
+    assert evaluated(session) == [20]
+    assert saved(session) == []
+    assert resumed.best == 7.0
+
+
+def test_without_keeping_the_best(session: Any) -> None:
+    session.evaluations = [7.0]
+    hook = EvaluationHook(every_timesteps=1, keep_best=False)
+    hook.begin(session, BEGIN)
+    run(hook, session, [1])
+    assert saved(session) == []
+    assert hook.best == 7.0
+
+
+def test_stop_at(session: Any) -> None:
+    session.evaluations = [474.9, 475.0]
+    hook = EvaluationHook(every_timesteps=1, stop_at=475)
+    hook.begin(session, BEGIN)
+    run(hook, session, [1])
+    assert session.stop_reason is None
+    run(hook, session, [2])
+    assert session.stop_reason == "the evaluation's mean return, 475, reached 475"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"every_timesteps": 0}, r"EvaluationHook\(every_timesteps\) must be an integer of at least 1, got 0"),
+        ({"episodes": 0}, r"EvaluationHook\(episodes\) must be an integer of at least 1, got 0"),
+        ({"keep_best": "yes"}, r"EvaluationHook\(keep_best\) must be true or false, got 'yes'"),
+        ({"name": "../best"}, r"EvaluationHook\(name\) must be a file name without a folder, got '../best'"),
+        ({"name": ""}, r"EvaluationHook\(name\) must be a file name without a folder, got ''"),
+        ({"stop_at": math.nan}, r"EvaluationHook\(stop_at\) must be a finite number, got nan"),
+    ],
+)
+def test_arguments_are_checked(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        EvaluationHook(**{"every_timesteps": 10, **arguments})

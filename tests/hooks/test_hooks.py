@@ -1,0 +1,227 @@
+import subprocess
+import sys
+import types
+from typing import Any
+
+import pytest
+from axonrl.contracts import HOOK_EVENTS, EndFacts, UpdateFacts
+from axonrl.hooks import Hook, Hooks
+
+UPDATE = UpdateFacts(0.5, {})
+END = EndFacts("the limit of 10 steps", None, 1.0)
+
+
+def recorder(name: str, log: list[Any], *events: str, fails: str | None = None) -> Any:
+    """A hook that is no subclass, with some of the events; it writes down what is called."""
+
+    def method(event: str) -> Any:
+        def call(self: Any, session: Any, facts: Any) -> None:
+            log.append((name, event, session, facts))
+            if event == fails:
+                raise RuntimeError(f"{name}.{event}")
+
+        return call
+
+    return type(name, (), {event: method(event) for event in events})()
+
+
+def test_hooks_are_called_in_order_with_session_and_facts() -> None:
+    log: list[Any] = []
+    hooks = Hooks([recorder("A", log, "after_update"), recorder("B", log, *HOOK_EVENTS)])
+    for call in hooks.after_update:
+        call("session", UPDATE)  # type: ignore[arg-type]  # only passed on
+    assert log == [("A", "after_update", "session", UPDATE), ("B", "after_update", "session", UPDATE)]
+
+
+def test_an_event_holds_only_the_hooks_that_override_it() -> None:
+    class Mine(Hook):
+        def after_update(self, session: Any, facts: Any) -> None: ...
+
+    class Yours(Mine):
+        def begin(self, session: Any, facts: Any) -> None: ...
+
+    mine, yours = Mine(), Yours()
+    hooks = Hooks([mine, yours])
+    assert hooks.begin == (yours.begin,)
+    assert hooks.after_update == (mine.after_update, yours.after_update)
+    assert hooks.before_episode == hooks.after_timestep == hooks.after_episode == hooks.after_evaluation == ()
+
+
+def test_without_hooks_there_is_nothing_to_call() -> None:
+    hooks = Hooks()
+    assert all(getattr(hooks, event) == () for event in HOOK_EVENTS if event != "end")
+    hooks.end(None, END)  # type: ignore[arg-type]  # nobody looks at it
+
+
+def test_a_function_in_a_namespace_is_a_hook() -> None:
+    seen = []
+    hook = types.SimpleNamespace(after_update=lambda session, facts: seen.append(facts.loss))
+    for call in Hooks([hook]).after_update:
+        call(None, UPDATE)  # type: ignore[arg-type]
+    assert seen == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("after_episodes", "after_episode"),
+        ("on_episode_end", "after_episode"),
+        ("on_episode_begin", "before_episode"),
+        ("after_step", "after_timestep"),
+        ("before_run", "before_episode"),
+        ("after_evaluate", "after_evaluation"),
+        ("afterUpdate", "after_update"),
+        ("beginn", "begin"),
+        ("End", "end"),
+    ],
+)
+def test_a_misspelt_event_is_refused_with_the_nearest(name: str, nearest: str) -> None:
+    hook = type("Mine", (Hook,), {"after_update": lambda self, s, f: None, name: lambda self, s, f: None})()
+    with pytest.raises(ValueError, match=rf"Mine\.{name} is not an event of a hook; did you mean '{nearest}'\?"):
+        Hooks([hook])
+
+
+def test_a_misspelt_event_of_any_object_is_refused() -> None:
+    hook = types.SimpleNamespace(begin=lambda s, f: None, after_updates=lambda s, f: None)
+    with pytest.raises(ValueError, match="did you mean 'after_update'"):
+        Hooks([hook])
+
+
+def test_other_public_methods_and_properties_are_allowed() -> None:
+    class Mine(Hook):
+        def begin(self, session: Any, facts: Any) -> None: ...
+
+        def send(self) -> None: ...
+
+        def rates(self) -> None: ...
+
+        @property
+        def after_all(self) -> Any:
+            raise AssertionError("properties are not looked at")
+
+    assert len(Hooks([Mine()]).begin) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "signature"),
+    [
+        (lambda self: None, r"\(\)"),
+        (lambda self, session: None, r"\(session\)"),
+        (lambda self, session, facts, extra: None, r"\(session, facts, extra\)"),
+        (lambda self, session, *, facts: None, r"\(session, \*, facts\)"),
+    ],
+)
+def test_a_wrong_number_of_arguments_is_refused(method: Any, signature: str) -> None:
+    hook = type("Mine", (Hook,), {"after_episode": method})()
+    with pytest.raises(
+        ValueError, match=rf"^Mine\.after_episode is called with \(session, facts\), but takes {signature}$"
+    ):
+        Hooks([hook])
+
+
+def test_defaults_and_starred_arguments_are_fine() -> None:
+    hook = types.SimpleNamespace(begin=lambda *args: None, after_update=lambda s, f, more=None: None)
+    assert len(Hooks([hook]).begin) == len(Hooks([hook]).after_update) == 1
+
+
+async def _coroutine(session: Any, facts: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("hooks", "message"),
+    [
+        ([object()], "object is not a hook: it has none of the events begin, before_episode"),
+        ([Hook()], "Hook is not a hook: it has none of the events"),
+        ([Hook], r"got the class Hook, expected Hook\(\.\.\.\)"),
+        (Hook(), "hooks must be a sequence of hooks, got <axonrl.hooks.hook.Hook"),
+        ([types.SimpleNamespace(begin=3)], r"SimpleNamespace\.begin must be a method \(session, facts\), got 3"),
+        ([types.SimpleNamespace(begin=_coroutine)], "would never run"),
+        (
+            [types.SimpleNamespace(begin=lambda s, f: None, state_dict=dict)],
+            r"SimpleNamespace must have both state_dict\(\) and load_state_dict\(state\), or neither",
+        ),
+    ],
+)
+def test_what_is_no_hook_is_refused(hooks: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Hooks(hooks)
+
+
+def test_every_end_runs_and_the_first_error_is_raised(caplog: pytest.LogCaptureFixture) -> None:
+    log: list[Any] = []
+    hooks = Hooks(
+        [
+            recorder("A", log, "end"),
+            recorder("B", log, "end", fails="end"),
+            recorder("C", log, "end", fails="end"),
+            recorder("D", log, "end"),
+        ]
+    )
+    with pytest.raises(RuntimeError) as caught:
+        hooks.end("session", END)  # type: ignore[arg-type]
+    assert str(caught.value) == "B.end"
+    assert log == [(name, "end", "session", END) for name in "ABCD"]
+    assert [record.name for record in caplog.records] == ["axonrl.hooks.hook"]
+    assert "raised as well: RuntimeError: C.end" in caplog.text
+    if sys.version_info >= (3, 11):
+        assert caught.value.__notes__ == ["C.end raised as well: RuntimeError: C.end"]
+
+
+def test_an_interrupt_in_one_end_does_not_skip_the_others() -> None:
+    log: list[Any] = []
+
+    def interrupt(session: Any, facts: Any) -> None:
+        raise KeyboardInterrupt
+
+    hooks = Hooks([types.SimpleNamespace(end=interrupt), recorder("B", log, "end")])
+    with pytest.raises(KeyboardInterrupt):
+        hooks.end("session", END)  # type: ignore[arg-type]
+    assert [entry[0] for entry in log] == ["B"]
+
+
+def test_the_error_that_ended_the_run_comes_first(caplog: pytest.LogCaptureFixture) -> None:
+    log: list[Any] = []
+    hooks = Hooks([recorder("A", log, "end", fails="end"), recorder("B", log, "end")])
+    error = OSError("the environment broke")
+    hooks.end("session", EndFacts("an error", error, 1.0))  # type: ignore[arg-type]  # the caller raises the error
+    assert [entry[0] for entry in log] == ["A", "B"]
+    assert "A.end" in caplog.text
+    if sys.version_info >= (3, 11):
+        assert error.__notes__ == ["A.end raised as well: RuntimeError: A.end"]
+
+
+class Counting(Hook):
+    def __init__(self, count: int = 0) -> None:
+        self.count = count
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        self.count += 1
+
+    def state_dict(self) -> dict[str, int]:
+        return {"count": self.count}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.count = state["count"]
+
+
+def test_state_is_kept_by_class_and_occurrence() -> None:
+    log: list[Any] = []
+    saved = Hooks([Counting(3), recorder("Stateless", log, "begin"), Counting(5)]).state_dict()
+    assert saved == {"Counting:0": {"count": 3}, "Counting:1": {"count": 5}}
+    first, second, third = Counting(), Counting(), Counting(9)
+    Hooks([first, second, third]).load_state_dict(saved)
+    assert (first.count, second.count, third.count) == (3, 5, 9)  # the third has no saved state: it starts fresh
+
+
+def test_state_of_a_hook_that_is_not_there_is_saved_again() -> None:
+    hook = Counting()
+    hooks = Hooks([hook])
+    hooks.load_state_dict({"Counting:0": {"count": 3}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}})
+    hook.count += 1
+    assert hooks.state_dict() == {"Counting:0": {"count": 4}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}}
+
+
+def test_importing_the_hooks_loads_nothing_heavy() -> None:
+    code = "import sys, axonrl.hooks; print([m for m in ('tensorflow', 'tensorboard', 'rich') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

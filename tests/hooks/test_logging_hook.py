@@ -1,0 +1,106 @@
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
+from axonrl.hooks import LoggingHook
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Any:
+    caplog.set_level("INFO", "axonrl")
+
+    def taken() -> list[str]:
+        messages = [record.getMessage() for record in caplog.records if record.name == "axonrl.hooks.logs"]
+        caplog.clear()
+        return messages
+
+    return taken
+
+
+def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
+    session.model_dir = Path("runs/one")
+    hook = LoggingHook(every_secs=10, clock=clock)
+    hook.begin(session, BeginFacts(1, False, {"timesteps": 50_000, "steps": 5_000}))
+    assert lines() == ["the run begins: timestep 0/50,000 | step 0/5,000 | episode 0 | in runs/one"]
+
+    session.exploration = 0.05
+    hook.after_episode(session, session.episode(20.0))
+    hook.after_episode(session, session.episode(25.0))
+    session.global_step, session.global_timestep = 1_197, 12_000
+    clock.now += 4
+    hook.after_update(session, UpdateFacts(0.5, {}))
+    assert lines() == []
+    clock.now += 6
+    hook.after_update(session, UpdateFacts(0.25, {}))
+    assert lines() == [
+        "timestep 12,000/50,000 | step 1,197/5,000 | episode 2 | return(100) 22.50 | loss 0.375"
+        " | exploration 0.05 | 1,200 timesteps/s"
+    ]
+
+    hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 187.25, "episodes": 10.0}, (187.25,) * 10))
+    assert lines() == ["evaluation at timestep 12,000: episode_return_mean 187.25, episodes 10"]
+
+    clock.now += 2
+    session.global_timestep = 12_100
+    session.exploration = math.nan
+    hook.end(session, EndFacts("the limit of 12100 timesteps", None, 12.0))
+    assert lines() == [  # no update since the last line: no loss; the rate is that of all 12 s
+        "timestep 12,100/50,000 | step 1,197/5,000 | episode 2 | return(100) 22.50 | 1,008 timesteps/s"
+        " | evaluation 187.25",
+        "the run ends after 12.0 s: the limit of 12100 timesteps",
+    ]
+
+
+def test_by_episodes_only(session: Any, clock: Any, lines: Any) -> None:
+    hook = LoggingHook(every_secs=None, every_episodes=2, clock=clock)
+    hook.begin(session, BeginFacts(1, True, {}))
+    assert lines()[0].startswith("the run resumes: ")
+    clock.now += 1e6  # time says nothing
+    for _ in range(5):
+        hook.after_episode(session, session.episode(1.0))
+        hook.after_update(session, UpdateFacts(0.5, {}))
+    assert [line.split(" | ")[2] for line in lines()] == ["episode 2", "episode 4"]
+
+
+def test_the_mean_return_goes_on_after_a_resume(session: Any, clock: Any, lines: Any) -> None:
+    hook = LoggingHook(clock=clock)
+    for episode_return in range(150):
+        hook.after_episode(session, session.episode(float(episode_return)))
+    resumed = LoggingHook(clock=clock)
+    resumed.load_state_dict(hook.state_dict())
+    resumed.begin(session, BeginFacts(1, True, {}))
+    assert "return(100) 99.50" in lines()[-1]  # the mean of 50 .. 149
+
+
+def test_each_session_has_its_own_rate(session: Any, clock: Any, lines: Any) -> None:
+    hook = LoggingHook(clock=clock)
+    for seconds in (10.0, 5.0):
+        hook.begin(session, BeginFacts(1, False, {}))
+        session.global_timestep += 100
+        clock.now += seconds
+        hook.after_update(session, UpdateFacts(0.5, {}))
+        clock.now += seconds
+        hook.end(session, EndFacts("done", None, 2 * seconds))
+    rates = [line.split(" | ")[-1] for line in lines() if "timesteps/s" in line]
+    # The first session: 100 in 10 s, then 100 in 20 s. The second reports at its end only.
+    assert rates == ["10 timesteps/s", "5 timesteps/s", "10 timesteps/s"]
+
+
+def test_end_without_begin(session: Any, lines: Any) -> None:
+    LoggingHook(every_secs=None, every_episodes=1).end(session, EndFacts("another hook raised", ValueError(), 0.0))
+    assert lines() == ["the run ends after 0.0 s: another hook raised"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"every_secs": None}, "LoggingHook needs every_secs or every_episodes, got neither"),
+        ({"every_secs": 0}, r"LoggingHook\(every_secs\) must be a positive"),
+        ({"every_episodes": 0}, r"LoggingHook\(every_episodes\) must be an integer of at least 1, got 0"),
+    ],
+)
+def test_arguments_are_checked(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LoggingHook(**arguments)

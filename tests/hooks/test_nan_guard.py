@@ -1,0 +1,29 @@
+import math
+from typing import Any
+
+import pytest
+from axonrl.contracts import NonFiniteError, UpdateFacts
+from axonrl.hooks import NaNGuard
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (UpdateFacts(math.nan, {}), "the loss is nan at global_step 12, global_timestep 345"),
+        (UpdateFacts(-math.inf, {"q": 1.0}), "the loss is -inf at global_step 12, global_timestep 345"),
+        (
+            UpdateFacts(1.0, {"q": 1.0, "entropy": math.inf}),
+            "the metric 'entropy' is inf at global_step 12, global_timestep 345",
+        ),
+    ],
+)
+def test_it_names_what_is_not_finite_and_when(session: Any, facts: UpdateFacts, message: str) -> None:
+    session.global_step, session.global_timestep = 12, 345
+    with pytest.raises(NonFiniteError) as caught:
+        NaNGuard().after_update(session, facts)
+    assert str(caught.value) == message
+
+
+def test_finite_numbers_pass(session: Any) -> None:
+    NaNGuard().after_update(session, UpdateFacts(1e300, {"q": -0.0}))
+    assert session.stop_reason is None

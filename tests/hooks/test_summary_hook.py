@@ -1,0 +1,158 @@
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, Timings, UpdateFacts
+from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.compat.proto.event_pb2 import Event
+
+BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
+END = EndFacts("done", None, 1.0)
+
+
+def read(model_dir: Path) -> list[tuple[int, dict[str, float]]]:
+    """Step and values of every event of every file, in order, without the one that opens a file."""
+    events = []
+    for path in sorted((model_dir / "events").iterdir()):
+        for record in RawEventFileLoader(str(path)).Load():
+            event = Event.FromString(record)
+            if event.summary.value:
+                events.append((event.step, {value.tag: value.simple_value for value in event.summary.value}))
+    return events
+
+
+def test_updates_are_written_every_so_many_steps(session: Any, clock: Any) -> None:
+    hook = SummaryHook(every_steps=2, weights_every_steps=None, clock=clock)
+    hook.begin(session, BEGIN)
+    clock.now += 10
+    session.global_episode = 3
+    session.timings = Timings(environment=5.0, acting=2.5, learning=1.25)
+    for session.global_step in (1, 2, 3):
+        session.global_timestep = 20 * session.global_step
+        hook.after_update(session, UpdateFacts(session.global_step / 4, {"learning_rate": 0.125}))
+    hook.end(session, END)
+    rates = {"timesteps_per_sec": 4.0, "steps_per_sec": 0.2, "episodes_per_sec": 0.3}
+    shares = {"environment_share": 0.5, "acting_share": 0.25, "learning_share": 0.125}
+    [(step, values)] = read(session.model_dir)
+    assert step == 2
+    assert values == pytest.approx(
+        {
+            "update/loss": 0.5,
+            "update/learning_rate": 0.125,
+            "update/global_timestep": 40.0,
+            "update/global_episode": 3.0,
+            **{f"rate/{name}": value for name, value in {**rates, **shares}.items()},
+        }
+    )
+
+
+def test_norms_of_floating_weights(session: Any) -> None:
+    hook = SummaryHook(every_steps=100, weights_every_steps=2)
+    hook.begin(session, BEGIN)
+    for session.global_step in range(1, 5):
+        hook.after_update(session, UpdateFacts(0.5, {}))
+    hook.end(session, END)
+    assert read(session.model_dir) == [(2, {"weights/dense/kernel": 5.0}), (4, {"weights/dense/kernel": 5.0})]
+
+
+def test_episodes_and_evaluations_are_written_at_their_timestep(session: Any) -> None:
+    hook = SummaryHook()
+    hook.begin(session, BEGIN)
+    session.global_timestep, session.global_step = 30, 4
+    hook.after_episode(session, session.episode(21.0, length=9, exploration=0.5))
+    session.global_timestep = 40
+    hook.after_episode(session, session.episode(-2.5, length=10))  # an exploration without a level
+    hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 12.0, "episodes": 10.0}, (12.0,) * 10))
+    hook.end(session, END)
+    first = {"return": 21.0, "length": 9.0, "exploration": 0.5, "global_step": 4.0, "global_episode": 1.0}
+    second = {"return": -2.5, "length": 10.0, "global_step": 4.0, "global_episode": 2.0}
+    evaluation = {"episode_return_mean": 12.0, "episodes": 10.0, "global_step": 4.0, "global_episode": 2.0}
+    assert read(session.model_dir) == [
+        (30, {f"episode/{name}": value for name, value in first.items()}),
+        (40, {f"episode/{name}": value for name, value in second.items()}),
+        (40, {f"evaluation/{name}": value for name, value in evaluation.items()}),
+    ]
+
+
+def test_a_loss_that_is_not_a_number_is_written(session: Any) -> None:
+    hook = SummaryHook(every_steps=1)
+    hook.begin(session, BEGIN)
+    session.global_step = 1
+    hook.after_update(session, UpdateFacts(math.nan, {}))
+    hook.end(session, END)
+    assert math.isnan(read(session.model_dir)[0][1]["update/loss"])
+
+
+def test_tensorboard_shows_the_values(session: Any) -> None:
+    from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
+
+    hook = SummaryHook()
+    hook.begin(session, BEGIN)
+    for session.global_timestep in (10, 20):
+        hook.after_episode(session, session.episode(session.global_timestep / 2.0))
+    hook.end(session, END)
+    accumulator = EventAccumulator(str(session.model_dir / "events"))
+    accumulator.Reload()
+    points = [(event.step, float(make_ndarray(event.tensor_proto))) for event in accumulator.Tensors("episode/return")]
+    assert points == [(10, 5.0), (20, 10.0)]
+
+
+def test_a_resumed_session_writes_a_file_of_its_own(session: Any) -> None:
+    for _ in range(2):  # the second resumes before what the first wrote last
+        hook = SummaryHook()
+        hook.begin(session, BEGIN)
+        for session.global_timestep in (10, 20):
+            hook.after_episode(session, session.episode(1.0))
+        hook.end(session, END)
+    assert len(list((session.model_dir / "events").iterdir())) == 2
+    assert [step for step, _ in read(session.model_dir)] == [10, 20, 10, 20]
+
+
+def test_what_was_written_before_a_checkpoint_is_on_disk(session: Any) -> None:
+    hooks = Hooks([SummaryHook()])
+    for call in hooks.begin:
+        call(session, BEGIN)
+    for call in hooks.after_episode:
+        call(session, session.episode(1.0))
+    assert hooks.state_dict() == {"SummaryHook:0": {}}
+    assert len(read(session.model_dir)) == 1
+    hooks.end(session, END)
+
+
+def test_the_writers_thread_ends_with_the_run(session: Any) -> None:
+    before = set(threading.enumerate())
+    hook = SummaryHook()
+    hook.begin(session, BEGIN)
+    assert len(set(threading.enumerate()) - before) == 1
+    hook.end(session, END)
+    hook.end(session, END)
+    assert set(threading.enumerate()) == before
+
+
+def test_an_evaluation_in_the_end_of_a_later_hook_is_written(session: Any) -> None:
+    hooks = Hooks([SummaryHook(), EvaluationHook(every_timesteps=100)])
+    session.listeners = hooks.after_evaluation
+    session.evaluations = [12.0]
+    for call in hooks.begin:
+        call(session, BEGIN)
+    session.global_timestep = 50
+    hooks.end(session, END)
+    [(step, values)] = read(session.model_dir)
+    assert step == 50
+    assert values["evaluation/episode_return_mean"] == 12.0
+
+
+def test_end_without_begin(session: Any) -> None:
+    SummaryHook().end(session, EndFacts("another hook raised", ValueError(), 0.0))
+    assert list(session.model_dir.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["every_steps", "weights_every_steps"])
+def test_arguments_are_checked(name: str) -> None:
+    arguments: Any = {name: 0}
+    with pytest.raises(ValueError, match=rf"SummaryHook\({name}\) must be an integer of at least 1, got 0"):
+        SummaryHook(**arguments)

@@ -1,0 +1,210 @@
+"""Imports point one way, and what an actor or a command line loads at first stays light."""
+
+import ast
+import configparser
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+LEAVES: Final = {"contracts", "registry", "version"}
+"""Modules at the root that every room may import, and that import nothing of axonrl."""
+
+ROOMS: Final[dict[str, set[str]]] = {
+    "environments": set(),
+    "memories": set(),
+    "explorations": set(),
+    "models": {"explorations", "noise"},
+    "runtimes": {"explorations", "noise"},
+    "hooks": set(),
+    "estimators": {"environments", "memories", "explorations", "models", "runtimes", "hooks", "noise"},
+}
+ROOMS["experiments"] = {*ROOMS, "noise"}
+"""Which rooms a room may import beside itself and the leaves: the table of ARCHITECTURE.md."""
+
+TENSORFLOW_AT_ONCE: Final = {"models", "runtimes", "estimators"}
+"""May load TensorFlow when they are imported."""
+TENSORFLOW_WHEN_USED: Final = {"noise", "hooks", "experiments"}
+"""May load it inside functions. The other rooms never do, and the actor does not either."""
+NO_TENSORFLOW: Final = {"runtimes/actor.py"}
+
+
+class Import(NamedTuple):
+    """One imported name, absolute; ``at_once`` unless it stands in a function or under TYPE_CHECKING."""
+
+    line: int
+    target: str
+    relative: bool
+    at_once: bool
+
+
+def imports(tree: ast.AST, package: str, at_once: bool = True) -> Iterator[Import]:
+    """Every import of a module of ``package``, wherever it stands."""
+    for node in ast.iter_child_nodes(tree):
+        later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or (
+            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        )
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield Import(node.lineno, name.name, False, at_once)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            base = parts[: len(parts) - node.level + 1] if node.level else []
+            for name in node.names:
+                target = ".".join([*base, *filter(None, [node.module]), name.name])
+                yield Import(node.lineno, target, node.level > 0, at_once)
+        yield from imports(node, package, at_once and not later)
+
+
+def violations(source: str, path: str) -> list[str]:
+    """What the file at ``path`` (from the root) imports against the rules, one line each."""
+    room = path.split("/")[0].removesuffix(".py")
+    package = ".".join(["axonrl", *path.split("/")[:-1]])
+    allowed = {"noise": {"contracts"}}.get(room, set() if room in LEAVES else ROOMS.get(room, set()) | LEAVES | {room})
+    found = []
+    for item in imports(ast.parse(source), package):
+        top, _, rest = item.target.partition(".")
+        if top in ("tensorflow", "keras"):
+            at_once_is_right = room in TENSORFLOW_AT_ONCE
+            when_used_is_right = at_once_is_right or room in TENSORFLOW_WHEN_USED
+            if path in NO_TENSORFLOW or not (at_once_is_right if item.at_once else when_used_is_right):
+                found.append(f"{path}:{item.line}: {top} does not belong here")
+        elif top == "axonrl" and not item.relative:
+            found.append(f"{path}:{item.line}: imports inside the package are relative, not {item.target}")
+        elif top == "axonrl" and rest.split(".")[0] not in allowed:
+            found.append(f"{path}:{item.line}: {room} may not import {item.target}")
+    return found
+
+
+def package_files() -> list[Path]:
+    return [*ROOT.glob("*.py"), *(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))]
+
+
+def test_imports_point_one_way() -> None:
+    found = []
+    for path in package_files():
+        name = path.relative_to(ROOT).as_posix()
+        if name != "__init__.py":  # the root exports lazily: see the next test
+            found += violations(path.read_text(encoding="utf-8"), name)
+    assert found == []
+
+
+def test_the_root_imports_nothing_of_axonrl() -> None:
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    items = list(imports(tree, "axonrl"))
+    assert [item for item in items if item.relative] == []  # pytest's collection breaks on one
+    assert [item for item in items if item.at_once and item.target.startswith("axonrl")] == []
+
+
+def test_every_room_is_known_and_installed() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py") if not path.parent.name.startswith(".")}
+    assert rooms == set(ROOMS)
+    inner = {path.parent.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    expected = {"axonrl", *(".".join(["axonrl", *path.parts]) for path in inner)}
+    assert set(setup["options"]["packages"].split()) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "message"),
+    [
+        ("memories/x.py", "from ..estimators.agent import Agent", "memories may not import axonrl.estimators.agent"),
+        ("memories/x.py", "from .. import models", "memories may not import axonrl.models"),
+        ("memories/x.py", "from .. import Agent", "memories may not import axonrl.Agent"),
+        ("hooks/x.py", "def f():\n    from ..estimators import session", "hooks may not import axonrl.estimators"),
+        ("models/x.py", "if TYPE_CHECKING:\n    from ..memories import Memory", "models may not import"),
+        ("models/deep/x.py", "from ...hooks import Hook", "models may not import axonrl.hooks.Hook"),
+        ("experiments/x.py", "from ..benchmarks import memory", "experiments may not import axonrl.benchmarks"),
+        ("estimators/x.py", "from ..experiments import cli", "estimators may not import axonrl.experiments.cli"),
+        ("contracts.py", "from .version import __version__", "contracts may not import axonrl.version"),
+        ("registry.py", "from . import models", "registry may not import axonrl.models"),
+        ("noise.py", "from .explorations import Greedy", "noise may not import axonrl.explorations.Greedy"),
+        ("hooks/x.py", "import axonrl.contracts", "imports inside the package are relative"),
+        ("hooks/x.py", "import tensorflow as tf", "tensorflow does not belong here"),
+        ("noise.py", "from tensorflow import Tensor", "tensorflow does not belong here"),
+        ("memories/x.py", "def f():\n    import keras.layers", "keras does not belong here"),
+        ("runtimes/actor.py", "def f():\n    import tensorflow", "tensorflow does not belong here"),
+    ],
+)
+def test_a_wrong_import_is_found(path: str, source: str, message: str) -> None:
+    found = violations(source, path)
+    assert len(found) == 1
+    assert message in found[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        (
+            "memories/x.py",
+            "import numpy\nfrom ..contracts import Memory\nfrom .. import registry\nfrom . import memory",
+        ),
+        ("models/x.py", "import tensorflow as tf\nfrom .. import noise\nfrom ..explorations.schedules import linear"),
+        ("runtimes/actor.py", "from ..contracts import Modes\nfrom ..explorations import Greedy"),
+        ("hooks/x.py", "def f():\n    import tensorflow"),
+        ("noise.py", "from .contracts import Array\nasync def f():\n    from tensorflow import random"),
+        ("experiments/x.py", "from ..estimators.agent import Agent\nfrom ..version import __version__"),
+    ],
+)
+def test_a_right_import_is_left_alone(path: str, source: str) -> None:
+    assert violations(source, path) == []
+
+
+def loaded_by(code: str) -> set[str]:
+    """The top-level packages that a fresh Python has loaded after ``code``."""
+    report = "import json, sys\nprint(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    command = [sys.executable, "-c", f"{code}\n{report}"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return set(json.loads(run.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "contracts",
+        "environments",
+        "experiments.cli",
+        "experiments.files",
+        "experiments.schema",
+        "explorations",
+        "hooks",
+        "memories",
+        "noise",
+        "registry",
+    ],
+)
+def test_imports_without_tensorflow(module: str) -> None:
+    assert loaded_by(f"import axonrl.{module}") & {"tensorflow", "keras"} == set()
+
+
+HEAVY: Final = {"tensorflow", "keras", "gymnasium", "matplotlib", "rich", "polyaxon"}
+
+
+def test_the_package_alone_loads_nothing_heavy() -> None:
+    assert loaded_by("import axonrl\naxonrl.__version__\naxonrl.Modes\naxonrl.EstimatorSpec") & HEAVY == set()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = """
+import sys
+from axonrl.experiments.cli import main
+sys.argv = ["axonrl", "--help"]
+try:
+    status = main()
+except SystemExit as error:
+    status = error.code
+assert not status, status
+"""
+    assert loaded_by(code) & HEAVY == set()
+
+
+def test_the_check_notices_tensorflow() -> None:
+    assert "tensorflow" in loaded_by("import sys\nsys.modules['tensorflow.python'] = sys")
