@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
 from axonrl.contracts import ArraySpec
 from axonrl.memories import ReplayMemory
 

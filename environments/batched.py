@@ -228,6 +228,6 @@ class Copies(BatchedEnvironment):
 
 
 def shortened(value: object) -> str:
-    """The value's ``repr`` for an error message, cut where it is long."""
-    text = repr(value)
+    """The value's ``repr`` for an error message, on one line and cut where it is long."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."

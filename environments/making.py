@@ -80,10 +80,13 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
         return _make_one(env, {})
     if isinstance(env, VectorWrapper):
         raise _pass_env(env, "what wraps a vector environment cannot be put around a single one")
-    if env.spec is None and not isinstance(env, SyncVectorEnv | AsyncVectorEnv):
-        raise _pass_env(env, "it was not made from an id")
     try:
-        fresh = env.env_fns[0]() if isinstance(env, SyncVectorEnv | AsyncVectorEnv) else _from_spec(env.spec)
+        if isinstance(env, SyncVectorEnv | AsyncVectorEnv):
+            fresh = env.env_fns[0]()
+        elif env.spec is not None:
+            fresh = _from_spec(env.spec)
+        else:
+            raise ValueError("it was not made from an id")
     except Exception as error:
         raise _pass_env(env, str(error)) from error
     if isinstance(env, SyncVectorEnv) and fresh in env.envs:
@@ -102,12 +105,9 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
         if is_minatar:
             minatar.register()
         env: AnyEnv = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
-    except gymnasium.error.DependencyNotInstalled as error:
+    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise ValueError(f"{name} needs something that is not installed: {_advice(name, str(error))}") from error
-    except ModuleNotFoundError as error:
-        advice = _advice(name, f"install {error.name}")
-        raise ValueError(f"{name} needs {error.name!r}, which is not installed: {advice}") from error
-    except (gymnasium.error.UnregisteredEnv, gymnasium.error.Error) as error:
+    except gymnasium.error.Error as error:
         near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
         hint = f"the nearest are {', '.join(map(repr, near))}" if near else "is the package imported that registers it?"
         raise ValueError(f"unknown environment {name!r}; {hint}") from error

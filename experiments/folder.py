@@ -9,8 +9,6 @@ import datetime
 import json
 import os
 import platform
-import secrets
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
@@ -19,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from ..estimators.checkpoints import CheckpointStore
+from ..estimators.seeding import draw_seed
 from ..estimators.storage import make_folders, sync_folder, write_file, write_json_atomically
 from ..version import __version__
 from .files import ExperimentError, scalar, show
@@ -57,7 +55,7 @@ def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment
             str(folder), "the run folder exists: go on with it by --resume, or choose another one by --model-dir"
         )
     if experiment.seed is None:
-        experiment = experiment.model_copy(update={"seed": secrets.randbits(32)})
+        experiment = experiment.model_copy(update={"seed": draw_seed()})
     make_folders(folder)
     _write(folder / EXPERIMENT, to_yaml(experiment))
     return experiment
@@ -68,17 +66,6 @@ def is_used(folder: Path) -> bool:
     if not folder.is_dir():
         return folder.exists()
     return any(not (path.name.startswith(".") and path.name.endswith(".tmp")) for path in folder.iterdir())
-
-
-def has_checkpoint(folder: Path) -> bool:
-    """Did the run get as far as its first checkpoint?"""
-    return CheckpointStore(folder).newest() is not None
-
-
-def discard(folder: Path) -> None:
-    """Empty the folder of a run that failed before its first checkpoint, so that the corrected one can begin there."""
-    if not has_checkpoint(folder):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_experiment(folder: Path) -> Experiment:

@@ -46,11 +46,13 @@ class HistoryHook(Hook):
     """Appends every episode and every evaluation to the run folder's CSV files. Give it before other hooks."""
 
     def __init__(self) -> None:
+        self.global_timestep = 0
+        """Where the run stood when it began or ended last; 0 before the first timestep."""
         self._file: TextIO | None = None
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Cut both files to what the restored counters have counted."""
-        folder = session.model_dir
+        folder, self.global_timestep = session.model_dir, session.global_timestep
         episodes = [row for row in read_episodes(folder) if row.episode <= session.global_episode]
         evaluations = [row for row in read_evaluations(folder) if row.global_timestep <= session.global_timestep]
         if len(episodes) < session.global_episode:
@@ -87,6 +89,7 @@ class HistoryHook(Hook):
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Close the file."""
+        self.global_timestep = session.global_timestep
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -115,13 +118,11 @@ def _read(path: Path, parse: Callable[[str], _Row]) -> list[_Row]:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         return []
-    number = 1
-    rows = []
+    rows: list[_Row] = []
     try:
-        for number, line in enumerate(lines[1:-1], start=2):  # no header, and nothing of a line that a kill cut short
-            rows.append(parse(line))
+        rows.extend(map(parse, lines[1:-1]))  # no header, and nothing of a line that a kill cut short
     except ValueError as error:
-        raise ValueError(f"{path}:{number} is damaged: {error}") from error
+        raise ValueError(f"{path}:{len(rows) + 2} is damaged: {error}") from error
     return rows
 
 

@@ -90,7 +90,7 @@ class Hooks:
         self.after_episode = self._methods("after_episode")
         self.after_evaluation = self._methods("after_evaluation")
         self._end = self._methods("end")
-        self._unclaimed: dict[str, State] = {}
+        self._loaded: dict[str, State] = {}
 
     def _methods(self, event: str) -> tuple[Event, ...]:
         methods = (_overridden(hook, event) for hook in self._hooks)
@@ -119,14 +119,14 @@ class Hooks:
         State that was loaded for a hook which is not there now is kept and returned again.
         """
         states = {key: hook.state_dict() for key, hook in self._keyed() if hasattr(hook, "state_dict")}
-        return {**self._unclaimed, **states}
+        return {**self._loaded, **states}
 
     def load_state_dict(self, state: Mapping[str, State]) -> None:
         """Hand each hook the state that was saved for it; a hook without saved state starts fresh."""
-        self._unclaimed = dict(state)
+        self._loaded = dict(state)
         for key, hook in self._keyed():
-            if key in self._unclaimed and hasattr(hook, "load_state_dict"):
-                hook.load_state_dict(self._unclaimed.pop(key))
+            if key in self._loaded and hasattr(hook, "load_state_dict"):
+                hook.load_state_dict(self._loaded[key])
 
     def _keyed(self) -> list[tuple[str, Any]]:
         occurrences: dict[str, int] = {}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..contracts import BeginFacts, EndFacts, Session
@@ -40,6 +44,7 @@ class ProgressHook(StatusHook):
         self._live_secs = self._every_secs
         self._console = console
         self._live: Live | None = None
+        self._display = contextlib.ExitStack()
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Open the display."""
@@ -51,18 +56,18 @@ class ProgressHook(StatusHook):
         self._every_secs = self._live_secs if live else max(self._live_secs, PLAIN_SECS)
         super().begin(session, facts)
         if live:
-            self._live = Live(console=console, auto_refresh=False)
-            self._live.start()
-            self._report(session)
+            with contextlib.ExitStack() as stack:
+                self._live = stack.enter_context(_shown_above(Live(console=console, auto_refresh=False)))
+                self._show(session, self._line(session))
+                self._display = stack.pop_all()
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Draw the last state and give the terminal back."""
         try:
             self._report_last(session)
         finally:
-            live, self._live = self._live, None
-            if live is not None:
-                live.stop()
+            self._live = None
+            self._display.close()
 
     def _show(self, session: Session, line: str) -> None:
         if self._live is None:
@@ -86,3 +91,25 @@ class ProgressHook(StatusHook):
         }
         shares = [counts[name] / limit for name, limit in self._limits.items()]
         return min(1.0, max(shares)) if shares else None
+
+
+@contextlib.contextmanager
+def _shown_above(display: contextlib.AbstractContextManager[Live]) -> Iterator[Live]:
+    """Open the display, with log lines going above it like everything that is printed.
+
+    The display stands in for ``sys.stdout`` and ``sys.stderr``, but logging's handlers hold the streams themselves.
+    """
+    hidden = sys.stdout, sys.stderr
+    with display as live:
+        moved = []
+        for handler in (*logging.getLogger().handlers, *logging.getLogger("axonrl").handlers):
+            for stream, stand_in in zip(hidden, (sys.stdout, sys.stderr), strict=True):
+                if isinstance(handler, logging.StreamHandler) and handler.stream is stream:
+                    handler.setStream(stand_in)
+                    moved.append((handler, stream))
+                    break
+        try:
+            yield live
+        finally:
+            for handler, stream in moved:
+                handler.setStream(stream)

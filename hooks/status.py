@@ -65,7 +65,7 @@ class StatusHook(Hook):
         self._evaluation = facts.results["episode_return_mean"]
 
     def _report(self, session: Session) -> None:
-        self._show(session, self._line(session))
+        self._show(session, self._line(session, self._meter.read(session).timesteps_per_sec))
         self._losses, self._updates = 0.0, 0
         self._due = self._clock() + self._every_secs
 
@@ -76,7 +76,7 @@ class StatusHook(Hook):
             self._meter = self._session_meter
             self._report(session)
 
-    def _line(self, session: Session) -> str:
+    def _line(self, session: Session, rate: float = math.nan) -> str:
         """Counters and limits, mean return, mean loss since the last report, exploration, rate, last evaluation."""
         counts = {"timestep": session.global_timestep, "step": session.global_step, "episode": session.global_episode}
         parts = []
@@ -87,10 +87,10 @@ class StatusHook(Hook):
             f"return({WINDOW}) {{:,.2f}}": self._returns.mean,
             "loss {:.4g}": self._losses / self._updates if self._updates else math.nan,
             "exploration {:.3g}": session.exploration,
-            "{:,.0f} timesteps/s": self._meter.read(session).timesteps_per_sec,
+            "{:,.0f} timesteps/s": rate,
             "evaluation {:,.2f}": self._evaluation,
         }
-        # NaN is what is not known yet: no episode, no update, no exploration, no evaluation.
+        # NaN is what is not known (yet): no episode, no update, no exploration, no time passed, no evaluation.
         parts += [text.format(value) for text, value in values.items() if not math.isnan(value)]
         return " | ".join(parts)
 

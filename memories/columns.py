@@ -115,8 +115,11 @@ class Layout:
         if values.keys() != self._keys:
             raise _key_error("a transition", values, self._keys)
         for key, parts in self._parts.items():
-            if values[key].keys() != parts:
-                raise _key_error(key, values[key], parts)
+            value = values[key]
+            if not isinstance(value, Mapping):
+                raise ValueError(f"{key} must be a dictionary of {', '.join(parts)}; got {type(value).__name__}")
+            if value.keys() != parts:
+                raise _key_error(key, value, parts)
         for key, part, shape, _ in self._all:
             value = values[key] if part is None else values[key][part]
             # Python numbers have no shape, and a list is looked at again, slowly.
@@ -148,9 +151,10 @@ class Layout:
 
 
 def _leaves(key: str, tree: ArrayTree) -> Iterator[Leaf]:
-    parts: Mapping[str | None, Array] = {**tree} if isinstance(tree, Mapping) else {None: tree}
-    for part, array in parts.items():
-        yield Leaf(key, part, array.shape[1:], array)
+    if isinstance(tree, Mapping):
+        yield from (Leaf(key, part, array.shape[1:], array) for part, array in tree.items())
+    else:
+        yield Leaf(key, None, tree.shape[1:], tree)
 
 
 def _key_error(name: str, given: Mapping[str, Any], expected: Any) -> KeyError:
@@ -159,7 +163,7 @@ def _key_error(name: str, given: Mapping[str, Any], expected: Any) -> KeyError:
     return KeyError(f"{name}: {', '.join(problems)}; expected are {', '.join(expected)}")
 
 
-def check_saved(name: str, saved: Any, target: ArrayTree, count: int) -> None:
+def check_saved(name: str, saved: Any, target: Any, count: int) -> None:
     """Is ``saved`` what :func:`restore` can put into ``target``?
 
     Raises:
@@ -180,7 +184,7 @@ def check_saved(name: str, saved: Any, target: ArrayTree, count: int) -> None:
         )
 
 
-def restore(saved: Any, target: ArrayTree) -> None:
+def restore(saved: Any, target: Any) -> None:
     """Put saved arrays at the first places of those of ``target``."""
     if isinstance(target, Mapping):
         for part, array in target.items():

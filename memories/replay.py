@@ -81,10 +81,10 @@ class ReplayMemory(Memory):
 
     def _num_candidates(self) -> int:
         """Transitions that could be drawn now."""
-        timesteps = self._num_timesteps()
-        if self._ring.num_skipped:
-            return len(self._ring.places(timesteps))
-        return timesteps * self.num_envs
+        if not self._ring.num_skipped:
+            return self._num_timesteps() * self.num_envs
+        waiting = self._ring.count - self._num_timesteps()
+        return len(self._ring) - len(self._ring.places(waiting))
 
     def _draw(self) -> Array:
         """Places [B] of transitions."""

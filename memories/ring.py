@@ -85,12 +85,8 @@ class Ring:
         skipped = self._skipped(mask)
         if skipped is not None:
             self._close(skipped)
-        timestep = self._store(self._vector, batch)
+        self._store(self._vector, batch, skipped)
         self._ended = bool(np.any(batch["terminated"]) or np.any(batch["truncated"]))
-        if skipped is not None:
-            self._mark(timestep, skipped)
-        elif self._valid is not None:
-            self._valid[timestep] = True
 
     def gather(self, first: Array, last: Array) -> dict[str, ArrayTree]:
         """What is stored at the places ``first``, but flags and next observation of those at ``last``; copies."""
@@ -108,10 +104,10 @@ class Ring:
             return np.ones(places.shape, np.bool_)
         return np.asarray(take(self._valid.reshape(-1), places))
 
-    def places(self, timesteps: int | None = None) -> Array:
-        """The places of the transitions of so many of the oldest timesteps (None: of all), oldest first."""
-        low = self.oldest * self.num_envs
-        places = np.arange(low, low + (self.count if timesteps is None else timesteps) * self.num_envs)
+    def places(self, newest: int | None = None) -> Array:
+        """The places of the transitions of so many of the newest timesteps (None: of all), oldest first."""
+        high = (self.oldest + self.count) * self.num_envs
+        places = np.arange(high - (self.count if newest is None else newest) * self.num_envs, high)
         return places[self.valid(places)]
 
     def state_dict(self) -> State:
@@ -132,9 +128,15 @@ class Ring:
         """Take over what ``state_dict`` returned; ValueError, and nothing is changed, if it does not fit."""
         start, used_rows = np.asarray(state["start"]), int(state["used_rows"])
         count = len(start)
+        if count > self.timesteps or used_rows > self.num_rows:
+            raise ValueError(
+                f"the saved memory has {count} timesteps in {used_rows} rows,"
+                f" this one has places for {self.timesteps} in {self.num_rows}"
+            )
         columns.check_saved("columns", state["columns"], self._columns, count)
         columns.check_saved("observation", state["rows"], self._rows, used_rows)
         self.clear()
+        self._valid = None
         columns.restore(state["columns"], self._columns)
         columns.restore(state["rows"], self._rows)
         self._start[:count] = start[:, None] * self.num_envs + self._envs
@@ -142,8 +144,8 @@ class Ring:
         if "valid" in state:
             self._mark(slice(count), ~np.asarray(state["valid"]))
 
-    def _store(self, layout: Layout, values: Mapping[str, Any]) -> int:
-        """Store one timestep and return where."""
+    def _store(self, layout: Layout, values: Mapping[str, Any], skipped: Array | None = None) -> None:
+        """Store one timestep, of which the rows ``skipped`` are not transitions."""
         observation, next_observation = values["observation"], values["next_observation"]
         goes_on = self._goes_on(layout, observation)
         self._make_room(1 if goes_on else 2)
@@ -158,7 +160,10 @@ class Ring:
         self._start[timestep] = start if self.num_envs == 1 else start * self.num_envs + self._envs
         self.count += 1
         self._handed = next_observation
-        return timestep
+        if skipped is not None:
+            self._mark(timestep, skipped)
+        elif self._valid is not None:
+            self._valid[timestep] = True
 
     def _goes_on(self, layout: Layout, observation: Any) -> bool:
         """Is this, in every environment, the newest next observation? Where it is not, an episode was cut."""

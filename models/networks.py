@@ -15,10 +15,28 @@ from ..explorations.checks import choice
 
 Tensor: TypeAlias = Any
 
-ACTIVATIONS = tuple(
-    name
-    for name in dir(keras.activations)
-    if not name.startswith("_") and name not in ("deserialize", "get", "serialize", "glu")  # glu halves its input
+ACTIVATIONS = (
+    "celu",
+    "elu",
+    "exponential",
+    "gelu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_tanh",
+    "leaky_relu",
+    "linear",
+    "mish",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "softsign",
+    "squareplus",
+    "swish",
+    "tanh",
 )
 """Activations by Keras' names."""
 INITIALIZERS = (

@@ -9,7 +9,6 @@ from axonrl.contracts import Exploration
 from axonrl.explorations import Constant, EpsilonGreedy, GaussianNoise, Greedy, Linear, Random
 from gymnasium import spaces
 
-
 UNUSED: Any = None
 
 

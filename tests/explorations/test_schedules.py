@@ -51,10 +51,10 @@ def test_values_in_a_graph_are_those_of_the_host() -> None:
     import keras
     import tensorflow as tf
 
-    @tf.function(input_signature=[tf.TensorSpec((), tf.int64)])
-    def in_graph(t: Any) -> Any:
-        return [schedule(t, ops=keras.ops) for schedule, _, _ in VALUES]
-
+    in_graph: Any = tf.function(
+        lambda t: [schedule(t, ops=keras.ops) for schedule, _, _ in VALUES],
+        input_signature=[tf.TensorSpec((), tf.int64)],
+    )
     for index, (_, t, expected) in enumerate(VALUES):
         value = in_graph(tf.constant(t, tf.int64))[index]
         assert value.dtype == tf.float32

@@ -1,4 +1,5 @@
 import io
+import logging
 import re
 import sys
 from typing import Any
@@ -102,7 +103,7 @@ def test_the_terminal_is_given_back_when_drawing_fails(
     hook.begin(session, BeginFacts(1, False, {}))
     assert sys.stdout is not before[0]  # what the environment prints goes above the bar
 
-    def fail(session: Any) -> str:
+    def fail(session: Any, rate: float) -> str:
         raise RuntimeError("no line")
 
     monkeypatch.setattr(hook, "_line", fail)
@@ -110,6 +111,22 @@ def test_the_terminal_is_given_back_when_drawing_fails(
         Hooks([hook]).end(session, EndFacts("done", None, 1.0))
     assert (sys.stdout, sys.stderr) == before
     assert SHOW_CURSOR in written(terminal)
+
+
+def test_log_lines_go_above_the_bar(session: Any, terminal: Console) -> None:
+    logger, handler = logging.getLogger("axonrl"), logging.StreamHandler()
+    logger.addHandler(handler)
+    try:
+        before = handler.stream
+        hook = ProgressHook(console=terminal)
+        hook.begin(session, BeginFacts(1, False, {}))
+        written(terminal)
+        logger.warning("look here")
+        assert "look here\n" in written(terminal)
+        hook.end(session, EndFacts("done", None, 1.0))
+        assert handler.stream is before
+    finally:
+        logger.removeHandler(handler)
 
 
 def test_a_dumb_terminal_gets_plain_lines(session: Any, clock: Any) -> None:

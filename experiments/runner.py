@@ -1,0 +1,228 @@
+"""Runs an experiment: from the names in the file to objects, through training and evaluation, to a report."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import shutil
+import time
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .. import registry
+from ..contracts import Memory, ModelFn, RunConfig
+from . import folder as records
+from .files import Document, ExperimentError
+from .files import Path as Place
+from .history import HistoryHook
+from .report import Result, learning_curve
+from .schema import Environment, Evaluate, Experiment, Named
+
+EVALUATION_COPIES = 8
+"""Environments that the evaluation steps together, at most."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What an experiment names, made; nothing has run yet."""
+
+    model_fn: ModelFn
+    memory: Memory | None
+    hooks: tuple[Any, ...]
+
+
+def build(experiment: Experiment, document: Document) -> Parts:
+    """Find and make what the experiment names.
+
+    Raises:
+        ExperimentError: a name is unknown, or arguments are not those of what they are for.
+    """
+    agent = experiment.agent
+    model_fn = _find("model_fn", agent.model_fn, ("agent", "model_fn"), document)
+    _check_params(model_fn, agent.params, document)
+    memory = None if agent.memory is None else _make("memory", agent.memory, ("agent", "memory"), document)
+    hooks = tuple(_make("hook", hook, ("hooks", index), document) for index, hook in enumerate(experiment.hooks))
+    return Parts(model_fn, memory, hooks)
+
+
+def check(experiment: Experiment, document: Document) -> None:
+    """Everything that can be found wrong before a run: builds its parts and makes its environment.
+
+    Raises:
+        ExperimentError: what is wrong, and in which line.
+    """
+    build(experiment, document)
+    with _environment(experiment.environment, 1, document):
+        pass
+
+
+def run(
+    experiment: Experiment,
+    document: Document,
+    folder: Path,
+    *,
+    resume: bool = False,
+    command: Sequence[str] = (),
+    hooks: Sequence[Any] = (),
+    stopped: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Train, evaluate, and leave a learning curve in the run folder.
+
+    Args:
+        experiment: what to run.
+        document: where it came from, for errors that name a line.
+        folder: the run folder.
+        resume: go on with the run in the folder.
+        command: the command line, for the record.
+        hooks: further hooks, called before those of the experiment.
+        stopped: asked after training: was it stopped from outside? Then nothing is evaluated.
+
+    Returns:
+        What the run came to.
+
+    Raises:
+        ExperimentError: the experiment or the folder is not usable.
+        ValueError, RuntimeError, ArithmeticError, OSError: what ``Agent.train`` raises.
+    """
+    parts = build(experiment, document)
+    with _environment(experiment.environment, experiment.environment.num_envs, document) as env:
+        experiment = records.prepare(folder, experiment, resume=resume)
+        records.add_session(folder, experiment, Path(document.file), command)
+        history = HistoryHook()
+        began = time.perf_counter()
+        try:
+            agent = _agent(experiment, parts, folder)
+            timesteps_before = agent.global_timestep
+            agent.train(env, hooks=[history, *hooks, *parts.hooks], **experiment.train.model_dump())
+        except BaseException:
+            if not resume and history.global_timestep == 0:  # nothing was learned: the corrected run may begin here
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        seconds = time.perf_counter() - began
+    result = Result(
+        name=experiment.name,
+        folder=folder,
+        episodes=agent.global_episode,
+        timesteps=agent.global_timestep,
+        updates=agent.global_step,
+        seconds=seconds,
+        timesteps_per_second=(agent.global_timestep - timesteps_before) / seconds,
+    )
+    if stopped():
+        return result
+    if experiment.evaluate is not None:
+        result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
+    learning_curve(folder, experiment.name, result.evaluation)
+    return result
+
+
+def evaluate(folder: Path, episodes: int | None = None, policy: str | None = None) -> dict[str, float]:
+    """Evaluate the agent in a run folder, in the environment that its experiment names.
+
+    Args:
+        folder: the run folder.
+        episodes: how many; None for as many as the experiment says.
+        policy: ``"best"`` or ``"last"``; None for the one that the experiment says.
+
+    Returns:
+        What ``Agent.evaluate`` returns.
+
+    Raises:
+        ExperimentError: the folder is not that of a run.
+        ValueError, RuntimeError, ArithmeticError, OSError: what ``Agent.evaluate`` raises.
+    """
+    from ..estimators.agent import Agent
+
+    experiment = records.read_experiment(folder)
+    given = {"episodes": episodes, "policy": policy}
+    wanted = (experiment.evaluate or Evaluate()).model_copy(
+        update={name: value for name, value in given.items() if value is not None}
+    )
+    return _evaluate(Agent(None, model_dir=folder), experiment, wanted)
+
+
+def _agent(experiment: Experiment, parts: Parts, folder: Path) -> Any:
+    from ..estimators.agent import Agent
+
+    config = RunConfig(seed=experiment.seed, **experiment.config)
+    return Agent(parts.model_fn, parts.memory, folder, config, experiment.agent.params or None)
+
+
+def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str, float]:
+    with _environment(experiment.environment, min(EVALUATION_COPIES, wanted.episodes)) as env:
+        results: dict[str, float] = agent.evaluate(env, episodes=wanted.episodes, policy=wanted.policy)
+    return results
+
+
+@contextmanager
+def _environment(wanted: Environment, copies: int, document: Document | None = None) -> Iterator[Any]:
+    from ..environments import make
+
+    try:
+        env = make(wanted.id, copies, **wanted.kwargs)
+    except (TypeError, ValueError) as error:
+        if document is None:
+            raise
+        raise document.error(("environment", "id"), str(error)) from error
+    try:
+        yield env
+    finally:
+        env.close()
+
+
+def _find(kind: str, name: str, at: Place, document: Document) -> Any:
+    try:
+        return registry.find(kind, name)
+    except ValueError as error:
+        raise document.error(at, str(error)) from error
+
+
+def _make(kind: str, named: Named, at: Place, document: Document) -> Any:
+    """An instance of a memory or a hook, from its name and keyword arguments."""
+    factory = _find(kind, named.kind, (*at, "kind"), document)
+    parameters = inspect.signature(factory).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind in (_KEYWORD, _EITHER)]
+    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        for name in named.kwargs:
+            if name not in known:
+                raise document.error((*at, name), f"{named.kind} takes no such argument", name=name, choices=known)
+    for parameter in parameters:
+        if parameter.kind in (_KEYWORD, _EITHER) and parameter.default is inspect.Parameter.empty:
+            if parameter.name not in named.kwargs:
+                raise document.error(at, f"{named.kind} needs the argument {parameter.name!r}")
+    return _attempt(lambda: factory(**named.kwargs), at, named.kwargs, document)
+
+
+_KEYWORD, _EITHER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Document) -> None:
+    """Check params against the dataclass in the function's annotation, ``params: Mapping[str, Any] | DQNParams``."""
+    at = ("agent", "params")
+    try:
+        annotation = typing.get_type_hints(model_fn).get("params")
+    except Exception:  # a user's annotations need not mean anything at run time
+        return
+    for kind in (annotation, *typing.get_args(annotation)):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            known = [field.name for field in dataclasses.fields(kind)]
+            for name in params:
+                if name not in known:
+                    raise document.error((*at, name), "unknown key", name=name, choices=known)
+            _attempt(lambda kind=kind: kind(**params), at, params, document)  # type: ignore[misc]
+            return
+
+
+def _attempt(make: Callable[[], Any], at: Place, arguments: Mapping[str, Any], document: Document) -> Any:
+    """Call it; an error about an argument's value becomes one that names the argument's line."""
+    try:
+        return make()
+    except ExperimentError:
+        raise
+    except (TypeError, ValueError) as error:
+        named = [name for name in arguments if re.search(rf"\b{re.escape(name)}\b", str(error).partition(" must ")[0])]
+        raise document.error((*at, named[0]) if len(named) == 1 else at, str(error)) from error

@@ -1,0 +1,356 @@
+"""One or several ``gymnasium.Env`` behind the batched interface: equality, checks, ownership."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from axonrl import environments
+from axonrl.contracts import BrokenEnvironmentError, NonFiniteError
+from axonrl.environments import NonFiniteEnvironmentError
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+# Tests read arrays or dictionaries of arrays from what these return.
+make: Callable[..., Any] = environments.make
+open_environment: Callable[..., Any] = environments.open_environment
+
+
+LEFT = np.zeros(1, np.int32)
+TWO = Box(-10.0, 10.0, (2,))
+
+
+class Fake(gymnasium.Env[Any, Any]):
+    """Returns what it is told to: ``first`` from reset, ``then`` from every step; records what it is given."""
+
+    def __init__(self, first: Any = (0.0, 0.0), then: Any = None, space: Any = TWO, actions: Any = Discrete(2)) -> None:  # noqa: B008
+        self.observation_space, self.action_space = space, actions
+        self.first = np.array(first, np.float32) if isinstance(first, tuple) and space is TWO else first
+        self.then = then
+        self.seeds: list[Any] = []
+        self.actions: list[Any] = []
+        self.is_closed = False
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.seeds.append(seed)
+        return self.first, {}
+
+    def step(self, action: Any) -> Any:
+        self.actions.append(action)
+        if isinstance(self.then, Exception):
+            raise self.then
+        return self.then if self.then is not None else (self.first, 1.0, False, False, {})
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def opened(*envs: Any) -> Any:
+    batched = open_environment(
+        envs[0]
+        if len(envs) == 1
+        else SyncVectorEnv([itertools.repeat(env).__next__ for env in envs], autoreset_mode="Disabled")
+    )
+    batched.reset(None, range(len(envs)))
+    return batched
+
+
+def test_one_cartpole_equals_bare_gymnasium() -> None:
+    bare, batched = gymnasium.make("CartPole-v1"), open_environment("CartPole-v1")
+    assert (batched.name, batched.num_envs, batched.not_exact) == ("CartPole-v1", 1, None)
+    assert batched.action_space == Discrete(2)
+    seed = 2**62 + 1
+    expected, _ = bare.reset(seed=seed)
+    found = batched.reset(None, [seed])
+    for t in range(200):
+        np.testing.assert_array_equal(found, expected[None])
+        assert found.dtype == np.float32
+        action = t % 2
+        expected, reward, terminated, truncated, _ = bare.step(action)
+        found, *rest = batched.step(np.array([action], np.int32))
+        assert [array.tolist() for array in rest[:3]] == [[reward], [terminated], [truncated]]
+        assert [array.dtype for array in rest[:3]] == [np.float64, np.bool_, np.bool_]
+        assert rest[3] is None
+        if terminated or truncated:
+            np.testing.assert_array_equal(found, expected[None])
+            seed += 1
+            expected, _ = bare.reset(seed=seed)
+            found = batched.reset(np.array([True]), [seed])
+    assert seed > 2**62 + 1
+    batched.close()
+    bare.close()
+
+
+def test_three_cartpoles_equal_three_bare_ones() -> None:
+    bare, batched = [gymnasium.make("CartPole-v1") for _ in range(3)], open_environment(make("CartPole-v1", 3))
+    assert (batched.name, batched.num_envs) == ("CartPole-v1", 3)
+    seeds = [11, 12, 13]
+    expected = np.stack([env.reset(seed=seed)[0] for env, seed in zip(bare, seeds, strict=True)])
+    found = batched.reset(None, seeds)
+    rng, resets = np.random.default_rng(0), 0
+    for _ in range(120):
+        np.testing.assert_array_equal(found, expected)
+        actions = rng.integers(2, size=3).astype(np.int32)
+        steps = [env.step(int(action)) for env, action in zip(bare, actions, strict=True)]
+        step = batched.step(actions)
+        expected = np.stack([one[0] for one in steps])
+        np.testing.assert_array_equal(step.observation, expected)
+        assert step.terminated.tolist() == [one[2] for one in steps]
+        for i in np.flatnonzero(step.terminated):
+            seeds[i] += 100
+            expected[i] = bare[i].reset(seed=seeds[i])[0]
+            resets += 1
+        found = batched.reset(step.terminated, seeds)
+    assert resets > 5
+
+
+def test_reset_uses_seeds_inside_the_mask_only() -> None:
+    envs = Fake(first=(1.0, 1.0)), Fake(first=(2.0, 2.0))
+    batched = opened(*envs)
+    envs[0].then = (np.full(2, 7, np.float32), 0.5, True, False, {})
+    envs[1].then = (np.full(2, 8, np.float32), -0.5, False, True, {})
+    step = batched.step(np.array([1, 0], np.int32))
+    assert step.observation.tolist() == [[7.0, 7.0], [8.0, 8.0]]
+    assert step.reward.tolist() == [0.5, -0.5]
+    assert step.terminated.tolist() == [True, False]
+    assert step.truncated.tolist() == [False, True]
+    found = batched.reset(np.array([False, True]), np.array([40, 41]))
+    assert found.tolist() == [[7.0, 7.0], [2.0, 2.0]]
+    assert step.observation.tolist() == [[7.0, 7.0], [8.0, 8.0]]
+    assert envs[0].seeds == [0]
+    assert envs[1].seeds == [1, 41]
+    assert type(envs[1].seeds[1]) is int  # Gymnasium refuses NumPy's
+    assert batched.reset(np.array([False, False]), [0, 0]).tolist() == found.tolist()
+    assert [env.actions for env in envs] == [[1], [0]]
+    assert type(envs[0].actions[0]) is int
+
+
+def test_an_environment_that_reuses_its_buffer() -> None:
+    class Counter(gymnasium.Env[Any, Any]):
+        observation_space, action_space = Dict({"n": TWO, "on": MultiBinary(1)}), Discrete(2)
+
+        def __init__(self) -> None:
+            self.buffer: dict[str, Any] = {"n": np.zeros(2, np.float32), "on": np.zeros(1, np.int8)}
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            self.buffer["n"][:] = 0
+            return self.buffer, {}
+
+        def step(self, action: Any) -> Any:
+            self.buffer["n"] += 1
+            self.buffer["on"] ^= 1
+            return self.buffer, 0.0, False, False, {}
+
+    batched = open_environment(Counter())
+    seen = [batched.reset(None, [0])] + [batched.step(LEFT).observation for _ in range(3)]
+    seen.append(batched.reset(np.array([True]), [1]))
+    assert [one["n"].tolist() for one in seen] == [[[t, t]] for t in (0.0, 1.0, 2.0, 3.0, 0.0)]
+    assert [one["on"].tolist() for one in seen[:4]] == [[[0]], [[1]], [[0]], [[1]]]
+
+
+def test_dict_and_tuple_observations_are_flat() -> None:
+    pair: list[Any] = [Box(0, 9, (1,), np.int64), Box(0.0, 1.0, (), np.float64)]
+    space: Any = Dict({"at": Discrete(9, start=1), "pair": Tuple(pair)})
+    first = {"at": 9, "pair": (np.array([4]), 0.25)}
+    batched = open_environment(Fake(first, space=space))
+    found = batched.reset(None, [0])
+    assert {key: (value.tolist(), value.dtype.name) for key, value in found.items()} == {
+        "at": ([9], "int32"),
+        "pair/0": ([[4]], "int32"),
+        "pair/1": ([0.25], "float32"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "message"),
+    [
+        (
+            TWO,
+            np.zeros(3, np.float32),
+            r"an observation of shape \(3,\) and dtype float32; Box.* asks for shape \(2,\)",
+        ),
+        (TWO, np.zeros((1, 2), np.float32), r"shape \(1, 2\)"),
+        (TWO, None, r"dtype object; Box"),
+        (TWO, [[1.0], [2.0, 3.0]], "an observation that is not an array"),
+        (TWO, {"a": 1}, "dtype object"),
+        (TWO, np.array(["a", "b"]), "dtype <U1"),
+        (Box(0, 255, (1,), np.uint8), np.array([256]), "dtype int64 with values that uint8 cannot hold"),
+        (Box(0, 255, (1,), np.uint8), np.array([0.5]), "values that uint8 cannot hold"),
+        (Discrete(3), 3, r"the observation 3, which is not in Discrete\(3\)"),
+        (Discrete(3, start=1), 0, "the observation 0, which is not in"),
+        (MultiDiscrete([2, 3]), np.array([1, 3]), r"\[1, 3\], which is not in"),
+        (MultiBinary(2), np.array([0, 2], np.int8), r"\[0, 2\], which is not in"),
+        (Dict(a=TWO, b=TWO), {"a": np.zeros(2)}, r"an observation of keys \['a'\], where .* the keys \['a', 'b'\]"),
+        (Dict(a=TWO), np.zeros(2), "an observation of type ndarray, where the space is a Dict"),
+        (Dict(a=Dict(b=TWO)), {"a": {"b": np.zeros(1)}}, r"an observation\['a/b'\] of shape \(1,\)"),
+        (
+            Dict(a=Tuple([TWO])),
+            {"a": (1, 2)},
+            r"an observation\['a'\] of 2 items, where the space is a Tuple of 1 item",
+        ),
+    ],
+)
+def test_observations_that_the_space_forbids(space: Any, observation: Any, message: Any) -> None:
+    with pytest.raises(BrokenEnvironmentError, match=rf"Fake\.reset returned .*{message}") as caught:
+        open_environment(Fake(observation, space=space)).reset(None, [0])
+    assert caught.value.environment == 0
+
+
+def test_observations_are_checked_on_every_step() -> None:
+    good = Fake()
+    batched = opened(good, Fake(then=(np.zeros(3, np.float32), 0.0, False, False, {})))
+    with pytest.raises(BrokenEnvironmentError, match=r"Fake\.step returned an observation of shape \(3,\)") as caught:
+        batched.step(np.zeros(2, np.int32))
+    assert caught.value.environment == 1
+
+
+@pytest.mark.parametrize(
+    ("then", "message"),
+    [
+        ((TWO.low, 0.0, False, {}), r"\(array.*, expected \(observation, reward, terminated, truncated, info\)"),
+        ((TWO.low, np.array([1.0]), False, False, {}), r"the reward array\(\[1\.\]\), which is not a number"),
+        ((TWO.low, None, False, False, {}), "the reward None"),
+        ((TWO.low, "1", False, False, {}), "the reward '1'"),
+        ((TWO.low, 0.0, None, False, {}), "terminated=None and truncated=False"),
+        ((TWO.low, 0.0, False, 1, {}), "truncated=1, which are not both booleans"),
+    ],
+)
+def test_steps_that_gymnasium_forbids(then: Any, message: Any) -> None:
+    batched = opened(Fake(then=then))
+    with pytest.raises(BrokenEnvironmentError, match=rf"Fake\.step returned .*{message}") as caught:
+        batched.step(LEFT)
+    assert caught.value.environment == 0
+
+
+@pytest.mark.parametrize("reward", [1, True, 1.0, np.float32(1), np.int64(1)])
+def test_rewards_are_numbers_of_any_type(reward: Any) -> None:
+    batched = opened(Fake(then=(np.zeros(2), reward, np.bool_(True), np.bool_(False), {})))
+    step = batched.step(LEFT)
+    assert (step.reward.tolist(), step.reward.dtype) == ([1.0], np.float64)
+    assert step.terminated.tolist() == [True]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite(bad: Any) -> None:
+    batched = opened(Fake(), Fake(then=(np.zeros(2), bad, False, False, {})))
+    with pytest.raises(
+        NonFiniteEnvironmentError, match=rf"Fake\.step returned the reward {bad} in environment 1"
+    ) as caught:
+        batched.step(np.zeros(2, np.int32))
+    assert caught.value.environment == 1
+
+    batched = opened(Fake(), Fake(then=(np.array([0, bad], np.float32), 0.0, False, False, {})), Fake())
+    with pytest.raises(
+        NonFiniteEnvironmentError, match=r"step returned an observation that is NaN.* in environment 1"
+    ) as caught:
+        batched.step(np.zeros(3, np.int32))
+    assert caught.value.environment == 1
+
+    with pytest.raises(NonFiniteEnvironmentError, match=r"Fake\.reset returned"):
+        opened(Fake({"a": np.array([bad, 0.0])}, space=Dict(a=TWO)))
+    with pytest.raises(NonFiniteEnvironmentError, match=r"Fake\.reset returned"):  # beyond float32
+        opened(Fake(np.array([1e300, 0.0]), space=Box(-np.inf, np.inf, (2,), np.float64)))
+
+
+def test_what_an_environment_raises_is_kept() -> None:
+    cause = KeyError("wheel")
+    batched = opened(Fake(), Fake(then=cause))
+    with pytest.raises(BrokenEnvironmentError, match=r"Fake\.step raised KeyError: 'wheel'") as caught:
+        batched.step(np.zeros(2, np.int32))
+    assert caught.value.environment == 1
+    assert caught.value.__cause__ is cause
+
+    class Old(Fake):
+        def reset(self, **_: Any) -> Any:
+            raise TypeError("unexpected keyword argument 'seed'")
+
+    class Hasty(Fake):
+        def reset(self, **_: Any) -> Any:
+            return np.zeros(2)
+
+    with pytest.raises(BrokenEnvironmentError, match=r"Fake\.reset raised TypeError: .*'seed'") as caught:
+        opened(Fake(), Old())
+    assert caught.value.environment == 1
+    with pytest.raises(BrokenEnvironmentError, match=r"Hasty\.reset returned array\(.*expected \(observation, info\)"):
+        opened(Hasty())
+
+
+def test_box_actions_are_clipped_and_cast_and_the_caller_keeps_its_own() -> None:
+    bounds = Box(np.array([-1.0, -np.inf]), np.array([0.1, np.inf]), dtype=np.float64)
+    env = Fake(actions=bounds)
+    given = np.array([[5.0, 5.0]], np.float32)
+    batched = opened(env)
+    batched.step(given)
+    batched.step(np.array([[-np.inf, -5.0]], np.float32))
+    assert [action.tolist() for action in env.actions] == [[0.1, 5.0], [-1.0, -5.0]]  # 0.1 exactly: clipped in float64
+    assert env.actions[0].dtype == np.float64
+    assert bounds.contains(env.actions[0])
+    assert given.tolist() == [[5.0, 5.0]]
+    env.actions[0][:] = 0
+    assert given.tolist() == [[5.0, 5.0]]
+    with pytest.raises(NonFiniteError, match="an action for Box"):
+        batched.step(np.array([[np.nan, 0.0]], np.float32))
+    with pytest.raises(NonFiniteError, match="an action for Box"):
+        batched.step(np.array([[0.0, np.inf]], np.float32))
+
+
+def test_other_actions_take_the_dtype_of_their_space() -> None:
+    env = Fake(actions=MultiDiscrete([2, 3], start=[0, 1]))
+    batched = opened(env)
+    batched.step(np.array([[1, 3]], np.int32))
+    assert env.actions[0].tolist() == [1, 3]
+    assert env.action_space.contains(env.actions[0])
+    with pytest.raises(ValueError, match=r"\[\[0, 0\]\] is not in MultiDiscrete"):
+        batched.step(np.array([[0, 0]], np.int32))
+    env = Fake(actions=MultiBinary(2))
+    batched = opened(env)
+    batched.step(np.array([[1, 0]], np.int8))
+    assert env.action_space.contains(env.actions[0])
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        (np.array([2], np.int32), r"the action 2 is not in Discrete\(2\)"),
+        (np.array([-1], np.int32), "the action -1 is not in"),
+        (np.array([0.0], np.float32), r"integer array of shape \(1,\), got float32 \(1,\)"),
+        (np.array([0, 1], np.int32), r"got int32 \(2,\)"),
+        (np.array([[0]], np.int32), r"got int32 \(1, 1\)"),
+    ],
+)
+def test_wrong_actions_are_the_callers_mistake(actions: Any, message: Any) -> None:
+    env = Fake()
+    batched = opened(env)
+    with pytest.raises(ValueError, match=message):
+        batched.step(actions)
+    assert env.actions == []
+
+
+def test_wrong_calls_of_reset_and_step() -> None:
+    batched = open_environment(SyncVectorEnv([Fake, Fake], autoreset_mode=AutoresetMode.DISABLED))
+    with pytest.raises(ValueError, match="Fake must be reset before it is stepped"):
+        batched.step(np.zeros(2, np.int32))
+    with pytest.raises(ValueError, match="the first reset of Fake must be of all its environments"):
+        batched.reset(np.array([True, False]), [0, 1])
+    with pytest.raises(ValueError, match="Fake needs 2 seeds, got 1"):
+        batched.reset(None, [0])
+    with pytest.raises(ValueError, match=r"mask must be bool \[2\], got int64 \(2,\)"):
+        batched.reset(np.array([1, 0]), [0, 1])
+    assert batched.reset(np.array([True, True]), [0, 1]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_only_what_was_made_here_is_closed() -> None:
+    env = Fake()
+    opened(env).close()
+    assert not env.is_closed
+    vector = make("CartPole-v1", 2)
+    open_environment(vector).close()
+    assert not vector.closed
+    gymnasium.register("OwnedFake-v0", lambda **_: env)
+    try:
+        open_environment("OwnedFake-v0").close()
+    finally:
+        del gymnasium.registry["OwnedFake-v0"]
+    assert env.is_closed

@@ -1,0 +1,214 @@
+"""Environments from ids, fresh ones like a given one, and MinAtar."""
+
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from axonrl import environments
+from axonrl.environments.minatar import FromSeed
+from gymnasium.spaces import Box, Discrete, Text
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import NormalizeObservation, RecordEpisodeStatistics, TimeAwareObservation, TransformReward
+
+# Tests read arrays or dictionaries of arrays from what these return.
+make: Callable[..., Any] = environments.make
+open_environment: Callable[..., Any] = environments.open_environment
+similar: Callable[..., Any] = environments.similar
+
+
+class Bare(gymnasium.Env[Any, Any]):
+    observation_space: Any = Box(-1, 1, (1,))
+    action_space: Any = Discrete(2)
+
+
+def test_make_one() -> None:
+    env = make("CartPole-v1", max_episode_steps=7)
+    assert env.spec.max_episode_steps == 7
+    assert "PassiveEnvChecker" not in str(env)
+
+
+def test_make_several() -> None:
+    env = make("CartPole-v1", num_envs=3, max_episode_steps=7)
+    assert (type(env), env.num_envs) == (SyncVectorEnv, 3)
+    assert env.metadata["autoreset_mode"] is AutoresetMode.DISABLED
+    assert len({id(one.unwrapped) for one in env.envs}) == 3
+    assert all(one.spec.max_episode_steps == 7 for one in env.envs)
+
+
+@pytest.mark.filterwarnings("ignore:.*LunarLander-v2 is out of date:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        ("CartPol-v1", "unknown environment 'CartPol-v1'; the nearest are 'CartPole-v1', "),
+        ("LunarLander-v2", "unknown environment 'LunarLander-v2'; the nearest are 'LunarLander-v3'"),
+        ("MinAtar/Brakeout-v1", "the nearest are 'MinAtar/Breakout-v1'"),
+        ("Qqqqq", "unknown environment 'Qqqqq'; is the package imported that registers it"),
+        ("no id at all!", "unknown environment 'no id at all!'"),
+        ("nosuchpackage:Thing-v0", "needs something that is not installed: No module named 'nosuchpackage'"),
+    ],
+)
+def test_unknown_ids(env_id: Any, message: Any) -> None:
+    with pytest.raises(ValueError, match=message):
+        open_environment(env_id)
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match=r"CartPole-v1 could not be made with \{'gravity': 3\}: TypeError: .*gravity"):
+        make("CartPole-v1", gravity=3)
+    for wrong in (0, 1.5):
+        with pytest.raises(ValueError, match=f"num_envs must be an integer of at least 1, got {wrong}"):
+            make("CartPole-v1", wrong)
+
+
+def test_missing_packages_name_the_extra(monkeypatch: Any) -> None:
+    for module in [name for name in sys.modules if name.startswith(("gymnasium.envs.box2d", "Box2D", "minatar"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    monkeypatch.setitem(sys.modules, "minatar", None)
+    for env_id in [env_id for env_id in gymnasium.registry if env_id.startswith("MinAtar/")]:
+        monkeypatch.delitem(gymnasium.registry, env_id)
+    with pytest.raises(ValueError, match=r"LunarLander-v3 needs .* not installed: pip install 'axonrl\[box2d\]'"):
+        make("LunarLander-v3")
+    with pytest.raises(
+        ValueError, match=r"MinAtar/Breakout-v1 needs .* not installed: pip install 'axonrl\[minatar\]'"
+    ):
+        make("MinAtar/Breakout-v1")
+
+
+@pytest.mark.parametrize("wrong", [None, 3, gymnasium.make, {"id": "CartPole-v1"}])
+def test_what_is_no_environment(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"env must be a gymnasium\.Env, a .*VectorEnv or an id, got "):
+        open_environment(wrong)
+
+
+def test_spaces_are_refused_before_the_first_step() -> None:
+    class Wordy(Bare):
+        observation_space = Text(5)
+
+    class Spaceless(gymnasium.Env[Any, Any]):
+        pass
+
+    with pytest.raises(ValueError, match=r"the observation space Text\(.* is not supported"):
+        open_environment(Wordy())
+    with pytest.raises(ValueError, match=r"Spaceless has no observation_space: .* a gymnasium\.Space, got None"):
+        open_environment(Spaceless())
+
+
+def test_a_nondeterministic_environment_is_not_exact() -> None:
+    gymnasium.register("Dice-v0", lambda **_: Bare(), nondeterministic=True)
+    try:
+        assert open_environment("Dice-v0").not_exact == "it is registered as nondeterministic"
+    finally:
+        del gymnasium.registry["Dice-v0"]
+
+
+def first_observation(env: Any, seed: Any = 5) -> Any:
+    return env.reset(seed=seed)[0].tolist()
+
+
+def test_similar_to_one_with_its_wrappers() -> None:
+    env = TimeAwareObservation(RecordEpisodeStatistics(make("Pendulum-v1", g=3.0, max_episode_steps=9)))
+    fresh = similar(env)
+    assert fresh.unwrapped is not env.unwrapped
+    assert fresh.unwrapped.g == 3.0
+    assert fresh.spec.max_episode_steps == 9
+    assert fresh.observation_space.shape == (4,)
+    assert first_observation(fresh) == first_observation(env)
+    assert similar("CartPole-v1").spec.id == "CartPole-v1"
+
+
+def test_similar_to_a_vector_environment() -> None:
+    env = make("Pendulum-v1", 2, g=3.0)
+    fresh = similar(env)
+    assert fresh.unwrapped.g == 3.0
+    assert fresh not in env.envs
+    fast = gymnasium.make_vec("CartPole-v1", num_envs=2, max_episode_steps=8, sutton_barto_reward=True)
+    assert type(fast).__name__ == "CartPoleVectorEnv"
+    fresh = similar(fast)
+    assert (fresh.spec.id, fresh.spec.max_episode_steps) == ("CartPole-v1", 8)
+    assert fresh.spec.kwargs == {"sutton_barto_reward": True}
+
+
+def test_similar_opens_no_second_window() -> None:
+    env = make("CartPole-v1")
+    env.unwrapped.spec.kwargs["render_mode"] = "human"
+    assert similar(env).render_mode is None
+    assert env.unwrapped.spec.kwargs == {"render_mode": "human"}
+
+
+class Unrecorded(gymnasium.Wrapper[Any, Any, Any, Any]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("build", "why"),
+    [
+        (Bare, "it was not made from an id"),
+        (lambda: Unrecorded(make("CartPole-v1")), "Unrecorded wrapper does not inherit from"),
+        (lambda: NormalizeObservation(make("CartPole-v1")), "NormalizeObservation keeps running statistics"),
+        (
+            lambda: TransformReward(NormalizeObservation(make("CartPole-v1")), float),
+            "NormalizeObservation keeps",
+        ),
+        (lambda: SyncVectorEnv([itertools.repeat(Bare()).__next__]), "returns the environment that it has already"),
+        (lambda: gymnasium.wrappers.vector.ClipReward(make("CartPole-v1", 2), 0, 1), "cannot be put around a single"),
+    ],
+)
+def test_what_cannot_be_made_again(build: Any, why: Any) -> None:
+    with pytest.raises(ValueError, match=f"cannot make another environment like .*{why}.*; pass env instead"):
+        similar(build())
+
+
+GAMES = ["Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"]
+
+
+def episode(env: Any, seed: Any, steps: Any = 200) -> Any:
+    """Observations, rewards and ends of ``steps`` steps, reset with following seeds at every end."""
+    actions = np.random.default_rng(0).integers(env.action_space.n, size=steps).astype(np.int32)
+    found = [env.reset(None, [seed]).tobytes()]
+    for action in actions:
+        step = env.step(np.array([action]))
+        found.append((step.observation.tobytes(), step.reward.item(), step.terminated.item()))
+        if step.terminated.item():
+            seed += 1
+            found.append(env.reset(step.terminated, [seed]).tobytes())
+    return found
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_minatar_episodes_follow_from_their_seeds(game: Any) -> None:
+    one, other = (open_environment(f"MinAtar/{game}-v1") for _ in range(2))
+    assert (one.name, one.not_exact) == (f"MinAtar/{game}-v1", None)
+    for seed, steps in ((1, 37), (2**63 - 1, 11)):  # another history, that ends in mid-episode
+        episode(other, seed, steps)
+    expected = episode(one, 2**40)
+    assert episode(other, 2**40) == expected
+    assert episode(one, 2**40) == expected
+    assert episode(one, 2**40 + 1) != expected
+
+
+def test_minatar_clears_the_last_action() -> None:
+    env = make("MinAtar/Breakout-v1")
+    env.reset(seed=0)
+    env.step(2)
+    assert env.unwrapped.game.last_action == env.unwrapped.action_set[2]
+    env.reset(seed=0)
+    assert env.unwrapped.game.last_action == 0
+
+
+def test_minatar_without_the_wrapper_is_not_exact() -> None:
+    make("MinAtar/Breakout-v1")
+    bare = gymnasium.make("MinAtar/Breakout-v1", disable_env_checker=True)
+    assert open_environment(bare).not_exact.startswith("MinAtar keeps its last action")
+    assert open_environment(FromSeed(bare)).not_exact is None
+    assert open_environment(make("MinAtar/Breakout-v1", 2)).not_exact is None
+
+
+def test_similar_to_minatar_keeps_the_wrapper() -> None:
+    fresh = similar(make("MinAtar/Breakout-v1", sticky_action_prob=0.25))
+    assert "FromSeed" in str(fresh)
+    assert fresh.unwrapped.game.sticky_action_prob == 0.25

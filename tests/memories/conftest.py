@@ -1,0 +1,107 @@
+"""What the tests of memories share: specs, and short ways to store transitions whose observations are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.memories import Memory
+
+
+@pytest.fixture
+def specs() -> dict[str, SpecTree]:
+    """Observations are one float32 number, actions are discrete."""
+    observation = ArraySpec((1,), np.float32)
+    return {
+        "observation": observation,
+        "action": ArraySpec((), np.int32),
+        "reward": ArraySpec((), np.float32),
+        "terminated": ArraySpec((), np.bool_),
+        "truncated": ArraySpec((), np.bool_),
+        "next_observation": observation,
+    }
+
+
+@pytest.fixture
+def built(specs: Mapping[str, SpecTree]) -> Callable[..., Any]:
+    """Builds a memory: ``built(memory, num_envs=1, seed=0)`` returns it."""
+
+    def build(memory: Memory, num_envs: int = 1, seed: int = 0) -> Memory:
+        memory.build(specs, num_envs, np.random.default_rng(seed))
+        return memory
+
+    return build
+
+
+@pytest.fixture
+def step() -> Callable[..., None]:
+    """Stores one transition from observation ``now`` to ``following``; the action is the number of ``now``."""
+
+    def store(
+        memory: Memory,
+        now: float,
+        following: float,
+        reward: float = 0.0,
+        terminated: bool = False,
+        truncated: bool = False,
+    ) -> None:
+        memory.step(
+            observation=np.array([now], np.float32),
+            action=int(now),
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            next_observation=np.array([following], np.float32),
+        )
+
+    return store
+
+
+@pytest.fixture
+def extend() -> Callable[..., None]:
+    """The same for a vector step: every argument is a list with one value for each environment."""
+
+    def store(
+        memory: Memory,
+        now: list[float],
+        following: list[float],
+        reward: list[float] | None = None,
+        terminated: list[bool] | None = None,
+        truncated: list[bool] | None = None,
+        mask: list[bool] | None = None,
+    ) -> None:
+        memory.extend(
+            None if mask is None else np.array(mask),
+            observation=np.array(now, np.float32)[:, None],
+            action=np.array(now).astype(np.int64),
+            reward=np.zeros(len(now)) if reward is None else np.array(reward),
+            terminated=np.zeros(len(now), np.bool_) if terminated is None else np.array(terminated),
+            truncated=np.zeros(len(now), np.bool_) if truncated is None else np.array(truncated),
+            next_observation=np.array(following, np.float32)[:, None],
+        )
+
+    return store
+
+
+class FakeGenerator:
+    """Instead of drawing, hands out the given offsets from the lowest value; ``calls`` are (high - low, size)."""
+
+    def __init__(self, *offsets: list[int]) -> None:
+        self.offsets = list(offsets)
+        self.calls: list[tuple[int, int]] = []
+
+    def integers(self, low: int, high: int, size: int) -> np.ndarray[Any, Any]:
+        self.calls.append((high - low, size))
+        chosen = self.offsets.pop(0)
+        assert len(chosen) == size
+        assert max(chosen) < high - low
+        return low + np.array(chosen)
+
+
+@pytest.fixture
+def fake_generator() -> type[FakeGenerator]:
+    return FakeGenerator

@@ -1,0 +1,82 @@
+"""BatchMemory: a rollout in, a rollout out."""
+
+import numpy as np
+import pytest
+
+from axonrl.contracts import Memory as MemoryProtocol
+from axonrl.memories import BatchMemory
+
+
+def test_a_rollout_of_two_environments(built, extend):
+    memory = built(BatchMemory(6, discount=0.5), num_envs=2)
+    assert memory.fills_and_empties
+    assert memory.batch_size == 6
+    assert isinstance(memory, MemoryProtocol)
+    extend(memory, [0, 100], [1, 101], reward=[1, 2])
+    extend(memory, [1, 101], [2, 102], reward=[3, 4], terminated=[False, True])
+    assert not memory.can_sample()
+    assert memory.can_sample(6)
+    assert not memory.can_sample(5)
+    extend(memory, [2, 200], [3, 201], reward=[5, 6], truncated=[True, False])
+    assert memory.can_sample()
+    batch = memory.sample()
+    assert batch["observation"].tolist() == [[[0], [100]], [[1], [101]], [[2], [200]]]
+    assert batch["next_observation"].tolist() == [[[1], [101]], [[2], [102]], [[3], [201]]]
+    assert batch["action"].tolist() == [[0, 100], [1, 101], [2, 200]]
+    assert batch["reward"].tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert batch["terminated"].tolist() == [[0, 0], [0, 1], [0, 0]]
+    assert batch["truncated"].tolist() == [[0, 0], [0, 0], [1, 0]]
+    assert batch["discount"].tolist() == [[0.5, 0.5], [0.5, 0], [0.5, 0.5]]
+    assert batch["discount"].dtype == np.float32
+
+
+def test_it_is_filled_and_emptied_again_and_again(built, step):
+    memory = built(BatchMemory(2, 2))
+    rollouts = []
+    for t in range(6):
+        step(memory, t, t + 1)
+        if memory.can_sample():
+            rollouts.append(memory.sample()["observation"].reshape(-1).tolist())
+            memory.clear()
+            assert len(memory) == 0
+    assert rollouts == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_every_timestep_may_be_an_episode_of_its_own(built, step):
+    memory = built(BatchMemory(20))
+    for t in range(20):
+        step(memory, 10 * t, 10 * t + 1, terminated=True)
+    batch = memory.sample()
+    assert batch["observation"].reshape(-1).tolist() == list(range(0, 200, 10))
+    assert batch["next_observation"].reshape(-1).tolist() == list(range(1, 200, 10))
+
+
+def test_misuse_is_refused(built, step, extend):
+    with pytest.raises(ValueError, match="got batch_size=4 and size=8"):
+        BatchMemory(8, 4)
+    with pytest.raises(ValueError, match="multiple of the number of environments, got size=8 with 3"):
+        built(BatchMemory(8), num_envs=3)
+    memory = built(BatchMemory(2))
+    with pytest.raises(ValueError, match="BatchMemory takes no mask"):
+        extend(memory, [0], [1], mask=[True])
+    step(memory, 0, 1)
+    with pytest.raises(RuntimeError, match="sampled when it is full, now it has 1"):
+        memory.sample()
+    step(memory, 1, 2)
+    with pytest.raises(RuntimeError, match="rollout of 2 timesteps is full"):
+        step(memory, 2, 3)
+    with pytest.raises(RuntimeError, match="rollout of 2 timesteps is full"):
+        extend(memory, [2], [3])
+
+
+def test_a_rollout_goes_on_after_it_was_saved(built, extend):
+    memory, other = built(BatchMemory(6), num_envs=2), built(BatchMemory(6), num_envs=2)
+    extend(memory, [0, 100], [1, 101], terminated=[True, False])
+    extend(memory, [10, 101], [11, 102])
+    other.load_state_dict(memory.state_dict())
+    for each in (memory, other):
+        extend(each, [11, 102], [12, 103])
+    expected, got = memory.sample(), other.sample()
+    assert expected["observation"].tolist() == [[[0], [100]], [[10], [101]], [[11], [102]]]
+    for key, value in expected.items():
+        np.testing.assert_array_equal(got[key], value)

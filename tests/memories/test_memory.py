@@ -1,0 +1,392 @@
+"""What every memory does: store, forget, count, save. Observations are numbers, and so is what is expected."""
+
+import json
+import resource
+
+import numpy as np
+import pytest
+
+from axonrl.contracts import ArraySpec
+from axonrl.memories import Memory, ReplayMemory, columns, ring
+
+
+class NewestMemory(Memory):
+    """The example of Memory's docstring."""
+
+    def sample(self):
+        return self.gather(np.arange(len(self) - self.batch_size, len(self)))
+
+
+def contents(memory):
+    """(observation, next observation, terminated, truncated) of every transition, oldest first."""
+    keys = ("observation", "next_observation", "terminated", "truncated")
+    return [tuple(int(memory.get_by_index(i)[key].item()) for key in keys) for i in range(len(memory))]
+
+
+def test_a_memory_of_ones_own(built, step):
+    memory = built(NewestMemory(5, 2))
+    assert not memory.can_sample()
+    for t in range(8):
+        step(memory, t, t + 1)
+    assert memory.can_sample()
+    assert memory.sample()["observation"].tolist() == [[6], [7]]
+    assert not memory.fills_and_empties
+    assert memory.update_priorities(np.ones(2)) is None
+
+
+def test_the_newest_transitions_are_kept(built, step):
+    memory = built(NewestMemory(3, 1))
+    lengths = []
+    for t in range(5):
+        lengths.append(len(memory))
+        step(memory, t, t + 1)
+    assert lengths == [0, 1, 2, 3, 3]
+    assert contents(memory) == [(2, 3, 0, 0), (3, 4, 0, 0), (4, 5, 0, 0)]
+
+
+def test_indices_count_from_the_oldest_and_from_the_end(built, extend):
+    memory = built(NewestMemory(4, 1), num_envs=2)
+    for t in range(3):
+        extend(memory, [t, 100 + t], [t + 1, 101 + t])
+    expected = [1, 101, 2, 102]
+    assert [memory.get_by_index(i)["observation"].item() for i in range(4)] == expected
+    assert [memory.get_by_index(i)["observation"].item() for i in range(-4, 0)] == expected
+    assert memory.get_by_index(-1)["observation"].shape == (1,)
+    assert memory.gather([[3, 0], [1, 1]])["action"].tolist() == [[102, 1], [101, 101]]
+    for outside in (4, -5):
+        with pytest.raises(IndexError, match=f"index must be in -4 .. 3, got {outside}"):
+            memory.get_by_index(outside)
+    with pytest.raises(IndexError, match=r"index must be in 0 \.\. 3, got -1 \.\. 4"):
+        memory.gather([-1, 4])
+
+
+def test_next_observations_at_the_ends_of_episodes(built, step):
+    memory = built(NewestMemory(4, 1))
+    step(memory, 0, 1)
+    step(memory, 1, 2, terminated=True)
+    step(memory, 10, 11, truncated=True)
+    step(memory, 11, 12)  # begins where the last one ended, which is allowed
+    assert contents(memory) == [(0, 1, 0, 0), (1, 2, 1, 0), (10, 11, 0, 1), (11, 12, 0, 0)]
+    step(memory, 20, 21)  # cut
+    assert contents(memory) == [(1, 2, 1, 0), (10, 11, 0, 1), (11, 12, 0, 1), (20, 21, 0, 0)]
+
+
+def test_an_end_is_not_overwritten_by_the_next_beginning(built, extend):
+    memory = built(NewestMemory(8, 1), num_envs=2)
+    extend(memory, [0, 100], [1, 101], terminated=[True, False])
+    extend(memory, [50, 101], [51, 102])
+    extend(memory, [51, 102], [52, 103], truncated=[False, True])
+    extend(memory, [52, 200], [53, 201])
+    assert contents(memory) == [
+        (0, 1, 1, 0),
+        (100, 101, 0, 0),
+        (50, 51, 0, 0),
+        (101, 102, 0, 0),
+        (51, 52, 0, 0),
+        (102, 103, 0, 1),
+        (52, 53, 0, 0),
+        (200, 201, 0, 0),
+    ]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_an_array_that_is_filled_again_in_place_after_an_end(built, cut):
+    """Environments may hand out the same array always; at an end, identity says nothing about the contents."""
+    memory = built(NewestMemory(4, 1))
+    buffer = np.array([1.0], np.float32)
+    rest = {"action": 0, "reward": 0.0, "truncated": False}
+    first = np.array([0.0], np.float32)
+    memory.step(observation=first, next_observation=buffer, terminated=not cut, **rest)
+    if cut:
+        memory.step(observation=buffer.copy() + 6, next_observation=buffer + 7, terminated=False, **rest)
+        assert contents(memory) == [(0, 1, 0, 1), (7, 8, 0, 0)]
+    else:
+        buffer[:] = 7
+        memory.step(observation=buffer, next_observation=buffer + 1, terminated=False, **rest)
+        assert contents(memory) == [(0, 1, 1, 0), (7, 8, 0, 0)]
+
+
+def test_observations_are_stored_once(built, step, specs):
+    memory = built(NewestMemory(1000, 1))
+    # 1000 times action, reward, two flags and the index, and a ring of 2000 float32 observations.
+    assert memory.nbytes == 1000 * (4 + 4 + 4 + 4 + 8) + 2000 * 4
+    before = memory.nbytes
+    for t in range(10):
+        step(memory, t, t + 1)
+    saved = memory.state_dict()
+    assert saved["rows"].reshape(-1).tolist() == list(range(11))
+    assert memory.nbytes == before
+
+
+def test_small_observations_always_keep_size_transitions(built, step):
+    memory = built(NewestMemory(8, 1))
+    for t in range(50):
+        step(memory, 10 * t, 10 * t + 1, terminated=True)
+    assert contents(memory) == [(10 * t, 10 * t + 1, 1, 0) for t in range(42, 50)]
+
+
+def test_large_observations_cost_an_eighth_more_at_most(built, step, monkeypatch):
+    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
+    memory = built(NewestMemory(8, 1))  # 9 rows
+    for t in range(50):
+        step(memory, t, t + 1)
+    assert contents(memory) == [(t, t + 1, 0, 0) for t in range(42, 50)]
+    memory.clear()
+    for t in range(50):  # two rows each: four of them fit
+        step(memory, 10 * t, 10 * t + 1, terminated=True)
+    assert contents(memory) == [(10 * t, 10 * t + 1, 1, 0) for t in range(46, 50)]
+
+
+def test_frames_are_allocated_only_as_they_come(specs):
+    frames = ArraySpec((256, 256), np.uint8)
+    specs |= {"observation": frames, "next_observation": frames}
+    memory = ReplayMemory(16_384, 32)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory.build(specs, 1, np.random.default_rng(0))
+    assert memory.nbytes == 16_384 * 24 + (16_384 + 2_048) * 65_536  # 1.2 GB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+
+
+def test_a_memory_that_cannot_fit_is_refused(built, monkeypatch):
+    # 32 bytes for every transition: 24, and two observations of 4
+    monkeypatch.setattr(columns, "physical_memory", lambda: 31_999)
+    with pytest.raises(ValueError, match=r"NewestMemory\(size=1000\) needs 32,000 bytes, this machine has 31,999"):
+        built(NewestMemory(1000, 1))
+    monkeypatch.setattr(columns, "physical_memory", lambda: 32_000)
+    built(NewestMemory(1000, 1))
+    monkeypatch.setattr(columns, "physical_memory", lambda: None)
+    built(NewestMemory(1000, 1))
+
+
+def test_the_number_of_environments_divides_the_size(built):
+    with pytest.raises(ValueError, match="got size=10 with 4 environments; 8 and 12 are"):
+        built(NewestMemory(10, 1), num_envs=4)
+    with pytest.raises(ValueError, match="got size=2 with 4 environments; 4 is"):
+        built(NewestMemory(2, 1), num_envs=4)
+    with pytest.raises(ValueError, match="num_envs must be an integer of at least 1, got 0"):
+        built(NewestMemory(2, 1), num_envs=0)
+
+
+def test_specs_that_cannot_be_stored(specs):
+    def build(**changes):
+        changed = {key: value for key, value in {**specs, **changes}.items() if value is not None}
+        NewestMemory(2, 1).build(changed, 1, np.random.default_rng(0))
+
+    with pytest.raises(ValueError, match="without action"):
+        build(action=None)
+    with pytest.raises(ValueError, match="observation and next_observation must be equal"):
+        build(next_observation=ArraySpec((2,), np.float32))
+    with pytest.raises(ValueError, match="the spec of reward must be that of a scalar"):
+        build(reward=ArraySpec((2,), np.float32))
+    with pytest.raises(ValueError, match="'discount' cannot be recorded"):
+        build(discount=ArraySpec((), np.float32))
+
+
+def test_keys_are_checked(built):
+    memory = built(NewestMemory(4, 1))
+    good = {
+        "observation": np.zeros(1),
+        "action": 0,
+        "reward": 0.0,
+        "terminated": False,
+        "truncated": False,
+        "next_observation": np.zeros(1),
+    }
+    with pytest.raises(KeyError, match="unexpected key 'done'; expected are action, reward"):
+        memory.step(**good, done=False)
+    good.pop("reward")
+    with pytest.raises(KeyError, match="missing key 'reward'"):
+        memory.step(**good)
+    with pytest.raises(KeyError, match="unexpected key 'rewards', missing key 'reward'"):
+        memory.extend(**{key: np.asarray(value)[None] for key, value in good.items()}, rewards=np.zeros(1))
+    assert len(memory) == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("observation", np.zeros(2)),
+        ("observation", 0.0),
+        ("observation", [0.0, 1.0]),
+        ("observation", {"position": np.zeros(1)}),
+        ("next_observation", np.zeros((1, 1))),
+        ("action", np.zeros(1)),
+        ("reward", np.zeros(1)),
+        ("terminated", np.zeros(1, np.bool_)),
+    ],
+)
+def test_shapes_are_checked_before_anything_is_stored(built, step, key, value):
+    memory = built(NewestMemory(1, 1))
+    step(memory, 0, 1)
+    good = {
+        "observation": np.full(1, 5),
+        "action": 0,
+        "reward": 0.0,
+        "terminated": False,
+        "truncated": False,
+        "next_observation": np.full(1, 6),
+    }
+    with pytest.raises(ValueError, match=rf"^{key} must have shape"):
+        memory.step(**good | {key: value})
+    vector = {name: np.asarray(each)[None] for name, each in good.items()}
+    with pytest.raises(ValueError, match=rf"^{key} must have shape \(1,"):
+        memory.extend(**vector | {key: np.zeros((2, 3))})
+    assert contents(memory) == [(0, 1, 0, 0)]
+
+
+def test_step_is_for_one_environment_and_a_mask_has_one_bool_for_each(built, step, extend):
+    memory = built(NewestMemory(4, 1), num_envs=2)
+    with pytest.raises(ValueError, match="with 2 use extend"):
+        step(memory, 0, 1)
+    with pytest.raises(ValueError, match=r"mask must be bool of shape \(2,\), got bool of shape \(3,\)"):
+        extend(memory, [0, 1], [1, 2], mask=[True, True, True])
+    with pytest.raises(ValueError, match="got int64 of shape"):
+        extend(memory, [0, 1], [1, 2], mask=[1, 1])
+
+
+def test_rows_that_are_no_transitions_do_not_count(built, extend):
+    memory = built(NewestMemory(4, 1), num_envs=2)
+    extend(memory, [0, 100], [1, 101], terminated=[True, True])
+    extend(memory, [1, 101], [10, 200], mask=[False, False])
+    assert len(memory) == 2
+    extend(memory, [10, 200], [11, 201], mask=[True, False])
+    assert contents(memory) == [(10, 11, 0, 0)]
+    extend(memory, [11, 300], [12, 301], mask=[True, True])
+    assert contents(memory) == [(10, 11, 0, 0), (11, 12, 0, 0), (300, 301, 0, 0)]
+    extend(memory, [12, 301], [13, 302])
+    assert len(memory) == 4
+    assert memory.get_by_index(3)["observation"].item() == 301
+    memory.clear()
+    extend(memory, [12, 301], [13, 302])
+    assert len(memory) == 2
+
+
+def test_step_after_a_row_that_was_no_transition(built, step, extend):
+    memory = built(NewestMemory(2, 1))
+    for t in range(3):
+        extend(memory, [t], [t + 1], mask=[False])
+    step(memory, 3, 4)
+    step(memory, 4, 5)
+    assert contents(memory) == [(3, 4, 0, 0), (4, 5, 0, 0)]
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_dict_observations_are_dicts_of_columns(specs, num_envs):
+    observation = {"position": ArraySpec((2,), np.float64), "seen": ArraySpec((), np.bool_)}
+    memory = NewestMemory(4 * num_envs, 2 * num_envs)
+    memory.build(
+        specs | {"observation": observation, "next_observation": observation}, num_envs, np.random.default_rng(0)
+    )
+
+    def observe(number):
+        return {"position": np.full((num_envs, 2), number, np.float64), "seen": np.full(num_envs, number % 2 == 1)}
+
+    def extend(now, following, **changes):
+        zeros = np.zeros(num_envs)
+        memory.extend(
+            **{
+                "observation": now,
+                "action": zeros,
+                "reward": zeros,
+                "terminated": zeros,
+                "truncated": zeros,
+                "next_observation": following,
+            }
+            | changes
+        )
+
+    extend(observe(1), observe(2), terminated=np.ones(num_envs))
+    now = observe(3)
+    for number in (4, 5):
+        following = observe(number)
+        extend(now, following)
+        now = following
+    batch = memory.sample()
+    # The values of timesteps 3 and 4, each once for every environment.
+    assert batch["observation"]["position"][:, 0].tolist() == [3.0] * num_envs + [4.0] * num_envs
+    assert batch["observation"]["seen"].tolist() == [True] * num_envs + [False] * num_envs
+    assert batch["next_observation"]["position"][:, 1].tolist() == [4.0] * num_envs + [5.0] * num_envs
+    assert batch["next_observation"]["position"].dtype == np.float64
+    assert memory.get_by_index(0)["next_observation"]["position"].tolist() == [2.0, 2.0]
+    # One part that differs is enough for another episode.
+    extend(now | {"seen": ~now["seen"]}, observe(6))
+    assert memory.get_by_index(-1 - num_envs)["truncated"] == 1
+    assert len(memory.state_dict()["rows"]["seen"]) == 2 + 3 + 2
+
+    with pytest.raises(KeyError, match="observation: missing key 'seen'; expected are position, seen"):
+        extend({"position": now["position"]}, now)
+    with pytest.raises(ValueError, match=r"next_observation\['seen'\] must have shape"):
+        extend(now, now | {"seen": np.zeros(7)})
+    with pytest.raises(ValueError, match="observation must be a dictionary of position, seen; got ndarray"):
+        extend(np.zeros((num_envs, 2)), now)
+
+
+def test_before_and_after_build(built, step):
+    memory = NewestMemory(4, 1)
+    assert len(memory) == memory.nbytes == 0
+    for call in (memory.state_dict, memory.clear, lambda: step(memory, 0, 1), lambda: memory.gather([])):
+        with pytest.raises(RuntimeError, match="not built yet"):
+            call()
+    built(memory)
+    with pytest.raises(RuntimeError, match="built already"):
+        built(memory)
+
+
+def test_after_clear_everything_begins_anew(built, step):
+    memory = built(NewestMemory(3, 1))
+    for t in range(4):
+        step(memory, t, t + 1)
+    memory.clear()
+    assert len(memory) == 0
+    assert not memory.can_sample()
+    step(memory, 4, 5)
+    assert contents(memory) == [(4, 5, 0, 0)]
+
+
+def test_a_state_is_arrays_and_numbers_of_the_used_part_only(built, step):
+    memory = built(NewestMemory(100, 1))
+    for t in range(3):
+        step(memory, t, t + 1)
+    state = memory.state_dict()
+    arrays = {"start": state.pop("start"), "rows": state.pop("rows"), **state.pop("columns")}
+    assert json.loads(json.dumps(state)) == {"size": 100, "num_envs": 1, "used_rows": 4}
+    assert {key: len(array) for key, array in arrays.items()} == {
+        "start": 3,
+        "rows": 4,
+        "action": 3,
+        "reward": 3,
+        "terminated": 3,
+        "truncated": 3,
+    }
+    step(memory, 3, 4)
+    assert len(arrays["rows"]) == 4
+    arrays["rows"][:] = -1  # they are copies
+    assert contents(memory)[0] == (0, 1, 0, 0)
+
+
+def test_a_state_of_another_memory_is_refused(built, step, specs):
+    memory = built(NewestMemory(4, 1))
+    step(memory, 0, 1)
+    state = memory.state_dict()
+    with pytest.raises(ValueError, match="saved memory has size=4, this one has size=6"):
+        built(NewestMemory(6, 1)).load_state_dict(state)
+    with pytest.raises(ValueError, match="saved memory has num_envs=1, this one has num_envs=2"):
+        built(NewestMemory(4, 1), num_envs=2).load_state_dict(state)
+
+    def other(**changes):
+        result = NewestMemory(4, 1)
+        result.build(specs | changes, 1, np.random.default_rng(0))
+        return result
+
+    with pytest.raises(ValueError, match=r"saved columns has the parts .*'truncated'\], this memory's .*'value'\]"):
+        other(value=ArraySpec((), np.float32)).load_state_dict(state)
+    with pytest.raises(ValueError, match=r"saved columns/action is int32 .*, this memory's is float32"):
+        other(action=ArraySpec((), np.float32)).load_state_dict(state)
+    wide = ArraySpec((3,), np.float32)
+    with pytest.raises(ValueError, match=r"observation is float32 of shape \(2, 1, 1\), .* of \(2, 1, 3\)"):
+        other(observation=wide, next_observation=wide).load_state_dict(state)
+    full = built(NewestMemory(4, 1))
+    step(full, 5, 6)
+    with pytest.raises(ValueError, match="saved columns has the parts"):
+        full.load_state_dict(state | {"columns": {}})
+    assert contents(full) == [(5, 6, 0, 0)]

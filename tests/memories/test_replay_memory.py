@@ -1,0 +1,245 @@
+"""ReplayMemory: what a batch holds, worked out by hand."""
+
+import numpy as np
+import pytest
+
+from axonrl.contracts import ArraySpec
+from axonrl.contracts import Memory as MemoryProtocol
+from axonrl.memories import ReplayMemory
+
+
+def numbers(array):
+    """[B] or [B, 1] as a list."""
+    return np.asarray(array).reshape(-1).tolist()
+
+
+def test_a_batch_has_every_key_with_its_dtype_and_shape(built, step):
+    memory = built(ReplayMemory(10, 4))
+    for t in range(5):
+        step(memory, t, t + 1, reward=t / 2)
+    batch = memory.sample()
+    assert {key: (value.dtype, value.shape) for key, value in batch.items()} == {
+        "observation": (np.float32, (4, 1)),
+        "action": (np.int32, (4,)),
+        "reward": (np.float32, (4,)),
+        "terminated": (np.float32, (4,)),
+        "truncated": (np.float32, (4,)),
+        "next_observation": (np.float32, (4, 1)),
+        "discount": (np.float32, (4,)),
+    }
+    assert isinstance(memory, MemoryProtocol)
+
+
+def test_termination_stops_bootstrapping_and_truncation_does_not(built, step, fake_generator):
+    memory = built(ReplayMemory(10, 3, discount=0.5))
+    step(memory, 0, 1, reward=1)
+    step(memory, 1, 2, reward=2, truncated=True)
+    step(memory, 10, 11, reward=3, terminated=True)
+    memory.rng = fake_generator([0, 1, 2])
+    batch = memory.sample()
+    assert numbers(batch["observation"]) == [0, 1, 10]
+    assert numbers(batch["next_observation"]) == [1, 2, 11]
+    assert numbers(batch["reward"]) == [1, 2, 3]
+    assert numbers(batch["terminated"]) == [0, 0, 1]
+    assert numbers(batch["truncated"]) == [0, 1, 0]
+    assert numbers(batch["discount"]) == [0.5, 0.5, 0]
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_every_transition_is_drawn_with_the_same_probability(built, extend, fake_generator, num_envs):
+    memory = built(ReplayMemory(6, 6), num_envs)
+    for t in range(5):  # wraps around
+        extend(memory, [10 * t + e for e in range(num_envs)], [10 * (t + 1) + e for e in range(num_envs)])
+    memory.rng = fake_generator([0, 1, 2, 3, 4, 5])
+    if num_envs == 1:
+        assert not memory.can_sample()
+        extend(memory, [50], [60])
+        extend(memory, [60], [70])
+    drawn = numbers(memory.sample()["observation"])
+    assert memory.rng.calls == [(6, 6)]  # one call that is uniform over exactly the six stored transitions ...
+    assert drawn == ([10, 20, 30, 40, 50, 60] if num_envs == 1 else [20, 21, 30, 31, 40, 41])  # ... each one once
+
+
+def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(built, step, fake_generator):
+    memory = built(ReplayMemory(2, 2))
+    step(memory, 0, 1)
+    step(memory, 1, 2)
+    memory.rng = fake_generator([1, 1], [0, 0])
+    first = memory.sample()
+    second = memory.sample()
+    step(memory, 2, 3)
+    step(memory, 3, 4)
+    assert numbers(first["observation"]) == [1, 1]
+    assert numbers(first["next_observation"]) == [2, 2]
+    assert numbers(second["observation"]) == [0, 0]
+    first["observation"][:] = -1  # a batch belongs to who asked for it
+    assert numbers(memory.get_by_index(0)["observation"]) == [2]
+
+
+def test_same_generator_state_same_batches(built, step):
+    batches = []
+    for _ in range(2):
+        memory = built(ReplayMemory(50, 8), seed=3)
+        for t in range(60):
+            step(memory, t, t + 1)
+        batches.append([numbers(memory.sample()["observation"]) for _ in range(5)])
+    assert batches[0] == batches[1]
+    assert len({tuple(batch) for batch in batches[0]}) == 5
+
+
+def test_n_step_returns_by_hand(built, step, fake_generator):
+    memory = built(ReplayMemory(10, 5, discount=0.5, n_step=3))
+    step(memory, 0, 1, reward=1)
+    step(memory, 1, 2, reward=2)
+    step(memory, 2, 3, reward=4, terminated=True)
+    step(memory, 10, 11, reward=8)
+    step(memory, 11, 12, reward=16, truncated=True)
+    step(memory, 20, 21, reward=32)
+    step(memory, 21, 22, reward=64)
+    memory.rng = fake_generator([0, 1, 2, 3, 4])
+    batch = memory.sample()
+    assert memory.rng.calls == [(5, 5)]  # the newest two wait
+    assert numbers(batch["observation"]) == [0, 1, 2, 10, 11]
+    assert numbers(batch["action"]) == [0, 1, 2, 10, 11]
+    # 1 + 2/2 + 4/4, 2 + 4/2, 4; 8 + 16/2, 16
+    assert numbers(batch["reward"]) == [3, 4, 4, 16, 16]
+    assert numbers(batch["next_observation"]) == [3, 3, 3, 12, 12]
+    assert numbers(batch["terminated"]) == [1, 1, 1, 0, 0]
+    assert numbers(batch["truncated"]) == [0, 0, 0, 1, 1]
+    # Terminated: 0. Truncated after two steps and after one: 0.5 squared and 0.5.
+    assert numbers(batch["discount"]) == [0, 0, 0, 0.25, 0.5]
+    assert batch["reward"].dtype == batch["discount"].dtype == np.float32
+
+
+def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built, step, fake_generator):
+    memory = built(ReplayMemory(4, 2, discount=0.5, n_step=3))
+    for t in range(7):  # 3, 4, 5, 6 are stored, at the places 3, 0, 1, 2
+        step(memory, t, t + 1, reward=2**t)
+    memory.rng = fake_generator([0, 1])
+    batch = memory.sample()
+    assert numbers(batch["observation"]) == [3, 4]
+    assert numbers(batch["reward"]) == [8 + 16 / 2 + 32 / 4, 16 + 32 / 2 + 64 / 4]
+    assert numbers(batch["next_observation"]) == [6, 7]
+    assert numbers(batch["discount"]) == [0.125, 0.125]
+
+
+def test_n_step_of_a_vector_follows_each_environment(built, extend, fake_generator):
+    memory = built(ReplayMemory(8, 4, discount=0.5, n_step=2), num_envs=2)
+    extend(memory, [0, 100], [1, 101], reward=[1, 10])
+    extend(memory, [1, 101], [2, 102], reward=[2, 20], terminated=[False, True])
+    extend(memory, [2, 200], [3, 201], reward=[4, 40], truncated=[False, True])
+    memory.rng = fake_generator([0, 1, 2, 3])
+    batch = memory.sample()
+    assert memory.rng.calls == [(4, 4)]
+    assert numbers(batch["observation"]) == [0, 100, 1, 101]
+    assert numbers(batch["reward"]) == [2, 20, 4, 20]
+    assert numbers(batch["next_observation"]) == [2, 102, 3, 102]
+    assert numbers(batch["terminated"]) == [0, 1, 0, 1]
+    assert numbers(batch["truncated"]) == [0, 0, 0, 0]
+    assert numbers(batch["discount"]) == [0.25, 0, 0.25, 0]
+
+
+def test_a_cut_episode_counts_as_truncated(built, step, fake_generator):
+    memory = built(ReplayMemory(10, 4, discount=0.5, n_step=2))
+    step(memory, 0, 1, reward=1)
+    step(memory, 1, 2, reward=2)
+    step(memory, 10, 11, reward=4)  # not 2: the episode was cut
+    step(memory, 11, 12, reward=8)
+    step(memory, 12, 13, reward=8)
+    memory.rng = fake_generator([0, 1, 2, 3])
+    batch = memory.sample()
+    assert numbers(batch["reward"]) == [2, 2, 8, 12]
+    assert numbers(batch["next_observation"]) == [2, 2, 12, 13]
+    assert numbers(batch["truncated"]) == [1, 1, 0, 0]
+    assert numbers(batch["discount"]) == [0.25, 0.5, 0.25, 0.25]
+
+
+def test_a_cut_in_one_environment_leaves_the_others(built, extend, fake_generator):
+    memory = built(ReplayMemory(8, 4, discount=0.5, n_step=2), num_envs=2)
+    extend(memory, [0, 100], [1, 101], reward=[1, 1])
+    extend(memory, [1, 200], [2, 201], reward=[2, 2])
+    extend(memory, [2, 201], [3, 202], reward=[4, 4])
+    memory.rng = fake_generator([0, 1, 2, 3])
+    batch = memory.sample()
+    assert numbers(batch["next_observation"]) == [2, 101, 3, 202]
+    assert numbers(batch["reward"]) == [2, 1, 4, 4]
+    assert numbers(batch["truncated"]) == [0, 1, 0, 0]
+
+
+def test_rows_that_are_no_transitions_are_drawn_again(built, extend, fake_generator):
+    memory = built(ReplayMemory(8, 3), num_envs=2)
+    extend(memory, [0, 100], [1, 101], terminated=[False, True])
+    extend(memory, [1, 101], [2, 200], mask=[True, False])  # environment 1 was reset in this step
+    extend(memory, [2, 200], [3, 201])
+    assert len(memory) == 5
+    memory.rng = fake_generator([3, 0, 3], [3, 1], [5])
+    batch = memory.sample()
+    assert memory.rng.calls == [(6, 3), (6, 2), (6, 1)]
+    assert numbers(batch["observation"]) == [201 - 1, 0, 100]
+    assert numbers(batch["next_observation"]) == [201, 1, 101]
+
+
+def test_n_step_never_reaches_into_a_row_that_is_no_transition(built, extend, fake_generator):
+    memory = built(ReplayMemory(8, 2, discount=0.5, n_step=2), num_envs=2)
+    extend(memory, [0, 100], [1, 101], reward=[1, 1])  # environment 1 stops here without a flag
+    extend(memory, [1, 101], [2, 200], reward=[2, 99], mask=[True, False])
+    extend(memory, [2, 200], [3, 201], reward=[4, 4])
+    assert memory.can_sample()
+    memory.rng = fake_generator([1, 3], [2])
+    batch = memory.sample()
+    assert numbers(batch["observation"]) == [100, 1]
+    assert numbers(batch["reward"]) == [1, 4]
+    assert numbers(batch["truncated"]) == [1, 0]
+    assert numbers(batch["next_observation"]) == [101, 3]
+
+
+def test_can_sample_counts_what_could_be_drawn(built, extend):
+    memory = built(ReplayMemory(20, 4, n_step=3), num_envs=2)
+    assert [memory.can_sample(count) for count in (0, 4, 7, 8, 1000)] == [False, False, False, True, True]
+    seen = []
+    for t in range(5):
+        seen.append(memory.can_sample())
+        extend(memory, [t, 100 + t], [t + 1, 101 + t])
+    assert seen == [False, False, False, False, True]  # 8 stored: 4 of them wait
+
+    masked = built(ReplayMemory(20, 4, n_step=2), num_envs=2)
+    extend(masked, [0, 100], [1, 101])
+    extend(masked, [1, 101], [2, 102], mask=[True, False])
+    extend(masked, [2, 102], [3, 103], mask=[True, False])
+    assert not masked.can_sample()  # 4 are transitions, the newest of them waits
+    with pytest.raises(RuntimeError, match="batch of 4 cannot be drawn from 3"):
+        masked.sample()
+    extend(masked, [3, 103], [4, 104])
+    assert masked.can_sample()
+
+
+def test_what_is_recorded_and_continuous_actions_are_stored_too(specs):
+    specs |= {"action": ArraySpec((2,), np.float32), "log_prob": ArraySpec((), np.float32)}
+    memory = ReplayMemory(3, 1)
+    memory.build(specs, 1, np.random.default_rng(0))
+    memory.step(
+        observation=[0.0],
+        action=np.array([0.25, -0.5]),
+        reward=np.float64(1),
+        terminated=np.bool_(False),
+        truncated=False,
+        next_observation=[1.0],
+        log_prob=-2.0,
+    )
+    batch = memory.sample()
+    assert batch["action"].tolist() == [[0.25, -0.5]]
+    assert batch["action"].dtype == np.float32
+    assert batch["log_prob"].tolist() == [-2.0]
+
+
+def test_bad_arguments_are_named(built):
+    with pytest.raises(ValueError, match="n_step must be an integer of at least 1, got 0"):
+        ReplayMemory(10, 2, n_step=0)
+    with pytest.raises(ValueError, match="batch_size must be at most size, got batch_size=11 and size=10"):
+        ReplayMemory(10, 11)
+    with pytest.raises(ValueError, match="discount must be in 0 .. 1, got 1.5"):
+        ReplayMemory(10, 2, discount=1.5)
+    with pytest.raises(ValueError, match="size must be an integer of at least 1, got 1.0"):
+        ReplayMemory(1.0, 1)
+    with pytest.raises(ValueError, match="size must be at least 12 for batch_size=8 and n_step=3 with 2 env"):
+        built(ReplayMemory(10, 8, n_step=3), num_envs=2)

@@ -1,0 +1,91 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl.models import losses
+
+
+@pytest.fixture(params=["eager", "graph"])
+def run(request: pytest.FixtureRequest) -> Any:
+    """Calls a function on constants, eagerly or compiled."""
+
+    def call(function: Any, *arrays: Any) -> Any:
+        tensors = [
+            tf.constant(array, tf.int32 if np.asarray(array).dtype.kind == "i" else tf.float32) for array in arrays
+        ]
+        return (tf.function(function) if request.param == "graph" else function)(*tensors).numpy()
+
+    return call
+
+
+Q = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+ACTION = [2, 0]
+REWARD = [1.0, -1.0]
+DISCOUNT = [0.5, 0.0]
+NEXT_Q = [[2.0, 8.0, 4.0], [9.0, 9.0, 9.0]]
+
+
+def test_squared(run: Any) -> None:
+    np.testing.assert_allclose(run(losses.squared, [-3.0, 0.0, 0.5]), [4.5, 0.0, 0.125])
+
+
+def test_huber(run: Any) -> None:
+    np.testing.assert_allclose(run(losses.huber, [-3.0, -1.0, -0.5, 0.0, 2.0]), [2.5, 0.5, 0.125, 0.0, 1.5])
+    np.testing.assert_allclose(run(lambda e: losses.huber(e, delta=2.0), [-3.0, 1.0]), [4.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"), [(losses.huber, [-1.0, -0.5, 0.0, 0.5, 1.0]), (losses.squared, [-3.0, -0.5, 0.0, 0.5, 4.0])]
+)
+def test_the_gradient_is_the_error_clipped_or_not(run: Any, loss: Any, expected: Any) -> None:
+    def gradient(error: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(error)
+            value = loss(error)
+        return tape.gradient(value, error)
+
+    np.testing.assert_allclose(run(gradient, [-3.0, -0.5, 0.0, 0.5, 4.0]), expected)
+
+
+def test_action_values(run: Any) -> None:
+    np.testing.assert_allclose(run(losses.action_values, Q, ACTION), [3.0, 4.0])
+
+
+def test_q_learning(run: Any) -> None:
+    # 1 + 0.5 * 8 - 3, and -1 - 4: the second has terminated
+    np.testing.assert_allclose(run(losses.q_learning, Q, ACTION, REWARD, DISCOUNT, NEXT_Q), [2.0, -5.0])
+
+
+def test_double_q_learning_values_the_action_that_the_selector_prefers(run: Any) -> None:
+    selector = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+
+    def td_error(*arrays: Any) -> Any:
+        return losses.double_q_learning(*arrays[:-1], selector_q_values=arrays[-1])
+
+    # 1 + 0.5 * 4 - 3, and -1 - 4
+    np.testing.assert_allclose(run(td_error, Q, ACTION, REWARD, DISCOUNT, NEXT_Q, selector), [0.0, -5.0])
+
+
+def test_no_gradient_flows_into_the_target() -> None:
+    tensors = [tf.constant(x) for x in (Q, ACTION, REWARD, DISCOUNT, NEXT_Q)]
+    with tf.GradientTape(persistent=True) as tape:
+        for tensor in tensors:
+            if tensor.dtype == tf.float32:
+                tape.watch(tensor)
+        plain = losses.q_learning(*tensors)
+        double = losses.double_q_learning(*tensors, selector_q_values=tensors[4])
+    for td_error in (plain, double):
+        to_q, *to_others = tape.gradient(td_error, [tensors[0], *tensors[2:]])
+        np.testing.assert_allclose(to_q, [[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0]])
+        assert to_others == [None, None, None]
+
+
+def test_dueling(run: Any) -> None:
+    value, advantage = [[10.0], [0.0]], [[1.0, 2.0, 6.0], [0.0, 0.0, 3.0]]
+    mean = run(lambda v, a: losses.dueling(v, a, "mean"), value, advantage)
+    np.testing.assert_allclose(mean, [[8.0, 9.0, 13.0], [-1.0, -1.0, 2.0]])
+    largest = run(lambda v, a: losses.dueling(v, a, "max"), value, advantage)
+    np.testing.assert_allclose(largest, [[5.0, 6.0, 10.0], [-3.0, -3.0, 0.0]])
+    with pytest.raises(ValueError, match="baseline must be one of mean, max; got 'median'"):
+        losses.dueling(tf.zeros((1, 1)), tf.zeros((1, 2)), "median")

@@ -1,0 +1,156 @@
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl.models import networks
+from gymnasium import spaces
+
+
+def names(network: Any) -> list[tuple[str, tuple[int, ...]]]:
+    return [(variable.path, tuple(variable.shape)) for variable in network.variables]
+
+
+def test_mlp_computes_its_layers() -> None:
+    network = networks.mlp((2,), (2, 1), "relu")
+    weights = [[[1.0, -1.0], [2.0, 1.0]], [0.5, 0.0], [[3.0], [7.0]], [1.0]]
+    network.set_weights([np.array(weight) for weight in weights])
+    # [1, 2] -> [5.5, 1] -> 16.5 + 7 + 1, and [3, 0] -> [3.5, 0] -> 10.5 + 1
+    np.testing.assert_allclose(network(tf.constant([[1.0, 2.0], [3.0, 0.0]])), [[24.5], [11.5]])
+
+
+def test_mlp_is_built_at_once_and_new_at_each_call() -> None:
+    first, second = networks.mlp((4,), (8, 3)), networks.mlp((4,), (8, 3))
+    assert names(first) == [
+        ("mlp/dense1/kernel", (4, 8)),
+        ("mlp/dense1/bias", (8,)),
+        ("mlp/dense2/kernel", (8, 3)),
+        ("mlp/dense2/bias", (3,)),
+    ]
+    assert not {id(v) for v in first.variables} & {id(v) for v in second.variables}
+
+
+def test_mlp_flattens_and_may_have_no_layer() -> None:
+    frames = tf.reshape(tf.range(12.0), (2, 3, 2))
+    np.testing.assert_allclose(networks.mlp((3, 2), ())(frames), np.arange(12.0).reshape(2, 6))
+    assert networks.mlp((3, 2), (5,))(frames).shape == (2, 5)
+    np.testing.assert_allclose(networks.mlp((2,), ())(tf.constant([[1.0, 2.0]])), [[1.0, 2.0]])
+
+
+def test_nature_cnn_is_the_papers() -> None:
+    network = networks.nature_cnn((84, 84, 4), (512,))
+    assert [shape for name, shape in names(network) if name.endswith("kernel")] == [
+        (8, 8, 4, 32),
+        (4, 4, 32, 64),
+        (3, 3, 64, 64),
+        (7 * 7 * 64, 512),
+    ]
+    assert network(tf.zeros((2, 84, 84, 4))).shape == (2, 512)
+
+
+@pytest.mark.parametrize("shape", [(35, 84, 4), (84, 84), (10, 10, 4)])
+def test_nature_cnn_refuses_what_it_cannot_see(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"at least 36 x 36 pixels, got {list(shape)}")):
+        networks.nature_cnn(shape, (512,))
+    assert networks.nature_cnn((36, 36, 1), (4,)).output_shape == (None, 4)
+
+
+def test_make_network_knows_the_usual_sizes() -> None:
+    assert [v.shape for v in networks.make_network("mlp", (4,), None, "tanh", "orthogonal").variables] == [
+        (4, 64),
+        (64,),
+        (64, 64),
+        (64,),
+    ]
+    assert networks.make_network("nature_cnn", (36, 36, 1), None, "relu", "he_uniform").output_shape == (None, 512)
+    assert networks.make_network("mlp", (4,), (), "tanh", "zeros").variables == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("mpl", (4,), None, "relu", "zeros"),
+            "network must be one of mlp, nature_cnn; got 'mpl' (did you mean",
+        ),
+        (("mlp", (4,), None, "rleu", "zeros"), "got 'rleu' (did you mean 'relu'?)"),
+        (("mlp", (4,), None, "relu", "he_unifrom"), "got 'he_unifrom' (did you mean 'he_uniform'?)"),
+        (("mlp", (4,), None, None, "zeros"), "activation must be one of "),
+    ],
+)
+def test_unknown_names_are_refused_with_the_nearest(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        networks.make_network(*arguments)
+
+
+@pytest.mark.parametrize("activation", networks.ACTIVATIONS)
+def test_every_activation_works(activation: str) -> None:
+    values = networks.mlp((3,), (4,), activation)(tf.constant([[0.5, -0.5, 0.1]]))
+    assert values.shape == (1, 4)
+    assert np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("initializer", networks.INITIALIZERS)
+def test_every_initializer_works_and_repeats_nothing(initializer: str) -> None:
+    kernels = [v.numpy() for v in networks.mlp((4,), (4, 4), "relu", initializer).variables[::2]]
+    assert np.array_equal(*kernels) == (initializer == "zeros")
+
+
+def test_linear_head() -> None:
+    head = networks.linear(3, 2, "q_values", "zeros")
+    assert names(head) == [("q_values/kernel", (3, 2)), ("q_values/bias", (2,))]
+    assert head(tf.ones((5, 3))).numpy().tolist() == [[0.0, 0.0]] * 5
+
+
+# (space, observations as they come at the boundary [B, ...], what the network takes)
+ENCODED: list[tuple[Any, Any, Any]] = [
+    (spaces.Box(-1, 1, (2,)), np.array([[0.5, -1.0]], np.float32), [[0.5, -1.0]]),
+    (spaces.Box(-1, 1, (2,), np.float64), np.array([[0.5, -1.0]], np.float64), [[0.5, -1.0]]),
+    (spaces.Box(0, 255, (1, 2), np.uint8), np.array([[[0, 255]], [[51, 102]]], np.uint8), [[[0, 1]], [[0.2, 0.4]]]),
+    (spaces.Discrete(3), np.array([2, 0], np.int32), [[0, 0, 1], [1, 0, 0]]),
+    (spaces.Discrete(3, start=-1), np.array([-1, 1], np.int32), [[1, 0, 0], [0, 0, 1]]),
+    (spaces.MultiDiscrete([2, 3]), np.array([[1, 0]], np.int32), [[0, 1, 1, 0, 0]]),
+    (spaces.MultiDiscrete([2, 3], start=[4, 7]), np.array([[4, 9]], np.int32), [[1, 0, 0, 0, 1]]),
+    (spaces.MultiDiscrete(np.array([[2], [2]])), np.array([[[1], [0]]], np.int32), [[0, 1, 1, 0]]),
+    (spaces.MultiBinary(3), np.array([[1, 0, 1]], np.int8), [[1, 0, 1]]),
+    (
+        spaces.Dict({"z": spaces.Discrete(2), "a": spaces.Box(0, 255, (2, 1), np.uint8), "m": spaces.Box(-1, 1, (1,))}),
+        {
+            "z": np.array([1, 0], np.int32),
+            "m": np.array([[0.5], [-0.5]], np.float32),
+            "a": np.array([[[255], [0]], [[51], [51]]], np.uint8),
+        },
+        [[1, 0, 0.5, 0, 1], [0.2, 0.2, -0.5, 1, 0]],  # a, m, z
+    ),
+]
+
+
+@pytest.mark.parametrize(("space", "observation", "expected"), ENCODED)
+def test_observations_become_float_tensors(space: Any, observation: Any, expected: Any) -> None:
+    tensors = tf.nest.map_structure(tf.constant, observation)
+    encoded = networks.encode(tensors, space)
+    assert encoded.dtype == tf.float32
+    np.testing.assert_allclose(encoded, expected, rtol=1e-6)
+    assert tuple(encoded.shape[1:]) == networks.encoded_shape(space)
+
+
+def test_the_batch_axis_may_be_free() -> None:
+    space, observation, expected = ENCODED[-1]
+    specs = tf.nest.map_structure(lambda x: tf.TensorSpec((None, *x.shape[1:]), x.dtype), observation)
+    function: Any = tf.function(lambda o: networks.encode(o, space)).get_concrete_function(specs)
+    assert function.structured_outputs.shape.as_list() == [None, 5]
+    np.testing.assert_allclose(function(tf.nest.map_structure(tf.constant, observation)), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("space", [spaces.Text(3), spaces.Dict({"a": spaces.Text(3)}), None])
+def test_other_spaces_are_refused(space: Any) -> None:
+    with pytest.raises(ValueError, match="needs Box, Discrete, MultiDiscrete, MultiBinary or Dict observations, got"):
+        networks.encoded_shape(space)
+
+
+def test_naming_the_room_loads_no_tensorflow() -> None:
+    code = "import sys, axonrl.models; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,167 @@
+"""What the project says about itself is true: README, CHANGELOG, Makefile, and the guard on the number of tests."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import axonrl
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTEST_"))}
+    return subprocess.run(
+        command, cwd=folder, env=inherited | environment, capture_output=True, text=True, check=False, timeout=240
+    )
+
+
+# -- README -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", blocks("python"), ids=["built-in", "own"])
+def test_examples_run(example: str, tmp_path: Path) -> None:
+    done = run(sys.executable, "-W", "error", "-c", example, folder=tmp_path, TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_first_example_is_short() -> None:
+    lines = [line for line in blocks("python")[0].splitlines() if line.strip()]
+    assert len(lines) <= 15
+
+
+def test_the_first_example_trains_and_goes_on(tmp_path: Path) -> None:
+    example = blocks("python")[0] + "\nassert agent.global_timestep == 600\nassert agent.global_step == 251"
+    done = run(sys.executable, "-c", example, folder=tmp_path, TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
+def commands() -> list[str]:
+    return [line for block in blocks("console") for line in block.splitlines()]
+
+
+@cache
+def cli_help(*words: str) -> str:
+    code = "import sys; from axonrl.experiments.cli import main; sys.exit(main())"
+    done = run(sys.executable, "-c", code, *words, "--help", folder=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("command", commands())
+def test_commands_exist(command: str) -> None:
+    program, name, *rest = shlex.split(command)
+    variables = dict(word.split("=", 1) for word in rest if re.match(r"[A-Z_]+=", word))
+    if program == "make":
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        assert re.search(rf"^{name}:", makefile, re.MULTILINE)
+        assert all(re.search(rf"^{variable} \?=", makefile, re.MULTILINE) for variable in variables)
+        rest = [variables.get("EXPERIMENT", ""), *shlex.split(variables.get("ARGS", ""))]
+    else:
+        assert program == "axonrl"
+    words = cli_help(name) if program == "axonrl" else cli_help("run")
+    options = [word for word in rest if word.startswith("-")]
+    assert [option for option in options if not re.search(rf"(?<!\S){option}(?![\w-])", words)] == []
+    assert [word for word in rest if word.endswith(".yml") and not (ROOT / word).is_file()] == []
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/**/*.md")), ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_map_names_every_room() -> None:
+    rooms = {f"{path.parent.name}/" for path in ROOT.glob("*/__init__.py") if not path.parent.name.startswith(".")}
+    assert rooms <= set(re.findall(r"^\| `([^`]+)`", README, re.MULTILINE))
+
+
+# -- the repository ---------------------------------------------------------------------------------------------------
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == axonrl.__version__
+
+
+def test_no_file_names_a_path_of_a_machine() -> None:
+    machine = re.compile(r"(?<![\w.}])/(?:home|root|Users|work|opt|tmp)/\w")
+    suffixes = {".py", ".md", ".yml", ".yaml", ".toml", ".cfg", ".txt", ".json", ""}
+    generated = {".git", ".venv", ".build", "build", "runs", "__pycache__"}
+    found = []
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in generated and not name.endswith(("_cache", ".egg-info"))]
+        for path in (Path(folder, name) for name in files):
+            if path.suffix in suffixes and path.stat().st_size < 1_000_000:
+                lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+                found += [f"{path}:{number}" for number, line in enumerate(lines, 1) if machine.search(line)]
+    assert found == []
+
+
+def test_without_a_python_that_suits_make_says_which_do(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    done = run("make", "run", "PYTHON=false", folder=tmp_path)
+    assert done.returncode == 2
+    assert "needs Python 3.10, 3.11, 3.12 or 3.13 with its venv module; tried: false" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+# -- the guard on the number of tests ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_tests(tmp_path: Path) -> Path:
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\naddopts = -p no:cacheprovider\n")
+    (tmp_path / "tests" / "test_two.py").write_text("def test_one(): pass\n\ndef test_other(): pass\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("expected", "arguments", "status"),
+    [
+        (2, [], 0),
+        (3, [], 4),
+        (3, ["-k", "test_one"], 4),  # left out by name, but also never written
+        (2, ["-k", "test_one"], 0),
+        (3, ["tests/test_two.py"], 0),
+        (3, ["tests/test_two.py::test_one"], 0),
+        (3, ["--ignore", "tests/test_three.py"], 0),
+    ],
+)
+def test_the_guard_counts_full_runs(expected: int, arguments: list[str], status: int, two_tests: Path) -> None:
+    (two_tests / "tests" / "expected_tests.txt").write_text(f"{expected}\n")
+    done = run(sys.executable, "-m", "pytest", *arguments, folder=two_tests)
+    assert done.returncode == status, done.stdout + done.stderr
+    if status:
+        assert "2 tests were collected, at least 3 were expected" in done.stderr
+        assert "write 2 into tests/expected_tests.txt" in done.stderr
+
+
+def test_the_guard_says_when_it_lags_behind(two_tests: Path) -> None:
+    (two_tests / "tests" / "expected_tests.txt").write_text("1\n")
+    done = run(sys.executable, "-m", "pytest", folder=two_tests)
+    assert "tests/expected_tests.txt guards 1 of 2 tests: write 2 into it" in done.stdout
+
+
+def test_the_guard_leaves_errors_visible(two_tests: Path) -> None:
+    (two_tests / "tests" / "expected_tests.txt").write_text("3\n")
+    (two_tests / "tests" / "test_broken.py").write_text("import no_such_module\n")
+    done = run(sys.executable, "-m", "pytest", folder=two_tests)
+    assert done.returncode != 0
+    assert "No module named 'no_such_module'" in done.stdout
