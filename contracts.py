@@ -55,8 +55,8 @@ SpecTree: TypeAlias = "ArraySpec | Mapping[str, ArraySpec]"
 """The spec of an :data:`ArrayTree`."""
 
 
-class BrokenEnvironmentError(RuntimeError):
-    """An environment raised, or returned something that its spaces do not allow. Names where and when.
+class _LocatedError(Exception):
+    """An error that may know which environment it comes from.
 
     Args:
         message: what happened.
@@ -68,7 +68,11 @@ class BrokenEnvironmentError(RuntimeError):
         self.environment = environment
 
 
-class NonFiniteError(ArithmeticError):
+class BrokenEnvironmentError(_LocatedError, RuntimeError):
+    """An environment raised, or returned something that its spaces do not allow. Names where and when."""
+
+
+class NonFiniteError(_LocatedError, ArithmeticError):
     """A reward, an observation, a loss or a weight is NaN or infinite."""
 
 

@@ -20,14 +20,6 @@ AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
 AnyVectorEnv: TypeAlias = "VectorEnv[Any, Any, Any]"
 
 
-class NonFiniteEnvironmentError(NonFiniteError):
-    """An environment returned a number that is NaN or infinite; ``environment`` is its index."""
-
-    def __init__(self, message: str, environment: int) -> None:
-        super().__init__(message)
-        self.environment = environment
-
-
 class Step(NamedTuple):
     """What one step of N environments returned. Not to be changed.
 
@@ -148,13 +140,13 @@ class BatchedEnvironment(abc.ABC):
         row = self._observations.non_finite_row(batch)
         if row is not None:
             message = f"{self.name}.{method} returned an observation that is NaN or infinite in environment {row}"
-            raise NonFiniteEnvironmentError(message, row)
+            raise NonFiniteError(message, row)
 
     def _check_rewards(self, rewards: Array) -> None:
         if not all_finite(rewards):
             row = int(np.argmin(np.isfinite(rewards)))
             message = f"{self.name}.step returned the reward {rewards[row]} in environment {row}"
-            raise NonFiniteEnvironmentError(message, row)
+            raise NonFiniteError(message, row)
 
     def _raised(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
         return BrokenEnvironmentError(f"{self.name}.{method} raised {type(error).__name__}: {error}", environment)
@@ -220,7 +212,7 @@ class Copies(BatchedEnvironment):
             self._refuse("step", f"the reward {shortened(reward)}, which is not a number", i)
         if not math.isfinite(reward):
             message = f"{self.name}.step returned the reward {reward} in environment {i}"
-            raise NonFiniteEnvironmentError(message, i)
+            raise NonFiniteError(message, i)
         if not isinstance(terminated, (bool, np.bool_)) or not isinstance(truncated, (bool, np.bool_)):
             given = f"terminated={shortened(terminated)} and truncated={shortened(truncated)}"
             self._refuse("step", f"{given}, which are not both booleans", i)

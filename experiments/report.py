@@ -19,7 +19,7 @@ CURVE: Final = "learning_curve.png"
 WINDOW: Final = 100
 """Episodes that the mean training return is over."""
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9591c", "#6b7280"
-_STYLE: Final[Mapping[str, Any]] = {
+_STYLE: Final[dict[Any, Any]] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -100,7 +100,7 @@ def learning_curve(folder: Path, title: str, final: Mapping[str, float] | None =
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(dict(_STYLE)):  # pyplot would keep figures, and look for a display
+    with mpl.rc_context(_STYLE):  # pyplot would keep figures, and look for a display
         figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(title=title, xlabel="timesteps", ylabel="episode return")

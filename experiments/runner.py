@@ -184,16 +184,15 @@ def _find(kind: str, name: str, at: Place, document: Document) -> Any:
 def _make(kind: str, named: Named, at: Place, document: Document) -> Any:
     """An instance of a memory or a hook, from its name and keyword arguments."""
     factory = _find(kind, named.kind, (*at, "kind"), document)
-    parameters = inspect.signature(factory).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind in (_KEYWORD, _EITHER)]
-    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-        for name in named.kwargs:
-            if name not in known:
-                raise document.error((*at, name), f"{named.kind} takes no such argument", name=name, choices=known)
-    for parameter in parameters:
-        if parameter.kind in (_KEYWORD, _EITHER) and parameter.default is inspect.Parameter.empty:
-            if parameter.name not in named.kwargs:
-                raise document.error(at, f"{named.kind} needs the argument {parameter.name!r}")
+    signature = inspect.signature(factory).parameters.values()
+    takes = {parameter.name: parameter for parameter in signature if parameter.kind in (_KEYWORD, _EITHER)}
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature)
+    for name in named.kwargs:
+        if name not in takes and not takes_any:
+            raise document.error((*at, name), f"{named.kind} takes no such argument", name=name, choices=takes)
+    for name, parameter in takes.items():
+        if parameter.default is inspect.Parameter.empty and name not in named.kwargs:
+            raise document.error(at, f"{named.kind} needs the argument {name!r}")
     return _attempt(lambda: factory(**named.kwargs), at, named.kwargs, document)
 
 

@@ -109,7 +109,7 @@ class Memory(abc.ABC):
 
     def can_sample(self, count: int | None = None) -> bool:
         """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
-        return (len(self) if count is None else min(count, self.size)) >= self.batch_size
+        return (len(self) if count is None else count) >= self.batch_size
 
     @abc.abstractmethod
     def sample(self) -> Mapping[str, ArrayTree]:

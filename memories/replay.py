@@ -50,7 +50,7 @@ class ReplayMemory(Memory):
         if count is None:
             self._require_built()
             return self._num_candidates() >= self.batch_size
-        return min(count, self.size) - (self.n_step - 1) * self.num_envs >= self.batch_size
+        return count - (self.n_step - 1) * self.num_envs >= self.batch_size
 
     def sample(self) -> dict[str, ArrayTree]:
         """A batch, in arrays of its own.

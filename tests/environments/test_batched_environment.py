@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from axonrl import environments
 from axonrl.contracts import BrokenEnvironmentError, NonFiniteError
-from axonrl.environments import NonFiniteEnvironmentError
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -235,22 +234,18 @@ def test_rewards_are_numbers_of_any_type(reward: Any) -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_numbers_that_are_not_finite(bad: Any) -> None:
     batched = opened(Fake(), Fake(then=(np.zeros(2), bad, False, False, {})))
-    with pytest.raises(
-        NonFiniteEnvironmentError, match=rf"Fake\.step returned the reward {bad} in environment 1"
-    ) as caught:
+    with pytest.raises(NonFiniteError, match=rf"Fake\.step returned the reward {bad} in environment 1") as caught:
         batched.step(np.zeros(2, np.int32))
     assert caught.value.environment == 1
 
     batched = opened(Fake(), Fake(then=(np.array([0, bad], np.float32), 0.0, False, False, {})), Fake())
-    with pytest.raises(
-        NonFiniteEnvironmentError, match=r"step returned an observation that is NaN.* in environment 1"
-    ) as caught:
+    with pytest.raises(NonFiniteError, match=r"step returned an observation that is NaN.* in environment 1") as caught:
         batched.step(np.zeros(3, np.int32))
     assert caught.value.environment == 1
 
-    with pytest.raises(NonFiniteEnvironmentError, match=r"Fake\.reset returned"):
+    with pytest.raises(NonFiniteError, match=r"Fake\.reset returned"):
         opened(Fake({"a": np.array([bad, 0.0])}, space=Dict(a=TWO)))
-    with pytest.raises(NonFiniteEnvironmentError, match=r"Fake\.reset returned"):  # beyond float32
+    with pytest.raises(NonFiniteError, match=r"Fake\.reset returned"):  # beyond float32
         opened(Fake(np.array([1e300, 0.0]), space=Box(-np.inf, np.inf, (2,), np.float64)))
 
 

@@ -8,8 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from axonrl import environments
-from axonrl.contracts import BrokenEnvironmentError
-from axonrl.environments import NonFiniteEnvironmentError
+from axonrl.contracts import BrokenEnvironmentError, NonFiniteError
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 
@@ -246,14 +245,12 @@ def test_numbers_that_are_not_finite_name_their_row() -> None:
     action = np.zeros((2, 1), np.float32)
     batched = open_environment(Whole((np.array([[0.0], [np.nan]]), ZEROS, NO, NO, {})))
     batched.reset(None, [0, 1])
-    with pytest.raises(
-        NonFiniteEnvironmentError, match="an observation that is NaN or infinite in environment 1"
-    ) as caught:
+    with pytest.raises(NonFiniteError, match="an observation that is NaN or infinite in environment 1") as caught:
         batched.step(action)
     assert caught.value.environment == 1
     batched = open_environment(Whole((SEEN, np.array([-np.inf, 0]), NO, NO, {})))
     batched.reset(None, [0, 1])
-    with pytest.raises(NonFiniteEnvironmentError, match="the reward -inf in environment 0") as caught:
+    with pytest.raises(NonFiniteError, match="the reward -inf in environment 0") as caught:
         batched.step(action)
     assert caught.value.environment == 0
 

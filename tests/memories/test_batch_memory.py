@@ -1,17 +1,17 @@
 """BatchMemory: a rollout in, a rollout out."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-
 from axonrl.contracts import Memory as MemoryProtocol
 from axonrl.memories import BatchMemory
 
 
-def test_a_rollout_of_two_environments(built, extend):
+def test_a_rollout_of_two_environments(built: Any, extend: Any) -> None:
     memory = built(BatchMemory(6, discount=0.5), num_envs=2)
     assert memory.fills_and_empties
     assert memory.batch_size == 6
-    assert isinstance(memory, MemoryProtocol)
     extend(memory, [0, 100], [1, 101], reward=[1, 2])
     extend(memory, [1, 101], [2, 102], reward=[3, 4], terminated=[False, True])
     assert not memory.can_sample()
@@ -28,9 +28,10 @@ def test_a_rollout_of_two_environments(built, extend):
     assert batch["truncated"].tolist() == [[0, 0], [0, 0], [1, 0]]
     assert batch["discount"].tolist() == [[0.5, 0.5], [0.5, 0], [0.5, 0.5]]
     assert batch["discount"].dtype == np.float32
+    assert isinstance(memory, MemoryProtocol)
 
 
-def test_it_is_filled_and_emptied_again_and_again(built, step):
+def test_it_is_filled_and_emptied_again_and_again(built: Any, step: Any) -> None:
     memory = built(BatchMemory(2, 2))
     rollouts = []
     for t in range(6):
@@ -42,7 +43,7 @@ def test_it_is_filled_and_emptied_again_and_again(built, step):
     assert rollouts == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_every_timestep_may_be_an_episode_of_its_own(built, step):
+def test_every_timestep_may_be_an_episode_of_its_own(built: Any, step: Any) -> None:
     memory = built(BatchMemory(20))
     for t in range(20):
         step(memory, 10 * t, 10 * t + 1, terminated=True)
@@ -51,7 +52,7 @@ def test_every_timestep_may_be_an_episode_of_its_own(built, step):
     assert batch["next_observation"].reshape(-1).tolist() == list(range(1, 200, 10))
 
 
-def test_misuse_is_refused(built, step, extend):
+def test_misuse_is_refused(built: Any, step: Any, extend: Any) -> None:
     with pytest.raises(ValueError, match="got batch_size=4 and size=8"):
         BatchMemory(8, 4)
     with pytest.raises(ValueError, match="multiple of the number of environments, got size=8 with 3"):
@@ -69,7 +70,7 @@ def test_misuse_is_refused(built, step, extend):
         extend(memory, [2], [3])
 
 
-def test_a_rollout_goes_on_after_it_was_saved(built, extend):
+def test_a_rollout_goes_on_after_it_was_saved(built: Any, extend: Any) -> None:
     memory, other = built(BatchMemory(6), num_envs=2), built(BatchMemory(6), num_envs=2)
     extend(memory, [0, 100], [1, 101], terminated=[True, False])
     extend(memory, [10, 101], [11, 102])

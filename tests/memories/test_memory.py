@@ -2,10 +2,10 @@
 
 import json
 import resource
+from typing import Any
 
 import numpy as np
 import pytest
-
 from axonrl.contracts import ArraySpec
 from axonrl.memories import Memory, ReplayMemory, columns, ring
 
@@ -13,17 +13,17 @@ from axonrl.memories import Memory, ReplayMemory, columns, ring
 class NewestMemory(Memory):
     """The example of Memory's docstring."""
 
-    def sample(self):
+    def sample(self) -> Any:
         return self.gather(np.arange(len(self) - self.batch_size, len(self)))
 
 
-def contents(memory):
+def contents(memory: Any) -> Any:
     """(observation, next observation, terminated, truncated) of every transition, oldest first."""
     keys = ("observation", "next_observation", "terminated", "truncated")
     return [tuple(int(memory.get_by_index(i)[key].item()) for key in keys) for i in range(len(memory))]
 
 
-def test_a_memory_of_ones_own(built, step):
+def test_a_memory_of_ones_own(built: Any, step: Any) -> None:
     memory = built(NewestMemory(5, 2))
     assert not memory.can_sample()
     for t in range(8):
@@ -31,10 +31,10 @@ def test_a_memory_of_ones_own(built, step):
     assert memory.can_sample()
     assert memory.sample()["observation"].tolist() == [[6], [7]]
     assert not memory.fills_and_empties
-    assert memory.update_priorities(np.ones(2)) is None
+    memory.update_priorities(np.ones(2))  # which it has not
 
 
-def test_the_newest_transitions_are_kept(built, step):
+def test_the_newest_transitions_are_kept(built: Any, step: Any) -> None:
     memory = built(NewestMemory(3, 1))
     lengths = []
     for t in range(5):
@@ -44,7 +44,7 @@ def test_the_newest_transitions_are_kept(built, step):
     assert contents(memory) == [(2, 3, 0, 0), (3, 4, 0, 0), (4, 5, 0, 0)]
 
 
-def test_indices_count_from_the_oldest_and_from_the_end(built, extend):
+def test_indices_count_from_the_oldest_and_from_the_end(built: Any, extend: Any) -> None:
     memory = built(NewestMemory(4, 1), num_envs=2)
     for t in range(3):
         extend(memory, [t, 100 + t], [t + 1, 101 + t])
@@ -60,7 +60,7 @@ def test_indices_count_from_the_oldest_and_from_the_end(built, extend):
         memory.gather([-1, 4])
 
 
-def test_next_observations_at_the_ends_of_episodes(built, step):
+def test_next_observations_at_the_ends_of_episodes(built: Any, step: Any) -> None:
     memory = built(NewestMemory(4, 1))
     step(memory, 0, 1)
     step(memory, 1, 2, terminated=True)
@@ -71,7 +71,7 @@ def test_next_observations_at_the_ends_of_episodes(built, step):
     assert contents(memory) == [(1, 2, 1, 0), (10, 11, 0, 1), (11, 12, 0, 1), (20, 21, 0, 0)]
 
 
-def test_an_end_is_not_overwritten_by_the_next_beginning(built, extend):
+def test_an_end_is_not_overwritten_by_the_next_beginning(built: Any, extend: Any) -> None:
     memory = built(NewestMemory(8, 1), num_envs=2)
     extend(memory, [0, 100], [1, 101], terminated=[True, False])
     extend(memory, [50, 101], [51, 102])
@@ -90,7 +90,7 @@ def test_an_end_is_not_overwritten_by_the_next_beginning(built, extend):
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_an_array_that_is_filled_again_in_place_after_an_end(built, cut):
+def test_an_array_that_is_filled_again_in_place_after_an_end(built: Any, cut: Any) -> None:
     """Environments may hand out the same array always; at an end, identity says nothing about the contents."""
     memory = built(NewestMemory(4, 1))
     buffer = np.array([1.0], np.float32)
@@ -106,7 +106,7 @@ def test_an_array_that_is_filled_again_in_place_after_an_end(built, cut):
         assert contents(memory) == [(0, 1, 1, 0), (7, 8, 0, 0)]
 
 
-def test_observations_are_stored_once(built, step, specs):
+def test_observations_are_stored_once(built: Any, step: Any, specs: Any) -> None:
     memory = built(NewestMemory(1000, 1))
     # 1000 times action, reward, two flags and the index, and a ring of 2000 float32 observations.
     assert memory.nbytes == 1000 * (4 + 4 + 4 + 4 + 8) + 2000 * 4
@@ -118,14 +118,14 @@ def test_observations_are_stored_once(built, step, specs):
     assert memory.nbytes == before
 
 
-def test_small_observations_always_keep_size_transitions(built, step):
+def test_small_observations_always_keep_size_transitions(built: Any, step: Any) -> None:
     memory = built(NewestMemory(8, 1))
     for t in range(50):
         step(memory, 10 * t, 10 * t + 1, terminated=True)
     assert contents(memory) == [(10 * t, 10 * t + 1, 1, 0) for t in range(42, 50)]
 
 
-def test_large_observations_cost_an_eighth_more_at_most(built, step, monkeypatch):
+def test_large_observations_cost_an_eighth_more_at_most(built: Any, step: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
     memory = built(NewestMemory(8, 1))  # 9 rows
     for t in range(50):
@@ -137,17 +137,17 @@ def test_large_observations_cost_an_eighth_more_at_most(built, step, monkeypatch
     assert contents(memory) == [(10 * t, 10 * t + 1, 1, 0) for t in range(46, 50)]
 
 
-def test_frames_are_allocated_only_as_they_come(specs):
+def test_frames_are_allocated_only_as_they_come(specs: Any) -> None:
     frames = ArraySpec((256, 256), np.uint8)
     specs |= {"observation": frames, "next_observation": frames}
-    memory = ReplayMemory(16_384, 32)
+    memory: Any = ReplayMemory(16_384, 32)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     memory.build(specs, 1, np.random.default_rng(0))
     assert memory.nbytes == 16_384 * 24 + (16_384 + 2_048) * 65_536  # 1.2 GB
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 
 
-def test_a_memory_that_cannot_fit_is_refused(built, monkeypatch):
+def test_a_memory_that_cannot_fit_is_refused(built: Any, monkeypatch: Any) -> None:
     # 32 bytes for every transition: 24, and two observations of 4
     monkeypatch.setattr(columns, "physical_memory", lambda: 31_999)
     with pytest.raises(ValueError, match=r"NewestMemory\(size=1000\) needs 32,000 bytes, this machine has 31,999"):
@@ -158,7 +158,7 @@ def test_a_memory_that_cannot_fit_is_refused(built, monkeypatch):
     built(NewestMemory(1000, 1))
 
 
-def test_the_number_of_environments_divides_the_size(built):
+def test_the_number_of_environments_divides_the_size(built: Any) -> None:
     with pytest.raises(ValueError, match="got size=10 with 4 environments; 8 and 12 are"):
         built(NewestMemory(10, 1), num_envs=4)
     with pytest.raises(ValueError, match="got size=2 with 4 environments; 4 is"):
@@ -167,8 +167,8 @@ def test_the_number_of_environments_divides_the_size(built):
         built(NewestMemory(2, 1), num_envs=0)
 
 
-def test_specs_that_cannot_be_stored(specs):
-    def build(**changes):
+def test_specs_that_cannot_be_stored(specs: Any) -> None:
+    def build(**changes: Any) -> None:
         changed = {key: value for key, value in {**specs, **changes}.items() if value is not None}
         NewestMemory(2, 1).build(changed, 1, np.random.default_rng(0))
 
@@ -182,7 +182,7 @@ def test_specs_that_cannot_be_stored(specs):
         build(discount=ArraySpec((), np.float32))
 
 
-def test_keys_are_checked(built):
+def test_keys_are_checked(built: Any) -> None:
     memory = built(NewestMemory(4, 1))
     good = {
         "observation": np.zeros(1),
@@ -215,7 +215,7 @@ def test_keys_are_checked(built):
         ("terminated", np.zeros(1, np.bool_)),
     ],
 )
-def test_shapes_are_checked_before_anything_is_stored(built, step, key, value):
+def test_shapes_are_checked_before_anything_is_stored(built: Any, step: Any, key: Any, value: Any) -> None:
     memory = built(NewestMemory(1, 1))
     step(memory, 0, 1)
     good = {
@@ -234,7 +234,7 @@ def test_shapes_are_checked_before_anything_is_stored(built, step, key, value):
     assert contents(memory) == [(0, 1, 0, 0)]
 
 
-def test_step_is_for_one_environment_and_a_mask_has_one_bool_for_each(built, step, extend):
+def test_step_is_for_one_environment_and_a_mask_has_one_bool_for_each(built: Any, step: Any, extend: Any) -> None:
     memory = built(NewestMemory(4, 1), num_envs=2)
     with pytest.raises(ValueError, match="with 2 use extend"):
         step(memory, 0, 1)
@@ -244,7 +244,7 @@ def test_step_is_for_one_environment_and_a_mask_has_one_bool_for_each(built, ste
         extend(memory, [0, 1], [1, 2], mask=[1, 1])
 
 
-def test_rows_that_are_no_transitions_do_not_count(built, extend):
+def test_rows_that_are_no_transitions_do_not_count(built: Any, extend: Any) -> None:
     memory = built(NewestMemory(4, 1), num_envs=2)
     extend(memory, [0, 100], [1, 101], terminated=[True, True])
     extend(memory, [1, 101], [10, 200], mask=[False, False])
@@ -261,7 +261,7 @@ def test_rows_that_are_no_transitions_do_not_count(built, extend):
     assert len(memory) == 2
 
 
-def test_step_after_a_row_that_was_no_transition(built, step, extend):
+def test_step_after_a_row_that_was_no_transition(built: Any, step: Any, extend: Any) -> None:
     memory = built(NewestMemory(2, 1))
     for t in range(3):
         extend(memory, [t], [t + 1], mask=[False])
@@ -271,17 +271,17 @@ def test_step_after_a_row_that_was_no_transition(built, step, extend):
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
-def test_dict_observations_are_dicts_of_columns(specs, num_envs):
+def test_dict_observations_are_dicts_of_columns(specs: Any, num_envs: Any) -> None:
     observation = {"position": ArraySpec((2,), np.float64), "seen": ArraySpec((), np.bool_)}
-    memory = NewestMemory(4 * num_envs, 2 * num_envs)
+    memory: Any = NewestMemory(4 * num_envs, 2 * num_envs)
     memory.build(
         specs | {"observation": observation, "next_observation": observation}, num_envs, np.random.default_rng(0)
     )
 
-    def observe(number):
+    def observe(number: Any) -> Any:
         return {"position": np.full((num_envs, 2), number, np.float64), "seen": np.full(num_envs, number % 2 == 1)}
 
-    def extend(now, following, **changes):
+    def extend(now: Any, following: Any, **changes: Any) -> None:
         zeros = np.zeros(num_envs)
         memory.extend(
             **{
@@ -312,6 +312,9 @@ def test_dict_observations_are_dicts_of_columns(specs, num_envs):
     extend(now | {"seen": ~now["seen"]}, observe(6))
     assert memory.get_by_index(-1 - num_envs)["truncated"] == 1
     assert len(memory.state_dict()["rows"]["seen"]) == 2 + 3 + 2
+    if num_envs == 2:  # in each environment another part differs
+        extend({"position": np.array([[0.0, 0.0], [6.0, 6.0]]), "seen": np.array([False, True])}, observe(7))
+        assert [memory.get_by_index(i)["truncated"].item() for i in (-4, -3)] == [1, 1]
 
     with pytest.raises(KeyError, match="observation: missing key 'seen'; expected are position, seen"):
         extend({"position": now["position"]}, now)
@@ -321,8 +324,8 @@ def test_dict_observations_are_dicts_of_columns(specs, num_envs):
         extend(np.zeros((num_envs, 2)), now)
 
 
-def test_before_and_after_build(built, step):
-    memory = NewestMemory(4, 1)
+def test_before_and_after_build(built: Any, step: Any) -> None:
+    memory: Any = NewestMemory(4, 1)
     assert len(memory) == memory.nbytes == 0
     for call in (memory.state_dict, memory.clear, lambda: step(memory, 0, 1), lambda: memory.gather([])):
         with pytest.raises(RuntimeError, match="not built yet"):
@@ -332,7 +335,7 @@ def test_before_and_after_build(built, step):
         built(memory)
 
 
-def test_after_clear_everything_begins_anew(built, step):
+def test_after_clear_everything_begins_anew(built: Any, step: Any) -> None:
     memory = built(NewestMemory(3, 1))
     for t in range(4):
         step(memory, t, t + 1)
@@ -343,7 +346,7 @@ def test_after_clear_everything_begins_anew(built, step):
     assert contents(memory) == [(4, 5, 0, 0)]
 
 
-def test_a_state_is_arrays_and_numbers_of_the_used_part_only(built, step):
+def test_a_state_is_arrays_and_numbers_of_the_used_part_only(built: Any, step: Any) -> None:
     memory = built(NewestMemory(100, 1))
     for t in range(3):
         step(memory, t, t + 1)
@@ -364,7 +367,7 @@ def test_a_state_is_arrays_and_numbers_of_the_used_part_only(built, step):
     assert contents(memory)[0] == (0, 1, 0, 0)
 
 
-def test_a_state_of_another_memory_is_refused(built, step, specs):
+def test_a_state_of_another_memory_is_refused(built: Any, step: Any, specs: Any) -> None:
     memory = built(NewestMemory(4, 1))
     step(memory, 0, 1)
     state = memory.state_dict()
@@ -373,7 +376,7 @@ def test_a_state_of_another_memory_is_refused(built, step, specs):
     with pytest.raises(ValueError, match="saved memory has num_envs=1, this one has num_envs=2"):
         built(NewestMemory(4, 1), num_envs=2).load_state_dict(state)
 
-    def other(**changes):
+    def other(**changes: Any) -> Any:
         result = NewestMemory(4, 1)
         result.build(specs | changes, 1, np.random.default_rng(0))
         return result

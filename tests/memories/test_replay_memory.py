@@ -1,19 +1,20 @@
 """ReplayMemory: what a batch holds, worked out by hand."""
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
-
 from axonrl.contracts import ArraySpec
 from axonrl.contracts import Memory as MemoryProtocol
 from axonrl.memories import ReplayMemory
 
 
-def numbers(array):
+def numbers(array: Any) -> Any:
     """[B] or [B, 1] as a list."""
     return np.asarray(array).reshape(-1).tolist()
 
 
-def test_a_batch_has_every_key_with_its_dtype_and_shape(built, step):
+def test_a_batch_has_every_key_with_its_dtype_and_shape(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(10, 4))
     for t in range(5):
         step(memory, t, t + 1, reward=t / 2)
@@ -30,7 +31,7 @@ def test_a_batch_has_every_key_with_its_dtype_and_shape(built, step):
     assert isinstance(memory, MemoryProtocol)
 
 
-def test_termination_stops_bootstrapping_and_truncation_does_not(built, step, fake_generator):
+def test_termination_stops_bootstrapping_and_truncation_does_not(built: Any, step: Any, fake_generator: Any) -> None:
     memory = built(ReplayMemory(10, 3, discount=0.5))
     step(memory, 0, 1, reward=1)
     step(memory, 1, 2, reward=2, truncated=True)
@@ -46,7 +47,9 @@ def test_termination_stops_bootstrapping_and_truncation_does_not(built, step, fa
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
-def test_every_transition_is_drawn_with_the_same_probability(built, extend, fake_generator, num_envs):
+def test_every_transition_is_drawn_with_the_same_probability(
+    built: Any, extend: Any, fake_generator: Any, num_envs: Any
+) -> None:
     memory = built(ReplayMemory(6, 6), num_envs)
     for t in range(5):  # wraps around
         extend(memory, [10 * t + e for e in range(num_envs)], [10 * (t + 1) + e for e in range(num_envs)])
@@ -60,7 +63,9 @@ def test_every_transition_is_drawn_with_the_same_probability(built, extend, fake
     assert drawn == ([10, 20, 30, 40, 50, 60] if num_envs == 1 else [20, 21, 30, 31, 40, 41])  # ... each one once
 
 
-def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(built, step, fake_generator):
+def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(
+    built: Any, step: Any, fake_generator: Any
+) -> None:
     memory = built(ReplayMemory(2, 2))
     step(memory, 0, 1)
     step(memory, 1, 2)
@@ -76,7 +81,7 @@ def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(built, st
     assert numbers(memory.get_by_index(0)["observation"]) == [2]
 
 
-def test_same_generator_state_same_batches(built, step):
+def test_same_generator_state_same_batches(built: Any, step: Any) -> None:
     batches = []
     for _ in range(2):
         memory = built(ReplayMemory(50, 8), seed=3)
@@ -87,7 +92,7 @@ def test_same_generator_state_same_batches(built, step):
     assert len({tuple(batch) for batch in batches[0]}) == 5
 
 
-def test_n_step_returns_by_hand(built, step, fake_generator):
+def test_n_step_returns_by_hand(built: Any, step: Any, fake_generator: Any) -> None:
     memory = built(ReplayMemory(10, 5, discount=0.5, n_step=3))
     step(memory, 0, 1, reward=1)
     step(memory, 1, 2, reward=2)
@@ -111,7 +116,7 @@ def test_n_step_returns_by_hand(built, step, fake_generator):
     assert batch["reward"].dtype == batch["discount"].dtype == np.float32
 
 
-def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built, step, fake_generator):
+def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built: Any, step: Any, fake_generator: Any) -> None:
     memory = built(ReplayMemory(4, 2, discount=0.5, n_step=3))
     for t in range(7):  # 3, 4, 5, 6 are stored, at the places 3, 0, 1, 2
         step(memory, t, t + 1, reward=2**t)
@@ -123,7 +128,7 @@ def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built, step, fake
     assert numbers(batch["discount"]) == [0.125, 0.125]
 
 
-def test_n_step_of_a_vector_follows_each_environment(built, extend, fake_generator):
+def test_n_step_of_a_vector_follows_each_environment(built: Any, extend: Any, fake_generator: Any) -> None:
     memory = built(ReplayMemory(8, 4, discount=0.5, n_step=2), num_envs=2)
     extend(memory, [0, 100], [1, 101], reward=[1, 10])
     extend(memory, [1, 101], [2, 102], reward=[2, 20], terminated=[False, True])
@@ -139,7 +144,7 @@ def test_n_step_of_a_vector_follows_each_environment(built, extend, fake_generat
     assert numbers(batch["discount"]) == [0.25, 0, 0.25, 0]
 
 
-def test_a_cut_episode_counts_as_truncated(built, step, fake_generator):
+def test_a_cut_episode_counts_as_truncated(built: Any, step: Any, fake_generator: Any) -> None:
     memory = built(ReplayMemory(10, 4, discount=0.5, n_step=2))
     step(memory, 0, 1, reward=1)
     step(memory, 1, 2, reward=2)
@@ -154,7 +159,7 @@ def test_a_cut_episode_counts_as_truncated(built, step, fake_generator):
     assert numbers(batch["discount"]) == [0.25, 0.5, 0.25, 0.25]
 
 
-def test_a_cut_in_one_environment_leaves_the_others(built, extend, fake_generator):
+def test_a_cut_in_one_environment_leaves_the_others(built: Any, extend: Any, fake_generator: Any) -> None:
     memory = built(ReplayMemory(8, 4, discount=0.5, n_step=2), num_envs=2)
     extend(memory, [0, 100], [1, 101], reward=[1, 1])
     extend(memory, [1, 200], [2, 201], reward=[2, 2])
@@ -166,7 +171,7 @@ def test_a_cut_in_one_environment_leaves_the_others(built, extend, fake_generato
     assert numbers(batch["truncated"]) == [0, 1, 0, 0]
 
 
-def test_rows_that_are_no_transitions_are_drawn_again(built, extend, fake_generator):
+def test_rows_that_are_no_transitions_are_drawn_again(built: Any, extend: Any, fake_generator: Any) -> None:
     memory = built(ReplayMemory(8, 3), num_envs=2)
     extend(memory, [0, 100], [1, 101], terminated=[False, True])
     extend(memory, [1, 101], [2, 200], mask=[True, False])  # environment 1 was reset in this step
@@ -179,7 +184,7 @@ def test_rows_that_are_no_transitions_are_drawn_again(built, extend, fake_genera
     assert numbers(batch["next_observation"]) == [201, 1, 101]
 
 
-def test_n_step_never_reaches_into_a_row_that_is_no_transition(built, extend, fake_generator):
+def test_n_step_never_reaches_into_a_row_that_is_no_transition(built: Any, extend: Any, fake_generator: Any) -> None:
     memory = built(ReplayMemory(8, 2, discount=0.5, n_step=2), num_envs=2)
     extend(memory, [0, 100], [1, 101], reward=[1, 1])  # environment 1 stops here without a flag
     extend(memory, [1, 101], [2, 200], reward=[2, 99], mask=[True, False])
@@ -193,7 +198,7 @@ def test_n_step_never_reaches_into_a_row_that_is_no_transition(built, extend, fa
     assert numbers(batch["next_observation"]) == [101, 3]
 
 
-def test_can_sample_counts_what_could_be_drawn(built, extend):
+def test_can_sample_counts_what_could_be_drawn(built: Any, extend: Any) -> None:
     memory = built(ReplayMemory(20, 4, n_step=3), num_envs=2)
     assert [memory.can_sample(count) for count in (0, 4, 7, 8, 1000)] == [False, False, False, True, True]
     seen = []
@@ -213,9 +218,9 @@ def test_can_sample_counts_what_could_be_drawn(built, extend):
     assert masked.can_sample()
 
 
-def test_what_is_recorded_and_continuous_actions_are_stored_too(specs):
+def test_what_is_recorded_and_continuous_actions_are_stored_too(specs: Any) -> None:
     specs |= {"action": ArraySpec((2,), np.float32), "log_prob": ArraySpec((), np.float32)}
-    memory = ReplayMemory(3, 1)
+    memory: Any = ReplayMemory(3, 1)
     memory.build(specs, 1, np.random.default_rng(0))
     memory.step(
         observation=[0.0],
@@ -232,14 +237,14 @@ def test_what_is_recorded_and_continuous_actions_are_stored_too(specs):
     assert batch["log_prob"].tolist() == [-2.0]
 
 
-def test_bad_arguments_are_named(built):
+def test_bad_arguments_are_named(built: Any) -> None:
     with pytest.raises(ValueError, match="n_step must be an integer of at least 1, got 0"):
         ReplayMemory(10, 2, n_step=0)
     with pytest.raises(ValueError, match="batch_size must be at most size, got batch_size=11 and size=10"):
         ReplayMemory(10, 11)
-    with pytest.raises(ValueError, match="discount must be in 0 .. 1, got 1.5"):
+    with pytest.raises(ValueError, match=r"discount must be in 0 \.\. 1, got 1\.5"):
         ReplayMemory(10, 2, discount=1.5)
-    with pytest.raises(ValueError, match="size must be an integer of at least 1, got 1.0"):
-        ReplayMemory(1.0, 1)
+    with pytest.raises(ValueError, match=r"size must be an integer of at least 1, got 1\.0"):
+        ReplayMemory(cast(int, 1.0), 1)
     with pytest.raises(ValueError, match="size must be at least 12 for batch_size=8 and n_step=3 with 2 env"):
         built(ReplayMemory(10, 8, n_step=3), num_envs=2)

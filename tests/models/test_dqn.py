@@ -1,6 +1,8 @@
 """DQN against numbers worked out by hand, on a network that is one matrix: Q(s) = s W + b."""
 
+import dataclasses
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -223,10 +225,10 @@ def test_the_online_network_comes_first_in_every_mode() -> None:
 
 def test_eval_is_the_loss_and_changes_nothing() -> None:
     model = linear()
-    model.train(7, mode=Modes.EVAL)  # traced
-    model.set(WEIGHTS, WEIGHTS)
+    model.train(0, mode=Modes.EVAL)  # traced
+    model.set(WEIGHTS, [np.full((2, 2), 9, np.float32), np.full(2, 9, np.float32)])  # Q'(s1') 27: the td error is 13.5
     before = model.values()
-    assert model.train(7, mode=Modes.EVAL)["loss"] == pytest.approx(1.5)
+    assert model.train(0, mode=Modes.EVAL)["loss"] == pytest.approx((13 + 2.5) / 2)
     for value, expected in zip(model.values(), before, strict=True):
         np.testing.assert_array_equal(value, expected)
 
@@ -318,6 +320,17 @@ def test_the_default_target_update() -> None:
     assert (DQNParams().target_update_period, DQNParams().target_update_rate) == (100, None)
     soft = DQNParams(target_update_rate=0.005)
     assert (soft.target_update_period, soft.target_update_rate) == (None, 0.005)
+
+
+def test_the_documented_defaults_are_those_of_the_code() -> None:
+    page = (Path(dqn.__file__).parents[1] / "docs/algorithms/dqn.md").read_text()
+    documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", page.split("## Parameters")[1], re.MULTILINE))
+    said = {None: "none", True: "`true`", 10.0: "10"}
+    expected = {f.name: getattr(DQNParams(), f.name) for f in dataclasses.fields(DQNParams)}
+    expected = {k: f"`{v}`" if isinstance(v, str) else said.get(v, str(v)) for k, v in expected.items()}
+    assert expected["epsilon"] == "Linear(start=1.0, stop=0.05, duration=10000)"
+    words = {"hidden": "the network's own", "epsilon": "linear 1 to 0.05 in 10,000"}
+    assert documented == {**expected, **words}
 
 
 @pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 2]), None])
