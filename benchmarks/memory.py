@@ -14,7 +14,7 @@ from axonrl.contracts import ArraySpec
 from axonrl.memories import ReplayMemory
 
 SIZE, BATCH_SIZE, EPISODE_LENGTH = 100_000, 32, 200
-CALLS, REPETITIONS = 5_000, 9
+CALLS, REPETITIONS = 1_000, 50
 
 
 def filled(num_envs: int, n_step: int = 1) -> tuple[ReplayMemory, Callable[[], None]]:

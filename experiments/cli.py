@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import sys
 import traceback
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..version import __version__
 from .files import ExperimentError
+from .terminal import load_tensorflow, messages
 
 DONE, FAILED, USAGE = 0, 1, 2
 RUNS = Path("runs")
@@ -40,8 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     arguments = _parser().parse_args(argv)
     arguments.command_line = ["axonrl", *argv]
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's remarks on the machine; its errors are raised
-    with _messages():
+    with messages():
         try:
             return int(_COMMANDS[arguments.command](arguments))
         except KeyboardInterrupt:
@@ -67,6 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
     folder = arguments.model_dir or RUNS / experiment.name
     with StopOnSignal() as signals:
         try:
+            load_tensorflow()
             result = runner.run(
                 experiment,
                 document,
@@ -107,6 +105,7 @@ def _check(arguments: argparse.Namespace) -> int:
     file = _file(arguments.file)
     experiment, document = schema.load(file, dict(arguments.params), dict(arguments.sets))
     _importable(file.parent)
+    load_tensorflow()
     runner.check(experiment, document)
     print(f"{file}: no errors")
     return DONE
@@ -118,6 +117,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     for session in folder.read_sessions(arguments.model_dir):
         _importable(Path(str(session.get("file", ""))).parent)
     _importable(Path())
+    load_tensorflow()
     results = runner.evaluate(arguments.model_dir, arguments.episodes, arguments.policy)
     if arguments.json:
         print(json.dumps(results))
@@ -237,27 +237,3 @@ def _explained(error: Exception) -> str:
 
 def _say(text: str) -> None:
     print(f"axonrl: {text}", file=sys.stderr)
-
-
-@contextmanager
-def _messages() -> Iterator[None]:
-    """The log and warnings on standard error, a line each, while a command runs."""
-    logger, handler = logging.getLogger("axonrl"), _ErrorStream()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
-    level, format_warning = logger.level, warnings.formatwarning
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    warnings.formatwarning = lambda message, *_, **__: f"axonrl: warning: {message}\n"
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        warnings.formatwarning = format_warning
-
-
-class _ErrorStream(logging.Handler):
-    """Writes to what standard error is at the moment: a progress bar puts itself in its place."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)

@@ -48,7 +48,7 @@ class Memory(abc.ABC):
         self.batch_size = positive_integer("batch_size", batch_size)
         if self.batch_size > self.size:
             raise ValueError(f"batch_size must be at most size, got batch_size={batch_size} and size={size}")
-        if not 0 <= discount <= 1:
+        if not isinstance(discount, (int, float)) or not 0 <= discount <= 1:
             raise ValueError(f"discount must be in 0 .. 1, got {discount!r}")
         self.discount = float(discount)
         self.num_envs = 0  # not built

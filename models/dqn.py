@@ -20,6 +20,7 @@ from ..explorations import EpsilonGreedy, Linear, ScheduleLike, make_schedule
 from ..explorations.checks import choice, integer, number
 from . import losses, networks, optimizers
 from .params import from_params, layer_sizes
+from .targets import update_target
 
 Tensor: TypeAlias = Any
 
@@ -167,7 +168,8 @@ def model_fn(
 
     target = QNetwork(dataclasses.replace(params, initializer="zeros"), config, "target")
     if mode == Modes.TRAIN:
-        update_target(online.variables, target.variables, labels["global_step"], params)
+        period, rate = params.target_update_period, params.target_update_rate
+        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
     action = labels["action"] - start  # [B], 0 .. A - 1
     next_observation = labels["next_observation"]
     transition = (q_values, action, labels["reward"], labels["discount"], target(next_observation))
@@ -186,27 +188,6 @@ def model_fn(
         **_minimize(loss, online.variables, labels["global_step"], params),
     }
     return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics=metrics)
-
-
-def update_target(online: list[Any], target: list[Any], step: Tensor, params: DQNParams) -> None:
-    """Move the target network's variables: a copy of the online network's when ``step`` is 0.
-
-    The choice is made by arithmetic, not by a conditional: every executor runs it, and it costs one pass over the
-    weights.
-
-    Args:
-        online: variables.
-        target: variables of the same shapes.
-        step: ``global_step`` before the update, int64 scalar.
-        params: ``target_update_period`` (copy when it divides ``step``) or ``target_update_rate``.
-    """
-    for ours, theirs in zip(online, target, strict=True):
-        if params.target_update_rate is None:
-            copies = tf.equal(step % params.target_update_period, 0)
-            theirs.assign(tf.where(copies, ours.value, theirs.value))
-        else:
-            moved = theirs + params.target_update_rate * (ours - theirs)
-            theirs.assign(tf.where(tf.equal(step, 0), ours.value, moved))
 
 
 def _minimize(loss: Tensor, variables: list[Any], step: Tensor, params: DQNParams) -> dict[str, Tensor]:

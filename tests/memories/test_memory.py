@@ -137,6 +137,26 @@ def test_large_observations_cost_an_eighth_more_at_most(built: Any, step: Any, m
     assert contents(memory) == [(10 * t, 10 * t + 1, 1, 0) for t in range(46, 50)]
 
 
+def test_room_is_made_for_as_many_observations_as_come(built: Any, step: Any, monkeypatch: Any) -> None:
+    """Nine rows and episodes of three transitions, which take four: two episodes fit, then one out for one in."""
+    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
+    memory = built(NewestMemory(8, 1))
+    lengths = []
+    for t in range(18):
+        now = 10 * (t // 3) + t % 3
+        step(memory, now, now + 1, terminated=t % 3 == 2)
+        lengths.append(len(memory))
+    assert lengths == [1, 2, 3, 4, 5, 6] + [6] * 12
+    assert contents(memory) == [
+        (40, 41, 0, 0),
+        (41, 42, 0, 0),
+        (42, 43, 1, 0),
+        (50, 51, 0, 0),
+        (51, 52, 0, 0),
+        (52, 53, 1, 0),
+    ]
+
+
 def test_frames_are_allocated_only_as_they_come(specs: Any) -> None:
     frames = ArraySpec((256, 256), np.uint8)
     specs |= {"observation": frames, "next_observation": frames}
@@ -393,3 +413,23 @@ def test_a_state_of_another_memory_is_refused(built: Any, step: Any, specs: Any)
     with pytest.raises(ValueError, match="saved columns has the parts"):
         full.load_state_dict(state | {"columns": {}})
     assert contents(full) == [(5, 6, 0, 0)]
+
+
+def test_a_state_with_more_observations_than_there_are_places_for(built: Any, step: Any, monkeypatch: Any) -> None:
+    memory = built(NewestMemory(8, 1))
+    for t in range(8):
+        step(memory, 10 * t, 10 * t + 1, terminated=True)
+    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
+    with pytest.raises(ValueError, match=r"8 timesteps in 16 rows, this one has places for 8 in 9"):
+        built(NewestMemory(8, 1)).load_state_dict(memory.state_dict())
+
+
+def test_loading_forgets_which_rows_were_no_transitions(built: Any, extend: Any) -> None:
+    memory, other = built(NewestMemory(3, 1)), built(NewestMemory(3, 1))
+    for t in range(3):
+        extend(memory, [t], [t + 1])
+        extend(other, [t], [t + 1], mask=[False])
+    other.load_state_dict(memory.state_dict())
+    extend(other, [3], [4], mask=[False])
+    # The reset step that followed cuts the last episode.
+    assert contents(other) == [(1, 2, 0, 0), (2, 3, 0, 1)]

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from axonrl.contracts import Modes, RunConfig
+from axonrl.explorations import make_schedule
 from axonrl.models import dqn
 from axonrl.models.dqn import DQNParams
+from axonrl.models.targets import update_target
 from gymnasium import spaces
 
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (2,)), action_space=spaces.Discrete(2, start=5))
@@ -102,7 +104,8 @@ def test_predict_declares_the_behaviour_policy_and_records_nothing() -> None:
     assert set(explored.tolist()) <= {5, 6}
     assert spec.record == ()
     assert Traced({}).predict()["action"].shape == (2,)
-    assert [DQNParams().epsilon(t) for t in (0, 5000, 10_000)] == pytest.approx([1.0, 0.525, 0.05])  # type: ignore[operator]
+    default = make_schedule(DQNParams().epsilon)
+    assert [default(t) for t in (0, 5000, 10_000)] == pytest.approx([1.0, 0.525, 0.05])
 
 
 def test_one_update_by_hand() -> None:
@@ -204,6 +207,12 @@ def test_the_target_follows_at_its_rate_and_starts_as_a_copy() -> None:
     model.train(1)
     np.testing.assert_allclose(model.values()[2], np.full((2, 2), 2))  # 0 + 0.25 * 8
     np.testing.assert_allclose(model.values()[3], [7, 7])  # 8 - 0.25 * 4
+
+
+def test_a_target_is_moved_in_one_way_only() -> None:
+    for period, rate in [(None, None), (5, 0.1)]:
+        with pytest.raises(ValueError, match=f"needs a period or a rate, got {period} and {rate}"):
+            update_target([], [], tf.constant(0, tf.int64), period=period, rate=rate)
 
 
 def test_the_learning_rate_follows_global_step() -> None:

@@ -1,0 +1,39 @@
+"""Target networks: slowly moving copies, which keep the goal of learning still for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+Tensor: TypeAlias = Any
+
+
+def update_target(
+    online: Sequence[Any], target: Sequence[Any], step: Tensor, *, period: int | None, rate: float | None
+) -> None:
+    """Move a target network; to be called at the beginning of an update, before the loss.
+
+    At ``step`` 0 the target becomes a copy, however its variables were made. The choice is made by arithmetic, not by
+    a conditional: every executor runs it, and it costs one pass over the weights.
+
+    Sources: Mnih et al. 2015, https://doi.org/10.1038/nature14236 (copies); Lillicrap et al. 2016,
+    https://arxiv.org/abs/1509.02971 (rate).
+
+    Args:
+        online: Keras variables.
+        target: Keras variables of the same shapes.
+        step: ``global_step`` before the update, int64 scalar.
+        period: copy where it divides ``step``; used where there is no rate.
+        rate: share of the way to go towards the online network.
+
+    Raises:
+        ValueError: neither a period nor a rate, or both.
+    """
+    if (period is None) == (rate is None):
+        raise ValueError(f"update_target needs a period or a rate, got {period!r} and {rate!r}")
+    copies = tf.equal(step if period is None else step % period, 0)
+    for ours, theirs in zip(online, target, strict=True):
+        otherwise = theirs.value if rate is None else theirs + rate * (ours - theirs)
+        theirs.assign(tf.where(copies, ours.value, otherwise))
