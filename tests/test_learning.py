@@ -1,0 +1,70 @@
+"""It learns: the whole of it together, on tasks whose best return is known."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from axonrl import Agent, RunConfig
+from axonrl.hooks import EvaluationHook
+from axonrl.memories import ReplayMemory
+from axonrl.models import dqn
+from gymnasium.spaces import Discrete
+
+LENGTH = 6
+BEST = 1.0 - 0.1 * (LENGTH - 2)
+
+
+class Corridor(gymnasium.Env[Any, Any]):
+    """Six places in a row; each step costs 0.1, and reaching the last place pays 1 and ends the episode."""
+
+    observation_space = Discrete(LENGTH)
+    action_space = Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place, self.steps = 0, 0
+        return self.place, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.place = max(0, self.place + (1 if action == 1 else -1))
+        self.steps += 1
+        arrived = self.place == LENGTH - 1
+        return self.place, 1.0 if arrived else -0.1, arrived, self.steps >= 30 and not arrived, {}
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"double": False, "loss": "squared", "target_update_rate": 0.05},
+        {"dueling": "mean", "max_gradient_norm": None},
+    ],
+    ids=["double", "plain", "dueling"],
+)
+def test_dqn_finds_the_best_way_and_its_values(params: dict[str, Any], n_step: int, tmp_path: Path) -> None:
+    settings = {"hidden": (32,), "learning_rate": 3e-3, "epsilon": 0.5, **params}
+    memory = ReplayMemory(2000, 32, discount=0.9, n_step=n_step)
+    agent = Agent(dqn.model_fn, memory, tmp_path, RunConfig(seed=3), settings)
+    agent.train(Corridor(), first_update=100, update_frequency=1, max_timesteps=1500)
+    assert agent.evaluate(Corridor(), episodes=2)["episode_return_mean"] == pytest.approx(BEST)
+    q_values = agent.predict(np.arange(LENGTH - 1))["q_values"]
+    # From place k, going right: -0.1 for each step but the last, discounted by 0.9.
+    right = [sum(-0.1 * 0.9**i for i in range(4 - k)) + 0.9 ** (4 - k) for k in range(LENGTH - 1)]
+    if n_step == 1:  # n-step returns hold what exploration did on the way, so their values are lower
+        np.testing.assert_allclose(q_values[:, 1], right, atol=0.1)
+
+
+def test_dqn_learns_to_balance(tmp_path: Path) -> None:
+    """CartPole-v1 pays 1 per timestep: chance gets 22, and 195 over 100 episodes solved its first version."""
+    params = {
+        "learning_rate": 2.3e-3,
+        "target_update_period": 128,
+        "epsilon": {"kind": "linear", "start": 1.0, "stop": 0.04, "duration": 4000},
+    }
+    agent = Agent(dqn.model_fn, ReplayMemory(20_000, 64), tmp_path, RunConfig(seed=0), params)
+    watch = EvaluationHook(1000, episodes=10, stop_at=195.0)
+    agent.train("CartPole-v1", first_update=500, update_frequency=2, max_timesteps=20_000, hooks=[watch])
+    assert agent.evaluate("CartPole-v1", episodes=20, policy="best")["episode_return_mean"] >= 150
