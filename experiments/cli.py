@@ -48,10 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         except Exception as error:
-            if arguments.debug:
-                traceback.print_exc()
-            _say(f"error: {_explained(error)}")
-            return USAGE if isinstance(error, ExperimentError) else FAILED
+            return _failed(error, arguments)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -77,10 +74,10 @@ def _run(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             _say(f"stopped at once by {signals.name}; {_where(folder)}")
             return signals.exit_code
-        except Exception as error:
-            if not isinstance(error, ExperimentError):
-                _say(f"the run failed; {_where(folder)}")
+        except ExperimentError:
             raise
+        except Exception as error:
+            return _failed(error, arguments, f"the run failed; {_where(folder)}")
     if signals.received is not None:
         _say(f"stopped by {signals.name} at timestep {result.timesteps:,}; {_where(folder)}")
         return signals.exit_code
@@ -168,7 +165,11 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", parents=[experiment, common], help="train, evaluate and report")
     run.add_argument("--model-dir", type=Path, metavar="DIR", help=f"the run folder (default: {RUNS}/<name>)")
-    run.add_argument("--resume", action="store_true", help="go on with the run in the run folder")
+    run.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the run in the run folder; only train.max_* and evaluate may differ",
+    )
     commands.add_parser("check", parents=[experiment, common], help="look for errors without running anything")
     evaluate = commands.add_parser("evaluate", parents=[common], help="evaluate the agent in a run folder")
     evaluate.add_argument("model_dir", type=Path, metavar="MODEL_DIR", help="the run folder")
@@ -220,8 +221,17 @@ def _where(folder: Path) -> str:
     from .folder import EXPERIMENT
 
     if (folder / EXPERIMENT).is_file():
-        return f"it is saved in {folder}; the same command with --resume goes on"
+        return f"it is saved in {folder}: go on with --resume"
     return "it had not begun, and nothing is kept"
+
+
+def _failed(error: Exception, arguments: argparse.Namespace, remark: str = "") -> int:
+    if arguments.debug:
+        traceback.print_exception(error)
+    _say(f"error: {_explained(error)}")
+    if remark:
+        _say(remark)
+    return USAGE if isinstance(error, ExperimentError) else FAILED
 
 
 def _explained(error: Exception) -> str:
@@ -229,6 +239,8 @@ def _explained(error: Exception) -> str:
     from ..contracts import BrokenEnvironmentError, CheckpointError, NonFiniteError
 
     text = " ".join(str(error).split())
+    if len(text) > 2000:  # somebody's value is quoted in it
+        text = f"{text[:2000]}..."
     meant = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, NonFiniteError)
     if isinstance(error, meant) and text:
         return text

@@ -233,7 +233,7 @@ class _Builder:
             at = (*path, key)
             if key in values:
                 raise self._error(event, at, f"duplicate key, first on line {self.places[at]}")
-            self.places[at] = _line(event)
+            self._at, self.places[at] = at, _line(event)
             values[key] = self._value(next(self._events), at)
         return values
 

@@ -143,12 +143,14 @@ def to_yaml(experiment: Experiment) -> str:
 def changes(before: Experiment, after: Experiment) -> list[str]:
     """The keys in which two experiments differ, with both values; without those that may change."""
     old, new = dict(_flat(before.model_dump(), "")), dict(_flat(after.model_dump(), ""))
-    keys = [key for key in {**old, **new} if old.get(key, _ABSENT) != new.get(key, _ABSENT)]
+    keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
     kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in MAY_CHANGE)]
     return [f"{key} ({_shown(old, key)} -> {_shown(new, key)})" for key in kept]
 
 
-_ABSENT: Final = object()
+def _typed(values: Mapping[str, Any], key: str) -> tuple[type, Any] | None:
+    """A value that differs from others of another type: true is not 1."""
+    return (type(values[key]), values[key]) if key in values else None
 
 
 def _shown(values: Mapping[str, Any], key: str) -> str:

@@ -106,7 +106,7 @@ def learning_curve(folder: Path, title: str, final: Mapping[str, float] | None =
         axes = figure.add_subplot(title=title, xlabel="timesteps", ylabel="episode return")
         _draw(axes, folder, final)
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(loc="best", fontsize=9)
+            figure.legend(loc="outside lower center", ncols=4, fontsize=9)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         temporary = folder / f".{CURVE}.tmp"
         figure.savefig(temporary, format="png")
@@ -118,8 +118,8 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None) -> None:
     if episodes:
         timesteps = np.array([row.global_timestep for row in episodes])
         returns = np.array([row.episode_return for row in episodes])
-        axes.plot(timesteps, returns, ".", color=_BLUE, alpha=0.25, markersize=3, markeredgewidth=0, label="episode")
-        window = max(1, min(WINDOW, len(returns) // 10))
+        axes.plot(timesteps, returns, ".", color=_BLUE, alpha=0.5, markersize=4, markeredgewidth=0, label="episode")
+        window = max(1, min(WINDOW, len(returns) // 20))
         axes.plot(timesteps[window - 1 :], moving_mean(returns, window), color=_BLUE, label=f"mean of {window}")
     if evaluations:
         at, mean, std = (np.array(column) for column in list(zip(*evaluations, strict=True))[:3])

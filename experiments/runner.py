@@ -167,7 +167,8 @@ def _environment(wanted: Environment, copies: int, document: Document | None = N
     except (TypeError, ValueError) as error:
         if document is None:
             raise
-        raise document.error(("environment", "id"), str(error)) from error
+        at = ("environment", "kwargs" if isinstance(error, TypeError) else "id")
+        raise document.error(at, str(error)) from error
     try:
         yield env
     finally:

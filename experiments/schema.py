@@ -197,13 +197,13 @@ def _typed(value: Any, kind: str) -> Any:
 
 def _expand(raw: dict[str, Any]) -> None:
     """Write the short forms out: a hook or a memory by its name alone, and which policy is evaluated."""
-    hooks, agent, evaluate = raw.get("hooks"), raw.get("agent"), raw.get("evaluate", {})
+    hooks, agent, evaluate = raw.get("hooks", []), raw.get("agent"), raw.get("evaluate", {})
     if isinstance(hooks, list):
-        raw["hooks"] = [{"kind": hook} if isinstance(hook, str) else hook for hook in hooks]
+        hooks = raw["hooks"] = [{"kind": hook} if isinstance(hook, str) else hook for hook in hooks]
     if isinstance(agent, dict) and isinstance(agent.get("memory"), str):
         agent["memory"] = {"kind": agent["memory"]}
-    if isinstance(evaluate, dict):
-        kinds = [hook.get("kind") for hook in raw.get("hooks") or [] if isinstance(hook, dict)]
+    if isinstance(evaluate, dict) and isinstance(hooks, list):
+        kinds = [hook.get("kind") for hook in hooks if isinstance(hook, dict)]
         raw["evaluate"] = {"policy": "best" if "evaluation" in kinds else "last", **evaluate}
 
 
@@ -232,8 +232,10 @@ def _validate(model: type[_Model], raw: Any, at: Path, document: Document) -> _M
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        errors = [_error(details, model, at, document) for details in error.errors(include_url=False)]
-        raise min(errors, key=lambda found: found.line or 0) from None  # one at a time, the first in the file
+        found = [(details, _error(details, model, at, document)) for details in error.errors(include_url=False)]
+        # One at a time, the first in the file. A key that is missing comes last: it may only be misspelt.
+        found.sort(key=lambda pair: (pair[0]["type"] == "missing", pair[1].line or 0))
+        raise found[0][1] from None
 
 
 def _error(details: ErrorDetails, model: type[BaseModel], at: Path, document: Document) -> ExperimentError:

@@ -44,7 +44,7 @@ def load_tensorflow() -> None:
         os.dup2(aside.fileno(), 2)
         try:
             importlib.import_module("tensorflow")
-        except BaseException:
+        except Exception:
             aside.seek(0)
             os.write(original, aside.read())
             raise

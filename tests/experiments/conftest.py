@@ -1,0 +1,183 @@
+"""A session and an Agent that only count, for the hooks and the runner."""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from axonrl.contracts import (
+    BeginFacts,
+    EndFacts,
+    EpisodeStats,
+    EvaluationFacts,
+    RunConfig,
+    TimestepFacts,
+    Timings,
+)
+from axonrl.experiments import runner
+from axonrl.hooks import Hooks
+
+
+class FakeSession:
+    """Every episode has two timesteps and a return of its own number; what hooks ask for is written down."""
+
+    def __init__(self, model_dir: Path, timestep: int = 0, episode: int = 0) -> None:
+        self.model_dir = model_dir
+        self.config = RunConfig(seed=0)
+        self.global_step = 0
+        self.global_timestep = timestep
+        self.global_episode = episode
+        self.timings = Timings()
+        self.exploration = math.nan
+        self.stop_reason: str | None = None
+
+    def weights(self) -> Mapping[str, Any]:
+        return {}
+
+    def request_stop(self, reason: str) -> None:
+        self.stop_reason = self.stop_reason or reason
+
+    def save_checkpoint(self) -> None: ...
+
+    def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
+        return {}
+
+    def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
+        return self.model_dir / name
+
+    def episode(self, hooks: Hooks) -> None:
+        """Two timesteps, then an episode is finished."""
+        for _ in range(2):
+            self.global_timestep += 1
+            zeros = np.zeros(1)
+            for call in hooks.after_timestep:
+                call(self, TimestepFacts(zeros, zeros, zeros, zeros > 0, zeros > 0, zeros))
+        self.global_episode += 1
+        stats = EpisodeStats(float(self.global_episode), 2, True, False, math.nan, math.nan, 0.25)
+        for call in hooks.after_episode:
+            call(self, stats)
+
+    def evaluated(self, hooks: Hooks, mean: float) -> None:
+        """An evaluation of three episodes."""
+        results = {
+            "episode_return_mean": mean,
+            "episode_return_std": 0.5,
+            "episode_length_mean": 2.0,
+            "episodes": 3,
+        }
+        for call in hooks.after_evaluation:
+            call(self, EvaluationFacts(results, (mean, mean, mean)))
+
+
+class FakeAgent:
+    """Writes down what the runner calls; ``train`` runs a :class:`FakeSession`."""
+
+    def __init__(
+        self, model_fn: Any, memory: Any, model_dir: Path, config: RunConfig, params: Any, failures: list[Exception]
+    ) -> None:
+        self.failures = failures
+        self.given = (model_fn, memory, model_dir, config, params)
+        self.session = FakeSession(model_dir)
+        self.evaluations: list[dict[str, Any]] = []
+        self.envs: list[Any] = []
+        self.train_arguments: dict[str, Any] = {}
+
+    @property
+    def global_step(self) -> int:
+        return 7
+
+    @property
+    def global_timestep(self) -> int:
+        return self.session.global_timestep
+
+    @property
+    def global_episode(self) -> int:
+        return self.session.global_episode
+
+    def train(self, env: Any, *, hooks: Sequence[Any], max_timesteps: int, **arguments: Any) -> "FakeAgent":
+        self.envs.append(env)
+        self.train_arguments = {"max_timesteps": max_timesteps, **arguments}
+        if self.failures:
+            raise self.failures.pop()
+        checked, session = Hooks(hooks), self.session
+        try:
+            for call in checked.begin:
+                call(session, BeginFacts(1, False, {"timesteps": max_timesteps}))
+            while session.stop_reason is None and session.global_timestep < max_timesteps:
+                session.episode(checked)
+        except BaseException as error:
+            checked.end(session, EndFacts("failed", error, 1.0))
+            raise
+        checked.end(session, EndFacts("done", None, 1.0))
+        return self
+
+    def evaluate(self, env: Any, *, episodes: int, policy: str) -> dict[str, float]:
+        self.envs.append(env)
+        self.evaluations.append({"episodes": episodes, "policy": policy})
+        return {
+            "episode_return_mean": 9.0,
+            "episode_return_std": 1.5,
+            "episode_length_mean": 2.0,
+            "episodes": episodes,
+        }
+
+
+@pytest.fixture
+def failures() -> list[Exception]:
+    """What the next call of ``train`` raises, if anything."""
+    return []
+
+
+@pytest.fixture
+def agents(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[FakeAgent]:
+    """The agents that the runner makes, fakes all."""
+    made: list[FakeAgent] = []
+
+    def make(experiment: Any, parts: Any, folder: Path) -> FakeAgent:
+        config = RunConfig(seed=experiment.seed, **experiment.config)
+        params = experiment.agent.params
+        made.append(FakeAgent(parts.model_fn, parts.memory, folder, config, params, failures))
+        return made[-1]
+
+    monkeypatch.setattr(runner, "_agent", make)
+    return made
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory, with a model function of the user's in ``users_model.py``."""
+    (tmp_path / "users_model.py").write_text("def model_fn(features, labels, mode, params): ...\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "users_model", raising=False)
+    return tmp_path
+
+
+RUN = """\
+name: my_run
+params: {limit: 20}
+environment: {id: CartPole-v1}
+agent:
+  model_fn: users_model:model_fn
+  params: {rate: 0.5}
+  memory: {kind: replay, size: 100, batch_size: 10}
+train: {first_update: 10, update_frequency: 5, max_timesteps: "${limit}"}
+evaluate: {episodes: 4}
+hooks: [{kind: stop_at_episode, episode: 1000}]
+"""
+
+
+@pytest.fixture
+def run_file(workplace: Path) -> Path:
+    """An experiment of twenty timesteps."""
+    file = workplace / "file.yml"
+    file.write_text(RUN)
+    return file
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> FakeSession:
+    return FakeSession(tmp_path)

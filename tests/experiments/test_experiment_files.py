@@ -1,0 +1,188 @@
+"""Strict YAML: the values of the 1.2 core schema with their lines, or one error that says where."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axonrl.experiments.files import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_VALUES,
+    Document,
+    ExperimentError,
+    parse_value,
+    read,
+    scalar,
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "x.yml"
+
+
+def fail(file: Path, content: bytes | str) -> ExperimentError:
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(ExperimentError) as caught:
+        read(file)
+    assert len(str(caught.value)) < 600
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-4", 1e-4),
+        ("1E3", 1000.0),
+        (".5", 0.5),
+        ("-2.", -2.0),
+        ("+7", 7),
+        ("010", 10),  # YAML 1.1 says 8
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("1_000", "1_000"),  # YAML 1.1 says 1000
+        ("12:30", "12:30"),  # YAML 1.1 says 750
+        ("yes", "yes"),
+        ("Off", "Off"),
+        ("n", "n"),
+        ("true", True),
+        ("FALSE", False),
+        ("tRue", "tRue"),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("nan", "nan"),
+        ("-", "-"),
+        (".", "."),
+        ("e5", "e5"),
+        ("2024-01-01", "2024-01-01"),
+        ("18446744073709551615", 2**64 - 1),
+        ("-9223372036854775808", -(2**63)),
+    ],
+)
+def test_scalars(text: str, value: Any) -> None:
+    found = scalar(text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("text", [".nan", ".inf", "-.Inf", "1e999", "-1e400", "18446744073709551616", "9" * 5000])
+def test_numbers_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"must be a finite number|must fit into 64 bits"):
+        scalar(text)
+
+
+def test_values_and_their_lines(file: Path) -> None:
+    file.write_text(
+        "# comment\na: 1\nb:\n  c: '2'\n  d:\n    - x\n    - {e: 3.0, f: [true, ~]}\ng: |\n  two\n  lines\n",
+        encoding="utf-8-sig",
+    )
+    document = read(file)
+    assert document.values == {
+        "a": 1,
+        "b": {"c": "2", "d": ["x", {"e": 3.0, "f": [True, None]}]},
+        "g": "two\nlines\n",
+    }
+    assert document.places == {
+        (): 2,
+        ("a",): 2,
+        ("b",): 3,
+        ("b", "c"): 4,
+        ("b", "d"): 5,
+        ("b", "d", 0): 6,
+        ("b", "d", 1): 7,
+        ("b", "d", 1, "e"): 7,
+        ("b", "d", 1, "f"): 7,
+        ("b", "d", 1, "f", 0): 7,
+        ("b", "d", 1, "f", 1): 7,
+        ("g",): 8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "key", "message"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3, "a", "duplicate key, first on line 1"),
+        ("x:\n  a: 1\n  'a': 3\n", 3, "x.a", "duplicate key, first on line 2"),
+        ("a: &x 1\n", 1, "a", "anchors and aliases are not allowed, got 'x'"),
+        ("a: 1\nb: *x\n", 2, "b", "anchors and aliases are not allowed, got 'x'"),
+        ("a:\n  <<: *x\n", 2, "a.<<", "anchors and aliases are not allowed"),
+        ("a: !!float 1\n", 1, "a", "tags are not allowed, got 'tag:yaml.org,2002:float'"),
+        ("a: !!python/object/apply:os.system [ls]\n", 1, "a", "tags are not allowed"),
+        ("a: ! 1\n", 1, "a", "tags are not allowed"),
+        ("a:\n  - 1\n  - .inf\n", 3, "a.1", "must be a finite number, got .inf"),
+        ("1: 2\n", 1, "", "a key must be text, got 1"),
+        ("a:\n  true: 2\n", 2, "a", "a key must be text, got true"),
+        ("? [a]\n: 2\n", 1, "", "a key must be text, got a list or a mapping"),
+        ("- 1\n", 1, "", "must be a mapping of keys to values, got a list"),
+        ("\nhello\n", 2, "", "must be a mapping of keys to values, got 'hello'"),
+        ("---\n", 2, "", "must be a mapping of keys to values, got null"),
+        ("a: 1\n---\nb: 1\n", 2, "", "must be one document, got several"),
+        ("", 1, "", "is empty"),
+        (" \n\n", 1, "", "is empty"),
+        ("a: 1\nb: [1, 2\n", 3, "b.1", "not valid YAML: while parsing a flow sequence"),
+        ("a: 1\n\tb: 2\n", 2, "a", "not valid YAML"),
+        ("a: b: c\n", 1, "a", "not valid YAML: mapping values are not allowed in this context"),
+        ("a: {b: ${c}}\n", 1, "a.b", 'a "${name}" stands in quotes'),
+        ("a: 1\nb: \0\n", 2, "", "not valid YAML: control characters are not allowed"),
+        (b"a: 1\nb: \xff\n", 2, "", "must be UTF-8 text, got byte 0xff at offset 8"),
+        ("a: 1\n".encode("utf-16"), 1, "", "must be UTF-8 text, got byte 0xff at offset 0"),
+    ],
+)
+def test_one_error_with_line_and_key(file: Path, content: bytes | str, line: int, key: str, message: str) -> None:
+    error = fail(file, content)
+    assert (error.file, error.line, error.key) == (str(file), line, key)
+    assert message in error.message
+    assert str(error).startswith(f"{file}:{line}: {key}")
+
+
+def test_the_depth_that_is_allowed(file: Path) -> None:
+    file.write_text("a: " + "[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1))
+    assert len(read(file).places) == MAX_DEPTH + 1
+    error = fail(file, "a: " + "[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH)
+    assert (error.line, error.message) == (1, f"nested more than {MAX_DEPTH} levels deep")
+
+
+@pytest.mark.parametrize("piece", ["[", "{", "- ", "? ", "[? ", "{a: ", "a:\n "])
+def test_a_megabyte_of_nesting(file: Path, piece: str) -> None:
+    error = fail(file, "a: 1\nb:\n  " + piece * (2**20 // len(piece)))
+    assert error.line is not None
+    assert error.line >= 2
+
+
+def test_a_megabyte_of_one_key(file: Path) -> None:
+    assert fail(file, "? " + "k" * 2**20 + "\n: &x 1").line == 2
+
+
+def test_too_many_values_and_too_many_bytes(file: Path) -> None:
+    error = fail(file, "".join(f"k{i}: 1\n" for i in range(MAX_VALUES)))
+    assert (error.line, error.message) == (
+        MAX_VALUES // 2,
+        f"more than {MAX_VALUES} values, the most an experiment may have",
+    )
+    assert f"larger than {MAX_BYTES} bytes" in fail(file, "#" * (MAX_BYTES + 1)).message
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path, "it is a directory"), (tmp_path / "none.yml", "it does not exist")):
+        with pytest.raises(ExperimentError, match=f"the file cannot be read: {reason}") as caught:
+            read(path)
+        assert (caught.value.file, caught.value.line) == (str(path), None)
+
+
+def test_values_from_the_command_line() -> None:
+    assert parse_value("1e-3", "--set a=1e-3", ("a",)) == 1e-3
+    assert parse_value("[1, {b: x}]", "--set", ("a",)) == [1, {"b": "x"}]
+    assert parse_value("", "--set", ("a",)) is None
+    with pytest.raises(ExperimentError) as caught:
+        parse_value("{b: .nan}", "--set a={b: .nan}", ("a",))
+    assert str(caught.value) == "--set a={b: .nan}: a.b: must be a finite number, got .nan"
+
+
+def test_a_document_finds_the_nearest_line_and_name() -> None:
+    document = Document("x.yml", {}, {(): 1, ("a",): 4, ("b",): "--set b=1"})
+    error = document.error(("a", "optimiser"), "unknown key", name="optimiser", choices=["optimizer", "loss"])
+    assert str(error) == "x.yml:4: a.optimiser: unknown key; did you mean 'optimizer'?"
+    assert error.nearest == "optimizer"
+    assert str(document.error(("b", "c"), "is wrong")) == "--set b=1: b.c: is wrong"
+    assert str(document.error(("z",), "is wrong", name="z", choices=["a"])) == "x.yml:1: z: is wrong"

@@ -1,0 +1,242 @@
+"""The experiment file's schema, declared params, and the command line's -P and --set."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axonrl.experiments.files import ExperimentError
+from axonrl.experiments.schema import Experiment, load, shipped
+
+MINIMAL = "environment: {id: CartPole-v1}\nagent:\n  model_fn: dqn\n"
+FULL = """\
+name: full
+description: everything
+seed: 3
+params:
+  rate: {type: float, default: 1e-3}
+  size: 64
+  game: {type: str, default: Cart}
+environment: {id: "${game}Pole-v1", num_envs: 4, kwargs: {level: 2}}
+agent:
+  model_fn: my_module:model_fn
+  params:
+    learning_rate: ${rate}
+    hidden: ["${size}", 32]
+    note: "rate ${rate}, size ${ size }"
+  memory: {kind: replay, size: 5000, batch_size: 64}
+config: {save_checkpoints_secs: null, keep_checkpoint_max: 2}
+train: {first_update: 100, update_frequency: 4, max_timesteps: 2000}
+evaluate: {episodes: 5, policy: last}
+hooks:
+  - progress
+  - {kind: evaluation, every_timesteps: 500}
+"""
+
+
+def experiment(
+    folder: Path, text: str, params: dict[str, str] | None = None, sets: dict[str, str] | None = None
+) -> Experiment:
+    file = folder / "my_run.yml"
+    file.write_text(text)
+    return load(file, params, sets)[0]
+
+
+def error(folder: Path, text: str, **options: Any) -> ExperimentError:
+    with pytest.raises(ExperimentError) as caught:
+        experiment(folder, text, **options)
+    return caught.value
+
+
+def test_everything(tmp_path: Path) -> None:
+    assert experiment(tmp_path, FULL).model_dump() == {
+        "name": "full",
+        "description": "everything",
+        "seed": 3,
+        "params": {
+            "rate": {"type": "float", "default": 1e-3},
+            "size": {"type": "int", "default": 64},
+            "game": {"type": "str", "default": "Cart"},
+        },
+        "environment": {"id": "CartPole-v1", "num_envs": 4, "kwargs": {"level": 2}},
+        "agent": {
+            "model_fn": "my_module:model_fn",
+            "params": {"learning_rate": 1e-3, "hidden": [64, 32], "note": "rate 0.001, size 64"},
+            "memory": {"kind": "replay", "size": 5000, "batch_size": 64},
+        },
+        "config": {"save_checkpoints_secs": None, "keep_checkpoint_max": 2},
+        "train": {
+            "first_update": 100,
+            "update_frequency": 4,
+            "max_steps": None,
+            "max_episodes": None,
+            "max_timesteps": 2000,
+        },
+        "evaluate": {"episodes": 5, "policy": "last"},
+        "hooks": [{"kind": "progress"}, {"kind": "evaluation", "every_timesteps": 500}],
+    }
+
+
+def test_defaults(tmp_path: Path) -> None:
+    found = experiment(tmp_path, MINIMAL)
+    assert (found.name, found.seed, found.agent.memory, found.hooks) == ("my_run", None, None, [])
+    assert (found.train.first_update, found.train.update_frequency) == (35, 10)
+    assert found.evaluate is not None
+    assert (found.evaluate.episodes, found.evaluate.policy) == (100, "last")
+
+
+def test_the_best_policy_is_evaluated_where_a_hook_keeps_it(tmp_path: Path) -> None:
+    found = experiment(tmp_path, MINIMAL + "hooks: [{kind: evaluation, every_timesteps: 10}]\n")
+    assert found.evaluate is not None
+    assert found.evaluate.policy == "best"
+    assert experiment(tmp_path, MINIMAL + "evaluate: null\n").evaluate is None
+    assert experiment(tmp_path, MINIMAL + "hooks: ['mine:Hook']\nevaluate: {policy: best}\n").evaluate is not None
+
+
+def test_a_memory_by_its_name_alone(tmp_path: Path) -> None:
+    memory = experiment(tmp_path, MINIMAL + "  memory: replay\n").agent.memory
+    assert memory is not None
+    assert (memory.kind, memory.kwargs) == ("replay", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seeed: 1\n", "4: seeed: unknown key; did you mean 'seed'?"),
+        ("train:\n  max_timestep: 5\n", "5: train.max_timestep: unknown key; did you mean 'max_timesteps'?"),
+        ("hooks:\n- progress\n- {every: 1}\n", "6: hooks.1.kind: this key is required"),
+        ("hooks: progress\n", "4: hooks: must be a list, got 'progress'"),
+        ("hooks: [3]\n", "4: hooks.0: must be a mapping, got 3"),
+        ("seed: 1.0\n", "4: seed: must be an integer without '.' or 'e', got 1.0"),
+        ("seed: true\n", "4: seed: must be an integer, got true"),
+        ("seed: '1'\n", "4: seed: must be an integer, got '1'"),
+        ("seed: -1\n", "4: seed: must be greater than or equal to 0, got -1"),
+        ("seed: 9223372036854775808\n", "4: seed: must be less than 9223372036854775808, got 9223372036854775808"),
+        ("train: {max_steps: 0}\n", "4: train.max_steps: must be greater than or equal to 1, got 0"),
+        ("train: {first_update: 1e3}\n", "4: train.first_update: must be an integer without '.' or 'e', got 1000.0"),
+        ("train: 5\n", "4: train: must be a mapping, got 5"),
+        ("train: null\n", "4: train: must be a mapping, got null"),
+        (
+            "evaluate: {policy: bset}\n",
+            "4: evaluate.policy: must be 'best' or 'last', got 'bset'; did you mean 'best'",
+        ),
+        ("evaluate: {policy: best}\n", "4: evaluate.policy: 'best' needs an evaluation hook"),
+        ("name: a/b\n", "4: name: must be letters, digits, '.', '_' and '-', got 'a/b'"),
+        ("name: 5\n", "4: name: must be text, got 5"),
+        ("config:\n  seed: 1\n", "5: config.seed: the seed is a key of its own"),
+        ("config:\n  keep_checkpoints_max: 1\n", "5: config.keep_checkpoints_max: unknown key; did you mean 'keep_ch"),
+        (
+            "config:\n  runtime: tpu\n",
+            "5: config.runtime: RunConfig.runtime must be one of auto, tensorflow; got",
+        ),
+        ("config:\n  save_checkpoints_secs: x\n", "5: config.save_checkpoints_secs: RunConfig.save_checkpoints_secs"),
+        ("description: ${rate}\n", "4: description: no param 'rate' is declared under 'params'"),
+        ("description: 'a ${rate'\n", "4: description: '${' without '}' in 'a ${rate'"),
+        ("params: 3\n", "4: params: must be a mapping, got 3"),
+        ("params: {a: null}\n", "4: params.a: must be a number, true, false, text, or a type and a default; got null"),
+        ("params:\n  a-b: 1\n", "5: params.a-b: a param's name consists of letters, digits and _"),
+        ("params:\n  a: {type: flaot, default: 1}\n", "5: params.a.type: must be 'int', 'float', 'bool' or 'str'"),
+        ("params:\n  a: {type: int}\n", "5: params.a.default: this key is required"),
+        ("params:\n  a: {type: int, default: 1.5}\n", "5: params.a.default: must be of type int, got 1.5"),
+        ("params:\n  a: {type: int, default: true}\n", "5: params.a.default: must be of type int, got true"),
+        ("params:\n  a: {type: int, defualt: 1}\n", "5: params.a.defualt: unknown key; did you mean 'default'?"),
+        ("params:\n  a: {type: str, default: '${b}'}\n", "5: params.a.default: must not contain '${'"),
+    ],
+)
+def test_errors_name_file_line_and_key(tmp_path: Path, text: str, message: str) -> None:
+    assert str(error(tmp_path, MINIMAL + text)).startswith(f"{tmp_path / 'my_run.yml'}:{message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\nseed: 1\nagent: {model_fn: dqn}\n", "2: environment: this key is required"),
+        ("environment: {id: X}\nagent:\n  params: {}\n", "2: agent.model_fn: this key is required"),
+        ("environment: {id: X}\nagent:\n  modelfn: x\n", "3: agent.modelfn: unknown key; did you mean 'model_fn'?"),
+    ],
+)
+def test_what_is_required(tmp_path: Path, text: str, message: str) -> None:
+    assert str(error(tmp_path, text)) == f"{tmp_path / 'my_run.yml'}:{message}"
+
+
+def test_the_first_error_in_the_file_is_told(tmp_path: Path) -> None:
+    found = error(tmp_path, "hooks: 3\nname: 4\n" + MINIMAL)
+    assert (found.line, found.key) == (1, "hooks")
+
+
+def test_params_from_the_command_line(tmp_path: Path) -> None:
+    found = experiment(tmp_path, FULL, params={"rate": "1", "size": "128", "game": "5"}, sets={"environment.id": "X"})
+    rate = found.agent.params["learning_rate"]
+    assert (rate, type(rate)) == (1.0, float)
+    assert found.agent.params["hidden"] == [128, 32]
+    assert found.params["game"].default == "5"
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"rat": "1"}, "-P rat=1: params.rat: the file declares no param of this name; did you mean 'rate'?"),
+        ({"size": "1e2"}, "-P size=1e2: size: must be of type int, got 100.0"),
+        ({"rate": "fast"}, "-P rate=fast: rate: must be of type float, got 'fast'"),
+        ({"rate": "true"}, "-P rate=true: rate: must be of type float, got true"),
+        ({"rate": ".inf"}, "-P rate=.inf: rate: must be a finite number, got .inf"),
+        ({"game": "${size}"}, "-P game=${size}: game: must not contain '${'"),
+    ],
+)
+def test_wrong_params_from_the_command_line(tmp_path: Path, params: dict[str, str], message: str) -> None:
+    assert message in str(error(tmp_path, FULL, params=params))
+
+
+def test_sets(tmp_path: Path) -> None:
+    sets = {
+        "train.max_steps": "7",
+        "hooks.1.every_timesteps": "50",
+        "hooks.0": "logging",
+        "agent.params.hidden.1": "${size}",
+        "config": "{}",
+        "environment.kwargs.a.b": "[1, x]",
+        "description": "now",
+    }
+    found = experiment(tmp_path, FULL, params={"size": "16"}, sets=sets)
+    assert found.train.max_steps == 7
+    assert found.model_dump()["hooks"] == [{"kind": "logging"}, {"kind": "evaluation", "every_timesteps": 50}]
+    assert found.agent.params["hidden"] == [16, 16]
+    assert found.config == {}
+    assert found.environment.kwargs == {"level": 2, "a": {"b": [1, "x"]}}
+    assert found.description == "now"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("trani.max_steps", "7", "--set trani.max_steps=7: trani: unknown key; did you mean 'train'?"),
+        ("train.max_steps", "x", "--set train.max_steps=x: train.max_steps: must be an integer, got 'x'"),
+        ("train", "{max_step: 1}", "--set train={max_step: 1}: train.max_step: unknown key; did you mean 'max_steps'?"),
+        ("hooks.2", "x", "--set hooks.2=x: hooks.2: must be an index below 2, got '2'"),
+        ("hooks.-1", "x", "--set hooks.-1=x: hooks.-1: must be an index below 2, got '-1'"),
+        ("hooks.0.every_secs", "1", "--set hooks.0.every_secs=1: hooks.0: has no entries to set, it is 'progress'"),
+        ("seed.a", "1", "--set seed.a=1: seed: has no entries to set, it is 3"),
+        ("a..b", "1", "--set a..b=1: a: an empty key cannot be set"),
+        ("seed", "[", "--set seed=[: seed: not valid YAML"),
+        ("seed", ".nan", "--set seed=.nan: seed: must be a finite number, got .nan"),
+        (".".join("a" * 2000), "1", "nested more than 32 levels deep"),
+    ],
+)
+def test_wrong_sets(tmp_path: Path, name: str, value: str, message: str) -> None:
+    assert message in str(error(tmp_path, FULL, sets={name: value}))
+
+
+def test_sets_leave_the_lines_of_the_rest(tmp_path: Path) -> None:
+    found = error(tmp_path, FULL.replace("policy: last", "policy: first"), sets={"train.max_steps": "7"})
+    assert (found.line, found.key) == (18, "evaluate.policy")
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_shipped_experiments_are_valid_and_described(name: str) -> None:
+    found, _ = load(shipped()[name])
+    assert found.name == name
+    assert found.description
+    assert found.train.max_timesteps is not None
+
+
+def test_four_experiments_ship() -> None:
+    assert list(shipped()) == ["dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout"]

@@ -1,0 +1,113 @@
+"""episodes.csv and evaluations.csv: every episode once, however often the run is killed."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axonrl.contracts import BeginFacts, EndFacts
+from axonrl.experiments.history import (
+    EPISODES,
+    EVALUATIONS,
+    Episode,
+    Evaluation,
+    HistoryHook,
+    read_episodes,
+    read_evaluations,
+)
+from axonrl.hooks import Hooks
+
+BEGIN = BeginFacts(1, False, {})
+END = EndFacts("done", None, 1.0)
+
+
+def begin(session: Any) -> tuple[HistoryHook, Hooks]:
+    hook = HistoryHook()
+    hooks = Hooks([hook])
+    hook.begin(session, BEGIN)
+    return hook, hooks
+
+
+def test_the_files(session: Any, tmp_path: Path) -> None:
+    hook, hooks = begin(session)
+    session.episode(hooks)
+    session.evaluated(hooks, 3.5)
+    session.episode(hooks)
+    assert hook.global_timestep == 0
+    hook.end(session, END)
+    assert hook.global_timestep == 4
+    session.evaluated(hooks, 4.0)  # an evaluation hook may evaluate in its own end, which comes later
+    assert (tmp_path / EPISODES).read_text() == (
+        "episode,global_timestep,episode_return,length,seconds\n1,2,1.0,2,0.25\n2,4,2.0,2,0.25\n"
+    )
+    assert (tmp_path / EVALUATIONS).read_text() == (
+        "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes\n"
+        "2,3.5,0.5,2.0,3\n4,4.0,0.5,2.0,3\n"
+    )
+    assert read_episodes(tmp_path) == [Episode(1, 2, 1.0, 2, 0.25), Episode(2, 4, 2.0, 2, 0.25)]
+    assert read_evaluations(tmp_path) == [Evaluation(2, 3.5, 0.5, 2.0, 3), Evaluation(4, 4.0, 0.5, 2.0, 3)]
+
+
+def test_a_row_is_there_before_the_file_is_closed(session: Any, tmp_path: Path) -> None:
+    hook, hooks = begin(session)
+    session.episode(hooks)
+    assert len(read_episodes(tmp_path)) == 1
+    hook.end(session, END)
+
+
+def test_a_resumed_run_cuts_what_came_after_the_checkpoint(session: Any, tmp_path: Path) -> None:
+    killed, hooks = begin(session)
+    for mean in range(5):
+        session.episode(hooks)
+        session.evaluated(hooks, float(mean))
+    with (tmp_path / EPISODES).open("a") as file:
+        file.write("6,12,6.0,2,0.2")  # killed while it wrote
+    killed.end(session, END)  # only to close the file
+
+    resumed = type(session)(tmp_path, timestep=6, episode=3)
+    hook, hooks = begin(resumed)
+    assert hook.global_timestep == 6
+    assert [row.episode for row in read_episodes(tmp_path)] == [1, 2, 3]
+    assert [row.global_timestep for row in read_evaluations(tmp_path)] == [2, 4, 6]
+    resumed.episode(hooks)
+    resumed.evaluated(hooks, 7.0)
+    hook.end(resumed, END)
+    assert [row.episode_return for row in read_episodes(tmp_path)] == [1.0, 2.0, 3.0, 4.0]
+    assert [row.episode_return_mean for row in read_evaluations(tmp_path)] == [0.0, 1.0, 2.0, 7.0]
+
+
+def test_an_unfinished_line_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / EPISODES).write_text("header\n1,2,1.0,2,0.25\n2,4,2.0,2,0.2")
+    assert [row.episode for row in read_episodes(tmp_path)] == [1]
+    (tmp_path / EPISODES).write_text("epi")
+    assert read_episodes(tmp_path) == []
+
+
+def test_of_two_evaluations_at_a_timestep_the_last_counts(tmp_path: Path) -> None:
+    (tmp_path / EVALUATIONS).write_text("header\n5,1.0,0,2,3\n5,2.0,0,2,3\n")
+    assert read_evaluations(tmp_path) == [Evaluation(5, 2.0, 0.0, 2.0, 3)]
+
+
+def test_lost_rows_are_told(session: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    session.global_episode = 4
+    with caplog.at_level(logging.WARNING, "axonrl"):
+        hook, _ = begin(session)
+    hook.end(session, END)
+    assert caplog.messages == [f"{tmp_path / EPISODES} lacks 4 episodes before this point; the curve has a gap"]
+
+
+@pytest.mark.parametrize("line", ["1,2,3", "1,2,x,2,0.1", "1,2,3.0,2,0.1,5", ""])
+def test_a_damaged_file_is_an_error(tmp_path: Path, line: str) -> None:
+    (tmp_path / EPISODES).write_text(f"header\n1,2,1.0,2,0.25\n{line}\n2,4,2.0,2,0.2\n")
+    with pytest.raises(ValueError, match=rf"{EPISODES}:3 is damaged"):
+        read_episodes(tmp_path)
+
+
+def test_no_files_no_rows(tmp_path: Path) -> None:
+    assert (read_episodes(tmp_path), read_evaluations(tmp_path)) == ([], [])
+
+
+def test_end_without_begin(session: Any) -> None:
+    hook = HistoryHook()
+    hook.end(session, END)
+    assert hook.global_timestep == 0

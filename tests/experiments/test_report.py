@@ -1,0 +1,95 @@
+"""The table and the learning curve."""
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from axonrl.experiments.history import EPISODES, EVALUATIONS
+from axonrl.experiments.report import Result, evaluation_rows, learning_curve, moving_mean, table
+from rich.console import Console
+
+EVALUATION = {"episode_return_mean": 487.25, "episode_return_std": 12.5, "episode_length_mean": 487.25, "episodes": 100}
+
+
+def write(folder: Path, returns: list[float]) -> None:
+    rows = [f"{i},{10 * i},{value},10,0.1\n" for i, value in enumerate(returns, start=1)]
+    (folder / EPISODES).write_text("header\n" + "".join(rows))
+
+
+def rows(result: Result) -> dict[str, str]:
+    """What is printed: labels and values, which two or more spaces part."""
+    console = Console(width=100, file=io.StringIO())
+    console.print(table(result))
+    title, *lines = console.file.getvalue().split("\n")  # type: ignore[attr-defined]  # it is the StringIO
+    assert title.strip() == result.name
+    cells = [re.split(r" {2,}", line.strip()) for line in lines if line.strip()]
+    return dict(cells)
+
+
+def result(folder: Path, evaluation: dict[str, float] | None = None) -> Result:
+    return Result("my_run", folder, 1234, 50_000, 24_501, 61.25, 816.4, evaluation)
+
+
+def test_the_table(tmp_path: Path) -> None:
+    write(tmp_path, [0.0] * 50 + [10.0] * 50 + [20.0] * 50)
+    assert rows(result(tmp_path, EVALUATION)) == {
+        "episodes": "1,234",
+        "timesteps": "50,000",
+        "updates": "24,501",
+        "seconds": "61.2",
+        "timesteps/s": "816",
+        "training return, last 100 episodes": "15.00",
+        "evaluation return, 100 episodes": "487.25 ± 12.50",
+    }
+
+
+def test_the_table_of_a_run_without_episodes(tmp_path: Path) -> None:
+    found = rows(result(tmp_path))
+    assert found["training return, last 0 episodes"] == "-"
+    assert not any(label.startswith("evaluation") for label in found)
+
+
+def test_an_evaluation_as_a_row() -> None:
+    assert evaluation_rows(EVALUATION) == {"evaluation return, 100 episodes": "487.25 ± 12.50"}
+
+
+def test_moving_mean() -> None:
+    np.testing.assert_allclose(moving_mean(np.array([1.0, 2.0, 6.0, 4.0]), 2), [1.5, 4.0, 5.0])
+    np.testing.assert_allclose(moving_mean(np.array([1.0, 2.0, 6.0]), 3), [3.0])
+
+
+@pytest.mark.parametrize("episodes", [0, 1, 300])
+@pytest.mark.parametrize("evaluation", [None, EVALUATION])
+def test_the_picture(tmp_path: Path, episodes: int, evaluation: dict[str, float] | None) -> None:
+    import matplotlib as mpl
+    from matplotlib.image import imread
+
+    write(tmp_path, [float(i) for i in range(episodes)])
+    (tmp_path / EVALUATIONS).write_text("header\n500,100.0,10.0,5,3\n")
+    before = dict(mpl.rcParams)
+    picture = learning_curve(tmp_path, "a title with $ and _", evaluation)
+    assert picture == tmp_path / "learning_curve.png"
+    assert imread(picture).shape == (675, 1200, 4)  # 8 x 4.5 inches at 150 dots per inch
+    assert dict(mpl.rcParams) == before
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_is_drawn(tmp_path: Path) -> None:
+    from axonrl.experiments.report import _draw
+    from matplotlib.figure import Figure
+
+    write(tmp_path, [float(i % 2) for i in range(200)])
+    (tmp_path / EVALUATIONS).write_text("header\n500,100.0,10.0,5,3\n900,120.0,1.0,5,3\n")
+    axes = Figure().add_subplot()
+    _draw(axes, tmp_path, EVALUATION)
+    lines = {str(line.get_label()): line for line in axes.get_lines()}
+    np.testing.assert_array_equal(lines["episode"].get_xdata(), np.arange(10, 2001, 10))
+    mean = lines["mean of 10"]
+    np.testing.assert_array_equal(mean.get_xdata(), np.arange(100, 2001, 10))
+    np.testing.assert_allclose(np.asarray(mean.get_ydata()), 0.5)
+    np.testing.assert_array_equal(lines["final evaluation: 487.2"].get_ydata(), [487.25, 487.25])
+    (points,) = axes.containers
+    np.testing.assert_array_equal(points[0].get_xdata(), [500, 900])
+    np.testing.assert_array_equal(points[0].get_ydata(), [100, 120])

@@ -1,0 +1,207 @@
+"""The run folder: who may use it, the resolved experiment, and the record of its sessions."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axonrl.experiments import folder as records
+from axonrl.experiments.files import ExperimentError
+from axonrl.experiments.schema import Experiment, load
+from axonrl.version import __version__
+
+
+def make(**changes: Any) -> Experiment:
+    values = {"name": "x", "environment": {"id": "CartPole-v1"}, "agent": {"model_fn": "dqn"}}
+    return Experiment.model_validate(values | changes)
+
+
+AWKWARD = [
+    "1e-4",
+    "0o17",
+    "yes",
+    "null",
+    "",
+    "~",
+    ".nan",
+    "1e999",
+    "007",
+    "a: b",
+    "# no",
+    "- x",
+    "&a",
+    "*a",
+    "!t",
+    " edge ",
+    "line\nline\n",
+    "tab\t",
+    "ümläut ☃",
+    "'quoted' \"twice\"",
+    "x" * 300,
+    "two words " * 40,
+    "\0\x1b",
+    "2024-01-01",
+    "12:30:00",
+    "=",
+    "<<",
+]
+
+
+def test_the_resolved_file_reads_back_unchanged(tmp_path: Path) -> None:
+    shared = [1, 2]
+    numbers = [1e-5, 1e22, 123456789.123, -0.0, 5e-324, 2**63, -(2**63), 0.1, True, None]
+    before = make(
+        seed=2**62,
+        params={"a": {"type": "str", "default": "1e-4"}},
+        agent={
+            "model_fn": "dqn",
+            "params": {"text": AWKWARD, "numbers": numbers, "one": shared, "two": shared, "": {}},
+        },
+        evaluate=None,
+        hooks=[{"kind": "progress"}, {"kind": "evaluation", "episodes": 3}],
+    )
+    file = tmp_path / "resolved.yml"
+    file.write_text(records.to_yaml(before), encoding="utf-8")
+    after = load(file)[0]
+    assert after.model_dump() == before.model_dump()
+    assert [type(value) for value in after.agent.params["numbers"]] == [type(value) for value in numbers]
+
+
+def test_a_new_run_draws_its_seed_and_records_it(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "run"
+    prepared = records.prepare(folder, make(), resume=False)
+    assert prepared.seed is not None
+    assert 0 <= prepared.seed < 2**63
+    assert [path.name for path in folder.iterdir()] == ["experiment.yml"]
+    assert records.read_experiment(folder) == prepared
+    assert records.prepare(tmp_path / "given", make(seed=5), resume=False).seed == 5
+
+
+@pytest.mark.parametrize("content", ["experiment.yml", "notes.txt", ".hidden"])
+def test_a_folder_in_use_needs_resume(tmp_path: Path, content: str) -> None:
+    (tmp_path / content).touch()
+    with pytest.raises(ExperimentError, match="--resume, or choose another one by --model-dir") as caught:
+        records.prepare(tmp_path, make(), resume=False)
+    assert caught.value.file == str(tmp_path)
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ExperimentError, match="the run folder exists"):
+        records.prepare(tmp_path / "file", make(), resume=False)
+
+
+def test_an_empty_folder_is_free(tmp_path: Path) -> None:
+    (tmp_path / ".experiment.yml.tmp").touch()  # killed before the file had its name
+    records.prepare(tmp_path, make(seed=1), resume=False)
+    assert records.read_experiment(tmp_path).seed == 1
+
+
+@pytest.mark.parametrize("content", [None, "notes.txt"])
+def test_nothing_to_resume(tmp_path: Path, content: str | None) -> None:
+    folder = tmp_path / "run"
+    if content:
+        folder.mkdir()
+        (folder / content).touch()
+    with pytest.raises(ExperimentError, match="there is no run to resume here; without --resume one begins"):
+        records.prepare(folder, make(), resume=True)
+
+
+def test_resuming_takes_the_recorded_seed(tmp_path: Path) -> None:
+    begun = records.prepare(tmp_path, make(), resume=False)
+    assert records.prepare(tmp_path, make(), resume=True).seed == begun.seed
+    with pytest.raises(ExperimentError, match=rf"changed experiment: seed \({begun.seed} -> 1\)"):
+        records.prepare(tmp_path, make(seed=1), resume=True)
+
+
+def test_what_may_change_on_resume_is_recorded(tmp_path: Path) -> None:
+    records.prepare(tmp_path, make(seed=1, train={"max_timesteps": 10}), resume=False)
+    params = {"limit": {"type": "int", "default": 20}}
+    changed = make(seed=1, train={"max_timesteps": 20, "max_episodes": 3}, evaluate={"episodes": 7}, params=params)
+    records.prepare(tmp_path, changed, resume=True)
+    assert records.read_experiment(tmp_path) == changed
+    records.prepare(tmp_path, make(seed=1, evaluate=None), resume=True)
+    assert records.read_experiment(tmp_path).evaluate is None
+
+
+def test_what_may_not_change_is_listed(tmp_path: Path) -> None:
+    agent = {"model_fn": "dqn", "params": {"hidden": [64, 64], "rate": 0.1}, "memory": {"kind": "replay", "size": 10}}
+    changed = {"model_fn": "dqn", "params": {"hidden": [64], "double": True}, "memory": {"kind": "replay", "size": 20}}
+    before = make(seed=1, agent=agent)
+    records.prepare(tmp_path, before, resume=False)
+    with pytest.raises(ExperimentError) as caught:
+        records.prepare(
+            tmp_path, make(seed=1, agent=changed, train={"first_update": 50}, hooks=[{"kind": "progress"}]), resume=True
+        )
+    listed = caught.value.message.partition(": ")[2].partition(";")[0]
+    assert listed.split(", ") == [
+        "agent.params.hidden.1 (64 -> absent)",
+        "agent.params.rate (0.1 -> absent)",
+        "agent.memory.size (10 -> 20)",
+        "train.first_update (35 -> 50)",
+        "hooks (a list -> absent)",
+        "agent.params.double (absent -> true)",
+        "hooks.0.kind (absent -> 'progress')",
+    ]
+    assert records.read_experiment(tmp_path) == before
+
+
+def test_true_is_not_one(tmp_path: Path) -> None:
+    records.prepare(tmp_path, make(seed=1, agent={"model_fn": "dqn", "params": {"a": 1}}), resume=False)
+    with pytest.raises(ExperimentError, match=r"agent.params.a \(1 -> true\)"):
+        records.prepare(tmp_path, make(seed=1, agent={"model_fn": "dqn", "params": {"a": True}}), resume=True)
+
+
+def test_sessions_are_appended(tmp_path: Path) -> None:
+    for resume in (False, True):
+        experiment = records.prepare(tmp_path / "run", make(seed=4), resume=resume)
+        records.add_session(tmp_path / "run", experiment, tmp_path / "x.yml", ["axonrl", "run", f"{resume}"])
+    first, second = json.loads((tmp_path / "run" / "record.json").read_text())
+    assert (first["command"], second["command"]) == (["axonrl", "run", "False"], ["axonrl", "run", "True"])
+    assert (first["seed"], first["file"]) == (4, str(tmp_path / "x.yml"))
+    assert set(first["versions"]) == {
+        *("python", "axonrl", "tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert"),
+    }
+    assert first["versions"]["axonrl"] == __version__
+    assert set(first["machine"]) == {"type", "processor", "system"}
+    assert first["threads"] >= 1
+    assert first["git_commit"] is None
+
+
+@pytest.mark.parametrize("content", ["{", "3", "[3]", "[" * 100_000, "\udcff"])
+def test_a_damaged_record_is_an_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / records.RECORD).write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ExperimentError, match="the record"):
+        records.read_sessions(tmp_path)
+
+
+def test_a_folder_without_a_run(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match=r"this is no folder of a run: it has no experiment.yml"):
+        records.read_experiment(tmp_path)
+    assert records.read_sessions(tmp_path) == []
+
+
+def test_git_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=x", "-c", "user.email=x@x", "-c", "commit.gpgsign=false"]
+        done = subprocess.run(["git", *identity, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    assert records.git_commit(tmp_path) is None  # no commit yet
+    (tmp_path / "a").write_text("1")
+    git("add", "a")
+    git("commit", "-q", "-m", "one")
+    git("tag", "v1")
+    commit = git("rev-parse", "HEAD")
+    assert records.git_commit(tmp_path) == commit
+    (tmp_path / "a").write_text("2")
+    assert records.git_commit(tmp_path) == f"{commit}-dirty"
+    monkeypatch.setenv("PATH", "")
+    assert records.git_commit(tmp_path) is None  # no git
+
+
+def test_packages_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "PACKAGES", ("numpy", "surely-not-installed"))
+    assert records.versions()["surely-not-installed"] is None

@@ -1,0 +1,204 @@
+"""From names to objects, and the order in which a run happens. The Agent is a fake here."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from axonrl.contracts import NonFiniteError
+from axonrl.experiments import runner
+from axonrl.experiments.files import ExperimentError
+from axonrl.experiments.history import HistoryHook, read_episodes
+from axonrl.experiments.schema import load
+from axonrl.hooks import Hook, StopAtEpisode
+from axonrl.memories import ReplayMemory
+
+MODEL = """
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    rate: float = 0.1
+    width: int = 8
+    def __post_init__(self):
+        if not 0 < self.rate < 1:
+            raise ValueError(f"rate must be in 0 .. 1, got {self.rate!r}")
+
+def model_fn(features, labels, mode, params: Mapping[str, Any] | Params | None): ...
+def untyped(features, labels, mode, params: "NoSuchName"): ...
+
+class Free:
+    def __init__(self, **anything):
+        self.anything = anything
+    def end(self, session, facts): ...
+
+class Fussy:
+    def __init__(self, size: int, colour: str = "red"):
+        if colour != "red":
+            raise TypeError("no such colour")
+    def end(self, session, facts): ...
+"""
+
+
+@pytest.fixture
+def file(workplace: Path, monkeypatch: pytest.MonkeyPatch, run_file: Path) -> Path:
+    (workplace / "users_model.py").write_text(MODEL)
+    monkeypatch.syspath_prepend(workplace)
+    return run_file
+
+
+def run(file: Path, folder: str = "out", sets: dict[str, str] | None = None, **options: Any) -> Any:
+    experiment, document = load(file, sets=sets)
+    return runner.run(experiment, document, Path(folder), **options)
+
+
+def test_the_parts_of_an_experiment(file: Path) -> None:
+    sets = {"agent.memory.n_step": "3", "hooks": "[{kind: stop_at_episode, episode: 2}, 'users_model:Free']"}
+    parts = runner.build(*load(file, sets=sets))
+    assert parts.model_fn.__name__ == "model_fn"
+    assert isinstance(parts.memory, ReplayMemory)
+    assert (parts.memory.size, parts.memory.batch_size) == (100, 10)
+    stop, free = parts.hooks
+    assert isinstance(stop, StopAtEpisode)
+    assert free.anything == {}
+    assert runner.build(*load(file, sets={"agent.memory": "null"})).memory is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "key", "message"),
+    [
+        ("agent.model_fn", "dqm", "agent.model_fn", "unknown model_fn 'dqm'; did you mean 'dqn'?"),
+        ("agent.model_fn", "nowhere:f", "agent.model_fn", "there is no module 'nowhere'"),
+        ("agent.params.rat", "1", "agent.params.rat", "unknown key"),
+        ("agent.params.rate", "2.0", "agent.params.rate", "rate must be in 0 .. 1, got 2.0"),
+        ("agent.params", "{rate: fast}", "agent.params", "not supported between instances"),
+        ("agent.memory.kind", "reply", "agent.memory.kind", "unknown memory 'reply'; did you mean 'replay'?"),
+        ("agent.memory.sice", "1", "agent.memory.sice", "replay takes no such argument"),
+        ("agent.memory.size", "0", "agent.memory.size", "size must be"),
+        ("agent.memory", "{kind: replay, size: 5}", "agent.memory", "replay needs the argument 'batch_size'"),
+        ("agent.memory", "replay", "agent.memory", "replay needs the argument 'size'"),
+        ("hooks.0.kind", "stop_at_epsode", "hooks.0.kind", "unknown hook 'stop_at_epsode'; did you mean 'stop_at_"),
+        ("hooks.0.episode", "0", "hooks.0.episode", "must be an integer of at least 1, got 0"),
+        ("hooks.0", "{kind: 'users_model:Fussy', size: 1, colour: blue}", "hooks.0.colour", "no such colour"),
+        ("environment.id", "CartPol-v1", "environment.id", "'CartPole-v1'"),
+        ("environment.kwargs", "{num_envs: 2}", "environment.kwargs", "num_envs"),
+    ],
+)
+def test_check_names_the_key(file: Path, name: str, value: str, key: str, message: str) -> None:
+    experiment, document = load(file, sets={name: value})
+    with pytest.raises(ExperimentError) as caught:
+        runner.check(experiment, document)
+    assert (caught.value.key, caught.value.file) == (key, f"--set {name}={value}")
+    assert message in str(caught.value)
+
+
+def test_check_names_the_line_and_the_nearest(file: Path) -> None:
+    file.write_text(file.read_text().replace("batch_size: 10", "batch: 10"))
+    with pytest.raises(ExperimentError, match="did you mean 'batch_size'") as caught:
+        runner.check(*load(file))
+    assert (caught.value.file, caught.value.line, caught.value.key) == (str(file), 7, "agent.memory.batch")
+
+
+def test_check_passes_and_leaves_nothing(file: Path) -> None:
+    before = sorted(file.parent.iterdir())
+    runner.check(*load(file))
+    runner.check(*load(file, sets={"agent.model_fn": "users_model:untyped", "agent.params": "{anything: 1}"}))
+    assert [path for path in sorted(file.parent.iterdir()) if path.name != "__pycache__"] == before
+
+
+def test_a_run(file: Path, agents: list[Any]) -> None:
+    sets = {"environment.num_envs": "2", "seed": "5", "config.keep_checkpoint_max": "3"}
+    result = run(file, sets=sets, command=["axonrl", "run"])
+    (agent,) = agents
+    model_fn, memory, model_dir, config, params = agent.given
+    assert (model_fn.__name__, memory.size, model_dir, params) == ("model_fn", 100, Path("out"), {"rate": 0.5})
+    assert (config.seed, config.keep_checkpoint_max) == (5, 3)
+    assert agent.train_arguments == {
+        "first_update": 10,
+        "update_frequency": 5,
+        "max_steps": None,
+        "max_episodes": None,
+        "max_timesteps": 20,
+    }
+    training, evaluation = agent.envs
+    assert isinstance(training, gymnasium.vector.SyncVectorEnv)
+    assert (training.num_envs, evaluation.num_envs) == (2, 4)
+    assert agent.evaluations == [{"episodes": 4, "policy": "last"}]
+    assert (result.episodes, result.timesteps, result.updates) == (10, 20, 7)
+    assert result.evaluation["episode_return_mean"] == 9.0
+    assert result.timesteps_per_second == pytest.approx(20 / result.seconds)
+    names = {path.name for path in Path("out").iterdir()}
+    assert names == {"experiment.yml", "record.json", "episodes.csv", "evaluations.csv", "learning_curve.png"}
+    assert len(read_episodes(Path("out"))) == 10
+    assert json.loads(Path("out/record.json").read_text())[0]["command"] == ["axonrl", "run"]
+
+
+@pytest.mark.usefixtures("agents")
+def test_the_order_of_hooks(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    class Other(Hook):
+        def begin(self, session: Any, facts: Any) -> None:
+            order.append("other")
+
+    monkeypatch.setattr(HistoryHook, "begin", lambda *_: order.append("history"))
+    monkeypatch.setattr(StopAtEpisode, "begin", lambda *_: order.append("file"))
+    run(file, hooks=[Other()])
+    assert order == ["history", "other", "file"]
+
+
+def test_a_stopped_run_is_not_evaluated(file: Path, agents: list[Any]) -> None:
+    result = run(file, stopped=lambda: True)
+    assert result.evaluation is None
+    assert agents[0].evaluations == []
+    assert not Path("out/learning_curve.png").exists()
+
+
+def test_no_evaluation_where_none_is_wanted(file: Path, agents: list[Any]) -> None:
+    assert run(file, sets={"evaluate": "null"}).evaluation is None
+    assert agents[0].evaluations == []
+    assert Path("out/learning_curve.png").exists()
+
+
+@pytest.mark.usefixtures("agents")
+def test_a_run_that_fails_before_its_first_timestep_leaves_no_folder(file: Path, failures: list[Exception]) -> None:
+    failures.append(ValueError("the params do not fit"))
+    with pytest.raises(ValueError, match="the params do not fit"):
+        run(file)
+    assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("agents")
+def test_a_run_that_fails_later_keeps_its_folder(file: Path) -> None:
+    class Failing(Hook):
+        def after_episode(self, session: Any, facts: Any) -> None:
+            if session.global_episode == 3:
+                raise NonFiniteError("the loss is NaN")
+
+    with pytest.raises(NonFiniteError):
+        run(file, hooks=[Failing()])
+    assert [row.episode for row in read_episodes(Path("out"))] == [1, 2, 3]
+    assert Path("out/experiment.yml").exists()
+
+
+@pytest.mark.usefixtures("agents")
+def test_a_resumed_run_that_fails_keeps_its_folder(file: Path, failures: list[Exception]) -> None:
+    run(file)
+    failures.append(ValueError("no"))
+    with pytest.raises(ValueError, match="no"):
+        run(file, resume=True)
+    assert len(read_episodes(Path("out"))) == 10
+
+
+def test_the_environment_is_closed(file: Path, agents: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Any] = []
+
+    def close(env: Any) -> None:
+        closed.append(env)
+
+    monkeypatch.setattr(gymnasium.Wrapper, "close", close)
+    run(file, sets={"evaluate": "null"})
+    assert closed[0] is agents[0].envs[0]

@@ -1,0 +1,125 @@
+"""Names stand for "module:attribute" strings, which are imported when they are used."""
+
+import functools
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axonrl import registry
+from axonrl.hooks import EvaluationHook, Hook
+from axonrl.memories import BatchMemory, ReplayMemory
+
+
+@pytest.fixture
+def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of the user's, in a folder on the path."""
+    source = "class Mine:\n    def method(self): ...\n    def plain(): ...\ndef make(): ...\nNUMBER = 3\n"
+    (tmp_path / "users_registry_module.py").write_text(source)
+    (tmp_path / "users_broken_module.py").write_text("raise RuntimeError('no luck')")
+    (tmp_path / "users_incomplete_module.py").write_text("import not_installed_anywhere")
+    monkeypatch.syspath_prepend(tmp_path)
+    return "users_registry_module"
+
+
+def plugins(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
+    def entry_points(*, group: str) -> list[EntryPoint]:
+        return [entry for entry in entries if entry.group == group]
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+
+
+def test_short_names() -> None:
+    assert registry.find("memory", "replay") is ReplayMemory
+    assert registry.find("memory", "batch") is BatchMemory
+    assert registry.find("hook", "evaluation") is EvaluationHook
+
+
+@pytest.mark.parametrize("name", registry.names("hook"))
+def test_every_built_in_hook_is_one_and_has_a_summary(name: str) -> None:
+    found = registry.find("hook", name)
+    assert issubclass(found, Hook)
+    assert registry.summary("hook", name) == found.__doc__.split("\n")[0]
+
+
+def test_names_are_sorted() -> None:
+    assert registry.names("memory") == ["batch", "replay"]
+    assert registry.names("model_fn") == ["dqn"]
+    assert len(registry.names("hook")) == 11
+
+
+def test_a_module_and_attribute(user_module: str) -> None:
+    import users_registry_module as module  # type: ignore[import-not-found]  # made by the fixture
+
+    assert registry.find("model_fn", f"{user_module}:make") is module.make
+    assert registry.find("hook", f"{user_module}:Mine.plain") is module.Mine.plain
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        ("memori", "replay", r"unknown kind 'memori'; did you mean 'memory'\?"),
+        ("memory", "reply", r"unknown memory 'reply'; did you mean 'replay'\?"),
+        ("model_fn", "quantum", r"unknown model_fn 'quantum'; there are dqn; it may also be 'package.module:name'"),
+        ("model_fn", "nowhere.at_all:f", "there is no module 'nowhere' on the import path"),
+        ("model_fn", "users_registry_module.sub:f", "there is no module 'users_registry_module.sub' on the"),
+        ("model_fn", "users_registry_module:mak", r"has no 'mak'; did you mean 'make'\?"),
+        ("model_fn", "users_registry_module:NUMBER", "must be a function or a class, got int"),
+        ("model_fn", "users_broken_module:f", "importing 'users_broken_module' failed with RuntimeError: no luck"),
+        ("model_fn", "users_incomplete_module:f", "failed with ModuleNotFoundError: No module named 'not_installed"),
+        ("model_fn", ":f", "must be 'package.module:name'"),
+        ("model_fn", "module:", "must be 'package.module:name'"),
+        ("model_fn", ".relative:f", "must be 'package.module:name'"),
+    ],
+)
+@pytest.mark.usefixtures("user_module")
+def test_errors(kind: str, name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        registry.find(kind, name)
+
+
+def test_a_plugin_is_loaded_on_a_miss_only(monkeypatch: pytest.MonkeyPatch, user_module: str) -> None:
+    plugins(
+        monkeypatch,
+        EntryPoint("mine", f"{user_module}:Mine", "axonrl.memory"),
+        EntryPoint("replay", "nowhere:Hidden", "axonrl.memory"),
+        EntryPoint("other", "nowhere:Never", "axonrl.hook"),
+    )
+    assert registry.find("memory", "mine").__name__ == "Mine"
+    assert registry.find("memory", "replay") is ReplayMemory
+    assert registry.names("memory") == ["batch", "mine", "replay"]
+
+
+def test_name_of_what_can_be_imported(user_module: str) -> None:
+    assert registry.name_of(ReplayMemory) == "replay"
+    assert registry.name_of(Hook) == "axonrl.hooks.hook:Hook"
+    make = registry.find("model_fn", f"{user_module}:make")
+    assert registry.name_of(make) == f"{user_module}:make"
+
+
+def test_name_of_what_cannot(user_module: str) -> None:
+    def nested() -> None: ...
+
+    mine = registry.find("model_fn", f"{user_module}:Mine")
+    replaced = functools.wraps(mine.plain)(lambda: None)
+    others: list[Any] = [nested, lambda: None, functools.partial(nested), mine(), mine().method, replaced, 3]
+    assert [registry.name_of(other) for other in others] == [None] * 7
+
+
+def test_main_has_no_name() -> None:
+    code = "from axonrl.registry import name_of\ndef f(): ...\nprint(name_of(f))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "None\n"
+
+
+def test_looking_around_loads_nothing() -> None:
+    code = """
+import sys
+from axonrl import registry
+print([registry.summary(kind, name) != "" for kind in registry.BUILT_IN for name in registry.names(kind)])
+print(sorted({"tensorflow", "keras", "gymnasium"} & set(sys.modules)))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == f"{[True] * 14}\n[]\n"
