@@ -15,8 +15,10 @@ class EvaluationHook(Hook):
     """Evaluates the greedy policy every so many timesteps and keeps the best one.
 
     It evaluates at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end of
-    a run that did not fail. The best policy is the one with the highest mean return; of equals the latest, which has
-    learned longest. It is ``<model_dir>/<name>.safetensors``; the mean to beat is in every checkpoint.
+    a run that reached its limit. A run that was asked to stop ends at once, unless it has no best policy yet: it may be
+    resumed, and shall then keep the policy that it would have kept without the stop. The best policy is the one with
+    the highest mean return; of equals the latest, which has learned longest. It is ``<model_dir>/<name>.safetensors``;
+    the mean that is to be beaten is in every checkpoint.
 
     Args:
         every_timesteps: timesteps between evaluations.
@@ -73,8 +75,9 @@ class EvaluationHook(Hook):
             session.request_stop(f"the evaluation's mean return, {mean:.6g}, reached {self._stop_at:g}")
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Evaluate what the run ended with, unless it failed or that was done at this timestep."""
-        if facts.error is None and self._evaluated_at != session.global_timestep:
+        """Evaluate what the run ended with, unless it failed, was asked to stop, or was evaluated at this timestep."""
+        stopped = session.stop_reason is not None and self._best is not None
+        if facts.error is None and not stopped and self._evaluated_at != session.global_timestep:
             self._evaluate(session)
 
     def _multiple_after(self, timestep: int) -> int:

@@ -57,8 +57,11 @@ class LoggingHook(StatusHook):
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
         """Log the results."""
         super().after_evaluation(session, facts)
-        results = ", ".join(f"{name} {value:.6g}" for name, value in facts.results.items())
-        _log.info("evaluation at timestep %s: %s", f"{session.global_timestep:,}", results)
+        returns = facts.episode_returns
+        spread = f" ({min(returns):.6g} to {max(returns):.6g})" if returns else ""
+        mean = facts.results["episode_return_mean"]
+        line = f"return {mean:.6g}{spread} over {len(returns)} episodes"
+        _log.info("evaluation at timestep %s: %s", f"{session.global_timestep:,}", line)
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Say why the run ends, and where."""

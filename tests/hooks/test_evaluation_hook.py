@@ -66,6 +66,19 @@ def test_not_twice_at_the_last_timestep_and_not_after_an_error(session: Any) -> 
     assert evaluated(session) == [10]
 
 
+def test_a_run_that_was_asked_to_stop_ends_at_once_if_it_has_a_best_policy(session: Any) -> None:
+    session.evaluations = [1.0, 2.0]
+    hook = EvaluationHook(every_timesteps=10)
+    hook.begin(session, BEGIN)
+    run(hook, session, range(1, 6))
+    session.stop_reason = "SIGTERM"
+    hook.end(session, END)
+    assert evaluated(session) == [5]
+    session.global_timestep = 7
+    hook.end(session, END)
+    assert evaluated(session) == [5]
+
+
 def test_the_best_is_kept_and_of_equals_the_latest(session: Any) -> None:
     session.evaluations = [5.0, 7.0, 6.0, 7.0, -1.0]
     hook = EvaluationHook(every_timesteps=1)

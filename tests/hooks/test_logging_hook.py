@@ -39,8 +39,8 @@ def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
         " | exploration 0.05 | 1,200 timesteps/s"
     ]
 
-    hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 187.25, "episodes": 10.0}, (187.25,) * 10))
-    assert lines() == ["evaluation at timestep 12,000: episode_return_mean 187.25, episodes 10"]
+    hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 187.25, "episodes": 10.0}, (180.0, 194.5)))
+    assert lines() == ["evaluation at timestep 12,000: return 187.25 (180 to 194.5) over 2 episodes"]
 
     clock.now += 2
     session.global_timestep = 12_100
