@@ -176,8 +176,8 @@ class EstimatorSpec:
         exploration: the behaviour policy, read from the PREDICT spec; ``None`` acts greedily.
         record: names of predictions or of exploration extras to store with each transition; from the PREDICT spec.
         td_error: tensor [B]; goes to ``memory.update_priorities``.
-        state: recurrent state, name to tensor [B, ...]. Called without ``features["state"]`` it is the initial
-            state, which declares it; called with it, the next state.
+        state: recurrent state, name to tensor [B, ...]. Called without ``features["state"]`` it declares names, shapes
+            and dtypes (episodes begin with zeros); called with it, it is the next state.
         export_outputs: what an export offers beside the predictions.
         training_hooks: hooks added to ``train``.
         evaluation_hooks: hooks added to ``evaluate``.

@@ -4,6 +4,9 @@
 So SAC can sample and PPO can shuffle in a program that is pure, runs under any executor and resumes exactly, which
 TensorFlow's stateful random ops cannot promise. They work while a ``model_fn`` is traced in TRAIN and EVAL; in PREDICT
 the behaviour policy (an Exploration) is what samples.
+
+A request is one input: inside the body of a ``tf.while_loop`` or ``tf.scan`` every iteration sees the same value. Ask
+for noise of all iterations before the loop, ``normal([iterations, ...])``, and index it inside.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ class Request:
             return rng.standard_normal(self.shape, dtype=np.float32)
         if self.kind == "uniform":
             unit = rng.random(self.shape, dtype=np.float32)
-            return np.asarray(self.low + (self.high - self.low) * unit, np.float32)
+            low, high = np.float32(self.low), np.float32(self.high)
+            # Rounding may reach high, which is not part of the interval.
+            return np.asarray(np.minimum(low + (high - low) * unit, np.nextafter(high, low)))
         return rng.permutation(self.shape[0]).astype(np.int32)
 
 
@@ -83,8 +88,13 @@ def uniform(shape: Sequence[int] | Any, low: float = 0.0, high: float = 1.0) -> 
         high: upper bound.
 
     Raises:
-        ValueError: outside a training trace, or a shape that is not static.
+        ValueError: outside a training trace, a shape that is not static, or bounds that are not finite numbers in
+            float32 with ``low < high``.
     """
+    if not all(isinstance(bound, (int, float, np.number)) for bound in (low, high)) or not (
+        np.float32(low) < np.float32(high) and np.isfinite(np.float32(high) - np.float32(low))
+    ):
+        raise ValueError(f"axonrl.noise.uniform needs numbers low < high, finite in float32; got {low!r} and {high!r}")
     return _request(Request("uniform", _static(shape), float(low), float(high)))
 
 
@@ -111,8 +121,10 @@ def _request(request: Request) -> tf.Tensor:
 
 
 def _static(shape: Sequence[int] | Any) -> tuple[int, ...]:
-    dims = tuple(shape)
-    for dim in dims:
-        if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool) or dim < 1:
-            raise ValueError(f"axonrl.noise needs a static shape of positive integers, got {dims}")
+    try:
+        dims = tuple(shape)
+    except (TypeError, ValueError):  # a number, or a TensorShape of unknown rank
+        dims = (None,)
+    if not all(isinstance(dim, (int, np.integer)) and not isinstance(dim, bool) and dim >= 1 for dim in dims):
+        raise ValueError(f"axonrl.noise needs a static shape of positive integers, got {shape}")
     return tuple(int(dim) for dim in dims)

@@ -36,12 +36,12 @@ class Episodes:
         self.seeds = [0] * num_envs
         self.returns = np.zeros(num_envs, np.float64)
         self.lengths = np.zeros(num_envs, np.int64)
+        # Over the updates during each running episode. One sum for all of them would be rounded differently after a
+        # restart, and a NaN in it would never leave.
+        self._loss_sums = np.zeros(num_envs, np.float64)
+        self._updates = np.zeros(num_envs, np.int64)
         self._seconds_before = np.zeros(num_envs, np.float64)  # of a running episode, before it was resumed
         self._started = np.zeros(num_envs, np.float64)
-        # Losses of the updates so far, and where each running episode began in them.
-        self._loss_sum, self._loss_count = 0.0, 0
-        self._loss_sum_at_start = np.zeros(num_envs, np.float64)
-        self._loss_count_at_start = np.zeros(num_envs, np.int64)
         self._actions = np.zeros((_ACTIONS_AT_FIRST, num_envs, *action.shape), action.dtype)
         self._num_actions = 0
 
@@ -54,31 +54,37 @@ class Episodes:
         self.running[mask] = True
         self.returns[mask] = 0.0
         self.lengths[mask] = 0
+        self._loss_sums[mask] = 0.0
+        self._updates[mask] = 0
         self._seconds_before[mask] = 0.0
         self._started[mask] = now
-        self._loss_sum_at_start[mask] = self._loss_sum
-        self._loss_count_at_start[mask] = self._loss_count
         return self.seeds
 
     def record(self, actions: Array, rewards: Array, acted: Array | None) -> None:
         """One vector step: ``actions`` [N, ...] as chosen, ``rewards`` [N]; rows not ``acted`` do not count."""
         if self._num_actions == len(self._actions):
-            self._make_room()
+            self._keep(self._needed_actions(), self._actions.dtype)
+        if not np.can_cast(actions.dtype, self._actions.dtype):  # the environment was given these very numbers
+            self._keep(self._needed_actions(), np.promote_types(actions.dtype, self._actions.dtype))
         self._actions[self._num_actions] = actions
         self._num_actions += 1
-        self.returns += rewards
-        self.lengths += 1 if acted is None else acted
+        if acted is None:
+            self.returns += rewards
+            self.lengths += 1
+        else:
+            self.returns += np.where(acted, rewards, 0.0)
+            self.lengths += acted
 
     def add_loss(self, loss: float) -> None:
         """One update was run."""
-        self._loss_sum += loss
-        self._loss_count += 1
+        self._loss_sums += loss
+        self._updates += 1
 
     def finish(self, i: int, terminated: bool, truncated: bool, exploration: float) -> EpisodeStats:
         """The episode of environment ``i`` ended; its statistics."""
         self.running[i] = False
-        updates = self._loss_count - int(self._loss_count_at_start[i])
-        loss = (self._loss_sum - float(self._loss_sum_at_start[i])) / updates if updates else float("nan")
+        updates = int(self._updates[i])
+        loss = float(self._loss_sums[i]) / updates if updates else float("nan")
         return EpisodeStats(
             episode_return=float(self.returns[i]),
             length=int(self.lengths[i]),
@@ -91,32 +97,40 @@ class Episodes:
             episode=int(self.index[i]) - 1,
         )
 
-    def replay(self, env: BatchedEnvironment) -> ArrayTree:
+    def cut(self) -> None:
+        """The running episodes will not go on."""
+        self.running[:] = False
+
+    def replay(self, env: BatchedEnvironment) -> tuple[ArrayTree, Array]:
         """Bring ``env`` to where the running episodes are, from their seeds and actions.
 
-        All rows end together, so a shorter episode's environment plays anything until its turn comes (what it did in
-        its episode before, or after a reset) and is then reset with its seed.
+        All rows end together. Until the turn of a shorter episode comes, its environment plays the actions that it
+        took before that episode, whatever they lead to now, and is then reset with the episode's seed.
 
         Returns:
-            The observations [N, ...]; those of rows without a running episode mean nothing.
+            The observations [N, ...] and the sums of rewards on the way, float64 [N]: where an episode runs, they are
+            what they were if the environment reproduces it; elsewhere they mean nothing.
         """
+        actions = self._needed_actions()
         lengths = np.where(self.running, self.lengths, 0)
-        total = int(lengths.max())
         observation = env.reset(None, self.seeds)
-        ended = np.zeros(self.num_envs, bool)
-        for step in range(total):
-            begins = lengths == total - step
-            if step > 0 and (begins | ended).any():
-                observation = env.reset(begins | ended, self.seeds)
-            played = env.step(self._actions[self._num_actions - total + step])
+        returns, ended = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
+        for step, action in enumerate(actions):
+            begins = ended | (lengths == len(actions) - step)
+            if step > 0 and begins.any():
+                env.reset(begins, self.seeds)
+                returns[begins] = 0.0
+            played = env.step(action)
+            returns += played.reward
             observation, ended = played.observation, played.terminated | played.truncated
-        late = ended | (self.running & (lengths == 0)) if total else np.zeros(self.num_envs, bool)
-        return env.reset(late, self.seeds) if late.any() else observation
+        if ended.any():  # too early, where an episode runs: it has to go on somewhere
+            observation = env.reset(ended, self.seeds)
+            returns[ended] = 0.0
+        return observation, returns
 
     def state_dict(self) -> State:
         """Everything about the running episodes."""
         seconds = self._seconds_before + np.where(self.running, time.perf_counter() - self._started, 0.0)
-        needed = int(np.where(self.running, self.lengths, 0).max())
         return {
             "running": self.running.copy(),
             "index": self.index.copy(),
@@ -124,9 +138,9 @@ class Episodes:
             "returns": self.returns.copy(),
             "lengths": self.lengths.copy(),
             "seconds": seconds,
-            "loss_sum": self._loss_sum - self._loss_sum_at_start,
-            "loss_count": self._loss_count - self._loss_count_at_start,
-            "actions": self._actions[self._num_actions - needed : self._num_actions].copy(),
+            "loss_sums": self._loss_sums.copy(),
+            "updates": self._updates.copy(),
+            "actions": self._needed_actions().copy(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -136,22 +150,19 @@ class Episodes:
         self.seeds = list(state["seeds"])
         self.returns = state["returns"].copy()
         self.lengths = state["lengths"].copy()
+        self._loss_sums = state["loss_sums"].copy()
+        self._updates = state["updates"].copy()
         self._seconds_before = state["seconds"].copy()
         self._started[:] = time.perf_counter()
-        self._loss_sum, self._loss_count = 0.0, 0
-        self._loss_sum_at_start = -state["loss_sum"]
-        self._loss_count_at_start = -state["loss_count"]
-        actions = state["actions"]
-        self._num_actions = len(actions)
-        while len(self._actions) < len(actions):
-            self._actions = np.concatenate([self._actions, np.zeros_like(self._actions)])
-        self._actions[: len(actions)] = actions
+        self._keep(state["actions"], state["actions"].dtype)
 
-    def _make_room(self) -> None:
-        """Drop actions that no running episode needs; double the log if that freed less than half."""
+    def _needed_actions(self) -> Array:
+        """The actions [T, N, ...] since the earliest running episode's start."""
         needed = int(np.where(self.running, self.lengths, 0).max())
-        kept = self._actions[self._num_actions - needed : self._num_actions].copy()
-        if needed > len(self._actions) // 2:
-            self._actions = np.concatenate([self._actions, np.zeros_like(self._actions)])
-        self._actions[:needed] = kept
-        self._num_actions = needed
+        return self._actions[self._num_actions - needed : self._num_actions]
+
+    def _keep(self, actions: Array, dtype: np.dtype[Any]) -> None:
+        """Make ``actions`` [T, N, ...] all that is logged, with at least as much room again for more."""
+        log = np.zeros((max(2 * len(actions), _ACTIONS_AT_FIRST), *self._actions.shape[1:]), dtype)
+        log[: len(actions)] = actions
+        self._actions, self._num_actions = log, len(actions)

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,24 +15,18 @@ import gymnasium
 import numpy as np
 
 from .. import registry
-from ..contracts import (
-    Array,
-    ArrayTree,
-    EpisodeStats,
-    ModelFn,
-    NonFiniteError,
-    RunConfig,
-    SpecTree,
-)
+from ..contracts import Array, ArrayTree, EpisodeStats, ModelFn, NonFiniteError, RunConfig, SpecTree
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import open_environment
+from ..explorations.checks import integer
+from ..hooks.arguments import count
 from ..hooks.hook import Hooks
 from ..runtimes.signature import BoundModelFn, check_signature
 from . import record
 from .checkpoints import CheckpointStore
+from .errors import refuse_non_finite
 from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
-from .limits import check_count
 from .seeding import draw_seed, evaluation_seed, model_seed
 from .storage import load_arrays, save_arrays
 
@@ -71,20 +65,20 @@ class Estimator:
         config = RunConfig() if config is None else config
         if not isinstance(config, RunConfig):
             raise ValueError(f"config must be an axonrl.RunConfig, got {config!r}")
+        self.config = config
+        self._given_seed = config.seed
+        self._executor: TensorFlowExecutor | None = None
         self._record = record.read(self.model_dir)
         self._model_fn = self._find(model_fn)
         if params is not None and not isinstance(params, Mapping):
             raise ValueError(f"params must be a mapping of names to values, got {params!r}")
         self.params = self._recorded_params() if params is None else dict(params)
         check_signature(self._model_fn, self.params)
-        self._run_seed = self._seed(config)
-        self.config = dataclasses.replace(config, seed=self._run_seed)
+        self._run_seed = draw_seed() if config.seed is None else int(config.seed)
+        self._adopt(self._record)
         self._store = CheckpointStore(self.model_dir, config.keep_checkpoint_max)
-        self._executor: TensorFlowExecutor | None = None
         self._loaded: int | None = None
-        """Index of the checkpoint that the state in memory equals or follows from."""
-        if self._record is not None:
-            self._take_spaces(self._record.observation_space, self._record.action_space)
+        """Index of the checkpoint that the state in memory equals or follows from; None if it is of no use."""
 
     # -- what users call ----------------------------------------------------------------------------------------------
 
@@ -101,6 +95,7 @@ class Estimator:
         Raises:
             ValueError: wrong shape or dtype, or nothing has been trained in ``model_dir``.
         """
+        self._look_again()
         space = self.config.observation_space
         if space is None:
             raise ValueError(f"predict needs a trained run, and {self.model_dir} holds none")
@@ -135,14 +130,17 @@ class Estimator:
         Raises:
             ValueError: an argument is out of range, or the spaces are not those of the training.
         """
-        check_count("episodes", episodes)
+        episodes = count("episodes", episodes)
+        given = as_hooks(hooks)
+        self._look_again()
         opened = open_environment(env)
         try:
             self._take_spaces(opened.observation_space, opened.action_space)
-            self._actor()
-            watchers = Hooks([*(hooks or ()), *self._evaluation_hooks()])
-            with self._weights_of(policy):
-                stats = self._greedy_episodes(opened, episodes, seed, stream=0, hooks=watchers)
+            executor = self._actor()
+            watching = Hooks([*given, *executor.program.predict.evaluation_hooks])
+            session = EvaluationSession(self.model_dir, self.config, executor.get_weights)
+            with self._weights_of(policy), session.watched(watching, opened.num_envs, episodes) as watch:
+                stats = self._greedy_episodes(opened, episodes, seed, stream=0, watch=watch)
         finally:
             opened.close()
         if not stats:
@@ -171,27 +169,34 @@ class Estimator:
             raise ValueError(f"{self.model_dir} could not record the params {names} as JSON: pass params again")
         return dict(self._record.params or {})
 
-    def _seed(self, config: RunConfig) -> int:
-        recorded = None if self._record is None else self._record.seed
-        if recorded is not None and config.seed is not None and config.seed != recorded:
-            raise ValueError(f"{self.model_dir} was begun with seed {recorded}; got seed {config.seed}")
-        if recorded is not None:
-            return recorded
-        return draw_seed() if config.seed is None else int(config.seed)
+    def _look_again(self) -> None:
+        """Another Agent may have begun the run since this one was made."""
+        if self._record is None:
+            self._adopt(record.read(self.model_dir))
+
+    def _adopt(self, found: record.RunRecord | None) -> None:
+        """Use the seed and the spaces of the run that is in ``model_dir``, if there is one."""
+        self._record = found
+        if found is not None:
+            if self._given_seed not in (None, found.seed):
+                raise ValueError(f"{self.model_dir} was begun with seed {found.seed}; got seed {self._given_seed}")
+            self._run_seed = found.seed
+            self._take_spaces(found.observation_space, found.action_space)
+        self.config = dataclasses.replace(self.config, seed=self._run_seed)
 
     def _take_spaces(self, observation: gymnasium.Space[Any], action: gymnasium.Space[Any]) -> None:
-        """Use these spaces; refuse others than the model was built for."""
+        """Use these spaces; refuse others than the run's, or than those that the model was traced for."""
         known = self.config
-        for name, had, given in (
-            ("observation", known.observation_space, observation),
-            ("action", known.action_space, action),
-        ):
-            if had is not None and had != given:
-                raise ValueError(f"this run's {name} space is {had}, the environment's is {given}")
-        if known.observation_space is None:
-            spaces.observation_spec(observation)
-            spaces.action_spec(action)
-            self.config = dataclasses.replace(known, observation_space=observation, action_space=action)
+        if self._record is not None or self._executor is not None:
+            for name, had, given in (
+                ("observation", known.observation_space, observation),
+                ("action", known.action_space, action),
+            ):
+                if had is not None and had != given:
+                    raise ValueError(f"this run's {name} space is {had}, the environment's is {given}")
+        spaces.observation_spec(observation)
+        spaces.action_spec(action)
+        self.config = dataclasses.replace(known, observation_space=observation, action_space=action)
 
     def _build(self) -> TensorFlowExecutor:
         """Trace PREDICT, once."""
@@ -210,11 +215,13 @@ class Estimator:
     def _actor(self) -> TensorFlowExecutor:
         """The executor, with the newest weights of ``model_dir``."""
         executor = self._build()
-        if self._store.newest() != self._loaded:
-            loaded = self._store.load()
-            if loaded is not None:
-                self._restore(*loaded)
+        self._load_newest()
         return executor
+
+    def _load_newest(self) -> None:
+        """Take over the newest checkpoint, unless the state in memory is that already or follows from it."""
+        if self._store.newest() != self._loaded and (loaded := self._store.load()) is not None:
+            self._restore(*loaded)
 
     def _restore(self, index: int, state: Mapping[str, Any]) -> None:
         """Take over a checkpoint as far as this object has use for it: PREDICT's weights."""
@@ -238,9 +245,12 @@ class Estimator:
         return self.model_dir / f"{name}.safetensors"
 
     def _save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
-        executor = self._build()
+        if name in ("", "last") or Path(name).name != name:
+            raise ValueError(f"a policy's name must be a file name without a folder, and not 'last'; got {name!r}")
+        weights = self._build().get_predict_weights()
+        refuse_non_finite(weights, f"saving the policy {name!r}")
         path = self._policy_path(name)
-        save_arrays(path, executor.get_predict_weights(), {"info": json.dumps(dict(info))})
+        save_arrays(path, weights, {"info": json.dumps(dict(info))})
         return path
 
     @contextlib.contextmanager
@@ -267,9 +277,6 @@ class Estimator:
 
     # -- greedy episodes ----------------------------------------------------------------------------------------------
 
-    def _evaluation_hooks(self) -> tuple[Any, ...]:
-        return self._build().program.predict.evaluation_hooks
-
     def _with_state(self, features: Any, size: int) -> Any:
         fresh = self._fresh_state(size)
         return features if fresh is None else {"observation": features, "state": fresh}
@@ -281,21 +288,24 @@ class Estimator:
         return {name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in declared.items()}
 
     def _greedy_episodes(
-        self, env: BatchedEnvironment, episodes: int, seed: int | None, stream: int, hooks: Hooks | None = None
+        self, env: BatchedEnvironment, episodes: int, seed: int | None, stream: int, watch: Watchers
     ) -> list[EpisodeStats]:
         executor = self._build()
-        entropy = self._run_seed if seed is None else seed
+        entropy = self._run_seed if seed is None else integer("seed", seed, at_least=0)
         seeds = [evaluation_seed(entropy, stream, k) for k in range(episodes)]
 
         def act(observation: Any, state: dict[str, Array] | None) -> Any:
-            return executor.act(observation if state is None else {"observation": observation, "state": state})
+            features: Any = observation if state is None else {"observation": observation, "state": state}
+            return executor.act(features)
 
-        fresh = self._fresh_state(env.num_envs)
-        if hooks is None:
-            return run_episodes(act, env, seeds, fresh, Watchers())
-        session = EvaluationSession(self.model_dir, self.config, executor.get_weights)
-        with session.watched(hooks, env.num_envs, episodes) as watch:
-            return run_episodes(act, env, seeds, fresh, watch)
+        return run_episodes(act, env, seeds, self._fresh_state(env.num_envs), watch)
+
+
+def as_hooks(hooks: Any) -> tuple[Any, ...]:
+    """What a user passed as ``hooks``, as a tuple; ``ValueError`` if it is no sequence."""
+    if hooks is not None and not isinstance(hooks, Iterable):
+        raise ValueError(f"hooks must be a sequence of hooks, got {hooks!r}")
+    return tuple(hooks or ())
 
 
 def _as_batch(spec: SpecTree, value: Any, what: str) -> ArrayTree:

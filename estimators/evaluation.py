@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ..contracts import Array, BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, RunConfig, Timings
-from ..environments.batched import BatchedEnvironment
+from ..environments.batched import BatchedEnvironment, Step
+from ..environments.making import open_environment, similar
 from ..hooks.hook import Hooks
+from .errors import FAILURES, located
 from .state import zero_rows
 
 Act = Callable[[Any, "dict[str, Array] | None"], "tuple[dict[str, Array], dict[str, Array] | None]"]
 """Observations and recurrent state [N, ...] to predictions and the next recurrent state."""
+COPIES = 8
+"""Environments that an evaluation during training steps together, at most."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Watchers:
 
 
 def run_episodes(
-    act: Act, env: BatchedEnvironment, seeds: Sequence[int], fresh_state: Any, watch: Watchers
+    act: Act, env: BatchedEnvironment, seeds: Sequence[int], state: dict[str, Array] | None, watch: Watchers
 ) -> list[EpisodeStats]:
     """Run one greedy episode per seed and return their statistics in the order of the seeds.
 
@@ -41,46 +47,86 @@ def run_episodes(
         act: the greedy actor.
         env: the environments.
         seeds: one per episode.
-        fresh_state: zeros [N, ...] for each recurrent state, or None.
+        state: zeros [N, ...] for each recurrent state, or None.
         watch: whom to tell.
+
+    Raises:
+        BrokenEnvironmentError: an environment failed; names it, with seed, episode and timestep.
+        NonFiniteError: a reward, an observation or an action is NaN or infinite; likewise.
     """
-    n = env.num_envs
-    stats: dict[int, EpisodeStats] = {}
-    episode = list(range(n))  # the episode that each environment plays; len(seeds) and above do not count
-    following = n
-    current = [seeds[i % len(seeds)] for i in range(n)]
-    returns, lengths, started = np.zeros(n), np.zeros(n, np.int64), [time.perf_counter()] * n
-    state = fresh_state
-    observation = env.reset(None, current)
-    for i in range(min(n, len(seeds))):
-        watch.before(EpisodeFacts(i, i, current[i]))
-    while len(stats) < len(seeds) and not watch.stopped():
-        predictions, state = act(observation, state)
-        step = env.step(predictions["action"])
-        observation = step.observation
-        returns += step.reward
-        lengths += 1 if step.acted is None else step.acted
-        ended = step.terminated | step.truncated
-        if not ended.any():
-            continue
+    played = _Played(env.num_envs, seeds, watch)
+    everyone = np.ones(env.num_envs, np.bool_)
+    try:
+        observation = env.reset(None, played.begin(everyone))
+        played.announce(everyone)
+        while len(played.stats) < len(seeds) and not watch.stopped():
+            predictions, state = act(observation, state)
+            step = env.step(predictions["action"])
+            observation = step.observation
+            ended = played.add(step)
+            if ended.any() and len(played.stats) < len(seeds):
+                observation = env.reset(ended, played.begin(ended))
+                played.announce(ended)
+            fresh = ended if step.acted is None else ended | ~step.acted
+            if state is not None and fresh.any():
+                state = {name: zero_rows(values, fresh) for name, values in state.items()}
+    except FAILURES as error:
+        where = f"{len(played.stats)} episodes evaluated"
+        raise located(error, played.seeds, played.episodes, played.lengths, where) from error
+    return [played.stats[k] for k in sorted(played.stats)]
+
+
+class _Played:
+    """Which episode each environment plays, and how it stands; those beyond the last seed do not count."""
+
+    def __init__(self, num_envs: int, seeds: Sequence[int], watch: Watchers) -> None:
+        self.stats: dict[int, EpisodeStats] = {}
+        self.seeds = [0] * num_envs
+        self.episodes = [0] * num_envs
+        self.lengths = np.zeros(num_envs, np.int64)
+        self._returns = np.zeros(num_envs)
+        self._started = [0.0] * num_envs
+        self._all_seeds = seeds
+        self._next = 0
+        self._watch = watch
+
+    def begin(self, mask: Array) -> Sequence[int]:
+        """The next episodes begin where ``mask`` [N]; returns the seeds [N] to reset with."""
+        for i in np.flatnonzero(mask).tolist():
+            self.episodes[i] = episode = self._next
+            self._next += 1
+            self.seeds[i] = self._all_seeds[episode % len(self._all_seeds)]
+            self._returns[i], self.lengths[i], self._started[i] = 0.0, 0, time.perf_counter()
+        return self.seeds
+
+    def announce(self, mask: Array) -> None:
+        """Tell of the episodes that have begun where ``mask`` [N]."""
+        for i in np.flatnonzero(mask).tolist():
+            if self.episodes[i] < len(self._all_seeds):
+                self._watch.before(EpisodeFacts(i, self.episodes[i], self.seeds[i]))
+
+    def add(self, step: Step) -> Array:
+        """One step of every environment; returns where episodes ended [N]."""
+        acted = 1 if step.acted is None else step.acted
+        self._returns += step.reward * acted
+        self.lengths += acted
+        ended: Array = step.terminated | step.truncated
         for i in np.flatnonzero(ended).tolist():
-            if episode[i] < len(seeds):
-                terminated, truncated = bool(step.terminated[i]), bool(step.truncated[i])
-                seconds, nan = time.perf_counter() - started[i], float("nan")
-                stats[episode[i]] = EpisodeStats(
-                    float(returns[i]), int(lengths[i]), terminated, truncated, nan, nan, seconds, i, episode[i]
+            if self.episodes[i] < len(self._all_seeds):
+                stats = EpisodeStats(
+                    episode_return=float(self._returns[i]),
+                    length=int(self.lengths[i]),
+                    terminated=bool(step.terminated[i]),
+                    truncated=bool(step.truncated[i]),
+                    loss=math.nan,
+                    exploration=math.nan,
+                    seconds=time.perf_counter() - self._started[i],
+                    environment=i,
+                    episode=self.episodes[i],
                 )
-                watch.after(stats[episode[i]])
-            episode[i], following = following, following + 1
-            current[i] = seeds[episode[i] % len(seeds)]
-            returns[i], lengths[i], started[i] = 0.0, 0, time.perf_counter()
-            if episode[i] < len(seeds):
-                watch.before(EpisodeFacts(i, episode[i], current[i]))
-        if len(stats) < len(seeds):
-            observation = env.reset(ended, current)
-            if state is not None:
-                state = {k: zero_rows(v, ended) for k, v in state.items()}
-    return [stats[k] for k in sorted(stats)]
+                self.stats[self.episodes[i]] = stats
+                self._watch.after(stats)
+        return ended
 
 
 def summarize(stats: Sequence[EpisodeStats]) -> dict[str, float]:
@@ -94,6 +140,38 @@ def summarize(stats: Sequence[EpisodeStats]) -> dict[str, float]:
         "episode_length_mean": float(np.mean([s.length for s in stats])),
         "episodes": len(stats),
     }
+
+
+class EvaluationEnvironments:
+    """The environments of evaluations during training: opened when they are first asked for, closed together.
+
+    Args:
+        source: the training's environment, of which copies are made.
+        closing: closes them.
+    """
+
+    def __init__(self, source: Any, closing: contextlib.ExitStack) -> None:
+        self._source = source
+        self._closing = closing
+        self._opened: dict[Any, BatchedEnvironment] = {}
+
+    def get(self, env: Any, episodes: int) -> BatchedEnvironment:
+        """``env`` behind the batched interface; for None as many copies of the training's as are of use.
+
+        Raises:
+            ValueError: ``env`` is the training's own, or no copies can be made.
+        """
+        if env is self._source and not isinstance(env, str):
+            raise ValueError("evaluate was given the environment that is being trained in: give it one of its own")
+        copies = min(episodes, COPIES)
+        key = ("copies", copies) if env is None else env if isinstance(env, str) else id(env)
+        if key not in self._opened:
+            if env is None:
+                env = SyncVectorEnv([lambda: similar(self._source)] * copies, autoreset_mode=AutoresetMode.DISABLED)
+                self._closing.callback(env.close)
+            opened = self._opened[key] = open_environment(env)
+            self._closing.callback(opened.close)
+        return self._opened[key]
 
 
 class EvaluationSession:
@@ -110,7 +188,7 @@ class EvaluationSession:
         self.config = config
         self.weights = weights
         self.timings = Timings()
-        self.exploration = float("nan")
+        self.exploration = math.nan
         self.global_step = 0
         self.global_timestep = 0
         self.global_episode = 0
@@ -156,5 +234,6 @@ class EvaluationSession:
             error = caught
             raise
         finally:
-            reason = self.stop_reason or f"{self.global_episode} episodes evaluated"
+            done = self.stop_reason or f"{self.global_episode} episodes evaluated"
+            reason = done if error is None else f"{type(error).__name__}: {error}"
             hooks.end(self, EndFacts(reason, error, time.perf_counter() - began))

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from typing import Final, Protocol
 
-KINDS = ("steps", "episodes", "timesteps")
+from ..hooks.arguments import count
+
+KINDS: Final = ("steps", "episodes", "timesteps")
+
+
+class Counts(Protocol):
+    """How far a run is: its three counters, as a session and a checkpoint have them."""
+
+    @property
+    def global_step(self) -> int:
+        """Updates run so far."""
+
+    @property
+    def global_episode(self) -> int:
+        """Episodes finished so far."""
+
+    @property
+    def global_timestep(self) -> int:
+        """Actions taken so far."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,31 +34,13 @@ class Limits:
     episodes: int | None = None
     timesteps: int | None = None
 
-    @classmethod
-    def of(
-        cls, counters: Mapping[str, int], increments: Mapping[str, int | None], totals: Mapping[str, int | None]
-    ) -> Limits:
-        """Totals from what ``train`` was given and from where the counters stand.
-
-        Args:
-            counters: ``steps, episodes, timesteps`` so far.
-            increments: how many more of each, or None.
-            totals: ``max_*`` of each, or None.
-        """
-        check(increments, totals)
-        limits: dict[str, int | None] = {}
-        for kind in KINDS:
-            increment = increments.get(kind)
-            limits[kind] = totals.get(kind) if increment is None else counters[kind] + increment
-        return cls(**limits)
-
-    def reached(self, steps: int, episodes: int, timesteps: int) -> str | None:
-        """Which limit these counters have reached, in words; None if none."""
-        if self.steps is not None and steps >= self.steps:
+    def reached(self, counts: Counts) -> str | None:
+        """Which limit is reached, in words; None if none is."""
+        if self.steps is not None and counts.global_step >= self.steps:
             return f"global_step reached {self.steps}"
-        if self.episodes is not None and episodes >= self.episodes:
+        if self.episodes is not None and counts.global_episode >= self.episodes:
             return f"global_episode reached {self.episodes}"
-        if self.timesteps is not None and timesteps >= self.timesteps:
+        if self.timesteps is not None and counts.global_timestep >= self.timesteps:
             return f"global_timestep reached {self.timesteps}"
         return None
 
@@ -49,25 +49,37 @@ class Limits:
         return {kind: value for kind in KINDS if (value := getattr(self, kind)) is not None}
 
 
-def check(increments: Mapping[str, int | None], totals: Mapping[str, int | None]) -> None:
-    """Refuse what ``train`` cannot mean.
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """What ``train`` was asked for: so many more (``steps``), or so many in all (``max_steps``); None for no limit.
 
     Raises:
         ValueError: both of a pair, or a value that is not an integer of at least 1.
     """
-    for kind in KINDS:
-        increment, total = increments.get(kind), totals.get(kind)
-        if increment is not None and total is not None:
-            raise ValueError(f"give {kind}={increment} (so many more) or max_{kind}={total} (the total), not both")
-        for name, value in ((kind, increment), (f"max_{kind}", total)):
+
+    steps: int | None = None
+    episodes: int | None = None
+    timesteps: int | None = None
+    max_steps: int | None = None
+    max_episodes: int | None = None
+    max_timesteps: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
             if value is not None:
-                check_count(name, value)
+                object.__setattr__(self, name, count(name, value))
+        for kind in KINDS:
+            more, total = getattr(self, kind), getattr(self, f"max_{kind}")
+            if more is not None and total is not None:
+                raise ValueError(f"give {kind}={more} (so many more) or max_{kind}={total} (the total), not both")
 
-
-def check_count(name: str, value: object) -> None:
-    """Raise ``ValueError`` unless ``value`` is an integer of at least 1."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    def limits(self, counts: Counts) -> Limits:
+        """The totals at which a run ends that stands at ``counts``."""
+        return Limits(
+            steps=self.max_steps if self.steps is None else counts.global_step + self.steps,
+            episodes=self.max_episodes if self.episodes is None else counts.global_episode + self.episodes,
+            timesteps=self.max_timesteps if self.timesteps is None else counts.global_timestep + self.timesteps,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,14 +88,17 @@ class Schedule:
 
     With 35 and 10 and one environment there is one update after timesteps 35, 45, 55 and so on; with four
     environments after 36, 48, 56 and 68.
+
+    Raises:
+        ValueError: a value is not an integer of at least 1.
     """
 
     first_update: int
     update_frequency: int
 
     def __post_init__(self) -> None:
-        check_count("first_update", self.first_update)
-        check_count("update_frequency", self.update_frequency)
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, count(name, value))
 
     def due(self, timestep: int) -> int:
         """How many updates are due by ``timestep`` in all."""

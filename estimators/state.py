@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array, Exploration, Memory, State
+from ..environments.batched import BatchedEnvironment
 from ..runtimes.executors import Executor
+from . import wrappers
 from .episodes import Episodes
 
 
@@ -27,7 +29,8 @@ class TrainingState:
     """The parts of a run that change while it trains. ``state_dict`` of all of them is a checkpoint.
 
     ``owed`` counts updates that are due and not yet run: ``steps`` is met exactly, also within a vector step.
-    ``observation`` and ``recurrent`` [N, ...] are where the running episodes stand.
+    ``observation`` and ``recurrent`` [N, ...] are where the running episodes stand; ``statistics`` is what the
+    wrappers of ``env`` had learnt when the state was saved; ``env`` is None until :meth:`bring_back`.
     """
 
     counters: Counters
@@ -40,6 +43,33 @@ class TrainingState:
     observation: Any = None
     recurrent: dict[str, Array] | None = None
     hooks: State = dataclasses.field(default_factory=dict)
+    statistics: State | None = None
+    env: BatchedEnvironment | None = None
+
+    def bring_back(self, env: BatchedEnvironment) -> str | None:
+        """Make ``env`` stand where the running episodes do: replay them, or cut them where that leads nowhere.
+
+        Returns:
+            Why the run does not resume exactly in this environment; None if it does.
+
+        Raises:
+            ValueError: its wrappers are not those whose statistics were saved.
+        """
+        if self.statistics is None:
+            self.statistics = wrappers.statistics_of(env.env)
+        self.env = env
+        running = self.episodes.running
+        with wrappers.frozen(env.env, self.statistics):
+            if env.not_exact is not None:
+                self.episodes.cut()
+                return env.not_exact
+            if not running.any():
+                return None
+            observation, returns = self.episodes.replay(env)
+        same_rewards = bool(self.statistics) or np.array_equal(returns[running], self.episodes.returns[running])
+        reproduced = same_rewards and _rows_equal(observation, self.observation, running)
+        self.observation = observation
+        return None if reproduced else "it does not repeat an episode from its seed and actions"
 
     def reset_recurrent(self, mask: Array) -> None:
         """Recurrent state is zero where ``mask`` [N]: an episode begins."""
@@ -48,6 +78,8 @@ class TrainingState:
 
     def state_dict(self) -> State:
         """A checkpoint's content."""
+        if self.env is not None:
+            self.statistics = wrappers.statistics_of(self.env.env)
         running = bool(self.episodes.running.any())
         return {
             "counters": dataclasses.asdict(self.counters),
@@ -60,6 +92,7 @@ class TrainingState:
             "recurrent": self.recurrent or {},
             "generators": {name: rng.bit_generator.state for name, rng in self.generators.items()},
             "hooks": self.hooks,
+            "statistics": self.statistics,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -71,6 +104,12 @@ class TrainingState:
         kind = type(self.memory).__name__
         if state["memory"]["kind"] != kind:
             raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, the Agent was given a {kind}")
+        had, has = set(state["weights"]), set(self.executor.get_weights())
+        if had != has:
+            raise ValueError(
+                f"its variables are other ones: {', '.join(sorted(had - has)) or 'none'} are only in the checkpoint,"
+                f" {', '.join(sorted(has - had)) or 'none'} only in the model"
+            )
         self.executor.set_weights(state["weights"])
         self.memory.load_state_dict(state["memory"]["state"])
         if hasattr(self.exploration, "load_state_dict"):
@@ -83,6 +122,7 @@ class TrainingState:
         for name, generator_state in state["generators"].items():
             self.generators[name].bit_generator.state = generator_state
         self.hooks = state["hooks"]
+        self.statistics = state["statistics"]
 
 
 def _as_mapping(observation: Any) -> dict[str, Any]:
@@ -91,6 +131,12 @@ def _as_mapping(observation: Any) -> dict[str, Any]:
 
 def _from_mapping(value: Mapping[str, Any]) -> Any:
     return value.get("tree", value.get("array"))
+
+
+def _rows_equal(a: Any, b: Any, rows: Array) -> bool:
+    if isinstance(a, Mapping):
+        return all(_rows_equal(a[key], b[key], rows) for key in a)
+    return np.array_equal(a[rows], b[rows])
 
 
 def zero_rows(values: Array, mask: Array) -> Array:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ..contracts import Array, ArrayTree
+
+Features: TypeAlias = "ArrayTree | Mapping[str, ArrayTree]"
+"""Observations; for a recurrent model ``{"observation": observations, "state": {name: array}}``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Executor(Protocol):
 
     name: str
 
-    def act(self, features: ArrayTree) -> tuple[dict[str, Array], dict[str, Array] | None]:
+    def act(self, features: Features) -> tuple[dict[str, Array], dict[str, Array] | None]:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
 
     def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
@@ -35,4 +38,4 @@ class Executor(Protocol):
         """The variables that PREDICT uses, by name, copied."""
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set the variables named; ``ValueError`` where names or shapes do not fit."""
+        """Set PREDICT's variables, or all; ``ValueError``, and nothing is set, where names, shapes or dtypes differ."""

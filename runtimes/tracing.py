@@ -17,15 +17,16 @@ import tensorflow as tf
 
 from .. import noise
 from ..contracts import ArraySpec, EstimatorSpec, Exploration, Modes, SpecTree
+from . import graphs
 from .signature import BoundModelFn
 from .variables import VariableStore
 
+Tensor: TypeAlias = Any
 Tree: TypeAlias = Any
 """A tensor, or a dictionary of tensors."""
 
 COUNTERS = ("global_step", "global_timestep")
-_STATEFUL_RANDOM = {"RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal", "Multinomial"}
-_STATEFUL_RANDOM |= {"RandomShuffle", "RandomGamma", "RandomPoissonV2", "ParameterizedTruncatedNormal"}
+_FLOAT_LABELS = ("reward", "terminated", "truncated", "discount", "weight")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +34,11 @@ class Predict:
     """The traced PREDICT mode.
 
     ``function(features)`` returns ``{"predictions": {...}}``, and ``"state"`` for a recurrent model; the batch axis of
-    ``features`` is free.
+    ``features`` is free. ``small`` says whether the call costs more than the arithmetic.
     """
 
     function: Any
+    small: bool
     exploration: Exploration | None
     record: tuple[str, ...]
     state: Mapping[str, ArraySpec] | None
@@ -52,21 +54,22 @@ class Train:
     """The traced TRAIN mode.
 
     ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}`` (the loss, then the metrics in the
-    order of ``metrics``), and ``"td_error"`` [B] where the spec has one.
+    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. ``small`` as for :class:`Predict`.
     """
 
     function: Any
-    batch: Mapping[str, SpecTree]
+    small: bool
     metrics: tuple[str, ...]
     noise: tuple[noise.Request, ...]
     not_exact: tuple[str, ...]
     """The stateful random ops it runs."""
     training_hooks: tuple[Any, ...]
-    evaluation_hooks: tuple[Any, ...]
 
 
 class Program:
     """A ``model_fn`` traced for an observation space: PREDICT at once, TRAIN when the batch is known.
+
+    TensorFlow's global seed, and Python's and NumPy's generators, are left as they were.
 
     Args:
         model_fn: the user's function, bound.
@@ -81,120 +84,122 @@ class Program:
         self.name = model_fn.name
         self._model_fn = model_fn
         self._seed = seed
-        self.store = VariableStore(model_fn.name)
-        self.predict = self._trace_predict(observation)
+        self.store = VariableStore(self.name)
+        self.predict = self._trace_predict(tensor_specs(observation, batch_axes=(None,)))
+        self.store.end_predict()
 
     def trace_train(self, batch: Mapping[str, SpecTree]) -> Train:
         """Trace TRAIN for batches of these specs (as sampled: with their batch axes).
 
+        Called again, it begins anew: the target network and the optimizer of the trace before are forgotten.
+
         Raises:
             ValueError: the function breaks the contract.
         """
-        requests: list[noise.Request] = []
-        with _seeded(self._seed + 1):
-            specs: list[EstimatorSpec] = []
-            function = self._train_function(batch, specs, collect=requests)
-            if requests:  # known now: trace once more, with an input for each
-                function = self._train_function(batch, specs, draw=requests)
+        if "observation" not in batch:
+            raise ValueError(f"the memory's batches have no 'observation', only {', '.join(sorted(batch))}")
+        self.store.forget_training()
+        function, spec, requests = self._train_function(batch, [])
+        if requests:  # known now: trace once more, with an input for each
+            function, spec, _ = self._train_function(batch, requests)
         self.store.check_used(Modes.TRAIN, function)
-        graph = function.graph.as_graph_def(add_shapes=False)
-        if not _assigns(graph):
+        ops = graphs.reached_ops(function.graph)
+        if not graphs.assigns(ops):
             raise ValueError(
-                f"{self.name} in mode 'train' has no train_op and assigns no variable: it would never learn;"
-                " call optimizer.apply(...) inside model_fn"
+                f"{self.name} in mode 'train' assigns no variable, with or without a train_op: it would never learn;"
+                " call optimizer.apply(gradients, variables) inside model_fn"
             )
-        spec = specs[-1]
         return Train(
             function=function,
-            batch=batch,
+            small=graphs.is_small(function.graph, ops),
             metrics=tuple(spec.metrics),
             noise=tuple(requests),
-            not_exact=_stateful_random_ops(function.graph),
+            not_exact=graphs.stateful_random_ops(ops),
             training_hooks=spec.training_hooks,
-            evaluation_hooks=spec.evaluation_hooks,
         )
 
-    def _trace_predict(self, observation: SpecTree) -> Predict:
-        features = tensor_specs(observation, batch_axes=(None,))
-        with _seeded(self._seed):
-            state = self._declared_state(features)
-            if state is not None:
-                features = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}
-            specs: list[EstimatorSpec] = []
+    def _call(self, features: Tree, labels: Mapping[str, Tree] | None, mode: str) -> EstimatorSpec:
+        """The one place where the user's function is called; always within a trace."""
+        with self.store.handing_over(mode), _seeded(self._seed):
+            return self._model_fn(features, labels, mode)
 
-            def call(features: Tree) -> dict[str, Any]:
-                with self.store.handing_over(Modes.PREDICT):
-                    spec = self._model_fn(_as_features(features), None, Modes.PREDICT)
-                specs.append(spec)
-                predictions = {k: tf.convert_to_tensor(v) for k, v in (spec.predictions or {}).items()}
-                if "action" not in predictions:
-                    raise ValueError(f"{self.name}: predictions has no 'action', only {sorted(predictions)}")
-                outputs: dict[str, Any] = {"predictions": predictions}
-                if state is not None:
-                    outputs["state"] = {k: tf.convert_to_tensor(v) for k, v in (spec.state or {}).items()}
-                    _check_next_state(self.name, state, outputs["state"])
-                return outputs
+    # -- PREDICT ------------------------------------------------------------------------------------------------------
 
-            function = tf.function(call, autograph=False).get_concrete_function(features)
-        self.store.num_predict = len(self.store.entries)
+    def _trace_predict(self, features: Tree) -> Predict:
+        function, spec = self._predict_function(features, None)
+        state = None
+        if "state" in function.structured_outputs:  # recurrent: what was traced is only the state's declaration
+            state = _row_specs(self.name, "state", function.structured_outputs["state"])
+            self.store = VariableStore(self.name)
+            recurrent = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}
+            function, spec = self._predict_function(recurrent, state)
         self.store.check_used(Modes.PREDICT, function)
-        spec = specs[-1]
-        predictions = function.structured_outputs["predictions"]
+        outputs = _row_specs(self.name, "predictions", function.structured_outputs["predictions"])
+        if "action" not in outputs:
+            raise ValueError(f"{self.name}: predictions has no 'action', only {list(outputs)}")
+        ops = graphs.reached_ops(function.graph)
         return Predict(
             function=function,
+            small=graphs.is_small(function.graph, ops),
             exploration=spec.exploration,
             record=spec.record,
             state=state,
-            outputs={k: ArraySpec(tuple(v.shape[1:]), v.dtype.as_numpy_dtype) for k, v in predictions.items()},
-            not_exact=_stateful_random_ops(function.graph),
+            outputs=outputs,
+            not_exact=graphs.stateful_random_ops(ops),
             training_hooks=spec.training_hooks,
             evaluation_hooks=spec.evaluation_hooks,
         )
 
-    def _declared_state(self, features: Tree) -> Mapping[str, ArraySpec] | None:
-        """Recurrent state as the spec declares it when it is called without one; variables made here are dropped."""
-        declared: list[Mapping[str, Any] | None] = []
+    def _predict_function(self, features: Tree, state: Mapping[str, ArraySpec] | None) -> tuple[Any, EstimatorSpec]:
+        """Trace PREDICT; where the recurrent ``state`` is among the features, the next one must have its specs."""
+        specs: list[EstimatorSpec] = []
 
-        def call(features: Tree) -> None:
-            store = VariableStore(self.name)
-            with store.handing_over(Modes.PREDICT):
-                declared.append(self._model_fn(_as_features(features), None, Modes.PREDICT).state)
-
-        graph = tf.Graph()  # a scratch graph: nothing in it is ever run
-        with graph.as_default():
-            call(tf.nest.map_structure(lambda s: tf.compat.v1.placeholder(s.dtype, s.shape), features))
-        state = declared[-1]
-        if state is None:
-            return None
-        return {k: ArraySpec(tuple(v.shape[1:]), v.dtype.as_numpy_dtype) for k, v in state.items()}
-
-    def _train_function(
-        self,
-        batch: Mapping[str, SpecTree],
-        specs: list[EstimatorSpec],
-        collect: list[noise.Request] | None = None,
-        draw: Sequence[noise.Request] = (),
-    ) -> Any:
-        """One trace of TRAIN; appends to ``specs``, and fills ``collect`` with the noise that it asks for."""
-
-        def call(batch: dict[str, Tree], counters: dict[str, Any], draws: list[Any]) -> dict[str, Any]:
-            labels = dict(batch)
-            observation = _as_features(labels.pop("observation"))
-            labels["next_observation"] = _as_features(labels["next_observation"])
-            features = {"observation": observation, "state": labels.pop("state")} if "state" in labels else observation
-            with self.store.handing_over(Modes.TRAIN), noise.supplying(_noise_supplier(collect, draws)):
-                spec = self._model_fn(features, {**labels, **counters}, Modes.TRAIN)
+        def call(features: Tree) -> dict[str, dict[str, Tensor]]:
+            spec = self._call(_as_features(features), None, Modes.PREDICT)
             specs.append(spec)
-            outputs = {"scalars": tf.stack([_scalar(self.name, k, v) for k, v in _scalars_of(spec).items()])}
-            if spec.td_error is not None:
-                outputs["td_error"] = tf.convert_to_tensor(spec.td_error)
+            outputs = {"predictions": _tensors(self.name, "predictions", spec.predictions)}
+            if spec.state is not None:
+                outputs["state"] = _tensors(self.name, "state", spec.state)
+            if state is not None:
+                _check_next_state(self.name, state, outputs.get("state", {}))
             return outputs
 
-        return tf.function(call, autograph=False).get_concrete_function(
-            {k: tensor_specs(v) for k, v in batch.items()},
+        return tf.function(call, autograph=False).get_concrete_function(features), specs[-1]
+
+    # -- TRAIN --------------------------------------------------------------------------------------------------------
+
+    def _train_function(
+        self, batch: Mapping[str, SpecTree], requests: Sequence[noise.Request]
+    ) -> tuple[Any, EstimatorSpec, list[noise.Request]]:
+        """Trace TRAIN with an input for each of the noise ``requests``; returns which noise it asked for, too."""
+        specs: list[EstimatorSpec] = []
+        asked: list[noise.Request] = []
+
+        def call(batch: Mapping[str, Tree], counters: Mapping[str, Tensor], draws: Sequence[Tensor]) -> dict[str, Any]:
+            asked.clear()  # TensorFlow calls a function that creates variables twice
+
+            def supply(request: noise.Request) -> Tensor:
+                asked.append(request)
+                known = list(requests[: len(asked)]) == asked
+                return draws[len(asked) - 1] if known else tf.zeros(request.shape, request.dtype)
+
+            features, labels = _as_labels(batch)
+            with noise.supplying(supply):
+                spec = self._call(features, {**labels, **counters}, Modes.TRAIN)
+            specs.append(spec)
+            outputs = {"scalars": _scalars(self.name, spec)}
+            if spec.td_error is not None:
+                outputs["td_error"] = _tensor(self.name, "td_error", spec.td_error)
+            return outputs
+
+        function = tf.function(call, autograph=False).get_concrete_function(
+            {key: tensor_specs(value) for key, value in batch.items()},
             {name: tf.TensorSpec((), tf.int64) for name in COUNTERS},
-            [tf.TensorSpec(r.shape, r.dtype) for r in draw],
+            [tf.TensorSpec(request.shape, request.dtype) for request in requests],
         )
+        if requests and asked != list(requests):
+            raise ValueError(f"{self.name} must ask for the same noise at every call: first {requests}, then {asked}")
+        return function, specs[-1], asked
 
 
 def tensor_specs(spec: SpecTree, batch_axes: tuple[int | None, ...] = ()) -> Tree:
@@ -211,45 +216,72 @@ def _as_features(tree: Tree) -> Tree:
     return tf.cast(tree, tf.float32) if tree.dtype in (tf.bool, tf.int8) else tree
 
 
-def _scalars_of(spec: EstimatorSpec) -> dict[str, Any]:
-    if "loss" in spec.metrics:
-        raise ValueError("EstimatorSpec.metrics must not contain 'loss': the loss has a field of its own")
-    return {"loss": spec.loss, **spec.metrics}
+def _as_labels(batch: Mapping[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
+    """A batch as the contract's features and labels: in their types, and with recurrent state among the features."""
+    labels = dict(batch)
+    features = _as_features(labels.pop("observation"))
+    if isinstance(labels.get("state"), Mapping):  # what a spec records under this name is one tensor
+        features = {"observation": features, "state": labels.pop("state")}
+    for key, value in labels.items():
+        if key == "next_observation":
+            labels[key] = _as_features(value)
+        elif key in _FLOAT_LABELS or getattr(value, "dtype", None) == tf.bool:
+            labels[key] = tf.cast(value, tf.float32)
+    return features, labels
 
 
-def _scalar(model: str, name: str, value: Any) -> Any:
-    tensor = tf.cast(tf.convert_to_tensor(value), tf.float32)
-    if tensor.shape.rank != 0:
-        raise ValueError(f"{model}: {name} must be a scalar, got a tensor of shape {tensor.shape}")
-    return tensor
+def _tensors(model: str, field: str, values: Any) -> dict[str, Tensor]:
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{model}: {field} must be a mapping of names to tensors, got {values!r:.200}")
+    return {name: _tensor(model, f"{field}[{name!r}]", value) for name, value in values.items()}
 
 
-def _check_next_state(model: str, declared: Mapping[str, ArraySpec], state: Mapping[str, Any]) -> None:
-    found = {k: ArraySpec(tuple(v.shape[1:]), v.dtype.as_numpy_dtype) for k, v in state.items()}
+def _tensor(model: str, what: str, value: Any) -> Tensor:
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{model}: {what} must be a tensor, got {value!r:.200}") from error
+
+
+def _row_specs(model: str, field: str, tensors: Mapping[str, Tensor]) -> dict[str, ArraySpec]:
+    """The specs of one row of tensors [B, ...]."""
+    for name, tensor in tensors.items():
+        if not tensor.shape.rank or tensor.shape[0] is not None or None in tensor.shape[1:]:
+            raise ValueError(
+                f"{model}: {field}[{name!r}] must have the shape [B, ...], with a row for each observation and other"
+                f" axes of known sizes, got {tensor.shape}"
+            )
+    return {name: ArraySpec(tuple(v.shape[1:]), v.dtype.as_numpy_dtype) for name, v in tensors.items()}
+
+
+def _scalars(model: str, spec: EstimatorSpec) -> Tensor:
+    """The loss and the metrics, float32 [1 + M]."""
+    metrics = _tensors(model, "metrics", spec.metrics)
+    if "loss" in metrics:
+        raise ValueError(f"{model}: metrics must not contain 'loss', which has a field of its own")
+    scalars = {"loss": _tensor(model, "loss", spec.loss), **{f"metrics[{k!r}]": v for k, v in metrics.items()}}
+    for what, tensor in scalars.items():
+        dtype = tensor.dtype
+        if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
+            raise ValueError(f"{model}: {what} must be a scalar number, got {dtype.name} of shape {tensor.shape}")
+    return tf.stack([tf.cast(tensor, tf.float32) for tensor in scalars.values()])
+
+
+def _check_next_state(model: str, declared: Mapping[str, ArraySpec], state: Mapping[str, Tensor]) -> None:
+    found = _row_specs(model, "state", state)
     if found != dict(declared):
-        raise ValueError(f"{model} declared the recurrent state {dict(declared)} and returned {found}")
-
-
-def _noise_supplier(collect: list[noise.Request] | None, draws: list[Any]) -> noise.Supplier:
-    """Hands out the program's noise inputs; or, to learn which are needed, remembers requests and gives constants."""
-    if collect is None:
-        remaining = iter(draws)
-        return lambda request: next(remaining)
-    collect.clear()  # TensorFlow calls a function that creates variables twice
-
-    def remember(request: noise.Request) -> Any:
-        collect.append(request)
-        return tf.zeros(request.shape, request.dtype)
-
-    return remember
+        raise ValueError(
+            f"{model}: called with features['state'] it must return the next state, {dict(declared)} as it declared;"
+            f" it returned {found}"
+        )
 
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Initial values follow ``seed``; the caller's Python and NumPy generators are left as they were.
+    """Within a trace, initial values follow ``seed``; the caller's random generators are left as they were.
 
-    Keras draws initialisers' seeds from Python's generator, TensorFlow's ops from its global seed (which cannot be
-    read back publicly and stays set).
+    Keras draws initialisers' seeds from Python's generator. TensorFlow's ops follow the seed of the graph that is
+    being traced, which is all that ``tf.random.set_seed`` sets here.
     """
     python, legacy_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved for the caller)
     random.seed(seed)
@@ -260,30 +292,3 @@ def _seeded(seed: int) -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(legacy_numpy)  # noqa: NPY002
-
-
-def _nodes(graph: Any) -> Iterator[Any]:
-    yield from graph.node
-    for function in graph.library.function:
-        yield from function.node_def
-
-
-def _assigns(graph: Any) -> bool:
-    """Does this GraphDef change a variable anywhere, also inside loops and branches?"""
-    marks = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
-    return any(node.op.startswith(marks) or "StridedSliceAssign" in node.op for node in _nodes(graph))
-
-
-def _stateful_random_ops(graph: Any) -> tuple[str, ...]:
-    """Stateful random ops that a run of the function reaches (a variable's unused initial value is not reached)."""
-    reached: set[Any] = set()
-    todo = [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
-    while todo:
-        op = todo.pop()
-        if op not in reached:
-            reached.add(op)
-            todo += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
-    found = {op.type for op in reached} & _STATEFUL_RANDOM
-    library = graph.as_graph_def().library.function
-    found |= {node.op for function in library for node in function.node_def} & _STATEFUL_RANDOM
-    return tuple(sorted(found))

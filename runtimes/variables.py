@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import random
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,24 +22,27 @@ class Entry:
     name: str
 
     def __str__(self) -> str:
-        return f"{self.name} {self.variable.dtype.name}{list(self.variable.shape)}"
+        return f"{self.name} {self.variable.dtype.name}{self.variable.shape}"
 
 
 class VariableStore:
     """Creates variables in the first trace of a mode and hands them over in all others.
 
     PREDICT is traced first; in each other mode the first variables created must be PREDICT's, in the same order.
+
+    Args:
+        model_name: the ``model_fn``, for messages.
     """
 
     def __init__(self, model_name: str) -> None:
         self._model_name = model_name
-        self.entries: list[Entry] = []
+        self._entries: list[Entry] = []
         self.num_predict = 0
         """How many of them PREDICT created."""
 
     @contextlib.contextmanager
     def handing_over(self, mode: str) -> Iterator[None]:
-        """One trace of ``mode``: variables asked for are handed over while there are stored ones, then created.
+        """One call of ``model_fn``: variables asked for are handed over while there are stored ones, then created.
 
         Raises:
             ValueError: a variable asked for is not the one that its place in the order says; or, at the end, a
@@ -49,60 +53,77 @@ class VariableStore:
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
             nonlocal cursor
             name = relative_name(tf.compat.v1.get_default_graph().get_name_scope(), kwargs.get("name"))
-            if cursor == len(self.entries):
-                self.entries.append(Entry(next_creator(**kwargs), name))
+            if tf.executing_eagerly() and callable(kwargs.get("initial_value")):
+                kwargs["initial_value"] = _seeded_value(kwargs["initial_value"])
+            if cursor == len(self._entries):
+                self._entries.append(Entry(next_creator(**kwargs), name))
             else:
                 self._compare(mode, cursor, name, kwargs)
             cursor += 1
-            return self.entries[cursor - 1].variable
+            return self._entries[cursor - 1].variable
 
         with tf.variable_creator_scope(creator):
             yield
-        if cursor < len(self.entries):
+        if cursor < len(self._entries):
             self._refuse_missing(mode, cursor)
 
+    def end_predict(self) -> None:
+        """PREDICT is traced: the variables so far are its own."""
+        self.num_predict = len(self._entries)
+
+    def forget_training(self) -> None:
+        """Forget the variables that other modes than PREDICT created."""
+        del self._entries[self.num_predict :]
+
     def check_used(self, mode: str, function: Any) -> None:
-        """Refuse a trace that reads a variable which no call of ``model_fn`` created.
+        """Refuse a trace that uses a variable which no call of ``model_fn`` created.
 
         Raises:
             ValueError: names the variable.
         """
-        own = {id(entry.variable) for entry in self.entries}
+        own = {id(entry.variable.handle) for entry in self._entries}
+        foreign = {id(tensor) for tensor in function.captured_inputs} - own
         for variable in function.variables:
-            if id(variable) not in own:
+            if id(variable.handle) in foreign:
                 raise ValueError(
                     f"{self._model_name} in mode {mode!r} uses the variable {variable.name} that it did not create:"
-                    " build layers inside model_fn"
+                    f" {_advice(variable.name)}"
                 )
 
     def variables(self) -> dict[str, tf.Variable]:
-        """The variables in order, each under a unique name."""
-        return {f"{index:04d}.{entry.name}": entry.variable for index, entry in enumerate(self.entries)}
+        """The variables in order, each under a unique name, which is the same in every process."""
+        return {f"{index:04d}.{entry.name}": entry.variable for index, entry in enumerate(self._entries)}
 
     def _compare(self, mode: str, index: int, name: str, kwargs: dict[str, Any]) -> None:
-        entry = self.entries[index]
+        entry = self._entries[index]
         initial = kwargs.get("initial_value")
         # The value is dead code in the trace; it only tells shape and dtype.
         value = tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
-        if (name, value.shape, value.dtype) == (entry.name, entry.variable.shape, entry.variable.dtype):
+        shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])
+        if (name, shape, value.dtype) == (entry.name, entry.variable.shape, entry.variable.dtype):
             return
-        owner = Modes.PREDICT if index < self.num_predict else mode
+        found = f"{self._model_name} in mode {mode!r} creates {name} {value.dtype.name}{shape}"
+        if index < self.num_predict and mode != Modes.PREDICT:
+            raise ValueError(
+                f"{found} as its variable number {index}, where mode 'predict' created {entry}: every mode must first"
+                " create PREDICT's variables, in the same order (the online network before the target network)"
+            )
         raise ValueError(
-            f"{self._model_name} in mode {mode!r} creates {name} {value.dtype.name}{list(value.shape)} as its variable"
-            f" number {index}, where mode {owner!r} created {entry}: every mode must first create PREDICT's variables,"
-            " in the same order (the online network before the target network), and the same ones at every call"
+            f"{found} as its variable number {index}, where an earlier call in the same mode created {entry}: every"
+            " call must create the same variables in the same order; build layers inside model_fn"
         )
 
     def _refuse_missing(self, mode: str, cursor: int) -> None:
-        missing = self.entries[cursor]
+        missing = self._entries[cursor]
         if cursor < self.num_predict and mode != Modes.PREDICT:
             raise ValueError(
-                f"{self._model_name} in mode {mode!r} creates {cursor} variables, and {missing}, which mode 'predict'"
-                " created, is not among them: build layers inside model_fn, the same in every mode"
+                f"{self._model_name} in mode {mode!r} does not create {missing}, which mode 'predict' created as its"
+                f" variable number {cursor}: every mode must first create PREDICT's variables; build layers inside"
+                " model_fn"
             )
         raise ValueError(
-            f"{self._model_name} in mode {mode!r} uses the stored variable {missing} that it was not handed: the layer"
-            " was made by an earlier call; build layers inside model_fn"
+            f"{self._model_name} in mode {mode!r} does not create {missing} again, which an earlier call in the same"
+            f" mode created: {_advice(missing.name)}"
         )
 
 
@@ -114,3 +135,23 @@ def relative_name(scope: str, name: str | None) -> str:
     """
     path = f"{scope}/{name or 'Variable'}".strip("/")
     return re.sub(r"_\d+(?=_|/|$)", "", path)
+
+
+def _seeded_value(initial: Callable[[], Any]) -> tf.Tensor:
+    """An initial value that Keras computes outside the graph being traced, where TensorFlow's ops are not seeded.
+
+    Python's generator is the trace's own.
+    """
+    seed = random.getrandbits(31)
+
+    def compute() -> Any:
+        tf.random.set_seed(seed)  # of this function's graph
+        return initial()
+
+    return tf.function(compute, autograph=False).get_concrete_function()()
+
+
+def _advice(variable_name: str) -> str:
+    if "seed_generator" in variable_name:  # Keras keeps one for all of keras.random that is given no seed
+        return "use axonrl.noise, or give keras.random a SeedGenerator that is made inside model_fn"
+    return "build layers inside model_fn"

@@ -1,0 +1,249 @@
+"""The run loop: act, store, learn; hooks are told of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from typing import Any
+
+import numpy as np
+
+from ..contracts import (
+    Array,
+    ArrayTree,
+    EpisodeFacts,
+    EpisodeStats,
+    Session,
+    TimestepFacts,
+    Timings,
+    UpdateFacts,
+)
+from ..environments.batched import BatchedEnvironment, Step
+from ..hooks.hook import Hooks
+from ..noise import Request
+from .errors import FAILURES, EnvironmentFailure, located, refuse_unchanged
+from .limits import Limits, Schedule
+from .state import TrainingState
+
+logger = logging.getLogger("axonrl")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the traced model asks of the loop: what to record, what its scalars mean, what noise to draw."""
+
+    record: tuple[str, ...]
+    metrics: tuple[str, ...]
+    noise: tuple[Request, ...]
+
+
+class Loop:
+    """One timestep after the other, of every environment together.
+
+    Args:
+        state: what the run's future follows from; changed in place.
+        env: the environments.
+        plan: what the traced model asks for.
+        hooks: who is told.
+        session: what they are handed.
+    """
+
+    def __init__(
+        self, state: TrainingState, env: BatchedEnvironment, plan: Plan, hooks: Hooks, session: Session
+    ) -> None:
+        self.timings = Timings()
+        self._state = state
+        self._env = env
+        self._plan = plan
+        self._hooks = hooks
+        self._session = session
+        self._row: ArrayTree | None = None  # of a single environment: the very object that the memory was handed last
+        self._said_cannot_sample = False
+        self._reset_exploration = getattr(state.exploration, "reset", None)
+
+    def timestep(self, schedule: Schedule, limits: Limits) -> list[EpisodeStats]:
+        """One action in every environment, the updates that are due, and the ends of episodes.
+
+        Updates that a limit on steps left over from the last timestep come first, and by themselves: the next action
+        is chosen with the weights that it would have been chosen with in one run.
+
+        Returns:
+            The episodes that finished.
+        """
+        if self._state.owed:
+            self._learn(limits.steps)
+            return []
+        self._begin_episodes()
+        step = self._act(schedule)
+        self._learn(limits.steps)
+        return self._finish_episodes(step, limits.episodes)
+
+    def _begin_episodes(self) -> None:
+        state, episodes = self._state, self._state.episodes
+        if episodes.running.all():
+            return
+        began = time.perf_counter()
+        mask = ~episodes.running
+        seeds = episodes.begin(mask)
+        try:
+            state.observation = self._env.reset(None if mask.all() else mask, seeds)
+        except FAILURES as error:
+            raise self._located(error) from error
+        self._row = None
+        self._forget(mask)
+        self.timings.environment += time.perf_counter() - began
+        for i in np.flatnonzero(mask).tolist() if self._hooks.before_episode else ():
+            facts = EpisodeFacts(i, int(episodes.index[i]) - 1, seeds[i])
+            for call in self._hooks.before_episode:
+                call(self._session, facts)
+
+    def _act(self, schedule: Schedule) -> Step:
+        """Choose the actions, take them, store what came of them, and count."""
+        state, observation = self._state, self._state.observation
+        t0 = time.perf_counter()
+        action, recorded = self._choose()
+        t1 = time.perf_counter()
+        try:
+            step = self._env.step(action)
+        except FAILURES as error:
+            raise self._located(error) from error
+        t2 = time.perf_counter()
+        transition = {
+            "observation": observation,
+            "action": action,
+            "reward": step.reward,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
+            "next_observation": step.observation,
+            **recorded,
+        }
+        self._store(transition, step.acted)
+        state.observation = step.observation
+        state.episodes.record(action, step.reward, step.acted)
+        self._count(step.acted, schedule)
+        self.timings.acting += t1 - t0 + time.perf_counter() - t2
+        self.timings.environment += t2 - t1
+        if self._hooks.after_timestep:
+            facts = TimestepFacts(observation, action, step.reward, step.terminated, step.truncated, step.observation)
+            for call in self._hooks.after_timestep:
+                call(self._session, facts)
+        return step
+
+    def _choose(self) -> tuple[Array, dict[str, Any]]:
+        """The behaviour policy's actions [N, ...], and what is to be stored of how it came to them."""
+        state, recurrent = self._state, self._state.recurrent
+        features = state.observation if recurrent is None else {"observation": state.observation, "state": recurrent}
+        predictions, state.recurrent = state.executor.act(features)
+        timestep = state.counters.global_timestep
+        action, extras = state.exploration(predictions, timestep, state.generators["exploration"])
+        recorded: dict[str, Any] = {
+            name: extras[name] if name in extras else predictions[name] for name in self._plan.record
+        }
+        if recurrent is not None:
+            recorded["state"] = recurrent
+        return action, recorded
+
+    def _store(self, transition: dict[str, Any], acted: Array | None) -> None:
+        memory = self._state.memory
+        if self._env.num_envs == 1:
+            row = first_row(transition)
+            if self._row is not None:  # the memory knows this object: it need not compare contents
+                row["observation"] = self._row
+            self._row = row["next_observation"]
+            memory.step(**row)
+        elif acted is None:
+            memory.extend(**transition)
+        else:
+            memory.extend(acted, **transition)
+
+    def _count(self, acted: Array | None, schedule: Schedule) -> None:
+        """Timesteps, and the updates that these make due."""
+        state, counters = self._state, self._state.counters
+        before = counters.global_timestep
+        if acted is None:
+            counters.global_timestep += self._env.num_envs
+        else:
+            counters.global_timestep += int(np.count_nonzero(acted))
+            self._forget(~acted)  # these were reset: their episodes begin with the observations they have now
+        if state.memory.fills_and_empties:
+            state.owed = int(state.memory.can_sample())
+        else:
+            state.owed += schedule.due(counters.global_timestep) - schedule.due(before)
+
+    def _learn(self, limit: int | None) -> None:
+        """The updates that are due, as far as a limit on steps allows; the rest stays owed."""
+        state = self._state
+        if not state.owed:
+            return
+        began = time.perf_counter()
+        while state.owed and state.counters.global_step != limit:
+            if state.memory.can_sample():
+                self._update()
+                state.owed -= 1
+            else:
+                self._skip_updates()
+        self.timings.learning += time.perf_counter() - began
+
+    def _update(self) -> None:
+        state, counters = self._state, self._state.counters
+        first = counters.global_step == 0
+        before = state.executor.get_predict_weights() if first else {}
+        batch = state.memory.sample()
+        draws = [request.draw(state.generators["noise"]) for request in self._plan.noise]
+        numbers = {"global_step": counters.global_step, "global_timestep": counters.global_timestep}
+        result = state.executor.train(batch, numbers, draws)
+        if first:
+            refuse_unchanged(before, state.executor.get_predict_weights())
+        counters.global_step += 1
+        if result.td_error is not None:
+            state.memory.update_priorities(result.td_error)
+        if state.memory.fills_and_empties:
+            state.memory.clear()
+        loss, *metrics = result.scalars.tolist()
+        state.episodes.add_loss(loss)
+        if self._hooks.after_update:
+            facts = UpdateFacts(loss, dict(zip(self._plan.metrics, metrics, strict=True)))
+            for call in self._hooks.after_update:
+                call(self._session, facts)
+
+    def _skip_updates(self) -> None:
+        self._state.owed = 0
+        if not self._said_cannot_sample:
+            logger.warning("updates are due, but the memory cannot fill a batch yet; they are skipped")
+            self._said_cannot_sample = True
+
+    def _finish_episodes(self, step: Step, limit: int | None) -> list[EpisodeStats]:
+        ended = step.terminated | step.truncated
+        if not ended.any():
+            return []
+        counters, finished = self._state.counters, []
+        for i in np.flatnonzero(ended).tolist():
+            terminated, truncated = bool(step.terminated[i]), bool(step.truncated[i])
+            stats = self._state.episodes.finish(i, terminated, truncated, self._session.exploration)
+            if counters.global_episode == limit:
+                continue  # surplus: cut, not counted
+            counters.global_episode += 1
+            finished.append(stats)
+            for call in self._hooks.after_episode:
+                call(self._session, stats)
+        return finished
+
+    def _forget(self, mask: Array) -> None:
+        """What is carried from timestep to timestep ends where episodes begin."""
+        self._state.reset_recurrent(mask)
+        if self._reset_exploration is not None:
+            self._reset_exploration(mask)
+
+    def _located(self, error: EnvironmentFailure) -> EnvironmentFailure:
+        episodes = self._state.episodes
+        when = f"global_timestep {self._state.counters.global_timestep}"
+        return located(error, episodes.seeds, episodes.index - 1, episodes.lengths, when)
+
+
+def first_row(transition: dict[str, Any]) -> dict[str, Any]:
+    """The transition of the only environment, without a batch axis."""
+    return {
+        key: {name: array[0] for name, array in value.items()} if isinstance(value, dict) else value[0]
+        for key, value in transition.items()
+    }

@@ -1,0 +1,169 @@
+"""Trains in processes that may be killed: run by test_exact_resume.py, as ``python resume_child.py``.
+
+TensorFlow takes seconds to import, so one process imports it and forks a child for every job. That is sound because
+it runs no op, and because it has one thread (checked below): a child finds nothing that another thread held. A job is
+a line of JSON on stdin; on stdout come ``pid N``, what the child says, and ``exit N``, as Popen.returncode.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import logging
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CALLS = ("mkdir", "open", "fsync", "rename", "replace", "unlink", "rmdir")
+"""The calls to the file system that a save makes, by their names in ``os``."""
+PARAMS = {"hidden": [16], "target_update_period": 10, "epsilon": 0.3}
+
+
+def say(*words: object) -> None:
+    """One line, at once and whole."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+class Journal:
+    """Writes down all that happens, each event in a line under a name of its own: the same in every process."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def _write(self, *words: object) -> None:
+        os.write(self._file, (" ".join(map(str, words)) + "\n").encode())
+
+    def before_episode(self, session: Any, facts: Any) -> None:
+        self._write(f"begin:{facts.environment}:{facts.episode}", facts.seed, session.global_timestep)
+
+    def after_timestep(self, session: Any, facts: Any) -> None:
+        values = (facts.observation, facts.action, facts.reward, facts.next_observation)
+        arrays = [array for value in values for array in (value.values() if isinstance(value, dict) else [value])]
+        digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+        self._write(f"timestep:{session.global_timestep}", digest, session.global_step, session.exploration.hex())
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        numbers = [facts.loss.hex(), *(value.hex() for value in facts.metrics.values())]
+        self._write(f"update:{session.global_step}", session.global_timestep, *numbers)
+
+    def after_episode(self, session: Any, facts: Any) -> None:
+        numbers = (facts.episode_return.hex(), facts.length, facts.terminated, facts.truncated, facts.loss.hex())
+        self._write(f"end:{facts.environment}:{facts.episode}", session.global_timestep, *numbers)
+
+    def after_evaluation(self, session: Any, facts: Any) -> None:
+        self._write(f"evaluation:{session.global_timestep}", *(one.hex() for one in facts.episode_returns))
+
+
+class Victim:
+    """Waits to be killed, or does it itself; never lets the run reach its end.
+
+    Args:
+        at: the first timestep at which it may happen; this is said.
+        calls: kill the process before its so many-th call to the file system from then on; None leaves it to others.
+        last: the run's last timestep.
+        go: wait at the timestep until there is this file.
+    """
+
+    def __init__(self, at: int, calls: int | None, last: int, go: str | None = None) -> None:
+        self._at, self._calls, self._last = at, calls, last
+        self._go = None if go is None else Path(go)
+        self._reached = False
+
+    def after_timestep(self, session: Any, facts: Any) -> None:
+        if session.global_timestep >= self._at and not self._reached:
+            self._reached = True
+            say("reached", session.global_timestep)
+            while self._go is not None and not self._go.exists():
+                time.sleep(0.001)
+            if self._calls is not None:
+                self._arm(self._calls)
+        if session.global_timestep >= self._last:
+            if self._calls is not None:  # there were fewer
+                os.kill(os.getpid(), signal.SIGKILL)
+            signal.pause()
+
+    def _arm(self, calls: int) -> None:
+        left = calls
+
+        def dying(call: Any) -> Any:
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                nonlocal left
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return call(*args, **kwargs)
+
+            return wrapper
+
+        for name in CALLS:
+            setattr(os, name, dying(getattr(os, name)))
+
+
+def run(job: dict[str, Any]) -> None:
+    """Do what a job says."""
+    from axonrl import Agent, RunConfig
+    from axonrl.environments import make
+    from axonrl.hooks import EvaluationHook
+    from axonrl.memories import ReplayMemory
+    from axonrl.models import dqn
+
+    model_dir = Path(job["model_dir"])
+    logging.basicConfig(filename=model_dir.with_suffix(".log"), level=logging.INFO)
+    if job["do"] == "evaluate":
+        agent = Agent(None, model_dir=model_dir)
+        observations = np.array(job["observations"], np.float32)
+        for policy in ("last", "best"):
+            results = agent.evaluate("CartPole-v1", episodes=5, policy=policy)
+            say(json.dumps(results))
+            say(json.dumps({k: v.tolist() for k, v in agent.predict(observations, policy=policy).items()}))
+        return
+    hooks: list[Any] = [Journal(model_dir.with_suffix(".journal")), EvaluationHook(job["evaluate_every"], episodes=3)]
+    if "victim" in job:
+        hooks.append(Victim(**job["victim"], last=job["timesteps"]))
+    config = RunConfig(seed=job["seed"], save_checkpoints_steps=job["save_every"], save_summary_steps=20)
+    agent = Agent(dqn.model_fn, ReplayMemory(200, 16), model_dir, config, PARAMS)
+    env = make("CartPole-v1", job["num_envs"])
+    agent.train(env, first_update=40, update_frequency=4, max_timesteps=job["timesteps"], hooks=hooks)
+
+
+def child(job: dict[str, Any]) -> int:
+    """Run a job; the exit status."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
+    try:
+        run(job)
+    except KeyboardInterrupt:
+        say("KeyboardInterrupt")
+        return 130
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def serve() -> None:
+    """Import everything, then fork a child for every job."""
+    for module in ("tensorflow", "keras", "tensorboard.summary.writer.event_file_writer", "axonrl.estimators.agent"):
+        importlib.import_module(module)
+    for module in ("axonrl.models.dqn", "axonrl.runtimes.tensorflow", "axonrl.memories", "axonrl.hooks"):
+        importlib.import_module(module)
+    status = Path("/proc/self/status")
+    if status.exists() and "\nThreads:\t1\n" not in status.read_text():
+        raise RuntimeError("this process has several threads, so it must not fork")
+    say("ready")
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(child(json.loads(line)))
+        say("pid", pid)
+        say("exit", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,274 @@
+"""Episodes: their statistics, and their replay."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from axonrl.contracts import ArraySpec
+from axonrl.environments import open_environment
+from axonrl.estimators.episodes import Episodes
+from axonrl.estimators.seeding import episode_seed
+from axonrl.estimators.storage import join_state, split_state
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+DISCRETE = ArraySpec((), np.int32)
+RUN_SEED = 3
+
+
+class Remembering(gymnasium.Env[Any, Any]):
+    """Observes its seed, how many actions it took, and a number that all of them and their order made.
+
+    An episode takes 2 to 12 actions, as its seed says. It writes down its calls, and refuses to go on after an end.
+    """
+
+    observation_space = Box(-(2**31), 2**31 - 1, (3,), np.int32)
+    action_space = Discrete(7)
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.ended = True
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        assert seed is not None
+        self.calls.append(("reset", seed))
+        self.seed, self.count, self.mix, self.ended = seed, 0, 0, False
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert not self.ended
+        self.calls.append(int(action))
+        self.count, self.mix = self.count + 1, (self.mix * 31 + int(action) + 1) % 1_000_003
+        self.ended = self.count == 2 + self.seed % 11
+        return self._observe(), 0.1 * action, self.ended, False, {}
+
+    def _observe(self) -> Any:
+        return np.array([self.seed, self.count, self.mix], np.int32)
+
+
+def several(count: int) -> tuple[list[Remembering], Any]:
+    envs = [Remembering() for _ in range(count)]
+    functions = [lambda env=env: env for env in envs]
+    return envs, open_environment(SyncVectorEnv(functions, autoreset_mode=AutoresetMode.DISABLED))
+
+
+def stored(state: Any) -> Any:
+    """What comes back from a checkpoint."""
+    return join_state(*split_state(state))
+
+
+def resumed(episodes: Episodes) -> Episodes:
+    other = Episodes(episodes.num_envs, DISCRETE, RUN_SEED)
+    other.load_state_dict(stored(episodes.state_dict()))
+    return other
+
+
+def replayed(episodes: Episodes, env: Any) -> tuple[Any, Any]:
+    return episodes.replay(env)
+
+
+class Played:
+    """Episodes in environments, as the loop plays them; the actions follow from the timestep."""
+
+    def __init__(self, episodes: Episodes, env: Any, observation: Any = None, timestep: int = 0) -> None:
+        self.episodes, self.env, self.observation, self.timestep = episodes, env, observation, timestep
+
+    def play(self, timesteps: int) -> list[Any]:
+        """What was observed, and the ends of episodes."""
+        seen: list[Any] = []
+        for _ in range(timesteps):
+            mask = ~self.episodes.running
+            if mask.any():
+                self.observation = self.env.reset(None if mask.all() else mask, self.episodes.begin(mask))
+            self.timestep += 1
+            actions = np.array([(self.timestep**2 + 3 * i) % 7 for i in range(self.episodes.num_envs)], np.int32)
+            step = self.env.step(actions)
+            self.episodes.record(actions, step.reward, step.acted)
+            self.episodes.add_loss(1 / self.timestep)
+            self.observation = step.observation
+            seen.append(step.observation.tolist())
+            for i in np.flatnonzero(step.terminated).tolist():
+                stats = self.episodes.finish(i, True, False, 0.0)
+                seen.append((i, stats.episode, stats.episode_return, stats.length, stats.loss))
+        return seen
+
+
+def test_every_episode_has_the_seed_of_its_place() -> None:
+    episodes = Episodes(2, DISCRETE, RUN_SEED)
+
+    assert list(episodes.begin(np.array([True, True]))) == [episode_seed(3, 0, 0), episode_seed(3, 1, 0)]
+    episodes.finish(1, True, False, 0.0)
+    assert episodes.running.tolist() == [True, False]
+    assert list(episodes.begin(np.array([False, True]))) == [episode_seed(3, 0, 0), episode_seed(3, 1, 1)]
+    episodes.cut()
+    assert not episodes.running.any()
+    assert list(episodes.begin(np.array([True, True]))) == [episode_seed(3, 0, 1), episode_seed(3, 1, 2)]
+    assert episodes.index.tolist() == [2, 3]
+
+
+def test_statistics() -> None:
+    episodes = Episodes(2, DISCRETE, RUN_SEED)
+    episodes.begin(np.array([True, True]))
+    episodes.record(np.array([1, 1], np.int32), np.array([1.0, 5.0]), None)
+    episodes.add_loss(math.inf)
+    first = episodes.finish(0, True, False, 0.25)
+    episodes.begin(np.array([True, False]))
+    episodes.record(np.array([1, 1], np.int32), np.array([2.0, 70.0]), np.array([True, False]))
+    episodes.record(np.array([1, 1], np.int32), np.array([4.0, 7.0]), None)
+    nothing_learnt = episodes.finish(0, False, True, 0.5)
+    episodes.begin(np.array([True, False]))
+    episodes.add_loss(0.1)
+    episodes.add_loss(0.2)
+    learnt = episodes.finish(0, True, False, 0.5)
+    other = episodes.finish(1, True, True, 0.5)
+
+    assert (first.episode_return, first.length, first.terminated, first.truncated) == (1.0, 1, True, False)
+    assert (first.loss, first.exploration, first.environment, first.episode) == (math.inf, 0.25, 0, 0)
+    assert (nothing_learnt.episode_return, nothing_learnt.length, nothing_learnt.episode) == (6.0, 2, 1)
+    assert (nothing_learnt.terminated, nothing_learnt.truncated) == (False, True)
+    assert math.isnan(nothing_learnt.loss)
+    assert learnt.loss == (0.1 + 0.2) / 2  # an infinite loss before the episode is none of its business
+    assert (other.episode_return, other.length, other.environment, other.episode) == (12.0, 2, 1, 0)
+
+
+def test_the_seconds_are_those_of_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    episodes = Episodes(1, DISCRETE, RUN_SEED)
+    episodes.begin(np.array([True]))
+    now = 101.5
+    state = stored(episodes.state_dict())
+    now = 5.0  # another process, another clock
+    episodes = Episodes(1, DISCRETE, RUN_SEED)
+    episodes.load_state_dict(state)
+    now = 5.25
+    assert episodes.finish(0, True, False, 0.0).seconds == 1.75
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_from_any_timestep_on_a_replay_leads_to_the_same_future(count: int) -> None:
+    _, env = several(count)
+    original = Played(Episodes(count, DISCRETE, RUN_SEED), env)
+    kinds = set()
+    for _ in range(60):
+        original.play(1)
+        episodes, running = resumed(original.episodes), original.episodes.running
+        kinds.add((bool(running.all()), bool(running.any())))
+        _, fresh = several(count)
+        observation, returns = replayed(episodes, fresh)
+        np.testing.assert_array_equal(observation[running], original.observation[running])
+        assert returns[running].tolist() == episodes.returns[running].tolist()  # the very sums
+
+        # The original goes on in environments of its own, which were brought to the same place.
+        _, again = several(count)
+        twin = resumed(original.episodes)
+        twin_observation, _ = replayed(twin, again)
+        here = Played(episodes, fresh, observation, original.timestep).play(30)
+        assert here == Played(twin, again, twin_observation, original.timestep).play(30)
+    assert (True, True) in kinds
+    assert (False, count > 1) in kinds  # also right after an end
+
+
+def test_resumed_again_and_again_it_sees_what_it_would_have_seen() -> None:
+    _, env = several(3)
+    whole = Played(Episodes(3, DISCRETE, RUN_SEED), env).play(100)
+    seen: list[Any] = []
+    played = Played(Episodes(3, DISCRETE, RUN_SEED), several(3)[1])
+    for _ in range(100):
+        seen += played.play(1)
+        episodes, env = resumed(played.episodes), several(3)[1]
+        played = Played(episodes, env, replayed(episodes, env)[0], played.timestep)
+    assert seen == whole
+    assert len([one for one in whole if isinstance(one, tuple)]) > 20
+
+
+def test_all_episodes_of_a_replay_end_together() -> None:
+    episodes = Episodes(3, DISCRETE, RUN_SEED)
+    for mask, actions in [([1, 1, 1], (1, 4, 2)), ([0, 0, 0], (2, 5, 0)), ([0, 1, 0], (3, 6, 1))]:
+        episodes.begin(np.array(mask, bool))
+        episodes.record(np.array(actions, np.int32), np.ones(3), None)
+    episodes.running[2] = False
+    seeds = [22, 11, 33]  # of episodes of 2, 2 and 2 timesteps: the replay must cope with those that end too early
+    episodes.seeds = seeds
+    envs, env = several(3)
+
+    observation, returns = replayed(episodes, env)
+
+    # Environment 0 diverges: it ends after two actions instead of going on, and begins again. Environment 1 first does
+    # what it did before, then its own episode. Environment 2 has no episode: what it does means nothing.
+    assert envs[0].calls == [("reset", 22), 1, 2, ("reset", 22), 3]
+    assert envs[1].calls == [("reset", 11), 4, 5, ("reset", 11), 6]
+    assert observation[:2].tolist() == [[22, 1, 4], [11, 1, 7]]
+    assert returns[:2].tolist() == [0.1 * 3, 0.1 * 6]
+
+
+def test_an_episode_that_ends_where_it_should_go_on_begins_again() -> None:
+    episodes = Episodes(1, DISCRETE, RUN_SEED)
+    episodes.begin(np.array([True]))
+    episodes.seeds = [22]  # two timesteps
+    for action in (1, 2):
+        episodes.record(np.array([action], np.int32), np.ones(1), None)
+    envs, env = several(1)
+
+    observation, returns = replayed(episodes, env)
+
+    assert envs[0].calls == [("reset", 22), 1, 2, ("reset", 22)]
+    assert observation.tolist() == [[22, 0, 0]]
+    assert returns.tolist() == [0.0]
+
+
+def test_only_the_actions_of_running_episodes_are_kept_however_long_they_are() -> None:
+    episodes = Episodes(2, DISCRETE, RUN_SEED)
+    episodes.begin(np.array([True, True]))
+    log = np.random.default_rng(0).integers(0, 7, (5000, 2)).astype(np.int32)
+    for t, actions in enumerate(log, start=1):
+        episodes.record(actions, np.zeros(2), None)
+        if t == 1000:  # environment 1 goes on from the beginning to timestep 4500
+            episodes.finish(0, True, False, 0.0)
+            episodes.begin(np.array([True, False]))
+        if t == 4500:
+            episodes.finish(1, True, False, 0.0)
+            np.testing.assert_array_equal(episodes.state_dict()["actions"], log[1000:4500])
+            episodes.begin(np.array([False, True]))
+        if t == 3000:
+            np.testing.assert_array_equal(episodes.state_dict()["actions"], log[:3000])
+            episodes = resumed(episodes)
+    state = episodes.state_dict()
+    np.testing.assert_array_equal(state["actions"], log[1000:])
+    assert state["actions"].dtype == np.int32
+    assert state["lengths"].tolist() == [4000, 500]
+
+
+def test_the_actions_are_kept_as_the_environment_was_given_them() -> None:
+    episodes = Episodes(1, ArraySpec((2,), np.float32), RUN_SEED)
+    episodes.begin(np.array([True]))
+    actions = [np.array([[0.1, 0.2]], np.float32), np.array([[0.3, 1 / 3]]), np.array([[0.5, 0.6]], np.float32)]
+    for action in actions:
+        episodes.record(action, np.zeros(1), None)
+    other = Episodes(1, ArraySpec((2,), np.float32), RUN_SEED)
+    other.load_state_dict(stored(episodes.state_dict()))
+    assert other.state_dict()["actions"].tolist() == [action.tolist() for action in actions]
+
+
+def test_a_state_is_a_copy() -> None:
+    episodes = Episodes(1, DISCRETE, RUN_SEED)
+    episodes.begin(np.array([True]))
+    episodes.record(np.array([5], np.int32), np.array([1.0]), None)
+    state = episodes.state_dict()
+    before = split_state(state)[0] | {name: np.copy(value) for name, value in split_state(state)[0].items()}
+    episodes.load_state_dict(state)
+    for _ in range(2):
+        episodes.record(np.array([6], np.int32), np.array([1.0]), None)
+        episodes.add_loss(1.0)
+        episodes.finish(0, True, False, 0.0)
+        episodes.begin(np.array([True]))
+    episodes.record(np.array([6], np.int32), np.array([1.0]), None)
+    episodes.add_loss(1.0)
+    after = split_state(state)[0]
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    assert state["seeds"] == [episode_seed(RUN_SEED, 0, 0)]

@@ -1,0 +1,388 @@
+"""Evaluation and prediction: greedy, repeatable, every episode to its end, and with nothing but ``model_dir``."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
+from axonrl.contracts import BeginFacts, BrokenEnvironmentError, NonFiniteError
+from axonrl.environments import open_environment
+from axonrl.estimators.evaluation import Watchers, run_episodes, summarize
+from axonrl.models import dqn
+from axonrl.tests.estimators.fakes import At, Counting, Faulty, Notes, agent, linear_model, vector
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AutoresetMode
+
+OBSERVATIONS = np.array([[0.0, 0.5], [3.0, 0.1]], np.float32)
+
+
+class Drawn(Counting):
+    """Its episodes are as long as their seed says: 1 to 6 timesteps."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        result = super().reset(seed=seed)
+        self.length = 1 + int(self.mark * 6)
+        return result
+
+
+# -- the episodes -----------------------------------------------------------------------------------------------------
+
+
+def greedy(observation: Any, state: Any) -> Any:
+    return {"action": np.zeros(len(observation), np.int32)}, state
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 3, 7])
+def test_every_episode_is_played_to_its_end_in_its_own_seed(num_envs: int) -> None:
+    """Whatever the number of environments, seed k gives the same episode k; keeping the fastest would not."""
+    seeds = list(range(100, 106))
+    alone = []
+    for seed in seeds:
+        env = Drawn()
+        env.reset(seed=seed)
+        alone.append(env.length)
+    assert len(set(alone)) > 2
+    envs = [Drawn() for _ in range(num_envs)]
+    opened = open_environment(vector(*envs) if num_envs > 1 else envs[0])
+    stats = run_episodes(greedy, opened, seeds, None, Watchers())
+    assert [s.length for s in stats] == alone
+    assert [s.episode for s in stats] == [0, 1, 2, 3, 4, 5]
+    assert [s.episode_return for s in stats] == [n * (n + 1) / 2 for n in alone]
+    assert all(math.isnan(s.loss) and math.isnan(s.exploration) and s.seconds >= 0 for s in stats)
+
+
+def test_who_is_told_of_episodes_and_in_which_order() -> None:
+    told: list[Any] = []
+    watch = Watchers(
+        lambda facts: told.append(("begins", facts.environment, facts.episode, facts.seed)),
+        lambda stats: told.append(("ended", stats.environment, stats.episode)),
+    )
+    run_episodes(greedy, open_environment(vector(Counting(2), Counting(3))), [7, 8, 9], None, watch)
+    assert told == [
+        ("begins", 0, 0, 7),
+        ("begins", 1, 1, 8),
+        ("ended", 0, 0),
+        ("begins", 0, 2, 9),
+        ("ended", 1, 1),  # environment 1 plays on, and does not count
+        ("ended", 0, 2),
+    ]
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_environments_that_reset_themselves_are_counted_right(mode: AutoresetMode) -> None:
+    opened = open_environment(vector(Counting(2), Counting(3), mode=mode))
+    stats = run_episodes(greedy, opened, [7, 8, 9, 10], None, Watchers())
+    assert sorted((s.environment, s.length, s.episode_return) for s in stats) == [(0, 2, 3.0)] * 2 + [(1, 3, 6.0)] * 2
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_recurrent_state_is_zero_at_the_first_observation_of_an_episode(mode: AutoresetMode) -> None:
+    """Timestep t of an episode is seen with the state t, for the state counts."""
+    seen: list[tuple[float, float]] = []
+
+    def counts(observation: Any, state: Any) -> Any:
+        seen.extend(zip(observation[:, 0].tolist(), state["count"].tolist(), strict=True))
+        return {"action": np.zeros(2, np.int32)}, {"count": state["count"] + 1}
+
+    opened = open_environment(vector(Counting(2), Counting(3), mode=mode))
+    run_episodes(counts, opened, [7, 8, 9, 10], {"count": np.zeros(2)}, Watchers())
+    # The step that resets an environment sees the last observation of the episode before; it decides nothing.
+    lasts = {2.0, 3.0} if mode is AutoresetMode.NEXT_STEP else set()
+    assert {(t, count) for t, count in seen if t not in lasts} == {(0.0, 0.0), (1.0, 1.0), (2.0, 2.0)} - {
+        (t, t) for t in lasts
+    }
+
+
+def test_the_summary_in_numbers() -> None:
+    stats = run_episodes(greedy, open_environment(vector(Counting(1), Counting(3))), [7, 8], None, Watchers())
+    assert summarize(stats) == {  # returns 1 and 6
+        "episode_return_mean": 3.5,
+        "episode_return_std": 2.5,
+        "episode_return_min": 1.0,
+        "episode_return_max": 6.0,
+        "episode_length_mean": 2.0,
+        "episodes": 2,
+    }
+
+
+def test_an_error_says_in_which_episode() -> None:
+    env = Faulty(RuntimeError("out of coal"), at=6, length=4)
+    match = r"Faulty\.step raised RuntimeError: out of coal \(environment 0: seed 8, episode 1, timestep 1 of it; 1 ep"
+    with pytest.raises(BrokenEnvironmentError, match=match):
+        run_episodes(greedy, open_environment(env), [7, 8], None, Watchers())
+    # In a vector environment, too.
+    env = Faulty(lambda o, r, *rest: (o, np.nan, *rest), at=6, length=4)
+    with pytest.raises(NonFiniteError, match=r"the reward nan in environment 1 \(environment 1: seed 9, episode 2, "):
+        run_episodes(greedy, open_environment(vector(Counting(9), env)), [7, 8, 9], None, Watchers())
+
+
+# -- Agent.evaluate ---------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_is_greedy_and_repeatable(tmp_path: Path) -> None:
+    """The model prefers one action in this corner; with an exploration of 1 it would take both."""
+    one = agent(tmp_path, params={"epsilon": 1.0}).train(Counting(), 8, timesteps=20)
+    env = Counting(20)
+    results = [one.evaluate(env, episodes=3, seed=seed) for seed in (5, 5, None, None)]
+    assert results[0] == results[1]
+    assert env.seeds[:3] == env.seeds[3:6]
+    assert env.seeds[6:9] == env.seeds[9:12] != env.seeds[:3]
+    assert len({seed for seed in env.seeds[:3]}) == 3
+    values = one.predict(np.array([[t, env.mark] for t in range(20)], np.float32))
+    assert env.actions[-20:] == values["action"].tolist() == values["values"].argmax(axis=1).tolist()
+    assert set(results[0]) == {
+        "episode_return_mean",
+        "episode_return_std",
+        "episode_return_min",
+        "episode_return_max",
+        "episode_length_mean",
+        "episodes",
+    }
+    assert results[0]["episode_return_mean"] == 210.0
+
+
+def test_other_numbers_of_environments_give_the_same_result(tmp_path: Path) -> None:
+    one = agent(tmp_path).train("CartPole-v1", 8, timesteps=30)
+    from axonrl.environments import make
+
+    results = [one.evaluate(make("CartPole-v1", n), episodes=5) for n in (1, 4)]
+    assert results[0] == results[1] == one.evaluate("CartPole-v1", episodes=5)
+
+
+def test_evaluate_changes_nothing_of_the_run(tmp_path: Path) -> None:
+    for folder, evaluates in (("a", False), ("b", True)):
+        one = agent(tmp_path / folder).train(Counting(), 8, timesteps=20)
+        if evaluates:
+            one.evaluate(Counting(), episodes=2)
+        one.train(Counting(), 8, timesteps=20)
+    from axonrl.tests.estimators.fakes import differences, snapshot
+
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
+
+
+@pytest.mark.parametrize("model", ["same", "by name", "none"])
+def test_a_fresh_process_gives_the_same_numbers(model: str, tmp_path: Path) -> None:
+    params = {"hidden": [4], "epsilon": 0.3}
+    one = Agent(dqn.model_fn, agent(tmp_path).memory, tmp_path, RunConfig(seed=1), params)
+    one.train(Counting(), 8, timesteps=20)
+    expected = one.evaluate(Counting(), episodes=2), one.predict(OBSERVATIONS)
+    given = {"same": dqn.model_fn, "by name": "dqn", "none": None}[model]
+    for fresh in (Agent(given, model_dir=tmp_path), Estimator(given, tmp_path)):
+        assert fresh.params == params
+        assert fresh.config.seed == 1
+        predictions = fresh.predict(OBSERVATIONS)
+        assert {name: value.tobytes() for name, value in predictions.items()} == {
+            name: value.tobytes() for name, value in expected[1].items()
+        }
+        assert fresh.evaluate(Counting(), episodes=2) == expected[0]
+
+
+def test_a_really_fresh_process(tmp_path: Path) -> None:
+    one = agent(tmp_path).train("CartPole-v1", 8, timesteps=30)
+    code = f"from axonrl import Agent; print(Agent(None, model_dir={str(tmp_path)!r}).evaluate('CartPole-v1', 3))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=200)
+    assert done.stdout == f"{one.evaluate('CartPole-v1', 3)}\n", done.stderr
+
+
+def test_an_evaluation_before_training_goes_on_changes_nothing(tmp_path: Path) -> None:
+    """A fresh Agent that has taken weights from a checkpoint has not taken the rest of it."""
+    agent(tmp_path).train(Counting(), 8, timesteps=20)
+    one = agent(tmp_path)
+    one.evaluate(Counting(), episodes=1)
+    one.predict(OBSERVATIONS)
+    assert one.global_timestep == 20
+    assert one.train(Counting(), 8, max_timesteps=20).global_timestep == 20
+    assert one.train(Counting(), 8, timesteps=1).global_timestep == 21
+
+
+def test_the_newest_weights_are_used_whoever_trained_them(tmp_path: Path) -> None:
+    reader = agent(tmp_path)  # before there is anything to read
+    writer = agent(tmp_path).train(Counting(), 8, timesteps=20)
+    for _ in range(2):
+        np.testing.assert_array_equal(reader.predict(OBSERVATIONS)["values"], writer.predict(OBSERVATIONS)["values"])
+        before = writer.predict(OBSERVATIONS)["values"]
+        writer.train(Counting(), 8, timesteps=20)
+        assert not np.array_equal(writer.predict(OBSERVATIONS)["values"], before)
+
+
+def test_policy_best(tmp_path: Path) -> None:
+    env = Counting()
+    hook = At("after_update", 8, lambda session: session.save_policy("best", {}))
+    one = agent(tmp_path)
+    one.train(env, 8, timesteps=8, hooks=[hook])
+    then = one.predict(OBSERVATIONS)["values"]
+    one.train(env, 8, timesteps=40)
+    last = one.predict(OBSERVATIONS)["values"]
+    assert not np.array_equal(then, last)
+    for reader in (one, agent(tmp_path)):
+        np.testing.assert_array_equal(reader.predict(OBSERVATIONS, policy="best")["values"], then)
+        np.testing.assert_array_equal(reader.predict(OBSERVATIONS)["values"], last)
+        reader.evaluate(Counting(), 1, policy="best")
+        np.testing.assert_array_equal(reader.predict(OBSERVATIONS)["values"], last)
+        with pytest.raises(ValueError, match=r"holds no policy 'worst', only \['last', 'best'\]"):
+            reader.evaluate(Counting(), 1, policy="worst")
+
+
+def test_an_untrained_model_can_be_evaluated_and_then_trained(tmp_path: Path) -> None:
+    one = agent(tmp_path / "a")
+    assert one.evaluate(Counting(4), episodes=2)["episode_return_mean"] == 10.0
+    assert not (tmp_path / "a").exists()
+    one.predict(OBSERVATIONS)
+    one.train(Counting(), 8, timesteps=20)
+    agent(tmp_path / "b").train(Counting(), 8, timesteps=20)
+    np.testing.assert_array_equal(*(agent(tmp_path / f).predict(OBSERVATIONS)["values"] for f in ("a", "b")))
+
+
+def test_hooks_watch_an_evaluation(tmp_path: Path) -> None:
+    notes, from_spec = Notes(), Notes()
+
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        return EstimatorSpec(mode, spec.predictions, evaluation_hooks=(from_spec,))
+
+    agent(tmp_path, model=model).evaluate(Counting(2), episodes=2, hooks=[notes])
+    assert notes.events == [
+        ("begin", 0, 0, 0),
+        ("before_episode", 0, 0, 0, 0),
+        ("after_episode", 0, 2, 0, 1),
+        ("before_episode", 0, 2, 0, 1),
+        ("after_episode", 0, 4, 0, 2),
+        ("end", 4, 0, 2),
+    ]
+    assert notes.facts["begin"] == [BeginFacts(1, False, {"episodes": 2})]
+    assert notes.facts["end"][0].reason == "2 episodes evaluated"
+    assert from_spec.events == notes.events
+
+
+def test_a_hook_stops_an_evaluation(tmp_path: Path) -> None:
+    notes = Notes()
+    hooks = [At("after_episode", 4, lambda session: session.request_stop("enough")), notes]
+    assert agent(tmp_path).evaluate(Counting(2), episodes=5, hooks=hooks)["episodes"] == 2
+    assert notes.facts["end"][0].reason == "enough"
+    hooks = [At("begin", 0, lambda session: session.request_stop("enough"))]
+    with pytest.raises(ValueError, match="a hook stopped the evaluation before the first episode had finished"):
+        agent(tmp_path).evaluate(Counting(2), episodes=5, hooks=hooks)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda session: session.save_checkpoint(),
+        lambda session: session.evaluate(),
+        lambda session: session.save_policy("best", {}),
+    ],
+)
+def test_a_hook_cannot_train_in_an_evaluation(action: Any, tmp_path: Path) -> None:
+    notes = Notes()
+    with pytest.raises(ValueError, match=r"a hook asked (for|to) .* during evaluate"):
+        agent(tmp_path).evaluate(Counting(2), 2, hooks=[At("after_episode", 2, action), notes])
+    assert notes.events[-1][0] == "end"
+    assert notes.facts["end"][0].reason.startswith("ValueError: a hook asked")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"episodes": 0}, "episodes must be an integer of at least 1, got 0"),
+        ({"episodes": 2.0}, r"episodes must be an integer of at least 1, got 2\.0"),
+        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
+        ({"seed": "x"}, "seed must be an integer of at least 0, got 'x'"),
+        ({"hooks": At("begin", 0, None)}, "hooks must be a sequence of hooks"),
+    ],
+)
+def test_wrong_arguments_of_evaluate(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path).evaluate(Counting(), **arguments)
+
+
+def test_the_environment_of_an_evaluation_must_be_like_that_of_the_training(tmp_path: Path) -> None:
+    one = agent(tmp_path).train(Counting(), timesteps=4)
+    for fresh in (one, agent(tmp_path)):
+        with pytest.raises(ValueError, match=r"this run's observation space is Box\(.*, the environment's is Box\("):
+            fresh.evaluate("CartPole-v1")
+        with pytest.raises(
+            ValueError, match=r"this run's action space is Discrete\(2\), the environment's is Discrete\(3"
+        ):
+            fresh.evaluate(Counting(action_space=Discrete(3)))
+
+
+# -- Agent.predict ----------------------------------------------------------------------------------------------------
+
+
+def test_predict_takes_batches_of_any_size(tmp_path: Path) -> None:
+    one = agent(tmp_path).train(Counting(), 8, timesteps=20)
+    both = one.predict(OBSERVATIONS)
+    assert both["action"].shape == (2,)
+    assert both["values"].shape == (2, 2)
+    for i in range(2):
+        np.testing.assert_array_equal(one.predict(OBSERVATIONS[i : i + 1])["values"][0], both["values"][i])
+    np.testing.assert_array_equal(one.predict(OBSERVATIONS.astype(np.float64).tolist())["values"], both["values"])
+
+
+@pytest.mark.parametrize(
+    ("observations", "message"),
+    [
+        (np.zeros(2), r"observations must have shape \[B, 2\], got \[2\]"),
+        (np.zeros((3, 4)), r"observations must have shape \[B, 2\], got \[3, 4\]"),
+        (np.zeros((0, 2)), r"observations must have shape \[B, 2\], got \[0, 2\]"),
+        (3.0, r"observations must have shape \[B, 2\], got \[\]"),
+        ([["a", "b"]], "observations must be float32, got <U1"),
+        ({"x": np.zeros((1, 2))}, r"observations must have shape \[B, 2\]"),
+        ([[1.0, np.nan]], "observations contain NaN or infinity"),
+    ],
+)
+def test_wrong_observations_are_refused(observations: Any, message: str, tmp_path: Path) -> None:
+    one = agent(tmp_path)
+    one.evaluate(Counting(), 1)
+    with pytest.raises((ValueError, NonFiniteError), match=message):
+        one.predict(observations)
+
+
+def test_predict_from_a_dict_space(tmp_path: Path) -> None:
+    class Named(Counting):
+        observation_space = Dict({"t": Box(0, 9, (1,), np.float32), "kind": Discrete(3)})
+
+        def observation(self) -> Any:
+            return {"t": np.array([self.timestep], np.float32), "kind": self.timestep % 3}
+
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        kinds = tf.one_hot(features["kind"], 3)
+        return EstimatorSpec(mode, {"action": features["kind"] % 2, "both": tf.concat([features["t"], kinds], axis=1)})
+
+    one = agent(tmp_path, model=model)
+    assert one.evaluate(Named(4), 1)["episode_length_mean"] == 4
+    predictions = one.predict({"t": [[5.0]], "kind": [2]})
+    assert predictions["both"].tolist() == [[5, 0, 0, 1]]
+    for wrong, message in (
+        ({"t": [[5.0]]}, r"must be a dict with the keys \['kind', 't'\], got \['t'\]"),
+        ([[5.0]], r"must be a dict with the keys \['kind', 't'\], got list"),
+        ({"t": [[5.0]], "kind": [2, 1]}, "observations differ in batch size"),
+        ({"t": [[5.0]], "kind": [[2]]}, r"observations\['kind'\] must have shape \[B, \], got \[1, 1\]"),
+        ({"t": [[5.0]], "kind": [0.5]}, r"observations\['kind'\] must be int32, got float64"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            one.predict(wrong)
+
+
+def test_predict_needs_a_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="predict needs a trained run, and .* holds none"):
+        agent(tmp_path).predict(OBSERVATIONS)
+
+
+def test_another_model_does_not_fit(tmp_path: Path) -> None:
+    agent(tmp_path).train(Counting(), timesteps=4)
+
+    def other(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        bias = tf.Variable(tf.zeros(2), name="bias")
+        return EstimatorSpec(mode, {"action": spec.predictions["action"], "bias": bias + 0.0})  # type: ignore[index]
+
+    with pytest.raises(ValueError, match=r"does not fit .*other: it lacks 0001\.bias; it has 0000\.weights"):
+        agent(tmp_path, model=other).predict(OBSERVATIONS)

@@ -1,0 +1,549 @@
+"""A run that is killed and resumed ends bit for bit like one that never stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from axonrl import Agent, EstimatorSpec, Modes, RunConfig
+from axonrl.contracts import CheckpointError
+from axonrl.environments import make
+from axonrl.estimators.checkpoints import CheckpointStore
+from axonrl.hooks import CheckpointHook, EvaluationHook
+from axonrl.memories import ReplayMemory
+from axonrl.models import dqn
+from gymnasium.spaces import Box, Dict
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TransformAction
+
+CHILD = Path(__file__).with_name("resume_child.py")
+TIMESTEPS = 1000
+
+
+def _load_child() -> Any:
+    spec = importlib.util.spec_from_file_location("resume_child", CHILD)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+child = _load_child()
+
+
+class Server:
+    """The process that forks a child for each job (see resume_child.py)."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(CHILD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # it may fork only while it has one thread
+        )
+        assert self.read() == "ready"
+
+    def read(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def start(self, **job: Any) -> int:
+        """Start a child; its process id."""
+        assert self.process.stdin is not None
+        print(json.dumps(job), file=self.process.stdin, flush=True)
+        word, pid = self.read().split()
+        assert word == "pid"
+        return int(pid)
+
+    def wait(self) -> tuple[int, list[str]]:
+        """The child's exit status, and what it had said until then."""
+        said = []
+        while not (line := self.read()).startswith("exit "):
+            assert self.process.poll() is None
+            said.append(line)
+        return int(line.split()[1]), said
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.process.communicate()
+
+
+def job(model_dir: Path, num_envs: int = 1, **changes: Any) -> dict[str, Any]:
+    settings = {"do": "train", "seed": 5, "timesteps": TIMESTEPS, "save_every": 6, "evaluate_every": 150}
+    return {**settings, "model_dir": str(model_dir), "num_envs": num_envs, **changes}
+
+
+def newest(model_dir: Path) -> tuple[int, dict[str, Any]]:
+    found = CheckpointStore(model_dir).load()
+    assert found is not None
+    return found[0], dict(found[1])
+
+
+def assert_same(a: Any, b: Any, where: str = "state") -> None:
+    """The same to the last bit, types included; but the wall time of the running episodes cannot be."""
+    assert type(a) is type(b), where
+    if isinstance(a, Mapping):
+        assert a.keys() == b.keys(), where
+        for key in a.keys() - ({"seconds"} if where == "state.episodes" else set()):
+            assert_same(a[key], b[key], f"{where}.{key}")
+    elif isinstance(a, list):
+        assert len(a) == len(b), where
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            assert_same(x, y, f"{where}[{i}]")
+    elif isinstance(a, (np.ndarray, np.generic)):
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), where
+    else:
+        assert repr(a) == repr(b), where
+
+
+def journal(model_dir: Path) -> dict[str, str]:
+    """What happened in all processes: an event that came twice was the same both times."""
+    events: dict[str, str] = {}
+    for line in model_dir.with_suffix(".journal").read_text().splitlines():
+        name, _, what = line.partition(" ")
+        assert events.setdefault(name, what) == what, name
+    return events
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    (index, state), (other_index, other_state) = newest(a), newest(b)
+    assert index == other_index
+    assert_same(state, other_state)
+    assert journal(a) == journal(b)
+    assert (a / "best.safetensors").read_bytes() == (b / "best.safetensors").read_bytes()
+    assert json.loads((a / "run.json").read_text()) == json.loads((b / "run.json").read_text())
+    assert json.loads((a / "run.json").read_text())["not_exact"] == []
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The model directory of a run that nothing disturbs, by the number of its environments."""
+    runs: dict[int, Path] = {}
+
+    def get(num_envs: int) -> Path:
+        if num_envs not in runs:
+            runs[num_envs] = tmp_path_factory.mktemp("uninterrupted") / "run"
+            server.start(**job(runs[num_envs], num_envs))
+            assert server.wait() == (0, [])
+        return runs[num_envs]
+
+    return get
+
+
+def kills(rng: random.Random) -> Iterator[tuple[dict[str, Any], float]]:
+    """Ten ways to be killed, each with the seconds to wait before the test does it."""
+    kinds = ["inside a save"] * 4 + ["a timestep"] * 4 + ["any time"] * 2
+    rng.shuffle(kinds)
+    places = sorted(rng.randrange(1, TIMESTEPS) for _ in kinds)
+    for kind, place in zip(kinds, places, strict=True):
+        if kind == "inside a save":
+            yield {"at": place, "calls": rng.randrange(1, 30)}, 0.0
+        elif kind == "a timestep":
+            yield {"at": place, "calls": None}, 0.03 * rng.random()
+        else:  # half a second is about what it takes to get to the first timestep
+            yield {"at": TIMESTEPS + 1, "calls": None}, 0.8 * rng.random()
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_killed_ten_times_a_run_ends_as_if_nothing_had_happened(
+    num_envs: int, server: Server, uninterrupted: Any, tmp_path: Path
+) -> None:
+    rng = random.Random(num_envs)
+    victim_dir = tmp_path / "run"
+    for victim, delay in kills(rng):
+        pid = server.start(**job(victim_dir, num_envs, victim=victim))
+        if victim["calls"] is None:
+            if victim["at"] <= TIMESTEPS:
+                assert server.read().startswith("reached ")
+            time.sleep(delay)
+            os.kill(pid, signal.SIGKILL)
+        assert server.wait()[0] == -signal.SIGKILL
+    server.start(**job(victim_dir, num_envs))
+    assert server.wait() == (0, [])
+
+    assert_same_run(uninterrupted(num_envs), victim_dir)
+
+
+# -- in one process: a new Agent on the same directory has nothing but what is there ----------------------------------
+
+
+class CrashError(Exception):
+    """What ends a run that is to be resumed."""
+
+
+class CrashAfter:
+    """Has a checkpoint written after the first timestep that reaches ``at``, and fails in the next; 0: in the first."""
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self._asked = at == 0
+
+    def after_timestep(self, session: Any, facts: Any) -> None:
+        if self._asked:
+            raise CrashError
+        if session.global_timestep >= self._at:
+            session.save_checkpoint()
+            self._asked = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What is trained, how long, and the timesteps after which it crashes and is resumed."""
+
+    env: Callable[[], Any]
+    crashes: tuple[int, ...]
+    model_fn: Any = dqn.model_fn
+    params: Mapping[str, Any] | None = dataclasses.field(default_factory=lambda: child.PARAMS)
+    n_step: int = 1
+    timesteps: int = 200
+    hooks: Callable[[], list[Any]] = list
+
+    def agent(self, model_dir: Path, seed: int = 5) -> Agent:
+        memory = ReplayMemory(96, 8, n_step=self.n_step)  # so small that it goes round
+        return Agent(self.model_fn, memory, model_dir, RunConfig(seed=seed, save_checkpoints_secs=None), self.params)
+
+    def train(self, model_dir: Path, crash: int | None = None, seed: int = 5) -> Agent:
+        """Train to the end, or until the crash."""
+        agent, env = self.agent(model_dir, seed), self.env()
+        hooks = [child.Journal(model_dir.with_suffix(".journal")), *self.hooks()]
+        with contextlib.closing(env):
+            if crash is None:
+                return agent.train(env, 24, 3, max_timesteps=self.timesteps, hooks=hooks)
+            with pytest.raises(CrashError):
+                agent.train(env, 24, 3, max_timesteps=self.timesteps, hooks=[*hooks, CrashAfter(crash)])
+        return agent
+
+    def check(self, folder: Path) -> None:
+        """One run without a crash, one that crashes again and again."""
+        self.train(folder / "whole")
+        for crash in self.crashes:
+            self.train(folder / "resumed", crash)
+        self.train(folder / "resumed")
+        assert_same(newest(folder / "whole")[1], newest(folder / "resumed")[1])
+        assert journal(folder / "whole") == journal(folder / "resumed")
+        assert record(folder / "resumed") == record(folder / "whole")
+        assert record(folder / "resumed")["not_exact"] == []
+
+
+def record(model_dir: Path) -> dict[str, Any]:
+    return dict(json.loads((model_dir / "run.json").read_text()))
+
+
+def cart() -> Any:
+    return make("CartPole-v1")
+
+
+def named() -> Any:
+    """Two whose observations are dictionaries."""
+
+    class Named(gymnasium.ObservationWrapper[Any, Any, Any]):
+        def __init__(self) -> None:
+            super().__init__(cart())
+            self.observation_space = Dict({"cart": Box(-np.inf, np.inf, (2,)), "pole": Box(-np.inf, np.inf, (2,))})
+
+        def observation(self, observation: Any) -> Any:
+            return {"cart": observation[:2], "pole": observation[2:]}
+
+    return SyncVectorEnv([Named, Named], autoreset_mode=AutoresetMode.DISABLED)
+
+
+def normalised() -> Any:
+    """Two whose wrappers learn."""
+
+    def one() -> Any:
+        return NormalizeReward(NormalizeObservation(cart()))
+
+    return SyncVectorEnv([one, one], autoreset_mode=AutoresetMode.DISABLED)
+
+
+class Drifting:
+    """Noise that remembers: each environment's own walk, which a new episode begins anew."""
+
+    def __init__(self) -> None:
+        self._walk = np.zeros((0, 1))
+
+    def __call__(self, predictions: Any, timestep: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        if len(self._walk) != len(predictions["action"]):
+            self._walk = np.zeros(predictions["action"].shape)
+        self._walk = 0.9 * self._walk + 0.3 * rng.standard_normal(self._walk.shape)
+        return predictions["action"] + self._walk, {"walk": self._walk.astype(np.float32)}  # float64
+
+    def reset(self, mask: Any) -> None:
+        if len(self._walk):
+            self._walk = np.where(mask[:, None], 0.0, self._walk)
+
+    def state_dict(self) -> Any:
+        return {"walk": self._walk.copy()}
+
+    def load_state_dict(self, state: Any) -> None:
+        self._walk = state["walk"].copy()
+
+
+def recurrent_model_fn(features: Any, labels: Any, mode: str, params: Any, config: RunConfig) -> EstimatorSpec:
+    """Acts on what it remembers of the episode; learns something of no use, with noise and Adam."""
+    import keras
+    import tensorflow as tf
+    from axonrl import noise
+    from axonrl.explorations import GaussianNoise
+
+    known = isinstance(features, dict)
+    observation = features["observation"] if known else features
+    hidden = features["state"]["hidden"] if known else tf.zeros([tf.shape(features)[0], 3])
+    layer, head = keras.layers.Dense(3, "tanh"), keras.layers.Dense(1)
+    following = layer(tf.concat([observation, hidden], axis=-1))
+    action = 2.0 * tf.tanh(head(following))
+    if mode == Modes.PREDICT:
+        exploration = GaussianNoise(0.2, config.action_space) if params["exploration"] == "gaussian" else Drifting()
+        names = () if params["exploration"] == "gaussian" else ("walk",)
+        state = {"hidden": following if known else hidden}
+        return EstimatorSpec(mode, {"action": action}, exploration=exploration, record=names, state=state)
+    wanted = labels["reward"][:, None] + noise.normal(action.shape) + labels.get("walk", 0.0)
+    loss = tf.reduce_mean((action - wanted) ** 2)
+    variables = [*layer.trainable_variables, *head.trainable_variables]
+    keras.optimizers.Adam(1e-2).apply(tf.gradients(loss, [v.value for v in variables]), variables)
+    return EstimatorSpec(mode, loss=loss)
+
+
+def pendulums() -> Any:
+    """Three whose episodes are short, and of float64 actions."""
+
+    def one() -> Any:
+        env: Any = make("Pendulum-v1", max_episode_steps=17)
+        return TransformAction(env, lambda action: action, Box(-2.0, 2.0, (1,), np.float64))
+
+    return SyncVectorEnv([one] * 3, autoreset_mode=AutoresetMode.DISABLED)
+
+
+CASES = {
+    "n_step": Case(lambda: make("CartPole-v1", 3), (33, 60, 150), n_step=3),
+    "dict": Case(named, (50, 120)),
+    "wrappers that learn": Case(normalised, (50, 120, 160)),
+    "minatar": Case(lambda: make("MinAtar/Breakout-v1", 2), (50, 160)),
+    "acrobot": Case(lambda: make("Acrobot-v1", 2, max_episode_steps=40), (50, 130)),
+    "lunarlander": Case(lambda: make("LunarLander-v3", 2), (75, 250, 420), timesteps=500),
+    "gaussian": Case(pendulums, (30, 130), recurrent_model_fn, {"exploration": "gaussian"}),
+    "stateful exploration": Case(pendulums, (30, 84, 140), recurrent_model_fn, {"exploration": "drifting"}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_crashed_run_ends_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
+    CASES[name].check(tmp_path)
+
+
+def test_it_may_stop_at_any_place_of_an_episode(tmp_path: Path) -> None:
+    hooks: list[EvaluationHook] = []
+
+    def evaluation() -> list[Any]:
+        hooks.append(EvaluationHook(60, episodes=2))
+        return hooks[-1:]
+
+    case = Case(lambda: make("CartPole-v1", 4), (), timesteps=240, hooks=evaluation)
+    case.train(tmp_path / "whole")
+    what = journal(tmp_path / "whole")
+    ends = sorted({int(value.split()[0]) for name, value in what.items() if name.startswith("end:")})
+    first, later = ends[0], next(end for end in ends if end > 100)
+    lengths = newest(tmp_path / "whole")[1]["episodes"]["lengths"].tolist()
+    assert len(set(lengths)) > 1  # the environments are at different places of their episodes
+
+    for crash in (0, 12, first - 4, first, later - 4, later):  # the first update comes after 24, an end after an action
+        case.train(tmp_path / "resumed", crash)
+    case.train(tmp_path / "resumed")
+    state, resumed = newest(tmp_path / "whole")[1], newest(tmp_path / "resumed")[1]
+    assert_same(state, resumed)
+    assert journal(tmp_path / "resumed") == what
+    best = max(np.mean([float.fromhex(one) for one in value.split()]) for value in _evaluations(what))
+    assert hooks[0].best == hooks[-1].best == resumed["hooks"]["EvaluationHook:0"]["best"] == best
+    assert (tmp_path / "resumed/best.safetensors").read_bytes() == (tmp_path / "whole/best.safetensors").read_bytes()
+
+
+def _evaluations(events: Mapping[str, str]) -> list[str]:
+    return [value for name, value in events.items() if name.startswith("evaluation:")]
+
+
+def test_a_seed_decides_everything_and_another_seed_decides_otherwise(
+    server: Server, uninterrupted: Any, tmp_path: Path
+) -> None:
+    for name, seed in (("same", 5), ("other", 6)):
+        server.start(**job(tmp_path / name, seed=seed))
+        assert server.wait() == (0, [])
+
+    assert_same_run(uninterrupted(1), tmp_path / "same")
+    weights, others = newest(tmp_path / "same")[1]["weights"], newest(tmp_path / "other")[1]["weights"]
+    assert any("kernel" in name for name in weights)
+    for name in weights:
+        if "kernel" in name:
+            assert not np.array_equal(weights[name], others[name])
+    events, other_events = journal(tmp_path / "same"), journal(tmp_path / "other")
+    assert all(events[f"timestep:{t}"] != other_events[f"timestep:{t}"] for t in (1, 100, TIMESTEPS))
+
+
+def test_ctrl_c_saves_and_is_raised_on(server: Server, uninterrupted: Any, tmp_path: Path) -> None:
+    for at in (7, 333, 334):
+        go = tmp_path / f"go-{at}"
+        # With one checkpoint in a million steps, only Ctrl-C can have saved.
+        pid = server.start(**job(tmp_path / "run", save_every=10**6, victim={"at": at, "calls": None, "go": str(go)}))
+        assert server.read() == f"reached {at}"
+        os.kill(pid, signal.SIGINT)
+        go.touch()
+        assert server.wait() == (130, ["KeyboardInterrupt"])
+        assert newest(tmp_path / "run")[1]["counters"]["global_timestep"] == at
+        assert f"interrupted at timestep {at}; saved in {tmp_path}" in (tmp_path / "run.log").read_text()
+    server.start(**job(tmp_path / "run", save_every=10**6))
+    assert server.wait() == (0, [])
+
+    assert_same(newest(uninterrupted(1))[1], newest(tmp_path / "run")[1])
+    assert journal(uninterrupted(1)) == journal(tmp_path / "run")
+
+
+def test_a_fresh_process_evaluates_and_predicts_the_same(server: Server, tmp_path: Path) -> None:
+    case = Case(cart, (), hooks=lambda: [EvaluationHook(50, episodes=2)])
+    agent = case.train(tmp_path / "run")
+    observations = np.linspace(-0.2, 0.2, 20).reshape(5, 4)
+
+    server.start(do="evaluate", model_dir=str(tmp_path / "run"), observations=observations.tolist())
+    status, said = server.wait()
+
+    assert status == 0
+    here: list[Any] = []
+    for policy in ("last", "best"):
+        here.append(agent.evaluate("CartPole-v1", episodes=5, policy=policy))
+        predictions = agent.predict(observations.astype(np.float32), policy=policy)
+        here.append({name: value.tolist() for name, value in predictions.items()})
+    assert [json.loads(line) for line in said] == here
+    assert here[0] != here[2] or here[1] != here[3]  # the best is another policy than the last
+
+
+# -- what cannot be exact says so -------------------------------------------------------------------------------------
+
+
+class Unseeded(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Draws from a generator that no seed reaches, for the observations or the rewards only."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(cart())
+        self._what = what
+        self._random = np.random.default_rng()
+
+    def step(self, action: Any) -> Any:
+        observation, reward, *rest = self.env.step(action)
+        noise = self._random.normal()
+        if self._what == "observations":
+            return observation + np.float32(1e-3 * noise), reward, *rest
+        return observation, float(reward) + noise, *rest
+
+
+@pytest.mark.parametrize(
+    ("env", "why", "at_once"),
+    [
+        (lambda: Unseeded("observations"), "CartPole-v1: it does not repeat an episode from its seed and", False),
+        (lambda: Unseeded("rewards"), "CartPole-v1: it does not repeat an episode from its seed and actions", False),
+        (
+            lambda: gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"),
+            "CartPole-v1: it resets itself (autoreset_mode NEXT_STEP)",
+            True,
+        ),
+    ],
+    ids=["observations", "rewards", "resets itself"],
+)
+def test_what_does_not_repeat_is_marked_and_trains_on(
+    env: Any, why: str, at_once: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    case, model_dir = Case(env, (), timesteps=100), tmp_path / "run"
+    case.train(model_dir, crash=50)
+    assert bool(record(model_dir)["not_exact"]) == at_once
+    assert ("will not resume exactly" in caplog.text) == at_once
+    caplog.clear()
+
+    agent = case.train(model_dir)
+
+    assert agent.global_timestep == 100
+    [reason] = record(model_dir)["not_exact"]
+    assert reason.startswith(why)
+    warnings = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert warnings == [f"this run will not resume exactly: {reason}"]
+
+
+# -- damage -----------------------------------------------------------------------------------------------------------
+
+
+def _damage(checkpoint: Path) -> None:
+    """Turn one bit in the middle of the arrays."""
+    path = checkpoint / "arrays.safetensors"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def _checkpoints(model_dir: Path) -> list[Path]:
+    return sorted((model_dir / "checkpoints").glob("checkpoint-*"))
+
+
+def test_the_checkpoint_before_a_damaged_one_leads_to_the_same_end(tmp_path: Path) -> None:
+    case = Case(lambda: make("CartPole-v1", 2), (), hooks=lambda: [CheckpointHook(steps=7)])
+    case.train(tmp_path / "whole")
+    case.train(tmp_path / "run", crash=150)
+    *_, before, last = _checkpoints(tmp_path / "run")
+    _damage(last)
+
+    with pytest.warns(UserWarning, match=f"{last.name} is damaged: .*; using {before.name} instead"):
+        case.train(tmp_path / "run")
+
+    assert_same(newest(tmp_path / "whole")[1], newest(tmp_path / "run")[1])
+    assert journal(tmp_path / "whole") == journal(tmp_path / "run")
+
+
+def test_with_all_checkpoints_damaged_nothing_begins_anew(tmp_path: Path) -> None:
+    case, model_dir = Case(cart, ()), tmp_path / "run"
+    case.train(model_dir, crash=40)
+    events = journal(model_dir)
+    for checkpoint in _checkpoints(model_dir):
+        _damage(checkpoint)
+    files = {path: path.read_bytes() for path in model_dir.rglob("*") if path.is_file()}
+
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match=r"every checkpoint in .* is damaged"):
+            case.agent(model_dir).train(case.env(), 24, 3, max_timesteps=200)
+    with pytest.raises(CheckpointError, match=r"every checkpoint in .* is damaged"):
+        case.agent(model_dir).evaluate(case.env())
+
+    assert journal(model_dir) == events
+    assert {path: path.read_bytes() for path in model_dir.rglob("*") if path.is_file()} == files
+
+
+def test_a_second_writer_is_refused_and_does_no_harm(tmp_path: Path) -> None:
+    case = Case(cart, ())
+    refused = []
+
+    class Second:
+        def after_timestep(self, session: Any, facts: Any) -> None:
+            if session.global_timestep == 30:
+                with pytest.raises(CheckpointError, match=f"in use by another writer \\(process {os.getpid()}\\)"):
+                    case.agent(tmp_path / "run").train(case.env(), 24, 3, max_timesteps=300)
+                refused.append(session.global_timestep)
+
+    case.train(tmp_path / "whole")
+    dataclasses.replace(case, hooks=lambda: [Second()]).train(tmp_path / "run")
+
+    assert refused == [30]
+    assert_same(newest(tmp_path / "whole")[1], newest(tmp_path / "run")[1])

@@ -1,0 +1,288 @@
+"""How long ``train`` runs, and the very timesteps of its updates."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl.estimators.limits import Goal, Limits, Schedule
+from axonrl.estimators.state import Counters
+from axonrl.hooks import StopAtTimestep
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.tests.estimators.fakes import (
+    Counting,
+    ListMemory,
+    Notes,
+    agent,
+    differences,
+    linear_model,
+    snapshot,
+    vector,
+)
+
+# -- the arithmetic ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timesteps", "expected"),
+    [
+        (range(34, 67), [35, 45, 55, 65]),
+        (range(0, 80, 4), [36, 48, 56, 68, 76]),
+        (range(0, 200, 50), [50, 50, 100, 100, 100, 100, 100, 150, 150, 150, 150, 150]),
+    ],
+    ids=["one environment", "four", "fifty"],
+)
+def test_updates_due_with_35_and_10(timesteps: range, expected: list[int]) -> None:
+    schedule = Schedule(35, 10)
+    pairs = itertools.pairwise(timesteps)
+    assert [t1 for t0, t1 in pairs for _ in range(schedule.due(t1) - schedule.due(t0))] == expected
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.0, "3", None])
+@pytest.mark.parametrize("name", ["first_update", "update_frequency"])
+def test_a_schedule_is_of_integers_of_at_least_1(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"{name} must be an integer of at least 1, got {value!r}"):
+        Schedule(**{"first_update": 35, "update_frequency": 10, name: value})
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.0, "3"])
+@pytest.mark.parametrize("name", ["steps", "max_steps", "episodes", "max_episodes", "timesteps", "max_timesteps"])
+def test_limits_are_integers_of_at_least_1(name: str, value: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"{name} must be an integer of at least 1, got {value!r}"):
+        agent(tmp_path).train(Counting(), **{name: value})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["steps", "episodes", "timesteps"])
+def test_both_of_a_pair_are_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match=rf"give {kind}=1 .* or max_{kind}=2 .* not both"):
+        Goal(**{kind: 1, f"max_{kind}": 2})
+
+
+def test_increments_count_from_where_the_run_stands() -> None:
+    counters = Counters(global_step=5, global_timestep=70, global_episode=3)
+    assert Goal(steps=np.int64(10), episodes=1, max_timesteps=60).limits(counters) == Limits(15, 4, 60)
+    assert Goal(timesteps=10).limits(counters) == Limits(timesteps=80)
+    assert Limits(15, None, 60).given() == {"steps": 15, "timesteps": 60}
+
+
+def test_which_limit_is_reached() -> None:
+    counters = Counters(global_step=5, global_timestep=70, global_episode=3)
+    assert Limits(6, 4, 71).reached(counters) is None
+    assert Limits().reached(counters) is None
+    assert Limits(5, 4, 71).reached(counters) == "global_step reached 5"
+    assert Limits(6, 3, 71).reached(counters) == "global_episode reached 3"
+    assert Limits(6, 4, 60).reached(counters) == "global_timestep reached 60"
+
+
+# -- a run ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("num_envs", "expected"), [(1, [35, 45, 55, 65]), (4, [36, 48, 56, 68])])
+def test_updates_come_at_the_very_timesteps_across_processes(
+    num_envs: int, expected: list[int], tmp_path: Path
+) -> None:
+    notes = Notes()
+    for timesteps in (20, 24, 16, 8):  # each Agent knows only what is in model_dir
+        memory = ListMemory()
+        env = vector(*(Counting(5) for _ in range(num_envs))) if num_envs > 1 else Counting(5)
+        agent(tmp_path, memory).train(env, timesteps=timesteps, hooks=[notes])
+    assert notes.update_timesteps == expected
+    assert notes.events[-1] == ("end", 68, 4, 68 // (5 * num_envs) * num_envs)
+
+
+@pytest.mark.parametrize(
+    ("limits", "end", "reason"),
+    [
+        ({"steps": 3}, (55, 3, 18), "global_step reached 3"),
+        ({"episodes": 4}, (12, 0, 4), "global_episode reached 4"),
+        ({"timesteps": 40}, (40, 1, 13), "global_timestep reached 40"),
+        ({"max_steps": 3, "episodes": 19, "max_timesteps": 56}, (55, 3, 18), "global_step reached 3"),
+        ({"steps": 4, "max_episodes": 17, "timesteps": 56}, (51, 2, 17), "global_episode reached 17"),
+        ({"steps": 4, "max_episodes": 19, "timesteps": 56}, (56, 3, 18), "global_timestep reached 56"),
+    ],
+)
+def test_the_first_limit_reached_wins(
+    limits: dict[str, int], end: tuple[int, int, int], reason: str, tmp_path: Path
+) -> None:
+    notes = Notes()
+    one = agent(tmp_path).train(Counting(3), hooks=[notes], **limits)
+    assert (one.global_timestep, one.global_step, one.global_episode) == end
+    assert notes.facts["end"][0].reason == reason
+    assert notes.facts["begin"][0].limits == {name.removeprefix("max_"): value for name, value in limits.items()}
+
+
+def test_without_limits_a_hook_stops_the_run(tmp_path: Path) -> None:
+    notes = Notes()
+    agent(tmp_path).train(Counting(3), hooks=[StopAtTimestep(7), notes])
+    assert notes.events[-1] == ("end", 7, 0, 2)
+    assert notes.facts["end"][0].reason == "global_timestep reached 7"
+
+
+def test_increments_add_and_totals_do_not(tmp_path: Path) -> None:
+    one = agent(tmp_path)
+    for total in (10, 20):
+        assert one.train(Counting(3), timesteps=10).global_timestep == total
+    checkpoints = sorted((tmp_path / "checkpoints").iterdir())
+    notes = Notes()
+    for same in (one, agent(tmp_path)):
+        same.train(Counting(3), max_timesteps=20, hooks=[notes])
+        assert same.global_timestep == 20
+    assert notes.events == []
+    assert sorted((tmp_path / "checkpoints").iterdir()) == checkpoints
+    assert agent(tmp_path).train(Counting(3), max_timesteps=21).global_timestep == 21
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+@pytest.mark.parametrize("fresh", [False, True], ids=["same Agent", "new Agents"])
+def test_two_calls_with_k_steps_are_one_with_2k(num_envs: int, fresh: bool, tmp_path: Path) -> None:
+    """With four environments and an update per timestep, each call ends in the middle of a vector step."""
+
+    def train(folder: str, *calls: int) -> None:
+        one = agent(tmp_path / folder, ReplayMemory(400, 4))
+        for steps in calls:
+            lengths = range(3, 3 + num_envs)
+            env = vector(*map(Counting, lengths)) if num_envs > 1 else Counting(3)
+            one = agent(tmp_path / folder, ReplayMemory(400, 4)) if fresh else one
+            one.train(env, first_update=8, update_frequency=1, steps=steps)
+            assert one.global_step == sum(calls[: calls.index(steps) + 1])
+
+    train("once", 30)
+    train("twice", 14, 16)
+    train("often", 1, 2, 5, 22)
+    once = snapshot(tmp_path / "once")
+    assert once["counters"]["global_timestep"] == (37 if num_envs == 1 else 40)
+    for other in ("twice", "often"):
+        assert differences(once, snapshot(tmp_path / other)) == []
+
+
+def test_steps_are_exact_in_the_middle_of_a_vector_step(tmp_path: Path) -> None:
+    notes = Notes()
+    one = agent(tmp_path)
+    env = vector(*(Counting(5) for _ in range(4)))
+    one.train(env, first_update=4, update_frequency=1, steps=3, hooks=[notes])
+    assert notes.update_timesteps == [4, 8, 8]
+    one.train(env, first_update=4, update_frequency=1, steps=4, hooks=[notes])
+    assert notes.update_timesteps == [4, 8, 8, 8, 8, 12, 12]
+
+
+def test_timesteps_stop_at_the_first_vector_step_that_reaches_them(tmp_path: Path) -> None:
+    one = agent(tmp_path)
+    env = vector(*(Counting(5) for _ in range(4)))
+    assert one.train(env, timesteps=9).global_timestep == 12
+    assert one.train(env, timesteps=4).global_timestep == 16
+    assert one.train(env, max_timesteps=17).global_timestep == 20
+
+
+def test_surplus_episodes_of_a_vector_step_are_cut_in_environment_order(tmp_path: Path) -> None:
+    notes = Notes()
+    one = agent(tmp_path)
+    envs = [Counting(length) for length in (2, 3, 2, 2)]
+    one.train(vector(*envs), episodes=2, hooks=[notes])
+    assert one.global_episode == 2
+    assert [stats.environment for stats in notes.facts["after_episode"]] == [0, 2]
+    first = [env.seeds[0] for env in envs]
+    one.train(vector(*envs), episodes=3, hooks=[notes])
+    # Environment 3 was cut: it goes on with its next seed, as the others do, and its episode 0 never counts.
+    assert [(s.environment, s.episode) for s in notes.facts["after_episode"][2:]] == [(1, 0), (0, 1), (2, 1)]
+    begun = [(f.environment, f.episode) for f in notes.facts["before_episode"]]
+    assert begun[:4] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    assert begun[4:7] == [(0, 1), (2, 1), (3, 1)]
+    assert first[1] == envs[1].seeds[1]  # the episode in flight was brought back from its seed
+    assert first[3] != envs[3].seeds[-1]
+
+
+# -- memories and the schedule ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("memory", "first_update"),
+    [
+        (ReplayMemory(100, 8), 7),
+        (ReplayMemory(100, 8, n_step=3), 9),
+        (ListMemory(8), 7),
+    ],
+)
+def test_a_first_update_that_cannot_fill_a_batch_is_refused_at_once(
+    memory: Any, first_update: int, tmp_path: Path
+) -> None:
+    env = Counting()
+    one = agent(tmp_path, memory)
+    match = rf"{first_update} timesteps \(first_update\) cannot fill a batch of 8 from the {type(memory).__name__}"
+    with pytest.raises(ValueError, match=match):
+        one.train(env, first_update=first_update, timesteps=20)
+    assert env.seeds == []
+    assert not (tmp_path / "run.json").exists()
+    notes = Notes()
+    one.train(env, first_update=first_update + 1, timesteps=20, hooks=[notes])
+    assert notes.update_timesteps[0] == first_update + 1
+
+
+def test_n_step_memories_of_four_environments_need_more_timesteps(tmp_path: Path) -> None:
+    env = vector(*(Counting() for _ in range(4)))
+    one = agent(tmp_path, ReplayMemory(100, 8, n_step=3))
+    with pytest.raises(ValueError, match="15 timesteps"):
+        one.train(env, first_update=15, timesteps=20)
+    assert one.train(env, first_update=16, timesteps=16).global_step == 1
+
+
+def test_a_due_update_that_cannot_sample_is_skipped_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A memory that loses its content, as a user's may when it is cleared."""
+
+    class Forgetful(ListMemory):
+        def load_state_dict(self, state: Any) -> None:
+            super().load_state_dict(state)
+            self.clear()
+
+    agent(tmp_path, Forgetful(8)).train(Counting(), timesteps=40)
+    notes = Notes()
+    one = agent(tmp_path, Forgetful(8))
+    with caplog.at_level(logging.WARNING, logger="axonrl"):
+        one.train(Counting(), first_update=10, update_frequency=2, timesteps=12, hooks=[notes])
+    assert notes.update_timesteps == [48, 50, 52]  # due at 42, 44 and 46, too
+    assert [r.getMessage() for r in caplog.records if "skipped" in r.getMessage()] == [
+        "updates are due, but the memory cannot fill a batch yet; they are skipped"
+    ]
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["BatchMemory", "user's own"])
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_a_memory_that_fills_and_empties_sets_the_schedule(own: bool, num_envs: int, tmp_path: Path) -> None:
+    memory = ListMemory(8, fills_and_empties=True) if own else BatchMemory(8)
+
+    def model(features: Any, labels: Any, mode: str) -> Any:
+        if labels is None or labels["reward"].shape.rank == 1:
+            return linear_model(features, labels, mode)
+        flat = {key: value if value.shape.rank == 0 else _flat(value, 2) for key, value in labels.items()}
+        return linear_model(_flat(features, 2), flat, mode)
+
+    notes = Notes()
+    env = vector(*(Counting() for _ in range(num_envs))) if num_envs > 1 else Counting()
+    one = agent(tmp_path, memory, model=model)
+    one.train(env, first_update=1, update_frequency=1, timesteps=20, hooks=[notes])
+    assert notes.update_timesteps == [8, 16]
+    assert len(memory) == 4
+    one.train(env, first_update=1, update_frequency=1, steps=1, hooks=[notes])
+    assert notes.update_timesteps == [8, 16, 24]
+    assert len(memory) == 0
+
+
+def _flat(value: Any, axes: int) -> Any:
+    """Merge the first axes: a rollout [T, N, ...] becomes a batch."""
+    return tf.reshape(value, (-1, *value.shape[axes:]))
+
+
+def test_the_agent_calls_the_methods_of_the_contract_and_no_others(tmp_path: Path) -> None:
+    memory = ListMemory(2)
+    agent(tmp_path, memory).train(Counting(), first_update=2, update_frequency=2, timesteps=4)
+    two_timesteps_and_an_update = ["step", "step", "sample", "update_priorities"]
+    assert memory.calls == ["build", *two_timesteps_and_an_update * 2]
+    assert [error.shape for error in memory.td_errors] == [(2,), (2,)]
+    assert memory.sampled_at == [2, 4]

@@ -1,0 +1,592 @@
+"""The monitored session: the order of events, when it saves, how it ends, and what it offers to hooks."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from axonrl import EstimatorSpec
+from axonrl.contracts import BeginFacts, EpisodeFacts, NonFiniteError
+from axonrl.estimators.storage import load_arrays
+from axonrl.explorations import EpsilonGreedy, Linear
+from axonrl.hooks import Hook, LoggingHook, NaNGuard, SummaryHook
+from axonrl.tests.estimators.fakes import (
+    At,
+    Counting,
+    ListMemory,
+    Notes,
+    agent,
+    differences,
+    linear_model,
+    saved,
+    snapshot,
+    vector,
+)
+from gymnasium.spaces import Discrete
+
+# -- events -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_event_in_order_with_one_environment(tmp_path: Path) -> None:
+    notes = Notes()
+    agent(tmp_path, ListMemory(2)).train(Counting(2), 2, 2, episodes=2, hooks=[notes])
+    assert notes.events == [  # timesteps, steps, episodes so far; episodes with their environment
+        ("begin", 0, 0, 0),
+        ("before_episode", 0, 0, 0, 0),
+        ("after_timestep", 1, 0, 0),
+        ("after_timestep", 2, 0, 0),
+        ("after_update", 2, 1, 0),
+        ("after_episode", 0, 2, 1, 1),
+        ("before_episode", 0, 2, 1, 1),
+        ("after_timestep", 3, 1, 1),
+        ("after_timestep", 4, 1, 1),
+        ("after_update", 4, 2, 1),
+        ("after_episode", 0, 4, 2, 2),
+        ("end", 4, 2, 2),
+    ]
+
+
+def test_every_event_in_order_with_two_environments(tmp_path: Path) -> None:
+    """Episodes of two and of three timesteps; both end on the last vector step, where only one is wanted."""
+    notes = Notes()
+    env = vector(Counting(2), Counting(3))
+    agent(tmp_path, ListMemory(2)).train(env, 4, 3, episodes=4, hooks=[notes])
+    assert notes.events == [
+        ("begin", 0, 0, 0),
+        ("before_episode", 0, 0, 0, 0),
+        ("before_episode", 1, 0, 0, 0),
+        ("after_timestep", 2, 0, 0),
+        ("after_timestep", 4, 0, 0),
+        ("after_update", 4, 1, 0),
+        ("after_episode", 0, 4, 1, 1),
+        ("before_episode", 0, 4, 1, 1),
+        ("after_timestep", 6, 1, 1),
+        ("after_episode", 1, 6, 1, 2),
+        ("before_episode", 1, 6, 1, 2),
+        ("after_timestep", 8, 1, 2),
+        ("after_update", 8, 2, 2),
+        ("after_episode", 0, 8, 2, 3),
+        ("before_episode", 0, 8, 2, 3),
+        ("after_timestep", 10, 2, 3),
+        ("after_update", 10, 3, 3),
+        ("after_timestep", 12, 3, 3),
+        ("after_episode", 0, 12, 3, 4),
+        ("end", 12, 3, 4),
+    ]
+
+
+def test_what_the_facts_say(tmp_path: Path) -> None:
+    notes = Notes()
+    envs = Counting(2), Counting(3)
+    agent(tmp_path, ListMemory(2)).train(vector(*envs), 4, 3, timesteps=6, hooks=[notes])
+    assert notes.facts["begin"] == [BeginFacts(num_envs=2, resumed=False, limits={"timesteps": 6})]
+    seeds = [env.seeds[0] for env in envs] + [envs[0].seeds[1]]
+    pairs = zip([(0, 0), (1, 0), (0, 1)], seeds, strict=True)
+    assert notes.facts["before_episode"] == [EpisodeFacts(i, episode, seed or -1) for (i, episode), seed in pairs]
+    assert len(set(seeds)) == 3
+    first, second, third = notes.facts["after_timestep"]
+    assert [facts.reward.tolist() for facts in (first, second, third)] == [[1, 1], [2, 2], [1, 3]]
+    assert [facts.observation[:, 0].tolist() for facts in (first, second, third)] == [[0, 0], [1, 1], [0, 2]]
+    assert [facts.next_observation[:, 0].tolist() for facts in (first, second, third)] == [[1, 1], [2, 2], [1, 3]]
+    assert [facts.terminated.tolist() for facts in (first, second, third)] == [
+        [False] * 2,
+        [True, False],
+        [False, True],
+    ]
+    assert not any(facts.truncated.any() for facts in (first, second, third))
+    assert [facts.action.tolist() for facts in (first, second, third)] == list(
+        map(list, zip(envs[0].actions, envs[1].actions, strict=True))
+    )
+    update = notes.facts["after_update"][0]
+    assert math.isfinite(update.loss)
+    assert update.metrics.keys() == {"target"}
+
+
+def test_a_resumed_run_says_so_and_goes_on_in_mid_episode(tmp_path: Path) -> None:
+    agent(tmp_path).train(Counting(5), timesteps=7)
+    notes = Notes()
+    agent(tmp_path).train(Counting(5), timesteps=4, hooks=[notes])
+    assert notes.facts["begin"] == [BeginFacts(num_envs=1, resumed=True, limits={"timesteps": 11})]
+    assert [event[0] for event in notes.events] == [
+        "begin",
+        *["after_timestep"] * 3,
+        "after_episode",
+        "before_episode",
+        "after_timestep",
+        "end",
+    ]
+    stats = notes.facts["after_episode"][0]
+    assert (stats.episode_return, stats.length, stats.episode) == (15.0, 5, 1)
+
+
+# -- EpisodeStats -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_the_statistics_of_episodes(truncates: bool, tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        if labels is None:
+            exploration = EpsilonGreedy(Linear(start=1.0, stop=0.0, duration=10), Discrete(2))
+            return EstimatorSpec(mode, spec.predictions, exploration=exploration)
+        return spec
+
+    notes = Notes()
+    agent(tmp_path, ListMemory(2), model).train(Counting(4, truncates), 6, 1, episodes=2, hooks=[notes])
+    losses = [facts.loss for facts in notes.facts["after_update"]]
+    assert len(losses) == 3  # at timesteps 6, 7 and 8
+    first, second = notes.facts["after_episode"]
+    assert (first.episode_return, first.length) == (1 + 2 + 3 + 4, 4)
+    assert (first.terminated, first.truncated) == (not truncates, truncates)
+    assert math.isnan(first.loss)
+    assert second.loss == pytest.approx(sum(losses) / 3)
+    assert (first.exploration, second.exploration) == pytest.approx((0.6, 0.2))
+    assert (first.environment, first.episode, second.episode) == (0, 0, 1)
+    assert first.seconds > 0
+
+
+def test_the_loss_of_an_episode_counts_the_updates_during_it(tmp_path: Path) -> None:
+    notes = Notes()
+    env = vector(Counting(2), Counting(3))
+    agent(tmp_path, ListMemory(2)).train(env, 4, 2, timesteps=8, hooks=[notes])
+    at_4, at_6, at_8 = (facts.loss for facts in notes.facts["after_update"])
+    stats = {(s.environment, s.episode): s.loss for s in notes.facts["after_episode"]}
+    assert stats == pytest.approx({(0, 0): at_4, (1, 0): (at_4 + at_6) / 2, (0, 1): (at_6 + at_8) / 2})
+
+
+def test_a_policy_without_a_level_explores_nan(tmp_path: Path) -> None:
+    class Silent:
+        def __call__(self, predictions: Any, timestep: int, rng: Any) -> Any:
+            return predictions["action"], {}
+
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        return spec if labels is not None else EstimatorSpec(mode, spec.predictions, exploration=Silent())
+
+    notes = Notes()
+    agent(tmp_path, model=model).train(Counting(), episodes=1, hooks=[notes])
+    assert math.isnan(notes.facts["after_episode"][0].exploration)
+
+
+# -- which hooks ------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="axonrl"):
+        agent(tmp_path, save_checkpoints_episodes=2).train(Counting(), timesteps=14)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records][0] == "the run begins"
+    assert len(list((tmp_path / "events").iterdir())) == 1
+    assert saved(tmp_path) == [(0, 0, 0), (6, 0, 2), (12, 0, 4), (14, 0, 4)]
+
+
+def test_a_hook_of_the_same_class_replaces_the_default_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Summary(SummaryHook):
+        opened = 0
+
+        def begin(self, session: Any, facts: Any) -> None:
+            Summary.opened += 1
+
+        def after_episode(self, session: Any, facts: Any) -> None:
+            pass
+
+    with caplog.at_level(logging.INFO, logger="axonrl"):
+        agent(tmp_path).train(Counting(), timesteps=4, hooks=[LoggingHook(every_episodes=1), Summary()])
+    assert sum("the run begins" in record.getMessage() for record in caplog.records) == 1
+    assert Summary.opened == 1
+    assert not (tmp_path / "events").exists()
+
+
+def test_the_spec_adds_hooks_and_the_guard_comes_first(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    class Says:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def after_update(self, session: Any, facts: Any) -> None:
+            calls.append(self.name)
+
+    class Guard(NaNGuard):
+        def after_update(self, session: Any, facts: Any) -> None:
+            calls.append("guard")
+
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        return (
+            spec
+            if labels is None
+            else EstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op, training_hooks=(Says("spec"),))
+        )
+
+    one = agent(tmp_path, model=model)
+    one.train(Counting(), 8, hooks=[Says("given"), Guard()], timesteps=8)
+    assert calls == ["given", "guard", "spec"]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "message"),
+    [
+        (LoggingHook(), "hooks must be a sequence of hooks, got <axonrl"),
+        ([LoggingHook], "hooks takes instances: got the class LoggingHook"),
+        ([object()], "object is not a hook"),
+    ],
+)
+def test_what_is_no_hook_is_refused_before_anything_runs(hooks: Any, message: str, tmp_path: Path) -> None:
+    env = Counting()
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path).train(env, timesteps=4, hooks=hooks)
+    assert env.seeds == []
+
+
+# -- how it ends ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", ["begin", "before_episode", "after_timestep", "after_update", "after_episode", "end"])
+def test_when_a_hook_raises_the_ends_run_and_nothing_more_is_saved(event: str, tmp_path: Path) -> None:
+    def fail(session: Any) -> None:
+        raise RuntimeError("no more paper")
+
+    notes = Notes()
+    with pytest.raises(RuntimeError, match="no more paper"):
+        agent(tmp_path).train(Counting(), 8, timesteps=20, hooks=[At(event, 0, fail), notes])
+    assert notes.events[-1][0] == "end"
+    facts = notes.facts["end"][0]
+    if event == "end":  # then the run itself was saved already
+        assert facts.error is None
+        assert saved(tmp_path) == [(0, 0, 0), (20, 2, 6)]
+    else:
+        assert isinstance(facts.error, RuntimeError)
+        assert facts.reason == "RuntimeError: no more paper"
+        assert saved(tmp_path) == [(0, 0, 0)]
+
+
+def test_the_first_error_is_raised_and_every_end_runs(tmp_path: Path) -> None:
+    def fail(text: str) -> Callable[[Any], None]:
+        def raising(session: Any) -> None:
+            raise RuntimeError(text)
+
+        return raising
+
+    notes = Notes()
+    hooks = [At("after_timestep", 3, fail("first")), At("end", 0, fail("second")), notes]
+    with pytest.raises(RuntimeError, match="first"):
+        agent(tmp_path).train(Counting(), timesteps=20, hooks=hooks)
+    assert notes.events[-1] == ("end", 3, 0, 0)
+
+
+def test_after_an_error_the_same_agent_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
+    def fail(session: Any) -> None:
+        raise RuntimeError("once")
+
+    undisturbed = agent(tmp_path / "a")
+    undisturbed.train(Counting(), 8, timesteps=10).train(Counting(), 8, timesteps=20)
+    one = agent(tmp_path / "b").train(Counting(), 8, timesteps=10)
+    with pytest.raises(RuntimeError, match="once"):
+        one.train(Counting(), 8, timesteps=20, hooks=[At("after_update", 18, fail)])
+    assert one.global_timestep == 10
+    one.train(Counting(), 8, timesteps=20)
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
+
+
+def test_a_request_stops_after_the_timestep_and_the_first_reason_is_kept(tmp_path: Path) -> None:
+    def ask(session: Any) -> None:
+        session.request_stop("enough")
+        session.request_stop("more than enough")
+        assert session.stop_reason == "enough"
+
+    notes = Notes()
+    env = vector(Counting(2), Counting(3))
+    agent(tmp_path, ListMemory(2)).train(env, 4, 1, hooks=[At("after_timestep", 4, ask), notes])
+    assert notes.events[-4:] == [
+        ("after_timestep", 4, 0, 0),
+        ("after_update", 4, 1, 0),
+        ("after_episode", 0, 4, 1, 1),
+        ("end", 4, 1, 1),
+    ]
+    assert notes.facts["end"][0].reason == "enough"
+    assert saved(tmp_path)[-1] == (4, 1, 1)
+
+
+def test_a_request_in_begin_stops_before_the_first_timestep(tmp_path: Path) -> None:
+    one = agent(tmp_path).train(Counting(), hooks=[At("begin", 0, lambda session: session.request_stop("no"))])
+    assert one.global_timestep == 0
+
+
+# -- saving -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", ["after_timestep", "after_update", "after_episode"])
+def test_a_checkpoint_asked_for_in_an_event_is_written_at_the_end_of_the_timestep(event: str, tmp_path: Path) -> None:
+    def ask(session: Any) -> None:
+        session.save_checkpoint()
+        assert saved(tmp_path) == [(0, 0, 0)]
+
+    agent(tmp_path).train(Counting(4), 8, timesteps=10, hooks=[At(event, 8, ask)])
+    assert saved(tmp_path) == [(0, 0, 0), (8, 1, 2), (10, 1, 2)]
+
+
+def test_a_checkpoint_between_timesteps_is_written_at_once(tmp_path: Path) -> None:
+    one, env = agent(tmp_path), Counting(4)
+    with one.session(env, [At("begin", 0, lambda session: session.save_checkpoint())]) as session:
+        assert saved(tmp_path) == [(0, 0, 0)] * 2
+        one.run_episode(env, session)
+        session.save_checkpoint()
+        assert saved(tmp_path)[2:] == [(4, 0, 1)]
+    assert saved(tmp_path)[2:] == [(4, 0, 1)]  # nothing has changed since
+
+
+def test_what_hooks_learn_in_their_end_is_saved_too(tmp_path: Path) -> None:
+    class Counts(Hook):
+        ends = 0
+
+        def end(self, session: Any, facts: Any) -> None:
+            self.ends += 1
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"ends": self.ends}
+
+        def load_state_dict(self, state: Any) -> None:
+            self.ends = state["ends"]
+
+    for expected in (1, 2, 3):
+        hook = Counts()
+        agent(tmp_path).train(Counting(), timesteps=2, hooks=[hook])
+        assert hook.ends == expected
+
+
+def test_no_checkpoint_is_written_of_a_weight_that_is_not_finite(tmp_path: Path) -> None:
+    """The last update overflows; its loss is still finite, so the guard sees nothing."""
+    one = agent(tmp_path, params={"learning_rate": 1e38})
+    with pytest.raises(NonFiniteError, match=r"the weight 0000\.weights is NaN or infinite at global_step 1"):
+        one.train(Counting(), 8, steps=1)
+    assert saved(tmp_path) == [(0, 0, 0)]
+
+
+def test_a_checkpoint_asked_for_after_an_error_is_not_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(session: Any) -> None:
+        raise RuntimeError("no")
+
+    hooks = [At("begin", 0, fail), At("end", 0, lambda session: session.save_checkpoint())]
+    with pytest.raises(RuntimeError, match="no"):
+        agent(tmp_path).train(Counting(), timesteps=5, hooks=hooks)
+    assert saved(tmp_path) == [(0, 0, 0)]
+    assert "no checkpoint is written: the run has failed" in caplog.messages
+
+
+# -- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+
+def ctrl_c(session: Any) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("event", ["before_episode", "after_timestep", "after_update", "after_episode"])
+def test_ctrl_c_saves_at_the_end_of_the_timestep_and_the_run_resumes_exactly(event: str, tmp_path: Path) -> None:
+    agent(tmp_path / "a").train(Counting(4), 8, max_timesteps=30)
+    notes = Notes()
+    with pytest.raises(KeyboardInterrupt):
+        agent(tmp_path / "b").train(Counting(4), 8, max_timesteps=30, hooks=[At(event, 8, ctrl_c), notes])
+    timestep = {"before_episode": (9, 1, 2)}.get(event, (8, 1, 2))
+    assert saved(tmp_path / "b") == [(0, 0, 0), timestep]
+    assert notes.events[-1] == ("end", *timestep)
+    assert isinstance(notes.facts["end"][0].error, KeyboardInterrupt)
+    assert notes.facts["end"][0].reason == "KeyboardInterrupt"
+    agent(tmp_path / "b").train(Counting(4), 8, max_timesteps=30)
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_ctrl_c_does_not_wait_and_saves_nothing(tmp_path: Path) -> None:
+    def twice(session: Any) -> None:
+        ctrl_c(session)
+        ctrl_c(session)
+
+    notes = Notes()
+    with pytest.raises(KeyboardInterrupt):
+        agent(tmp_path).train(Counting(4), 8, hooks=[At("after_timestep", 8, twice), notes])
+    assert saved(tmp_path) == [(0, 0, 0)]
+    assert notes.events[-1] == ("end", 8, 0, 1)
+
+
+def test_ctrl_c_between_timesteps_comes_at_once_and_saves(tmp_path: Path) -> None:
+    one, env = agent(tmp_path), Counting(4)
+    with pytest.raises(KeyboardInterrupt), one.session(env) as session:
+        one.run_episode(env, session)
+        ctrl_c(session)
+        one.run_episode(env, session)
+    assert saved(tmp_path) == [(0, 0, 0), (4, 0, 1)]
+
+
+def test_who_handles_ctrl_c_already_keeps_it(tmp_path: Path) -> None:
+    caught: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
+    try:
+        one = agent(tmp_path).train(Counting(4), timesteps=10, hooks=[At("after_timestep", 8, ctrl_c)])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert caught == [signal.SIGINT]
+    assert one.global_timestep == 10
+
+
+# -- run_episode ------------------------------------------------------------------------------------------------------
+
+
+def test_run_episode_is_what_train_does(tmp_path: Path) -> None:
+    agent(tmp_path / "a").train(Counting(4), 8, 3, episodes=5)
+    one, env = agent(tmp_path / "b"), Counting(4)
+    with one.session(env) as session:
+        stats = [one.run_episode(env, session, 8, 3) for _ in range(5)]
+    assert [(s.episode, s.episode_return, s.length) for s in stats] == [(k, 10.0, 4) for k in range(5)]
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
+
+
+def test_run_episode_finishes_the_episode_in_flight(tmp_path: Path) -> None:
+    one, env = agent(tmp_path), Counting(4)
+    one.train(env, timesteps=6)
+    with one.session(env) as session:
+        stats = one.run_episode(env, session)
+    assert (stats.episode, stats.length, one.global_timestep) == (1, 4, 8)
+
+
+def test_a_request_lets_the_episode_finish_and_no_other_begin(tmp_path: Path) -> None:
+    one, env = agent(tmp_path), Counting(4)
+    hooks = [At("after_timestep", 2, lambda session: session.request_stop("enough"))]
+    with one.session(env, hooks) as session:
+        assert one.run_episode(env, session).length == 4
+        assert session.stop_reason == "enough"
+        with pytest.raises(ValueError, match=r"this session was asked to stop \(enough\)"):
+            one.run_episode(env, session)
+    assert saved(tmp_path)[-1] == (4, 0, 1)
+
+
+def test_run_episode_wants_its_session_and_its_environment(tmp_path: Path) -> None:
+    one, other, env = agent(tmp_path / "a"), agent(tmp_path / "b"), Counting()
+    with one.session(env) as session, other.session(env) as foreign:
+        for given in ((Counting(), session), (env, foreign)):
+            with pytest.raises(ValueError, match="run_episode needs the session that agent.session"):
+                one.run_episode(*given)
+        with pytest.raises(ValueError, match="this Agent has a session open already"):
+            one.train(env, timesteps=1)
+        with pytest.raises(ValueError, match=r"3 timesteps \(first_update\) cannot fill a batch of 4"):
+            one.run_episode(env, session, first_update=3)
+    with pytest.raises(ValueError, match="run_episode needs the session"):
+        one.run_episode(env, session)
+
+
+def test_run_episode_is_for_one_environment(tmp_path: Path) -> None:
+    one, env = agent(tmp_path), vector(Counting(), Counting())
+    with one.session(env) as session, pytest.raises(ValueError, match="this session has 2"):
+        one.run_episode(env, session)
+
+
+def test_a_session_whose_timestep_failed_cannot_be_gone_on_with(tmp_path: Path) -> None:
+    def fail(session: Any) -> None:
+        raise RuntimeError("no")
+
+    one, env = agent(tmp_path), Counting(4)
+    notes = Notes()
+    with (
+        pytest.raises(ValueError, match="a timestep of this session has failed"),
+        one.session(env, [At("after_timestep", 6, fail), notes]) as session,
+    ):
+        one.run_episode(env, session)
+        for match in ("no", "a timestep of this session has failed"):
+            with pytest.raises((RuntimeError, ValueError), match=match):
+                one.run_episode(env, session)
+    assert saved(tmp_path) == [(0, 0, 0)]
+    assert notes.events[-1][0] == "end"
+    assert one.global_timestep == 0  # that of the checkpoint, which is where it would go on
+
+
+# -- what it offers ---------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_does_not_disturb_training(tmp_path: Path) -> None:
+    results: list[Any] = []
+    hook = At("after_update", 20, lambda session: results.append(session.evaluate(episodes=3)))
+    for folder, hooks in (("a", []), ("b", [hook])):
+        one = agent(tmp_path / folder)
+        one.train("CartPole-v1", 8, timesteps=60, hooks=hooks)
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
+    assert results[0]["episodes"] == 3
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_evaluate_in_an_environment_of_its_own_tells_the_hooks(num_envs: int, tmp_path: Path) -> None:
+    notes, own = Notes(), Counting(6)
+    env = vector(Counting(4), Counting(4)) if num_envs == 2 else Counting(4)
+    hook = At("after_timestep", 4, lambda session: session.evaluate(own, episodes=2))
+    agent(tmp_path).train(env, timesteps=6, hooks=[hook, notes])
+    (facts,) = notes.facts["after_evaluation"]
+    assert facts.episode_returns == (21.0, 21.0)
+    assert facts.results["episode_length_mean"] == 6.0
+    assert own.seeds[0] != own.seeds[1]
+
+
+def test_evaluate_refuses_the_environment_that_is_trained_in(tmp_path: Path) -> None:
+    env = Counting(4)
+    hook = At("after_timestep", 2, lambda session: session.evaluate(env))
+    with pytest.raises(ValueError, match="the environment that is being trained in"):
+        agent(tmp_path).train(env, timesteps=6, hooks=[hook])
+
+
+def test_evaluate_without_an_environment_needs_one_that_can_be_made_again(tmp_path: Path) -> None:
+    hook = At("after_timestep", 2, lambda session: session.evaluate())
+    with pytest.raises(ValueError, match="cannot make another environment like .*; pass env instead"):
+        agent(tmp_path).train(Counting(4), timesteps=6, hooks=[hook])
+
+
+def test_save_policy_keeps_the_actor_s_weights(tmp_path: Path) -> None:
+    weights: list[Any] = []
+
+    def keep(session: Any) -> None:
+        weights.append(session.weights())
+        assert session.save_policy("best", {"mean": 1.5}) == tmp_path / "best.safetensors"
+
+    one = agent(tmp_path).train(Counting(4), 8, timesteps=30, hooks=[At("after_update", 8, keep)])
+    arrays, metadata = load_arrays(tmp_path / "best.safetensors")
+    assert list(arrays) == ["0000.weights"]
+    np.testing.assert_array_equal(arrays["0000.weights"], weights[0]["0000.weights"])
+    assert metadata == {"info": '{"mean": 1.5}'}
+    observation = np.ones((1, 2), np.float32)
+    best = one.predict(observation, policy="best")["values"]
+    np.testing.assert_allclose(best, observation @ arrays["0000.weights"], rtol=1e-6)
+    assert not np.array_equal(best, one.predict(observation)["values"])
+
+
+@pytest.mark.parametrize("name", ["", "last", "../best", "a/b"])
+def test_a_policy_has_a_plain_name(name: str, tmp_path: Path) -> None:
+    hook = At("after_timestep", 2, lambda session: session.save_policy(name, {}))
+    with pytest.raises(ValueError, match="a policy's name must be a file name without a folder"):
+        agent(tmp_path).train(Counting(4), timesteps=6, hooks=[hook])
+
+
+def test_what_a_hook_sees_of_the_session(tmp_path: Path) -> None:
+    seen: dict[str, Any] = {}
+
+    def look(session: Any) -> None:
+        seen.update(
+            model_dir=session.model_dir,
+            seed=session.config.seed,
+            spaces=(session.config.observation_space, session.config.action_space),
+            exploration=session.exploration,
+            weights=session.weights(),
+            timings=session.timings,
+        )
+
+    env = Counting(4)
+    agent(tmp_path).train(env, 8, timesteps=10, hooks=[At("after_timestep", 10, look)])
+    assert seen["model_dir"] == tmp_path
+    assert seen["seed"] == 0
+    assert seen["spaces"] == (env.observation_space, env.action_space)
+    assert seen["exploration"] == 0.5
+    assert seen["weights"].keys() == {"0000.weights"}
+    timings = seen["timings"]
+    assert min(timings.environment, timings.acting, timings.learning) > 0

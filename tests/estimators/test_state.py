@@ -1,0 +1,305 @@
+"""TrainingState: what a checkpoint holds, and how an environment is brought back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from axonrl.contracts import ArraySpec
+from axonrl.environments import make, open_environment
+from axonrl.environments.batched import BatchedEnvironment
+from axonrl.estimators.episodes import Episodes
+from axonrl.estimators.seeding import generators
+from axonrl.estimators.state import Counters, TrainingState, zero_rows
+from axonrl.estimators.storage import join_state, split_state
+from axonrl.explorations import Greedy
+from axonrl.memories import BatchMemory, ReplayMemory
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward
+
+ACTION = ArraySpec((), np.int32)
+SPECS = {
+    "observation": ArraySpec((2,), np.float32),
+    "action": ACTION,
+    "reward": ArraySpec((), np.float32),
+    "terminated": ArraySpec((), np.bool_),
+    "truncated": ArraySpec((), np.bool_),
+    "next_observation": ArraySpec((2,), np.float32),
+}
+
+
+class Weights:
+    """An executor that has nothing but weights."""
+
+    name = "weights"
+
+    def __init__(self, *names: str) -> None:
+        self.weights = {name: np.zeros(2, np.float32) for name in names}
+
+    def act(self, features: Any) -> Any:
+        raise NotImplementedError
+
+    def train(self, batch: Any, counters: Any, draws: Any) -> Any:
+        raise NotImplementedError
+
+    def get_weights(self) -> dict[str, Any]:
+        return {name: value.copy() for name, value in self.weights.items()}
+
+    get_predict_weights = get_weights
+
+    def set_weights(self, weights: Mapping[str, Any]) -> None:
+        self.weights.update(weights)
+
+
+class Counting(Greedy):
+    """An exploration with a state."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def state_dict(self) -> Any:
+        return {"count": self.count}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.count = state["count"]
+
+
+def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory: Any = None) -> TrainingState:
+    rngs = generators(7)
+    memory = ReplayMemory(8, 2) if memory is None else memory
+    memory.build(SPECS, num_envs, rngs["memory"])
+    episodes = Episodes(num_envs, ACTION, 7)
+    return TrainingState(Counters(), Weights(*names), memory, Counting(), episodes, rngs)
+
+
+def stored(state: Any) -> Any:
+    """What comes back from a checkpoint."""
+    return join_state(*split_state(state))
+
+
+def fill(state: TrainingState) -> None:
+    batch = {
+        "observation": np.array([[0.0, 1.0], [2.0, 3.0]], np.float32),
+        "action": np.array([0, 1], np.int32),
+        "reward": np.array([1.5, 2.5]),
+        "terminated": np.array([False, False]),
+        "truncated": np.array([False, False]),
+        "next_observation": np.array([[4.0, 5.0], [6.0, 7.0]], np.float32),
+    }
+    state.memory.extend(**batch)
+
+
+def test_a_state_comes_back_whole() -> None:
+    state = fresh()
+    fill(state)
+    state.counters = Counters(11, 22, 33)
+    state.owed = 4
+    state.executor.set_weights({"kernel": np.array([1.0, 2.0], np.float32)})
+    state.exploration.count = 5  # type: ignore[attr-defined]
+    state.episodes.begin(np.array([True, True]))
+    state.observation = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    state.recurrent = {"hidden": np.array([[1.0], [2.0]], np.float32)}
+    state.hooks = {"Some:0": {"best": 1.25}}
+    for rng, count in zip(state.generators.values(), (1, 2, 3), strict=True):
+        rng.integers(0, 10, count, np.int32)  # an odd number of 32-bit words leaves half a word behind
+    content = stored(state.state_dict())
+    drawn = {name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in state.generators.items()}
+
+    other = fresh()
+    other.load_state_dict(content)
+
+    assert other.counters == Counters(11, 22, 33)
+    assert other.owed == 4
+    weights = other.executor.get_weights()
+    assert {name: value.tolist() for name, value in weights.items()} == {"kernel": [1.0, 2.0], "bias": [0.0, 0.0]}
+    assert other.exploration.count == 5  # type: ignore[attr-defined]
+    assert other.episodes.running.tolist() == [True, True]
+    assert other.observation.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert other.recurrent is not None
+    assert other.recurrent["hidden"].tolist() == [[1.0], [2.0]]
+    assert other.hooks == {"Some:0": {"best": 1.25}}
+    assert len(other.memory) == 2
+    assert {name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in other.generators.items()} == drawn
+    assert len({tuple(one) for one in drawn.values()}) == 3  # three generators, each its own
+
+
+def test_the_memory_samples_on_from_the_generator_that_was_saved() -> None:
+    state = fresh()
+    for _ in range(4):
+        fill(state)
+    state.memory.sample()
+    content = stored(state.state_dict())
+    expected = [np.asarray(state.memory.sample()["action"]).tolist() for _ in range(8)]
+
+    other = fresh()
+    other.load_state_dict(content)
+
+    assert [np.asarray(other.memory.sample()["action"]).tolist() for _ in range(8)] == expected
+    assert len({tuple(one) for one in expected}) > 1
+
+
+def test_observations_may_be_named_and_stay_out_where_no_episode_runs() -> None:
+    state = fresh()
+    state.observation = {"a": np.array([[1.0], [2.0]], np.float32)}
+    other = fresh()
+    content = stored(state.state_dict())
+    other.load_state_dict(content)
+    assert other.observation is None
+
+    state.episodes.begin(np.array([True, False]))
+    other = fresh()
+    other.load_state_dict(stored(state.state_dict()))
+    assert other.observation["a"].tolist() == [[1.0], [2.0]]
+
+
+def test_another_memory_or_model_is_refused() -> None:
+    content = fresh().state_dict()
+    with pytest.raises(ValueError, match="the checkpoint holds a ReplayMemory, the Agent was given a BatchMemory"):
+        fresh(memory=BatchMemory(4)).load_state_dict(content)
+    with pytest.raises(ValueError, match="bias are only in the checkpoint, slot only in the model"):
+        fresh(names=("kernel", "slot")).load_state_dict(content)
+    with pytest.raises(ValueError, match="none are only in the checkpoint, slot only in the model"):
+        fresh(names=("bias", "kernel", "slot")).load_state_dict(content)
+
+
+def test_recurrent_state_begins_with_zeros() -> None:
+    state = fresh()
+    state.reset_recurrent(np.array([True, False]))
+    assert state.recurrent is None
+    before = {"a": np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), "b": np.array([[[5]], [[6]]], np.int32)}
+    state.recurrent = before
+    state.reset_recurrent(np.array([True, False]))
+    assert state.recurrent["a"].tolist() == [[0.0, 0.0], [3.0, 4.0]]
+    assert state.recurrent["b"].tolist() == [[[0]], [[6]]]
+    assert [value.dtype.name for value in state.recurrent.values()] == ["float32", "int32"]
+    assert before["a"].tolist() == [[1.0, 2.0], [3.0, 4.0]]  # the memory may hold it
+    assert zero_rows(np.array([1, 2]), np.array([False, True])).tolist() == [1, 0]
+
+
+# -- bringing an environment back -------------------------------------------------------------------------------------
+
+
+def play(state: TrainingState, env: BatchedEnvironment, timesteps: int) -> list[Any]:
+    """As the loop does; what was observed, and the rewards."""
+    seen = []
+    for t in range(timesteps):
+        mask = ~state.episodes.running
+        if mask.any():
+            state.observation = env.reset(None if mask.all() else mask, state.episodes.begin(mask))
+        actions = np.array([(t + i) % 2 for i in range(env.num_envs)], np.int32)
+        step = env.step(actions)
+        state.episodes.record(actions, step.reward, step.acted)
+        state.observation = step.observation
+        seen.append([np.asarray(step.observation).tolist(), step.reward.tolist()])
+        for i in np.flatnonzero(step.terminated | step.truncated).tolist():
+            state.episodes.finish(i, True, False, 0.0)
+    return seen
+
+
+def vector(one: Callable[[], Any]) -> BatchedEnvironment:
+    return open_environment(SyncVectorEnv([one, one], autoreset_mode=AutoresetMode.DISABLED))
+
+
+def cart() -> Any:
+    return make("CartPole-v1", max_episode_steps=13)
+
+
+def normalised() -> Any:
+    return NormalizeReward(NormalizeObservation(cart()))
+
+
+class Disturbed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """CartPole disturbed by what no seed reaches."""
+
+    def __init__(self, observation: float = 0.0, reward: float = 0.0, end: int | None = None) -> None:
+        super().__init__(cart())
+        self.observation, self.reward, self.end, self.count = observation, reward, end, 0
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.count += 1
+        observation[0] += self.observation
+        return observation, float(reward) + self.reward, terminated or self.count == self.end, truncated, info
+
+
+@pytest.mark.parametrize("timesteps", [4, 13, 14, 20])
+@pytest.mark.parametrize("one", [cart, normalised])
+def test_an_environment_is_brought_back(one: Any, timesteps: int) -> None:
+    state, env = fresh(), vector(one)
+    assert state.bring_back(env) is None  # nothing runs yet
+    play(state, env, timesteps)
+    content = stored(state.state_dict())
+    future = play(state, env, 40)
+
+    for _ in range(2):  # also in the same process, after more was done in the environment
+        state.load_state_dict(content)
+        assert state.bring_back(env) is None
+        assert play(state, env, 40) == future
+    other, elsewhere = fresh(), vector(one)
+    other.load_state_dict(content)
+    assert other.bring_back(elsewhere) is None
+    assert play(other, elsewhere, 40) == future
+
+
+def test_what_wrappers_learnt_elsewhere_does_not_count() -> None:
+    state, env = fresh(), vector(normalised)
+    state.bring_back(env)
+    play(state, env, 20)
+    content = stored(state.state_dict())
+    assert [one["kind"] for one in content["statistics"].values()] == ["NormalizeReward", "NormalizeObservation"] * 2
+    assert content["statistics"]["1"]["obs_rms"]["count"] == pytest.approx(20 + 2, abs=0.01)  # and two resets
+    future = play(state, env, 10)
+
+    env = vector(normalised)
+    play(fresh(), env, 33)  # an evaluation, say
+    state.load_state_dict(content)
+    state.bring_back(env)
+
+    assert play(state, env, 10) == future
+
+
+@pytest.mark.parametrize(
+    "disturbed",
+    [
+        lambda: Disturbed(observation=1e-6),
+        lambda: Disturbed(reward=1e-6),
+        lambda: Disturbed(end=3),
+        lambda: Disturbed(end=6),
+    ],
+    ids=["observation", "reward", "end", "last end"],
+)
+def test_an_environment_that_does_not_repeat_is_noticed_and_goes_on(disturbed: Any) -> None:
+    state, env = fresh(), vector(cart)
+    state.bring_back(env)
+    play(state, env, 6)
+    state.load_state_dict(stored(state.state_dict()))
+
+    other = vector(disturbed)
+    assert state.bring_back(other) == "it does not repeat an episode from its seed and actions"
+
+    assert len(play(state, other, 5)) == 5
+    assert state.observation.shape == (2, 4)
+
+
+def test_an_environment_that_resets_itself_begins_anew() -> None:
+    env = open_environment(gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"))
+    state = fresh()
+    assert state.bring_back(env) == "it resets itself (autoreset_mode NEXT_STEP)"
+    play(state, env, 5)
+    assert state.episodes.running.all()
+    assert state.bring_back(env) == "it resets itself (autoreset_mode NEXT_STEP)"
+    assert not state.episodes.running.any()
+    assert state.episodes.index.tolist() == [1, 1]  # the next episodes have the next seeds
+
+
+def test_other_wrappers_are_refused() -> None:
+    state = fresh()
+    state.bring_back(vector(normalised))
+    content = stored(state.state_dict())
+    other = fresh()
+    other.load_state_dict(content)
+    with pytest.raises(ValueError, match=r"the statistics of .*NormalizeObservation.*, this one"):
+        other.bring_back(vector(cart))

@@ -1,0 +1,190 @@
+"""Models with recurrent state: declared by a call without it, carried by calls with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+
+Make = Callable[..., Any]
+
+
+def summing(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """Raw ops: the state is half the state before plus the observation; the Q values are state times weight."""
+    if isinstance(features, dict):
+        observation, total = features["observation"], features["state"]["total"]
+    else:
+        observation, total = features, tf.zeros([tf.shape(features)[0], 4])
+    weight = tf.Variable(tf.ones([4, 2]), name="weight")
+    following = total / 2 + observation
+    q = following @ weight
+    if mode == Modes.PREDICT:
+        state = {"total": following if isinstance(features, dict) else total}
+        return EstimatorSpec(mode, {"action": tf.argmax(q, -1), "q": q}, state=state)
+    loss = tf.reduce_sum(q)
+    weight.assign_sub(tf.gradients(loss, [weight])[0])
+    return EstimatorSpec(mode, loss=loss)
+
+
+def test_the_state_is_carried(trace: Make) -> None:
+    program = trace(summing)
+    assert program.predict.state == {"total": ArraySpec((4,), np.float32)}
+    executor = TensorFlowExecutor(program)
+    observation = np.array([[1, 2, 3, 4], [0, 0, 0, 8]], np.float32)
+    predictions, state = executor.act({"observation": observation, "state": {"total": np.zeros((2, 4), np.float32)}})
+    assert state is not None
+    np.testing.assert_array_equal(state["total"], observation)
+    assert predictions["q"].tolist() == [[10, 10], [8, 8]]
+    predictions, state = executor.act({"observation": observation, "state": state})
+    assert state is not None
+    np.testing.assert_array_equal(state["total"], 1.5 * observation)
+    assert predictions["q"].tolist() == [[15, 15], [12, 12]]
+
+
+def test_training_sees_the_stored_state(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    program = trace(summing)
+    executor = TensorFlowExecutor(program)
+    specs = batch_specs(3, state={"total": ArraySpec((4,), np.float32)})
+    executor.prepare_training(program.trace_train(specs))
+    batch = batch_of(specs)
+    result = executor.train(batch, {"global_step": 0, "global_timestep": 0}, [])
+    following = batch["state"]["total"] / 2 + batch["observation"]
+    assert result.scalars[0] == pytest.approx(2 * following.sum(), rel=1e-5)
+    expected = 1 - np.repeat(following.sum(axis=0)[:, None], 2, axis=1)
+    np.testing.assert_allclose(executor.get_weights()["0000.weight"], expected, rtol=1e-5)
+
+
+def with_cell(make_cell: Callable[[], Any], names: tuple[str, ...]) -> Callable[..., EstimatorSpec]:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        recurrent = isinstance(features, dict)
+        observation = features["observation"] if recurrent else features
+        cell = make_cell()
+        zeros = [tf.zeros([tf.shape(observation)[0], 3]) for _ in names]
+        states = [features["state"][name] for name in names] if recurrent else zeros
+        hidden, following = cell(observation, states)
+        q = keras.layers.Dense(2, name="q")(hidden)
+        state = dict(zip(names, following if recurrent else zeros, strict=True))
+        return EstimatorSpec(mode, {"action": tf.argmax(q, -1), "q": q, "hidden": hidden}, state=state)
+
+    return model_fn
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def test_a_keras_lstm_cell(trace: Make) -> None:
+    program = trace(with_cell(lambda: keras.layers.LSTMCell(3, name="cell"), ("h", "c")))
+    assert program.predict.state == {name: ArraySpec((3,), np.float32) for name in ("h", "c")}
+    executor = TensorFlowExecutor(program)
+    weights = {name.split(".")[1]: value for name, value in executor.get_weights().items()}
+    rng = np.random.default_rng(0)
+    state = {"h": np.zeros((5, 3), np.float32), "c": np.zeros((5, 3), np.float32)}
+    for _ in range(3):
+        observation = rng.standard_normal((5, 4)).astype(np.float32)
+        z = observation @ weights["cell/kernel"] + state["h"] @ weights["cell/recurrent_kernel"] + weights["cell/bias"]
+        i, f, g, o = np.split(z, 4, axis=1)
+        c = sigmoid(f) * state["c"] + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        predictions, following = executor.act({"observation": observation, "state": state})
+        assert following is not None
+        np.testing.assert_allclose(following["c"], c, atol=1e-6)
+        np.testing.assert_allclose(following["h"], h, atol=1e-6)
+        np.testing.assert_allclose(predictions["hidden"], h, atol=1e-6)
+        state = following
+
+
+def test_a_keras_gru_cell(trace: Make) -> None:
+    program = trace(with_cell(lambda: keras.layers.GRUCell(3), ("h",)))
+    executor = TensorFlowExecutor(program)
+    observation = np.ones((2, 4), np.float32)
+    _, first = executor.act({"observation": observation, "state": {"h": np.zeros((2, 3), np.float32)}})
+    assert first is not None
+    predictions, second = executor.act({"observation": observation, "state": first})
+    assert second is not None
+    assert not np.array_equal(first["h"], second["h"])
+    np.testing.assert_array_equal(predictions["hidden"], second["h"])
+
+
+def test_dict_observations_stand_beside_the_state(trace: Make) -> None:
+    seen: list[Any] = []
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        seen.append(features)
+        observation = features.get("observation", features)
+        count = features["state"]["count"] + 1 if "state" in features else tf.zeros_like(observation["a"])
+        return EstimatorSpec(mode, {"action": observation["b"] + count}, state={"count": count})
+
+    program = trace(model_fn, observation={name: ArraySpec((), np.float32) for name in ("a", "b")})
+    assert [set(features) for features in seen] == [{"a", "b"}, {"observation", "state"}]
+    one = np.ones(2, np.float32)
+    predictions, state = TensorFlowExecutor(program).act(
+        {"observation": {"a": one, "b": 5 * one}, "state": {"count": 3 * one}}
+    )
+    assert predictions["action"].tolist() == [9, 9]
+    assert state is not None
+    assert state["count"].tolist() == [4, 4]
+
+
+def test_what_the_declaring_call_creates_is_forgotten(trace: Make) -> None:
+    """It may return before the network is built, and be random."""
+    calls: list[int] = []
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        calls.append(1)
+        if not isinstance(features, dict):
+            tf.Variable(0.0, name="declaring")
+            return EstimatorSpec(mode, {}, state={"h": tf.zeros([tf.shape(features)[0], 3])})
+        weight = tf.Variable(tf.random.normal([4, 3]), name="weight")
+        h = features["state"]["h"] + features["observation"] @ weight
+        return EstimatorSpec(mode, {"action": tf.argmax(h, -1)}, state={"h": h})
+
+    assert list(trace(model_fn).store.variables()) == ["0000.weight"]
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize(
+    ("following", "message"),
+    [
+        (lambda h: None, "it returned {}"),
+        (lambda h: {"other": h}, "it returned {'other': ArraySpec(shape=(3,), dtype=dtype('float32'))}"),
+        (lambda h: {"h": h[:, :2]}, "it returned {'h': ArraySpec(shape=(2,), dtype=dtype('float32'))}"),
+        (lambda h: {"h": tf.cast(h, tf.float64)}, "it returned {'h': ArraySpec(shape=(3,), dtype=dtype('float64'))}"),
+        (lambda h: {"h": h[0]}, "state['h'] must have the shape [B, ...], with a row for each observation"),
+        (lambda h: {"h": "text", "k": None}, "state['k'] must be a tensor, got None"),
+    ],
+)
+def test_a_wrong_next_state_is_refused(following: Make, message: str, trace: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        if not isinstance(features, dict):
+            h = tf.zeros([tf.shape(features)[0], 3])
+            return EstimatorSpec(mode, {"action": h[:, 0]}, state={"h": h})
+        return EstimatorSpec(mode, {"action": features["observation"][:, 0]}, state=following(features["state"]["h"]))
+
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        trace(model_fn)
+    if message.startswith("it returned"):
+        declared = "{'h': ArraySpec(shape=(3,), dtype=dtype('float32'))}"
+        assert f"it must return the next state, {declared} as it declared; " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (lambda x: {"h": tf.zeros([1, 3])}, "state['h'] must have the shape [B, ...]"),
+        (lambda x: [x], "state must be a mapping of names to tensors"),
+    ],
+)
+def test_a_declaration_that_is_none_is_refused(state: Make, message: str, trace: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return EstimatorSpec(mode, {"action": features[:, 0]}, state=state(features))
+
+    with pytest.raises(ValueError, match=re.escape(message)):
+        trace(model_fn)

@@ -1,0 +1,169 @@
+"""With which arguments a model_fn is called, and what is said about one that cannot be."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axonrl.contracts import EstimatorSpec, Modes, RunConfig
+from axonrl.runtimes.signature import EXPECTED, BoundModelFn, check_signature, describe
+
+CONFIG = RunConfig(seed=7)
+FOLDER = Path("somewhere")
+
+
+def spec_of(**arguments: Any) -> EstimatorSpec:
+    """A spec whose predictions are the arguments that a model_fn received."""
+    return EstimatorSpec(arguments["mode"], predictions=arguments)
+
+
+def received(model_fn: Any, params: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    predictions = BoundModelFn(model_fn, params, CONFIG, FOLDER)("f", None, Modes.PREDICT).predictions
+    assert predictions is not None
+    return predictions
+
+
+def three(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    return spec_of(features=features, labels=labels, mode=mode)
+
+
+def four(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
+    return spec_of(features=features, labels=labels, mode=mode, params=params)
+
+
+def five(features: Any, labels: Any, mode: str, params: Any, config: Any) -> EstimatorSpec:
+    return spec_of(features=features, labels=labels, mode=mode, params=params, config=config)
+
+
+def six(features: Any, labels: Any, mode: str, params: Any, config: Any, model_dir: Any) -> EstimatorSpec:
+    return spec_of(features=features, labels=labels, mode=mode, params=params, config=config, model_dir=model_dir)
+
+
+def keyword_only(*, mode: str, config: Any, labels: Any, features: Any) -> EstimatorSpec:
+    return spec_of(features=features, labels=labels, mode=mode, config=config)
+
+
+def anything(**arguments: Any) -> EstimatorSpec:
+    return spec_of(**arguments)
+
+
+def with_defaults(features: Any, labels: Any, mode: str, params: Any = "own", units: int = 3) -> EstimatorSpec:
+    return spec_of(features=features, labels=labels, mode=mode, params=params, units=units)
+
+
+class Model:
+    def __call__(self, features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
+        return spec_of(features=features, labels=labels, mode=mode, params=params)
+
+    def method(self, features: Any, labels: Any, mode: str, model_dir: Any) -> EstimatorSpec:
+        return spec_of(features=features, labels=labels, mode=mode, model_dir=model_dir)
+
+
+ALWAYS = {"features": "f", "labels": None, "mode": "predict"}
+
+
+@pytest.mark.parametrize(
+    ("model_fn", "more"),
+    [
+        (three, {}),
+        (four, {"params": {}}),
+        (five, {"params": {}, "config": CONFIG}),
+        (six, {"params": {}, "config": CONFIG, "model_dir": FOLDER}),
+        (keyword_only, {"config": CONFIG}),
+        (anything, {"params": {}, "config": CONFIG, "model_dir": FOLDER}),
+        (Model(), {"params": {}}),
+        (Model().method, {"model_dir": FOLDER}),
+        (functools.partial(four, params="filled in"), {"params": "filled in"}),
+        (functools.partial(anything, config="filled in"), {"params": {}, "config": "filled in", "model_dir": FOLDER}),
+        (with_defaults, {"params": "own", "units": 3}),
+        (functools.partial(with_defaults, units=5), {"params": "own", "units": 5}),
+    ],
+)
+def test_a_function_gets_the_arguments_it_names(model_fn: Any, more: dict[str, Any]) -> None:
+    assert received(model_fn) == {**ALWAYS, **more}
+
+
+@pytest.mark.parametrize("model_fn", [four, five, six, anything, with_defaults, Model()])
+def test_params_given_are_passed(model_fn: Any) -> None:
+    assert received(model_fn, {"units": 8})["params"] == {"units": 8}
+
+
+def test_what_a_call_takes_out_of_params_is_there_at_the_next() -> None:
+    def model_fn(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
+        return EstimatorSpec(mode, predictions={"units": params.pop("units")})
+
+    given = {"units": 8}
+    bound = BoundModelFn(model_fn, given, CONFIG, None)
+    assert [bound("f", None, Modes.PREDICT).predictions for _ in range(2)] == [{"units": 8}, {"units": 8}]
+    assert given == {"units": 8}
+
+
+def no_labels(features: Any, mode: str) -> None: ...
+def one_too_many(features: Any, labels: Any, mode: str, units: int) -> None: ...
+def positional_only(features: Any, labels: Any, mode: str, /) -> None: ...
+
+
+HERE = __name__
+
+
+@pytest.mark.parametrize(
+    ("model_fn", "message"),
+    [
+        (no_labels, f"{HERE}.no_labels has no argument 'labels' to be passed; expected {EXPECTED}"),
+        (one_too_many, f"{HERE}.one_too_many requires an argument 'units' that nobody passes; expected {EXPECTED}"),
+        (positional_only, f"{HERE}.positional_only: argument 'features' is positional-only"),
+        (functools.partial(three, mode="train"), f"{HERE}.three has no argument 'mode' to be passed"),
+        (functools.partial(three, None), f"{HERE}.three has no argument 'features' to be passed"),
+        ("dqn", f"model_fn must be a function {EXPECTED}, got 'dqn'"),
+        (Model, f"{HERE}.Model has no argument 'features' to be passed"),
+    ],
+)
+def test_a_signature_that_does_not_fit_is_refused_by_function_and_argument(model_fn: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check_signature(model_fn)
+
+
+def test_a_function_whose_signature_python_cannot_read_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^builtins\.dict has no signature that could be read"):
+        check_signature(dict)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model_fn", [three, functools.partial(four, params={}), keyword_only])
+def test_params_are_refused_by_a_function_that_takes_none(model_fn: Callable[..., Any]) -> None:
+    name = re.escape(describe(model_fn))
+    with pytest.raises(ValueError, match=f"^{name} takes no argument 'params', but params were given: units, rate$"):
+        BoundModelFn(model_fn, {"units": 8, "rate": 0.1}, CONFIG, None)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "must return an EstimatorSpec; in mode 'predict' it returned None"),
+        ((1, 2), "must return an EstimatorSpec; in mode 'predict' it returned (1, 2)"),
+        (EstimatorSpec, "must return an EstimatorSpec; in mode 'predict' it returned <class"),
+        (EstimatorSpec(Modes.TRAIN, loss=1), "was called in mode 'predict' and returned a spec of mode 'train'"),
+    ],
+)
+def test_what_is_no_spec_of_the_mode_is_refused(returned: Any, message: str) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        return returned
+
+    with pytest.raises(ValueError, match=re.escape(f"{describe(model_fn)} {message}")):
+        BoundModelFn(model_fn, None, CONFIG, None)("f", None, Modes.PREDICT)
+
+
+@pytest.mark.parametrize(
+    ("model_fn", "name"),
+    [
+        (three, "three"),
+        (functools.partial(functools.partial(three)), "three"),
+        (Model(), "Model"),
+        (Model().method, "Model.method"),
+    ],
+)
+def test_functions_are_named_by_module_and_name(model_fn: Any, name: str) -> None:
+    assert describe(model_fn) == f"{HERE}.{name}"

@@ -1,0 +1,234 @@
+"""What a model_fn sees when it is traced, what is made of what it returns, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+
+Make = Callable[..., Any]
+START = [[1.0, -1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]
+
+
+def linear(features: Any) -> tuple[Any, Any]:
+    """A weight with values known beforehand, and Q values [B, 2]."""
+    weight = tf.Variable(START, name="weight")
+    return weight, features @ weight
+
+
+def predict(q: Any) -> EstimatorSpec:
+    return EstimatorSpec(Modes.PREDICT, {"action": tf.argmax(q, -1, output_type=tf.int32), "q": q})
+
+
+# -- what the function sees -------------------------------------------------------------------------------------------
+
+
+def seeing(seen: list[Any]) -> Callable[..., EstimatorSpec]:
+    """A model_fn that notes the features and labels of each call and learns something."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        seen.append((features, labels))
+        count = tf.Variable(0.0, name="count")
+        if mode == Modes.PREDICT:
+            some = next(iter(features.values())) if isinstance(features, dict) else features
+            return EstimatorSpec(mode, {"action": tf.zeros(tf.shape(some)[0])})
+        count.assign_add(1.0)
+        return EstimatorSpec(mode, loss=count)
+
+    return model_fn
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        (np.bool_, tf.float32),
+        (np.int8, tf.float32),
+        (np.uint8, tf.uint8),
+        (np.int32, tf.int32),
+        (np.float32, tf.float32),
+    ],
+)
+def test_types_of_observations(stored: Any, shown: Any, trace: Make, batch_specs: Make) -> None:
+    seen: list[Any] = []
+    spec = ArraySpec((2, 3), stored)
+    trace(seeing(seen), observation=spec).trace_train(batch_specs(5, observation=spec))
+    assert {(x.dtype, tuple(x.shape)) for x, labels in seen if labels is None} == {(shown, (None, 2, 3))}
+    train = [(x, labels["next_observation"]) for x, labels in seen if labels is not None]
+    assert {(x.dtype, tuple(x.shape)) for pair in train for x in pair} == {(shown, (5, 2, 3))}
+
+
+def test_dict_observations_arrive_as_dicts(trace: Make, batch_specs: Make) -> None:
+    seen: list[Any] = []
+    spec = {"image": ArraySpec((2, 2), np.uint8), "bits": ArraySpec((3,), np.int8)}
+    trace(seeing(seen), observation=spec).trace_train(batch_specs(5, observation=spec))
+    features, labels = seen[-1]
+    for x in (features, labels["next_observation"]):
+        assert {name: (v.dtype, tuple(v.shape)) for name, v in x.items()} == {
+            "image": (tf.uint8, (5, 2, 2)),
+            "bits": (tf.float32, (5, 3)),
+        }
+    assert {name: tuple(v.shape) for name, v in seen[0][0].items()} == {"image": (None, 2, 2), "bits": (None, 3)}
+
+
+def test_labels(trace: Make, batch_specs: Make) -> None:
+    seen: list[Any] = []
+    more = {
+        "terminated": ArraySpec((), np.bool_),
+        "reward": ArraySpec((), np.float64),
+        "weight": ArraySpec((), np.float64),
+        "log_prob": ArraySpec((2,), np.float64),
+        "greedy": ArraySpec((), np.bool_),
+        "state": ArraySpec((7,), np.float32),  # recorded under this name; the model is not recurrent
+    }
+    trace(seeing(seen)).trace_train(batch_specs(5, **more))
+    assert [labels for _, labels in seen if labels is None], "None in PREDICT"
+    features, labels = seen[-1]
+    assert tuple(features.shape) == (5, 4)
+    assert {name: (value.dtype.name, tuple(value.shape)) for name, value in labels.items()} == {
+        "action": ("int32", (5,)),
+        "reward": ("float32", (5,)),
+        "terminated": ("float32", (5,)),
+        "truncated": ("float32", (5,)),
+        "discount": ("float32", (5,)),
+        "weight": ("float32", (5,)),
+        "log_prob": ("float64", (5, 2)),
+        "greedy": ("float32", (5,)),
+        "state": ("float32", (5, 7)),
+        "next_observation": ("float32", (5, 4)),
+        "global_step": ("int64", ()),
+        "global_timestep": ("int64", ()),
+    }
+
+
+def test_batches_of_a_rollout_keep_both_axes(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        net = keras.layers.Dense(2, name="net")
+        q = net(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        shapes.append((tuple(q.shape), tuple(labels["reward"].shape)))
+        loss = tf.reduce_mean(q[..., 0] * labels["reward"])
+        keras.optimizers.SGD(0.1).apply(
+            tf.gradients(loss, [v.value for v in net.trainable_variables]), net.trainable_variables
+        )
+        return EstimatorSpec(mode, loss=loss, td_error=labels["reward"] - q[..., 0])
+
+    shapes: list[Any] = []
+    specs = batch_specs(6, 3)
+    program = trace(model_fn)
+    executor = TensorFlowExecutor(program)
+    executor.prepare_training(program.trace_train(specs))
+    assert set(shapes) == {((6, 3, 2), (6, 3))}
+    result = executor.train(batch_of(specs), {"global_step": 0, "global_timestep": 0}, [])
+    assert result.td_error is not None
+    assert result.td_error.shape == (6, 3)
+
+
+def test_batches_without_observations_are_refused(trace: Make, batch_specs: Make) -> None:
+    specs = batch_specs(5)
+    del specs["observation"]
+    with pytest.raises(ValueError, match="batches have no 'observation', only action, discount, next_observation, "):
+        trace(seeing([])).trace_train(specs)
+
+
+# -- what it returns --------------------------------------------------------------------------------------------------
+
+
+def test_what_the_specs_say_is_passed_on(trace: Make, batch_specs: Make) -> None:
+    def explore(predictions: Any, timestep: int, rng: Any) -> Any:
+        return predictions["action"], {}
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight, q = linear(features)
+        if mode == Modes.PREDICT:
+            predictions = {"q": q, "action": tf.argmax(q, -1, output_type=tf.int32)}
+            return EstimatorSpec(
+                mode,
+                predictions,
+                exploration=explore,
+                record=("q",),
+                training_hooks=("a",),
+                evaluation_hooks=("b",),
+            )
+        weight.assign_sub(weight)
+        metrics = {"z": 1, "a": tf.reduce_max(q), "flag": True}
+        return EstimatorSpec(mode, loss=tf.constant(2.0, tf.float64), metrics=metrics, training_hooks=("c",))
+
+    program = trace(model_fn)
+    assert program.predict.outputs == {"action": ArraySpec((), np.int32), "q": ArraySpec((2,), np.float32)}
+    assert program.predict.exploration is explore
+    assert program.predict.record == ("q",)
+    assert program.predict.state is None
+    assert (program.predict.training_hooks, program.predict.evaluation_hooks) == (("a",), ("b",))
+    train = program.trace_train(batch_specs(3))
+    assert train.metrics == ("z", "a", "flag")
+    assert train.training_hooks == ("c",)
+    assert program.name == f"{__name__}.test_what_the_specs_say_is_passed_on.<locals>.model_fn"
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ({"loss": lambda q: q}, r"loss must be a scalar number, got float32 of shape (3, 2)"),
+        ({"loss": lambda q: "low"}, r"loss must be a scalar number, got string of shape ()"),
+        ({"metrics": lambda q: {"q": q}}, r"metrics['q'] must be a scalar number, got float32 of shape (3, 2)"),
+        ({"metrics": lambda q: {"q": None}}, r"metrics['q'] must be a tensor, got None"),
+        ({"metrics": lambda q: [q]}, r"metrics must be a mapping of names to tensors, got ["),
+        ({"metrics": lambda q: {"loss": 1.0}}, r"metrics must not contain 'loss', which has a field of its own"),
+        ({"td_error": lambda q: object()}, r"td_error must be a tensor, got <object"),
+    ],
+)
+def test_what_train_must_not_return(returned: dict[str, Any], message: str, trace: Make, batch_specs: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight, q = linear(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        weight.assign_sub(weight)
+        fields: dict[str, Any] = {"loss": tf.reduce_sum, **returned}
+        return EstimatorSpec(mode, **{name: make(q) for name, make in fields.items()})
+
+    program = trace(model_fn)
+    with pytest.raises(ValueError, match=re.escape(f"{program.name}: {message}")):
+        program.trace_train(batch_specs(3))
+
+
+@pytest.mark.parametrize(
+    ("predictions", "message"),
+    [
+        (lambda x: {"q": x}, "predictions has no 'action', only ['q']"),
+        (lambda x: {"action": None}, "predictions['action'] must be a tensor, got None"),
+        (lambda x: {"action": tf.constant(0)}, "predictions['action'] must have the shape [B, ...]"),
+        (lambda x: {"action": x[0]}, "predictions['action'] must have the shape [B, ...]"),
+        (
+            lambda x: {"action": tf.reshape(x, [-1])[: tf.shape(x)[0]], "y": tf.reshape(x, [1, -1])},
+            "predictions['y'] must",
+        ),
+        (lambda x: {"action": tf.reshape(x, [tf.shape(x)[0], -1])}, "predictions['action'] must have the shape"),
+        (lambda x: {"action": tf.numpy_function(lambda y: y, [x], tf.float32)}, "got <unknown>"),
+    ],
+)
+def test_what_predict_must_not_return(predictions: Make, message: str, trace: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return EstimatorSpec(mode, predictions(features))
+
+    with pytest.raises(ValueError, match=re.escape(message)):
+        trace(model_fn)
+
+
+def test_an_error_inside_is_the_users_own(trace: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        raise KeyError("learning_rat")
+
+    with pytest.raises(KeyError, match=r"^'learning_rat'$") as caught:
+        trace(model_fn)
+    last = traceback.extract_tb(caught.tb)[-1]
+    assert (last.name, last.line) == ("model_fn", 'raise KeyError("learning_rat")')
+    assert caught.value.__cause__ is None

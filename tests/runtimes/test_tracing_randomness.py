@@ -1,0 +1,208 @@
+"""Randomness in a model_fn: initial values that follow from the seed, noise as inputs, and what is not exact."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl import noise
+from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.noise import Request
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+
+Make = Callable[..., Any]
+START = [[1.0, -1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]
+
+
+def linear(features: Any) -> tuple[Any, Any]:
+    """A weight with values known beforehand, and Q values [B, 2]."""
+    weight = tf.Variable(START, name="weight")
+    return weight, features @ weight
+
+
+def predict(q: Any) -> EstimatorSpec:
+    return EstimatorSpec(Modes.PREDICT, {"action": tf.argmax(q, -1, output_type=tf.int32), "q": q})
+
+
+class Late(keras.layers.Layer):  # type: ignore[misc]
+    """Its inner layer is built by its first call, which Keras does outside the graph in a functional model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = keras.layers.Dense(3, kernel_initializer=lambda shape, dtype: tf.random.normal(shape, dtype=dtype))
+
+    def call(self, x: Any) -> Any:
+        return self.inner(x)
+
+
+def much_random(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """Initial values from every source: Keras, TensorFlow's ops, NumPy, Python."""
+    net = keras.Sequential([keras.Input((4,)), Late(), keras.layers.Dense(2)])
+    q = net(features)
+    q += tf.Variable(tf.random.normal([2]), name="op") + tf.Variable(lambda: tf.random.uniform([2]), name="call")
+    q += tf.Variable(np.random.normal(size=2).astype("f"), name="numpy") * tf.Variable(random.random(), name="python")  # noqa: NPY002
+    if mode == Modes.PREDICT:
+        return predict(q)
+    loss = tf.reduce_sum(q)
+    keras.optimizers.SGD(0.1).apply(
+        tf.gradients(loss, [v.value for v in net.trainable_variables]), net.trainable_variables
+    )
+    tf.Variable(tf.random.normal([3]), name="later")
+    return EstimatorSpec(mode, loss=loss)
+
+
+def initial(trace: Make, specs: Any, seed: int) -> dict[str, Any]:
+    program = trace(much_random, seed=seed)
+    program.trace_train(specs)
+    return TensorFlowExecutor(program).get_weights()
+
+
+def test_initial_weights_follow_from_the_seed_alone(trace: Make, batch_specs: Make) -> None:
+    first = initial(trace, batch_specs(3), 1)
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    tf.random.set_seed(5)
+    tf.random.normal([3])
+    again, other = initial(trace, batch_specs(3), 1), initial(trace, batch_specs(3), 2)
+    assert list(again) == list(first)
+    for name, value in first.items():
+        np.testing.assert_array_equal(again[name], value)
+    drawn = [name for name in first if not name.endswith(("bias", "iteration", "learning_rate"))]
+    assert [name.split(".")[1] for name in drawn] == [
+        "sequential/late/kernel",
+        "sequential/dense/kernel",
+        "op",
+        "call",
+        "numpy",
+        "python",
+        "later",
+    ]
+    assert [name for name in drawn if np.array_equal(other[name], first[name])] == []
+
+
+def test_the_callers_generators_are_left_as_they_were(trace: Make, batch_specs: Make) -> None:
+    def numbers() -> list[float]:
+        return [random.random(), np.random.random(), float(tf.random.uniform([]))]  # noqa: NPY002
+
+    def seed_all() -> None:
+        random.seed(5)
+        np.random.seed(5)  # noqa: NPY002
+        tf.random.set_seed(5)
+
+    seed_all()
+    expected = numbers() + numbers()
+    seed_all()
+    found = numbers()
+    initial(trace, batch_specs(3), 1)
+    assert found + numbers() == expected
+
+
+def test_they_are_left_as_they_were_after_an_error_too(trace: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        raise RuntimeError("mine")
+
+    random.seed(5)
+    state = random.getstate()
+    with pytest.raises(RuntimeError, match="mine"):
+        trace(model_fn)
+    assert random.getstate() == state
+
+
+def noisy(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    weight, q = linear(features)
+    if mode == Modes.PREDICT:
+        return predict(q)
+    normal = noise.normal([2])
+    order = noise.permutation(3)
+    uniform = noise.uniform([], 5, 6)
+    tf.Variable(0.0, name="count").assign_add(1.0)  # what creates variables is called twice
+    weight.assign_sub(weight)
+    metrics = {"normal": normal[1], "uniform": uniform, "first": order[0]}
+    return EstimatorSpec(mode, loss=tf.reduce_sum(normal), metrics=metrics, td_error=tf.gather(labels["reward"], order))
+
+
+def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    specs = batch_specs(3)
+    program = trace(noisy)
+    executor = TensorFlowExecutor(program)
+    train = program.trace_train(specs)
+    assert train.noise == (Request("normal", (2,)), Request("permutation", (3,)), Request("uniform", (), 5.0, 6.0))
+    assert train.metrics == ("normal", "uniform", "first")
+    assert train.not_exact == ()
+
+    executor.prepare_training(train)
+    batch = batch_of(specs)
+    for draws in (
+        [np.array([1.5, 2.5], np.float32), np.array([2, 0, 1], np.int32), np.array(5.25, np.float32)],
+        [np.array([-1, 0], np.float32), np.array([1, 2, 0], np.int32), np.array(5.5, np.float32)],
+    ):
+        result = executor.train(batch, {"global_step": 0, "global_timestep": 0}, draws)
+        assert result.scalars.tolist() == [draws[0].sum(), draws[0][1], draws[2], draws[1][0]]
+        assert result.td_error is not None
+        np.testing.assert_array_equal(result.td_error, batch["reward"][draws[1]])
+
+
+def test_drawn_noise_fits_the_inputs(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    executor = TensorFlowExecutor(trace(noisy))
+    train = executor.program.trace_train(batch_specs(3))
+    executor.prepare_training(train)
+    draws = [request.draw(np.random.default_rng(0)) for request in train.noise]
+    result = executor.train(batch_of(batch_specs(3)), {"global_step": 0, "global_timestep": 0}, draws)
+    assert result.scalars.tolist() == [draws[0].sum(), draws[0][1], draws[2], draws[1][0]]
+
+
+def test_noise_is_refused_in_predict(trace: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return predict(features + noise.normal([4]))
+
+    with pytest.raises(
+        ValueError, match=r"noise\.normal works only while a model_fn is traced in TRAIN or EVAL; in PR"
+    ):
+        trace(model_fn)
+
+
+def test_noise_of_unknown_size_is_refused(trace: Make, batch_specs: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        _, q = linear(features)
+        return predict(q) if mode == Modes.PREDICT else EstimatorSpec(mode, loss=noise.normal([tf.shape(q)[0]]))
+
+    with pytest.raises(ValueError, match="needs a static shape of positive integers"):
+        trace(model_fn).trace_train(batch_specs(3))
+
+
+@pytest.mark.parametrize("later", [[], [2, 2], [3]])
+def test_noise_that_changes_from_call_to_call_is_refused(later: list[int], trace: Make, batch_specs: Make) -> None:
+    calls: list[str] = []
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight, q = linear(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        calls.append(mode)
+        for n in [2] if len(calls) == 1 else later:  # TRAIN creates no variable: one call asks, the next one is fed
+            noise.normal([n])
+        weight.assign_sub(weight)
+        return EstimatorSpec(mode, loss=tf.reduce_sum(q))
+
+    with pytest.raises(ValueError, match="must ask for the same noise at every call: first"):
+        trace(model_fn).trace_train(batch_specs(3))
+
+
+def test_stateful_random_ops_are_named_but_not_unused_initial_values(trace: Make, batch_specs: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight = tf.Variable(tf.random.truncated_normal([4, 2]), name="weight")
+        q = features @ weight
+        if mode == Modes.PREDICT:
+            return predict(q)
+        loss = tf.reduce_sum(q + tf.random.normal(q.shape))
+        weight.assign_sub(tf.gradients(loss, [weight])[0])
+        return EstimatorSpec(mode, loss=loss, metrics={"first": tf.random.shuffle(labels["reward"])[0]})
+
+    program = trace(model_fn)
+    assert program.predict.not_exact == ()
+    assert program.trace_train(batch_specs(3)).not_exact == ("RandomShuffle", "RandomStandardNormal")

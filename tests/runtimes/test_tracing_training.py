@@ -1,0 +1,173 @@
+"""Optimizers, gradients and train ops in a traced model_fn, and that tracing happens once."""
+
+from __future__ import annotations
+
+import gc
+import re
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+
+Make = Callable[..., Any]
+START = [[1.0, -1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]
+
+
+def linear(features: Any) -> tuple[Any, Any]:
+    """A weight with values known beforehand, and Q values [B, 2]."""
+    weight = tf.Variable(START, name="weight")
+    return weight, features @ weight
+
+
+def predict(q: Any) -> EstimatorSpec:
+    return EstimatorSpec(Modes.PREDICT, {"action": tf.argmax(q, -1, output_type=tf.int32), "q": q})
+
+
+def trained(program: Any, specs: Any, *batches: Any, step: int = 0) -> TensorFlowExecutor:
+    """An executor after an update with each of the batches."""
+    executor = TensorFlowExecutor(program)
+    executor.prepare_training(program.trace_train(specs))
+    for index, batch in enumerate(batches):
+        executor.train(batch, {"global_step": step + index, "global_timestep": 10 * index}, [])
+    return executor
+
+
+def with_gradients(loss: Callable[[], Any], weight: Any) -> Any:
+    return tf.gradients(loss(), [weight])[0]
+
+
+def with_tape(loss: Callable[[], Any], weight: Any) -> Any:
+    with tf.GradientTape() as tape:
+        value = loss()
+    return tape.gradient(value, weight)
+
+
+@pytest.mark.parametrize("differentiate", [with_gradients, with_tape])
+def test_one_step_of_gradient_descent(differentiate: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight, q = linear(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        gradient = differentiate(lambda: tf.reduce_sum(features @ weight), weight)
+        return EstimatorSpec(mode, loss=tf.reduce_sum(q), train_op=weight.assign_sub(0.5 * gradient))
+
+    specs = batch_specs(3)
+    batch = batch_of(specs)
+    weights = trained(trace(model_fn), specs, batch).get_weights()
+    # The loss is the sum of x W: its gradient is the sum of the rows of x, in both columns.
+    gradient = batch["observation"].sum(axis=0)[:, None]
+    np.testing.assert_allclose(weights["0000.weight"], np.array(START, np.float32) - 0.5 * gradient, rtol=1e-6)
+
+
+def test_a_learning_rate_may_follow_the_step(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight, q = linear(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        rate = 0.1 / (1.0 + tf.cast(labels["global_step"], tf.float32))
+        optimizer = keras.optimizers.SGD(lambda: rate)
+        variable = keras.Variable(weight, name="weight")
+        loss = tf.reduce_sum(q)
+        optimizer.apply(tf.gradients(loss, [weight]), [variable])
+        return EstimatorSpec(mode, loss=loss, metrics={"rate": rate})
+
+    specs = batch_specs(3)
+    batch = batch_of(specs)
+    executor = trained(trace(model_fn), specs, batch, batch, step=3)
+    # Steps 3 and 4: rates 0.1 / 4 and 0.1 / 5.
+    gradient = batch["observation"].sum(axis=0)[:, None]
+    expected = np.array(START, np.float32) - (0.025 + 0.02) * gradient
+    np.testing.assert_allclose(executor.get_weights()["0000.weight"], expected, rtol=1e-5)
+    result = executor.train(batch, {"global_step": 9, "global_timestep": 0}, [])
+    assert result.scalars[1] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("as_operation", [False, True])
+def test_a_train_op_is_run(as_operation: bool, trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight, q = linear(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        train_op = weight.assign_add(tf.ones_like(weight))
+        return EstimatorSpec(mode, loss=tf.reduce_sum(q), train_op=tf.group(train_op) if as_operation else train_op)
+
+    specs = batch_specs(3)
+    weights = trained(trace(model_fn), specs, *[batch_of(specs)] * 2).get_weights()
+    np.testing.assert_array_equal(weights["0000.weight"], np.array(START, np.float32) + 2)
+
+
+@pytest.mark.parametrize("train_op", [None, "a tensor"])
+def test_a_training_that_assigns_nothing_is_refused(train_op: Any, trace: Make, batch_specs: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        _, q = linear(features)
+        keras.optimizers.SGD(0.1)  # made, but not applied
+        return predict(q) if mode == Modes.PREDICT else EstimatorSpec(mode, loss=tf.reduce_sum(q), train_op=train_op)
+
+    message = re.escape(
+        "in mode 'train' assigns no variable, with or without a train_op: it would never learn; call opt"
+    )
+    with pytest.raises(ValueError, match=message):
+        trace(model_fn).trace_train(batch_specs(3))
+
+
+def test_a_thousand_updates_call_nothing_again(
+    trace: Make, batch_specs: Make, batch_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    inner_traces: list[int] = []
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        calls.append(mode)
+        weight = tf.Variable(START, name="weight")
+
+        def inner(x: Any) -> Any:
+            inner_traces.append(1)
+            return x @ weight
+
+        q = tf.function(inner, autograph=False)(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        weight.assign_sub(0.001 * weight)
+        return EstimatorSpec(mode, loss=tf.reduce_sum(q))
+
+    specs = batch_specs(2)
+    batch = batch_of(specs)
+    executor = trained(trace(model_fn), specs)
+    assert calls == ["predict", "predict", "train"]
+    before = list(calls), list(inner_traces)
+    monkeypatch.setattr(tf, "function", None)
+    for step in range(1000):
+        executor.train(batch, {"global_step": step, "global_timestep": step}, [])
+        executor.act(batch["observation"][: 1 + step % 2])
+    assert (calls, inner_traces) == before
+
+
+def test_nothing_of_keras_is_kept(trace: Make, batch_specs: Make) -> None:
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        net = keras.layers.Dense(2)
+        alive.add(net)
+        q = net(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        optimizer = keras.optimizers.Adam(0.1)
+        alive.add(optimizer)
+        loss = tf.reduce_sum(q)
+        optimizer.apply(tf.gradients(loss, [v.value for v in net.trainable_variables]), net.trainable_variables)
+        return EstimatorSpec(mode, loss=loss)
+
+    executor = trained(trace(model_fn), batch_specs(3))
+    gc.collect()
+    assert list(alive) == []
+    old = [weakref.ref(v) for v in list(executor.program.store.variables().values())[2:]]
+    assert old
+    executor.prepare_training(executor.program.trace_train(batch_specs(3)))
+    gc.collect()
+    assert [ref() for ref in old] == [None] * len(old)
