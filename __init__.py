@@ -26,7 +26,7 @@ _EXPORTS = {
     "__version__": "axonrl.version",
 }
 _ROOMS = ("environments", "estimators", "experiments", "explorations", "hooks", "memories", "models", "runtimes")
-_MODULES = (*_ROOMS, "contracts", "noise", "registry")
+_MODULES = (*_ROOMS, "checks", "contracts", "noise", "registry")
 
 __all__ = ["Agent", "Estimator", "EstimatorSpec", "Modes", "RunConfig", "__version__", "noise"]
 

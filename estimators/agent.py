@@ -18,7 +18,7 @@ from ..environments.making import open_environment
 from ..environments.spaces import action_spec
 from ..explorations import Greedy
 from ..hooks import CheckpointHook, LoggingHook, NaNGuard, SummaryHook
-from ..hooks.arguments import count
+from ..checks import count
 from ..hooks.hook import Hooks
 from .episodes import Episodes
 from .errors import refuse_non_finite

@@ -19,8 +19,8 @@ from ..contracts import Array, ArrayTree, EpisodeStats, ModelFn, NonFiniteError,
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import open_environment
-from ..explorations.checks import integer
-from ..hooks.arguments import count
+from ..checks import integer
+from ..checks import count
 from ..hooks.hook import Hooks
 from ..runtimes.signature import BoundModelFn, check_signature
 from . import record

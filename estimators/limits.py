@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final, Protocol
 
-from ..hooks.arguments import count
+from ..checks import count
 
 KINDS: Final = ("steps", "episodes", "timesteps")
 

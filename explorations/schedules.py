@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from .checks import choice, did_you_mean, integer, number
+from ..checks import choice, did_you_mean, integer, number
 
 
 class PythonOps:

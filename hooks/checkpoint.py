@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from ..checks import count, number
 from ..contracts import BeginFacts, EpisodeStats, Session, UpdateFacts
-from .arguments import optional_count, optional_seconds
 from .hook import Hook
 from .measures import Clock
 
@@ -33,9 +33,9 @@ class CheckpointHook(Hook):
         *,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._secs = optional_seconds("CheckpointHook(secs)", secs)
-        self._steps = optional_count("CheckpointHook(steps)", steps)
-        self._episodes = optional_count("CheckpointHook(episodes)", episodes)
+        self._secs = None if secs is None else number("CheckpointHook(secs)", secs, above=0)
+        self._steps = None if steps is None else count("CheckpointHook(steps)", steps)
+        self._episodes = None if episodes is None else count("CheckpointHook(episodes)", episodes)
         if secs is None and steps is None and episodes is None:
             raise ValueError("CheckpointHook needs at least one of secs, steps and episodes, got none")
         self._clock = clock

@@ -6,8 +6,8 @@ import logging
 import math
 import time
 
+from ..checks import number
 from ..contracts import BeginFacts, EndFacts, EpisodeStats, Session, UpdateFacts
-from .arguments import seconds
 from .hook import Hook
 from .measures import Clock, Meter, Rates
 
@@ -28,7 +28,7 @@ class CounterHook(Hook):
     """
 
     def __init__(self, every_secs: float = 10.0, *, clock: Clock = time.monotonic) -> None:
-        self._every_secs = seconds("CounterHook(every_secs)", every_secs)
+        self._every_secs = number("CounterHook(every_secs)", every_secs, above=0)
         self._clock = clock
         self._meter = Meter(clock)
         self._due = math.inf

@@ -6,8 +6,8 @@ import math
 import sys
 from typing import Any
 
+from ..checks import count, number
 from ..contracts import BeginFacts, EndFacts, Session, State, TimestepFacts
-from .arguments import count, number
 from .hook import Hook
 
 

@@ -6,8 +6,8 @@ import logging
 import math
 import time
 
+from ..checks import count, number
 from ..contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
-from .arguments import optional_count, optional_seconds
 from .measures import Clock
 from .status import StatusHook
 
@@ -36,8 +36,8 @@ class LoggingHook(StatusHook):
         *,
         clock: Clock = time.monotonic,
     ) -> None:
-        secs = optional_seconds("LoggingHook(every_secs)", every_secs)
-        self._every_episodes = optional_count("LoggingHook(every_episodes)", every_episodes)
+        secs = None if every_secs is None else number("LoggingHook(every_secs)", every_secs, above=0)
+        self._every_episodes = None if every_episodes is None else count("LoggingHook(every_episodes)", every_episodes)
         if secs is None and every_episodes is None:
             raise ValueError("LoggingHook needs every_secs or every_episodes, got neither")
         super().__init__(math.inf if secs is None else secs, clock)

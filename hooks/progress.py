@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..checks import number
 from ..contracts import BeginFacts, EndFacts, Session
-from .arguments import seconds
 from .measures import Clock
 from .status import StatusHook
 
@@ -40,7 +40,7 @@ class ProgressHook(StatusHook):
     def __init__(
         self, every_secs: float = 0.5, console: Console | None = None, *, clock: Clock = time.monotonic
     ) -> None:
-        super().__init__(seconds("ProgressHook(every_secs)", every_secs), clock)
+        super().__init__(number("ProgressHook(every_secs)", every_secs, above=0), clock)
         self._live_secs = self._every_secs
         self._console = console
         self._live: Live | None = None

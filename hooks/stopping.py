@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..checks import count, number
 from ..contracts import BeginFacts, EpisodeStats, Session, State, TimestepFacts, UpdateFacts
-from .arguments import count, number
 from .hook import Hook
 from .measures import ReturnWindow
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import count
 from ..contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, State, UpdateFacts
-from .arguments import count, optional_count
 from .hook import Hook
 from .measures import Clock, Meter
 
@@ -55,7 +55,9 @@ class SummaryHook(Hook):
         self, every_steps: int = 100, weights_every_steps: int | None = 1000, *, clock: Clock = time.monotonic
     ) -> None:
         self._every = count("SummaryHook(every_steps)", every_steps)
-        self._weights_every = optional_count("SummaryHook(weights_every_steps)", weights_every_steps)
+        self._weights_every = (
+            None if weights_every_steps is None else count("SummaryHook(weights_every_steps)", weights_every_steps)
+        )
         self._meter = Meter(clock)
         self._writer: Any = None
 

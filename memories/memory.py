@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import count, number
 from ..contracts import Array, ArrayTree, SpecTree, State
 from . import columns
 from .ring import Ring
@@ -44,13 +45,11 @@ class Memory(abc.ABC):
     """Is the memory to be sampled when it is full, and then cleared?"""
 
     def __init__(self, size: int, batch_size: int, *, discount: float = 0.99) -> None:
-        self.size = positive_integer("size", size)
-        self.batch_size = positive_integer("batch_size", batch_size)
+        self.size = count("size", size)
+        self.batch_size = count("batch_size", batch_size)
         if self.batch_size > self.size:
             raise ValueError(f"batch_size must be at most size, got batch_size={batch_size} and size={size}")
-        if not isinstance(discount, (int, float)) or not 0 <= discount <= 1:
-            raise ValueError(f"discount must be in 0 .. 1, got {discount!r}")
-        self.discount = float(discount)
+        self.discount = number("discount", discount, at_least=0, at_most=1)
         self.num_envs = 0  # not built
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
@@ -192,7 +191,7 @@ class Memory(abc.ABC):
         return batch
 
     def _check_num_envs(self, num_envs: int) -> None:
-        positive_integer("num_envs", num_envs)
+        count("num_envs", num_envs)
         if self.size % num_envs:
             below = self.size // num_envs * num_envs
             nearest = f"{below} and {below + num_envs} are" if below else f"{num_envs} is"
@@ -212,10 +211,3 @@ class Memory(abc.ABC):
     def _require_built(self) -> None:
         if not self.num_envs:
             raise RuntimeError("this memory is not built yet: build(specs, num_envs, rng) comes first")
-
-
-def positive_integer(name: str, value: Any) -> int:
-    """The value as an int, or a ValueError that names the argument."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-    return int(value)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..checks import count
 from ..contracts import Array, ArrayTree, SpecTree
 from .columns import take
-from .memory import Memory, positive_integer
+from .memory import Memory
 
 
 class ReplayMemory(Memory):
@@ -32,7 +33,7 @@ class ReplayMemory(Memory):
 
     def __init__(self, size: int, batch_size: int, *, discount: float = 0.99, n_step: int = 1) -> None:
         super().__init__(size, batch_size, discount=discount)
-        self.n_step = positive_integer("n_step", n_step)
+        self.n_step = count("n_step", n_step)
         self._powers = (self.discount ** np.arange(n_step + 1)).astype(np.float32)
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:

@@ -15,9 +15,9 @@ import keras
 import tensorflow as tf
 from gymnasium import spaces
 
+from ..checks import choice, integer, number
 from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..explorations import EpsilonGreedy, Linear, ScheduleLike, make_schedule
-from ..explorations.checks import choice, integer, number
 from . import losses, networks, optimizers
 from .params import from_params, layer_sizes
 from .targets import update_target

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import Space, spaces
 
-from ..explorations.checks import choice
+from ..checks import choice
 
 Tensor: TypeAlias = Any
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from ..explorations.checks import choice
+from ..checks import choice
 from ..explorations.schedules import ScheduleLike, make_schedule
 
 Tensor: TypeAlias = Any

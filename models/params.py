@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from ..explorations.checks import did_you_mean, integer
+from ..checks import did_you_mean, integer
 
 ParamsT = TypeVar("ParamsT")
 

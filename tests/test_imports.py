@@ -13,7 +13,7 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-LEAVES: Final = {"contracts", "registry", "version"}
+LEAVES: Final = {"checks", "contracts", "registry", "version"}
 """Modules at the root that every room may import, and that import nothing of axonrl."""
 
 ROOMS: Final[dict[str, set[str]]] = {

@@ -13,10 +13,20 @@ import pytest
 import tensorflow as tf
 from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
 from axonrl.contracts import BeginFacts, BrokenEnvironmentError, NonFiniteError
-from axonrl.environments import open_environment
+from axonrl.environments import make, open_environment
 from axonrl.estimators.evaluation import Watchers, run_episodes, summarize
 from axonrl.models import dqn
-from axonrl.tests.estimators.fakes import At, Counting, Faulty, Notes, agent, linear_model, vector
+from axonrl.tests.estimators.fakes import (
+    At,
+    Counting,
+    Faulty,
+    Notes,
+    agent,
+    differences,
+    linear_model,
+    snapshot,
+    vector,
+)
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
 
@@ -134,7 +144,7 @@ def test_evaluate_is_greedy_and_repeatable(tmp_path: Path) -> None:
     assert results[0] == results[1]
     assert env.seeds[:3] == env.seeds[3:6]
     assert env.seeds[6:9] == env.seeds[9:12] != env.seeds[:3]
-    assert len({seed for seed in env.seeds[:3]}) == 3
+    assert len(set(env.seeds[:3])) == 3
     values = one.predict(np.array([[t, env.mark] for t in range(20)], np.float32))
     assert env.actions[-20:] == values["action"].tolist() == values["values"].argmax(axis=1).tolist()
     assert set(results[0]) == {
@@ -150,8 +160,6 @@ def test_evaluate_is_greedy_and_repeatable(tmp_path: Path) -> None:
 
 def test_other_numbers_of_environments_give_the_same_result(tmp_path: Path) -> None:
     one = agent(tmp_path).train("CartPole-v1", 8, timesteps=30)
-    from axonrl.environments import make
-
     results = [one.evaluate(make("CartPole-v1", n), episodes=5) for n in (1, 4)]
     assert results[0] == results[1] == one.evaluate("CartPole-v1", episodes=5)
 
@@ -162,13 +170,11 @@ def test_evaluate_changes_nothing_of_the_run(tmp_path: Path) -> None:
         if evaluates:
             one.evaluate(Counting(), episodes=2)
         one.train(Counting(), 8, timesteps=20)
-    from axonrl.tests.estimators.fakes import differences, snapshot
-
     assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
 
 
 @pytest.mark.parametrize("model", ["same", "by name", "none"])
-def test_a_fresh_process_gives_the_same_numbers(model: str, tmp_path: Path) -> None:
+def test_a_fresh_agent_gives_the_same_numbers(model: str, tmp_path: Path) -> None:
     params = {"hidden": [4], "epsilon": 0.3}
     one = Agent(dqn.model_fn, agent(tmp_path).memory, tmp_path, RunConfig(seed=1), params)
     one.train(Counting(), 8, timesteps=20)
@@ -184,7 +190,7 @@ def test_a_fresh_process_gives_the_same_numbers(model: str, tmp_path: Path) -> N
         assert fresh.evaluate(Counting(), episodes=2) == expected[0]
 
 
-def test_a_really_fresh_process(tmp_path: Path) -> None:
+def test_a_fresh_process_gives_the_same_numbers(tmp_path: Path) -> None:
     one = agent(tmp_path).train("CartPole-v1", 8, timesteps=30)
     code = f"from axonrl import Agent; print(Agent(None, model_dir={str(tmp_path)!r}).evaluate('CartPole-v1', 3))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=200)
@@ -307,9 +313,7 @@ def test_the_environment_of_an_evaluation_must_be_like_that_of_the_training(tmp_
     for fresh in (one, agent(tmp_path)):
         with pytest.raises(ValueError, match=r"this run's observation space is Box\(.*, the environment's is Box\("):
             fresh.evaluate("CartPole-v1")
-        with pytest.raises(
-            ValueError, match=r"this run's action space is Discrete\(2\), the environment's is Discrete\(3"
-        ):
+        with pytest.raises(ValueError, match=r"action space is Discrete\(2\), the environment's is Discrete\(3"):
             fresh.evaluate(Counting(action_space=Discrete(3)))
 
 
@@ -372,7 +376,7 @@ def test_predict_from_a_dict_space(tmp_path: Path) -> None:
 
 
 def test_predict_needs_a_run(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="predict needs a trained run, and .* holds none"):
+    with pytest.raises(ValueError, match=r"predict needs a trained run, and .* holds none"):
         agent(tmp_path).predict(OBSERVATIONS)
 
 
@@ -380,9 +384,9 @@ def test_another_model_does_not_fit(tmp_path: Path) -> None:
     agent(tmp_path).train(Counting(), timesteps=4)
 
     def other(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        spec = linear_model(features, labels, mode)
+        predictions = linear_model(features, labels, mode).predictions or {}
         bias = tf.Variable(tf.zeros(2), name="bias")
-        return EstimatorSpec(mode, {"action": spec.predictions["action"], "bias": bias + 0.0})  # type: ignore[index]
+        return EstimatorSpec(mode, {**predictions, "biased": predictions["values"] + bias})
 
     with pytest.raises(ValueError, match=r"does not fit .*other: it lacks 0001\.bias; it has 0000\.weights"):
         agent(tmp_path, model=other).predict(OBSERVATIONS)

@@ -95,11 +95,7 @@ def test_what_the_facts_say(tmp_path: Path) -> None:
     assert [facts.reward.tolist() for facts in (first, second, third)] == [[1, 1], [2, 2], [1, 3]]
     assert [facts.observation[:, 0].tolist() for facts in (first, second, third)] == [[0, 0], [1, 1], [0, 2]]
     assert [facts.next_observation[:, 0].tolist() for facts in (first, second, third)] == [[1, 1], [2, 2], [1, 3]]
-    assert [facts.terminated.tolist() for facts in (first, second, third)] == [
-        [False] * 2,
-        [True, False],
-        [False, True],
-    ]
+    assert [facts.terminated.tolist() for facts in (first, second, third)] == [[0, 0], [1, 0], [0, 1]]
     assert not any(facts.truncated.any() for facts in (first, second, third))
     assert [facts.action.tolist() for facts in (first, second, third)] == list(
         map(list, zip(envs[0].actions, envs[1].actions, strict=True))
@@ -181,7 +177,7 @@ def test_a_policy_without_a_level_explores_nan(tmp_path: Path) -> None:
 def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="axonrl"):
         agent(tmp_path, save_checkpoints_episodes=2).train(Counting(), timesteps=14)
-    assert [record.getMessage().partition(":")[0] for record in caplog.records][0] == "the run begins"
+    assert caplog.messages[0].startswith("the run begins: ")
     assert len(list((tmp_path / "events").iterdir())) == 1
     assert saved(tmp_path) == [(0, 0, 0), (6, 0, 2), (12, 0, 4), (14, 0, 4)]
 
@@ -198,7 +194,7 @@ def test_a_hook_of_the_same_class_replaces_the_default_one(tmp_path: Path, caplo
 
     with caplog.at_level(logging.INFO, logger="axonrl"):
         agent(tmp_path).train(Counting(), timesteps=4, hooks=[LoggingHook(every_episodes=1), Summary()])
-    assert sum("the run begins" in record.getMessage() for record in caplog.records) == 1
+    assert sum("the run begins" in message for message in caplog.messages) == 1
     assert Summary.opened == 1
     assert not (tmp_path / "events").exists()
 
@@ -417,10 +413,15 @@ def test_a_second_ctrl_c_does_not_wait_and_saves_nothing(tmp_path: Path) -> None
 
 def test_ctrl_c_between_timesteps_comes_at_once_and_saves(tmp_path: Path) -> None:
     one, env = agent(tmp_path), Counting(4)
-    with pytest.raises(KeyboardInterrupt), one.session(env) as session:
-        one.run_episode(env, session)
-        ctrl_c(session)
-        one.run_episode(env, session)
+
+    def loop() -> None:
+        with one.session(env) as session:
+            one.run_episode(env, session)
+            ctrl_c(session)
+            one.run_episode(env, session)
+
+    with pytest.raises(KeyboardInterrupt):
+        loop()
     assert saved(tmp_path) == [(0, 0, 0), (4, 0, 1)]
 
 
@@ -470,7 +471,7 @@ def test_run_episode_wants_its_session_and_its_environment(tmp_path: Path) -> No
     one, other, env = agent(tmp_path / "a"), agent(tmp_path / "b"), Counting()
     with one.session(env) as session, other.session(env) as foreign:
         for given in ((Counting(), session), (env, foreign)):
-            with pytest.raises(ValueError, match="run_episode needs the session that agent.session"):
+            with pytest.raises(ValueError, match=r"run_episode needs the session that agent\.session"):
                 one.run_episode(*given)
         with pytest.raises(ValueError, match="this Agent has a session open already"):
             one.train(env, timesteps=1)
@@ -492,14 +493,17 @@ def test_a_session_whose_timestep_failed_cannot_be_gone_on_with(tmp_path: Path) 
 
     one, env = agent(tmp_path), Counting(4)
     notes = Notes()
-    with (
-        pytest.raises(ValueError, match="a timestep of this session has failed"),
-        one.session(env, [At("after_timestep", 6, fail), notes]) as session,
-    ):
-        one.run_episode(env, session)
-        for match in ("no", "a timestep of this session has failed"):
-            with pytest.raises((RuntimeError, ValueError), match=match):
+
+    def stubborn() -> None:
+        with one.session(env, [At("after_timestep", 6, fail), notes]) as session:
+            one.run_episode(env, session)
+            with pytest.raises(RuntimeError, match="no"):
                 one.run_episode(env, session)
+            with pytest.raises(ValueError, match="a timestep of this session has failed"):
+                one.run_episode(env, session)
+
+    with pytest.raises(ValueError, match="a timestep of this session has failed"):
+        stubborn()
     assert saved(tmp_path) == [(0, 0, 0)]
     assert notes.events[-1][0] == "end"
     assert one.global_timestep == 0  # that of the checkpoint, which is where it would go on
@@ -539,7 +543,7 @@ def test_evaluate_refuses_the_environment_that_is_trained_in(tmp_path: Path) -> 
 
 def test_evaluate_without_an_environment_needs_one_that_can_be_made_again(tmp_path: Path) -> None:
     hook = At("after_timestep", 2, lambda session: session.evaluate())
-    with pytest.raises(ValueError, match="cannot make another environment like .*; pass env instead"):
+    with pytest.raises(ValueError, match=r"cannot make another environment like .*; pass env instead"):
         agent(tmp_path).train(Counting(4), timesteps=6, hooks=[hook])
 
 

@@ -50,8 +50,8 @@ def test_the_time_runs_from_the_last_checkpoint(session: Any, clock: Any) -> Non
     ("arguments", "message"),
     [
         ({}, "needs at least one of secs, steps and episodes"),
-        ({"secs": 0}, r"CheckpointHook\(secs\) must be a positive, finite number of seconds, got 0"),
-        ({"secs": "60"}, r"CheckpointHook\(secs\) must be a positive, finite number of seconds, got '60'"),
+        ({"secs": 0}, r"CheckpointHook\(secs\) must be a finite number above 0, got 0"),
+        ({"secs": "60"}, r"CheckpointHook\(secs\) must be a finite number above 0, got '60'"),
         ({"steps": 0}, r"CheckpointHook\(steps\) must be an integer of at least 1, got 0"),
         ({"episodes": 1.5}, r"CheckpointHook\(episodes\) must be an integer of at least 1, got 1.5"),
     ],

@@ -59,5 +59,5 @@ def test_end_without_begin(session: Any) -> None:
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(ValueError, match=r"CounterHook\(every_secs\) must be a positive, finite number.*got -1"):
+    with pytest.raises(ValueError, match=r"CounterHook\(every_secs\) must be a finite number above 0.*got -1"):
         CounterHook(every_secs=-1)

@@ -97,7 +97,7 @@ def test_end_without_begin(session: Any, lines: Any) -> None:
     ("arguments", "message"),
     [
         ({"every_secs": None}, "LoggingHook needs every_secs or every_episodes, got neither"),
-        ({"every_secs": 0}, r"LoggingHook\(every_secs\) must be a positive"),
+        ({"every_secs": 0}, r"LoggingHook\(every_secs\) must be a finite number above 0, got 0"),
         ({"every_episodes": 0}, r"LoggingHook\(every_episodes\) must be an integer of at least 1, got 0"),
     ],
 )

@@ -153,5 +153,5 @@ def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(ValueError, match=r"ProgressHook\(every_secs\) must be a positive, finite number.*got 0"):
+    with pytest.raises(ValueError, match=r"ProgressHook\(every_secs\) must be a finite number above 0, got 0"):
         ProgressHook(every_secs=0)

@@ -242,7 +242,7 @@ def test_bad_arguments_are_named(built: Any) -> None:
         ReplayMemory(10, 2, n_step=0)
     with pytest.raises(ValueError, match="batch_size must be at most size, got batch_size=11 and size=10"):
         ReplayMemory(10, 11)
-    with pytest.raises(ValueError, match=r"discount must be in 0 \.\. 1, got 1\.5"):
+    with pytest.raises(ValueError, match=r"discount must be a finite number of at least 0 and of at most 1, got 1\.5"):
         ReplayMemory(10, 2, discount=1.5)
     with pytest.raises(ValueError, match=r"size must be an integer of at least 1, got 1\.0"):
         ReplayMemory(cast(int, 1.0), 1)

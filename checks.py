@@ -33,6 +33,17 @@ def number(
     raise ValueError(f"{name} must be a finite number{wanted}, got {value!r}")
 
 
+def count(name: str, value: Any) -> int:
+    """An integer of at least 1.
+
+    Raises:
+        ValueError: it is anything else, a float or a truth value too; names it and the value.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    return int(value)
+
+
 def integer(name: str, value: Any, *, at_least: int) -> int:
     """An integer of at least ``at_least``; a float that is one (``1e6`` in a YAML file) is taken too.
 
