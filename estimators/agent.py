@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 import gymnasium
 
 from .. import registry
+from ..checks import count
 from ..contracts import EpisodeStats, Memory, ModelFn, RunConfig
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import open_environment
 from ..environments.spaces import action_spec
 from ..explorations import Greedy
 from ..hooks import CheckpointHook, LoggingHook, NaNGuard, SummaryHook
-from ..checks import count
 from ..hooks.hook import Hooks
 from .episodes import Episodes
 from .errors import refuse_non_finite

@@ -15,12 +15,11 @@ import gymnasium
 import numpy as np
 
 from .. import registry
+from ..checks import count, integer
 from ..contracts import Array, ArrayTree, EpisodeStats, ModelFn, NonFiniteError, RunConfig, SpecTree
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import open_environment
-from ..checks import integer
-from ..checks import count
 from ..hooks.hook import Hooks
 from ..runtimes.signature import BoundModelFn, check_signature
 from . import record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,11 @@ class Faulty(Counting):
 
 def vector(*envs: Counting, mode: AutoresetMode = AutoresetMode.DISABLED) -> SyncVectorEnv:
     """These environments side by side."""
-    return SyncVectorEnv([lambda env=env: env for env in envs], autoreset_mode=mode)
+
+    def returning(env: Counting) -> Callable[[], Counting]:
+        return lambda: env
+
+    return SyncVectorEnv([returning(env) for env in envs], autoreset_mode=mode)
 
 
 def linear_model(features: Any, labels: Any, mode: str, params: Mapping[str, Any] | None = None) -> EstimatorSpec:

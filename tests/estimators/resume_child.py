@@ -135,6 +135,7 @@ def run(job: dict[str, Any]) -> None:
 
 def child(job: dict[str, Any]) -> int:
     """Run a job; the exit status."""
+    signal.alarm(240)  # nobody would end a victim whose tests have died
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
     try:
         run(job)

@@ -179,7 +179,7 @@ def test_a_fresh_agent_gives_the_same_numbers(model: str, tmp_path: Path) -> Non
     one = Agent(dqn.model_fn, agent(tmp_path).memory, tmp_path, RunConfig(seed=1), params)
     one.train(Counting(), 8, timesteps=20)
     expected = one.evaluate(Counting(), episodes=2), one.predict(OBSERVATIONS)
-    given = {"same": dqn.model_fn, "by name": "dqn", "none": None}[model]
+    given: Any = {"same": dqn.model_fn, "by name": "dqn", "none": None}[model]
     for fresh in (Agent(given, model_dir=tmp_path), Estimator(given, tmp_path)):
         assert fresh.params == params
         assert fresh.config.seed == 1
@@ -243,7 +243,8 @@ def test_an_untrained_model_can_be_evaluated_and_then_trained(tmp_path: Path) ->
     one.predict(OBSERVATIONS)
     one.train(Counting(), 8, timesteps=20)
     agent(tmp_path / "b").train(Counting(), 8, timesteps=20)
-    np.testing.assert_array_equal(*(agent(tmp_path / f).predict(OBSERVATIONS)["values"] for f in ("a", "b")))
+    a, b = (agent(tmp_path / folder).predict(OBSERVATIONS)["values"] for folder in ("a", "b"))
+    np.testing.assert_array_equal(a, b)
 
 
 def test_hooks_watch_an_evaluation(tmp_path: Path) -> None:

@@ -1,0 +1,489 @@
+"""The Agent in every kind of environment: what it stores, what it counts, what reaches the model."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl import Agent, EstimatorSpec, Modes, RunConfig
+from axonrl.environments import make
+from axonrl.explorations import EpsilonGreedy
+from axonrl.memories import ReplayMemory
+from axonrl.models import dqn
+from axonrl.tests.estimators.fakes import (
+    At,
+    Counting,
+    ListMemory,
+    Notes,
+    agent,
+    aiming_model,
+    differences,
+    linear_model,
+    saved,
+    snapshot,
+    vector,
+)
+from gymnasium import spaces
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+
+# -- environments -----------------------------------------------------------------------------------------------------
+
+
+def test_one_environment_however_it_is_given(tmp_path: Path) -> None:
+    made = gymnasium.make("CartPole-v1")
+    for folder, env in (("id", "CartPole-v1"), ("Env", made), ("vector", make("CartPole-v1", 1))):
+        one = agent(tmp_path / folder).train(env, 8, timesteps=50)
+        assert one.global_timestep == 50
+    made.reset()  # what was passed in is still open
+    first = snapshot(tmp_path / "id")
+    assert differences(first, snapshot(tmp_path / "Env")) == []
+    assert differences(first["weights"], snapshot(tmp_path / "vector")["weights"]) == []
+
+
+def test_asynchronous_environments_are_as_good_as_synchronous_ones(tmp_path: Path) -> None:
+    fresh = functools.partial(gymnasium.make, "CartPole-v1", disable_env_checker=True)
+    # A fresh interpreter each: forking a process that runs TensorFlow is no longer allowed.
+    asynchronous = AsyncVectorEnv([fresh] * 2, context="spawn", autoreset_mode=AutoresetMode.DISABLED)
+    try:
+        agent(tmp_path / "a").train(asynchronous, 8, timesteps=60)
+        agent(tmp_path / "a").train(asynchronous, 8, timesteps=40)  # resumes in mid-episode
+    finally:
+        asynchronous.close()
+    agent(tmp_path / "s").train(make("CartPole-v1", 2), 8, timesteps=100)
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "s")) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "timesteps"),
+    [
+        # The steps that reset environment 0 after its 2 timesteps and environment 1 after its 3 count for one only.
+        (AutoresetMode.NEXT_STEP, [2, 4, 5, 6, 8, 9]),
+        (AutoresetMode.SAME_STEP, [2, 4, 6, 8, 10, 12]),
+        (AutoresetMode.DISABLED, [2, 4, 6, 8, 10, 12]),
+    ],
+)
+def test_a_reset_step_is_no_transition(mode: AutoresetMode, timesteps: list[int], tmp_path: Path) -> None:
+    notes, memory = Notes(), ListMemory(2)
+    env = vector(Counting(2), Counting(3), mode=mode)
+    one = agent(tmp_path, memory).train(env, 4, 1, timesteps=timesteps[-1], hooks=[notes])
+    assert [event[1] for event in notes.events if event[0] == "after_timestep"] == timesteps
+    assert one.global_step == timesteps[-1] - 3
+    assert len(memory.rows) == timesteps[-1]
+    for row in memory.rows:  # each leads from one timestep of an episode to the next, and pays that
+        assert row["next_observation"][0] == row["observation"][0] + 1 == row["reward"]
+        assert row["next_observation"][1] == row["observation"][1]
+    assert {(s.environment, s.length, s.episode_return) for s in notes.facts["after_episode"]} == {
+        (0, 2, 3.0),
+        (1, 3, 6.0),
+    }
+    not_exact = json.loads((tmp_path / "run.json").read_text())["not_exact"]
+    said = [] if mode is AutoresetMode.DISABLED else [f"Counting: it resets itself (autoreset_mode {mode.name})"]
+    assert not_exact == said
+
+
+def test_a_run_in_a_self_resetting_environment_goes_on_after_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    notes = Notes()
+    for timesteps in (7, 8):
+        env = vector(Counting(5), Counting(5), mode=AutoresetMode.NEXT_STEP)
+        agent(tmp_path).train(env, timesteps=timesteps, hooks=[notes])
+    assert any("will not resume exactly: Counting: it resets itself" in message for message in caplog.messages)
+    begun = [(f.environment, f.episode) for f in notes.facts["before_episode"]]
+    assert begun == [(0, 0), (1, 0), (0, 1), (1, 1)]  # those in flight were cut
+    assert notes.events[-1] == ("end", 16, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("observation_space", "action_space"),
+    [
+        (spaces.Text(3), Discrete(2)),
+        (spaces.Sequence(Discrete(2)), Discrete(2)),
+        (Counting.observation_space, spaces.Dict({"a": Discrete(2)})),
+        (Counting.observation_space, Box(0, 5, (1,), np.int32)),
+    ],
+    ids=lambda space: type(space).__name__,
+)
+def test_other_spaces_are_refused_before_the_first_step(
+    observation_space: Any, action_space: Any, tmp_path: Path
+) -> None:
+    env = Counting(action_space=action_space)
+    env.observation_space = observation_space
+    one = agent(tmp_path)
+    for call in (lambda: one.train(env, timesteps=2), lambda: one.evaluate(env)):
+        with pytest.raises(ValueError, match=r"space .* is not supported; supported are"):
+            call()
+    assert env.seeds == []
+    assert list(tmp_path.iterdir()) == []
+    one.train(Counting(), timesteps=2)  # nothing was settled by that
+
+
+def test_an_action_space_that_the_model_cannot_use(tmp_path: Path) -> None:
+    env = Counting(action_space=Box(-1, 1, (2,), np.float32))
+    with pytest.raises(ValueError, match=r"DQN needs a Discrete action space, got Box\(-1"):
+        agent(tmp_path, model=dqn.model_fn).train(env, timesteps=2)
+    assert env.seeds == []
+
+
+def test_a_run_keeps_its_spaces_and_its_number_of_environments(tmp_path: Path) -> None:
+    one = agent(tmp_path).train(Counting(), timesteps=4)
+    for same in (one, agent(tmp_path)):
+        with pytest.raises(ValueError, match="this run's observation space is"):
+            same.train("CartPole-v1", timesteps=2)
+        with pytest.raises(ValueError, match="this run's action space is"):
+            same.train(Counting(action_space=Discrete(3)), timesteps=2)
+        with pytest.raises(ValueError, match="was begun with 1 environments, got 2"):
+            same.train(vector(Counting(), Counting()), timesteps=2)
+        assert same.train(Counting(), timesteps=4).global_timestep > 4
+
+
+# -- what is stored ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_the_memory_is_given_transitions_as_they_came(num_envs: int, tmp_path: Path) -> None:
+    memory = ListMemory(2)
+    envs = [Counting(2, truncates=True) for _ in range(num_envs)]
+    agent(tmp_path, memory).train(vector(*envs) if num_envs > 1 else envs[0], timesteps=2 * num_envs)
+    assert set(memory.specs) == {"observation", "action", "reward", "terminated", "truncated", "next_observation"}
+    assert memory.calls == ["build", *["step" if num_envs == 1 else "extend"] * 2]
+    first, last = memory.rows[0], memory.rows[-1]
+    assert (first["observation"][0], first["next_observation"][0], first["reward"]) == (0, 1, 1)
+    assert (first["terminated"], first["truncated"]) == (False, False)
+    assert (last["observation"][0], last["next_observation"][0], last["reward"]) == (1, 2, 2)
+    assert (last["terminated"], last["truncated"]) == (False, True)
+    assert [row["action"] for row in memory.rows[::num_envs]] == envs[0].actions
+
+
+def test_box_actions_are_stored_as_chosen_and_clipped_on_their_way_out(tmp_path: Path) -> None:
+    memory, notes = ListMemory(2), Notes()
+    env = Counting(action_space=Box(-1, 1, (2,), np.float32))
+    one = agent(tmp_path, memory, aiming_model).train(env, 4, timesteps=20, hooks=[notes])
+    stored = np.array([row["action"] for row in memory.rows])
+    assert stored.dtype == np.float32
+    assert stored.min() > 1.0
+    assert len(np.unique(stored)) == 40
+    np.testing.assert_array_equal([facts.action[0] for facts in notes.facts["after_timestep"]], stored)
+    np.testing.assert_array_equal(env.actions, np.ones((20, 2)))
+    assert one.global_step == 2
+    assert one.predict(np.zeros((1, 2)))["action"].shape == (1, 2)
+
+
+class Named(Counting):
+    """A Dict with a Box, and a Discrete that begins at 1."""
+
+    observation_space = Dict({"t": Box(0, 9, (1,), np.float32), "kind": Discrete(3, start=1)})
+
+    def observation(self) -> Any:
+        return {"t": np.array([self.timestep], np.float32), "kind": 1 + self.timestep % 3}
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+@pytest.mark.parametrize("memory", [lambda: ListMemory(2), lambda: ReplayMemory(100, 2)], ids=["own", "replay"])
+def test_dict_observations(num_envs: int, memory: Callable[[], Any], tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        assert set(features) == {"t", "kind"}
+
+        def together(observation: Any) -> Any:
+            return tf.concat([observation["t"], tf.one_hot(observation["kind"] - 1, 3)], axis=1)
+
+        if labels is not None:
+            labels = {**labels, "next_observation": together(labels["next_observation"])}
+        return linear_model(together(features), labels, mode)
+
+    notes = Notes()
+    env = vector(Named(), Named()) if num_envs == 2 else Named()
+    one = agent(tmp_path, memory(), model).train(env, 8, timesteps=20, hooks=[notes])
+    assert one.global_step == 2
+    facts = notes.facts["after_timestep"][0]
+    assert facts.next_observation["t"].tolist() == [[1.0]] * num_envs
+    assert facts.next_observation["kind"].tolist() == [2] * num_envs
+    assert one.evaluate(Named(4), episodes=1)["episode_return_mean"] == 10.0
+
+
+def test_discrete_observations(tmp_path: Path) -> None:
+    class Places(Counting):
+        observation_space = Discrete(4)
+
+        def observation(self) -> Any:
+            return self.timestep
+
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        assert features.dtype == tf.int32
+        assert features.shape.rank == 1
+        if labels is not None:
+            labels = {**labels, "next_observation": tf.one_hot(labels["next_observation"], 4)}
+        return linear_model(tf.one_hot(features, 4), labels, mode)
+
+    one = agent(tmp_path, model=model).train(Places(), 8, timesteps=20)
+    assert one.predict(np.arange(4))["values"].shape == (4, 2)
+
+
+def test_what_the_labels_are(tmp_path: Path) -> None:
+    seen: dict[str, Any] = {}
+
+    def model(features: Any, labels: Any, mode: str, config: RunConfig, model_dir: Path) -> EstimatorSpec:
+        if mode == Modes.TRAIN:
+            seen.update({key: (value.dtype.name, value.shape.as_list()) for key, value in labels.items()})
+        assert config.action_space == Discrete(2)
+        assert config.seed == 0
+        assert model_dir == tmp_path
+        return linear_model(features, labels, mode)
+
+    agent(tmp_path, model=model).train(Counting(), timesteps=2)
+    assert seen == {
+        "action": ("int32", [4]),
+        **dict.fromkeys(["reward", "terminated", "truncated", "discount"], ("float32", [4])),
+        "next_observation": ("float32", [4, 2]),
+        **dict.fromkeys(["global_step", "global_timestep"], ("int64", [])),
+    }
+
+
+def test_the_counters_are_handed_to_the_model(tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        if labels is None:
+            return spec
+        metrics = {name: tf.cast(labels[name], tf.float32) for name in ("global_step", "global_timestep")}
+        return EstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op, metrics=metrics)
+
+    notes = Notes()
+    agent(tmp_path, model=model).train(Counting(), 8, 3, timesteps=14, hooks=[notes])
+    seen = [(facts.metrics["global_step"], facts.metrics["global_timestep"]) for facts in notes.facts["after_update"]]
+    assert seen == [(0, 8), (1, 11), (2, 14)]  # updates run before this one, timesteps taken
+
+
+# -- record and recurrent state ---------------------------------------------------------------------------------------
+
+
+class Telling(EpsilonGreedy):
+    """Also tells with which probability it acted: 0.5 plus a thousandth of the timestep."""
+
+    def __call__(self, predictions: Any, timestep: int, rng: Any) -> Any:
+        action, _ = super().__call__(predictions, timestep, rng)
+        return action, {"probability": np.full(len(action), 0.5 + timestep / 1000, np.float32)}
+
+
+def recording(*names: str) -> Callable[..., EstimatorSpec]:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        if labels is None:
+            return EstimatorSpec(mode, spec.predictions, exploration=Telling(0.5, Discrete(2)), record=names)
+        metrics = {name: tf.reduce_sum(labels[name]) for name in names}
+        return EstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op, metrics=metrics)
+
+    return model
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_predictions_and_extras_are_recorded(num_envs: int, tmp_path: Path) -> None:
+    memory, notes = ListMemory(2), Notes()
+    env = vector(Counting(), Counting()) if num_envs == 2 else Counting()
+    one = agent(tmp_path, memory, recording("values", "probability"))
+    values = []
+    act = At("after_timestep", 1, lambda session: values.append(session.weights()["0000.weights"]))
+    one.train(env, first_update=2, timesteps=2 * num_envs, hooks=[act, notes])
+    first = memory.rows[0]
+    np.testing.assert_allclose(first["values"], first["observation"] @ values[0], rtol=1e-5)
+    times = [0, 1] if num_envs == 1 else [0, 0, 2, 2]
+    np.testing.assert_allclose([row["probability"] for row in memory.rows], 0.5 + np.array(times) / 1000, rtol=1e-6)
+    summed = notes.facts["after_update"][0].metrics  # of the batch: the newest two
+    batch = memory.rows[:2] if num_envs == 2 else memory.rows
+    assert summed["probability"] == pytest.approx(float(sum(row["probability"] for row in batch)))
+    assert summed["values"] == pytest.approx(float(sum(row["values"].sum() for row in batch)), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "entropy",
+            r"'entropy', which is neither a prediction \(action, values\) nor .*exploration \(probability\)",
+        ),
+        ("action", "names 'action', which labels have anyway"),
+        ("discount", "names 'discount', which labels have anyway"),
+    ],
+)
+def test_what_cannot_be_recorded(name: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path, model=recording(name)).train(Counting(), timesteps=2)
+
+
+def recurrent_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """Its state counts the timesteps of the episode."""
+    if not isinstance(features, dict):
+        state = {"count": tf.zeros((tf.shape(features)[0], 1))}
+        return EstimatorSpec(mode, {"action": tf.zeros(tf.shape(features)[:1], tf.int32)}, state=state)
+    spec = linear_model(features["observation"], labels, mode)
+    if labels is None:
+        state = {"count": features["state"]["count"] + 1}
+        return EstimatorSpec(mode, spec.predictions, state=state, exploration=spec.exploration)
+    off = tf.reduce_max(tf.abs(features["state"]["count"] - features["observation"][:, :1]))
+    return EstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op, metrics={"off": off})
+
+
+@pytest.mark.parametrize("mode", [None, *AutoresetMode])
+def test_recurrent_state_follows_the_episodes(mode: AutoresetMode | None, tmp_path: Path) -> None:
+    """It is stored as it was before the action, and is zero at the first observation of each episode."""
+    memory, notes = ListMemory(2), Notes()
+    env = Counting(3) if mode is None else vector(Counting(2), Counting(3), mode=mode)
+    agent(tmp_path, memory, recurrent_model).train(env, 4, 2, timesteps=24, hooks=[notes])
+    assert len(memory.rows) >= 24
+    for row in memory.rows:
+        assert row["state"]["count"] == row["observation"][:1]
+    assert {facts.metrics["off"] for facts in notes.facts["after_update"]} == {0.0}
+
+
+def test_recurrent_state_resumes_in_mid_episode(tmp_path: Path) -> None:
+    agent(tmp_path / "a", model=recurrent_model).train(Counting(5), 8, max_timesteps=30)
+    for total in (8, 13, 30):
+        agent(tmp_path / "b", model=recurrent_model).train(Counting(5), 8, max_timesteps=total)
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
+    one = agent(tmp_path / "b", model=recurrent_model)
+    assert one.evaluate(Counting(5), episodes=1)["episode_length_mean"] == 5
+    assert one.predict(np.zeros((3, 2)))["values"].shape == (3, 2)
+
+
+# -- the model --------------------------------------------------------------------------------------------------------
+
+
+def test_no_update_calls_the_model_again(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        calls.append(mode)
+        return linear_model(features, labels, mode)
+
+    one = agent(tmp_path, model=model).train(Counting(), 8, timesteps=8)
+    assert one.global_step == 1
+    before = list(calls)
+    one.train(Counting(), 8, 1, steps=1000)
+    one.evaluate(Counting(), episodes=2)
+    assert calls == before
+
+
+def test_a_first_update_that_leaves_the_actor_as_it_was_is_refused(tmp_path: Path) -> None:
+    def target_first(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        if labels is None:
+            return linear_model(features, labels, mode)
+        tf.Variable(tf.zeros((2, 2)), name="weights")  # takes the place of the online network
+        return linear_model(features, labels, mode)
+
+    notes = Notes()
+    one = agent(tmp_path / "target", model=target_first)
+    with pytest.raises(ValueError, match=r"changed none of PREDICT's variables.* Was the target network built before"):
+        one.train(Counting(), 8, timesteps=20, hooks=[notes])
+    assert notes.events[-1] == ("end", 8, 0, 2)
+    assert saved(tmp_path / "target") == [(0, 0, 0)]
+    with pytest.raises(ValueError, match="or is the learning rate zero"):
+        agent(tmp_path / "zero", params={"learning_rate": 0.0}).train(Counting(), 8, timesteps=20)
+
+
+def test_only_the_first_update_must_change_something(tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        if labels is None:
+            return linear_model(features, labels, mode)
+        rate = tf.where(labels["global_step"] == 0, 0.01, 0.0)
+        return linear_model(features, labels, mode, {"learning_rate": rate})
+
+    assert agent(tmp_path, model=model).train(Counting(), 8, 1, timesteps=20).global_step == 13
+
+
+# -- the Agent itself -------------------------------------------------------------------------------------------------
+
+
+def test_without_a_model_dir_a_temporary_one_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    one = Agent(linear_model, ReplayMemory(100, 4), config=RunConfig(seed=0))
+    assert caplog.messages == [f"no model_dir given: this run is kept in {one.model_dir}"]
+    one.train(Counting(), timesteps=4)
+    assert saved(one.model_dir) == [(0, 0, 0), (4, 0, 1)]
+    other = Agent(linear_model)
+    assert other.model_dir != one.model_dir
+
+
+def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
+    agent(tmp_path).train(Counting(), timesteps=4)
+    one = Agent(None, model_dir=tmp_path)
+    one.evaluate(Counting(), 1)
+    with pytest.raises(ValueError, match="training needs a memory"):
+        one.train(Counting(), timesteps=4)
+    with pytest.raises(ValueError, match="training needs a memory"), one.session(Counting()):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"memory": 1000}, r"memory must be an axonrl Memory .*, got 1000"),
+        ({"memory": ReplayMemory}, r"memory must be an axonrl Memory .*, got <class"),
+        ({"config": {"seed": 1}}, r"config must be an axonrl\.RunConfig, got {'seed': 1}"),
+        ({"params": [1]}, r"params must be a mapping of names to values, got \[1\]"),
+        ({"model_fn": None}, r"no model_fn given, and .* holds no run to take one from"),
+        ({"model_fn": 3}, r"model_fn must be a function"),
+        ({"model_fn": "dqm"}, r"unknown model_fn 'dqm'; did you mean 'dqn'\?"),
+        ({"model_fn": aiming_model, "params": {"a": 1}}, r"takes no argument 'params', but params were given: a"),
+        ({"model_fn": lambda features, mode: None}, r"has no argument 'labels'"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        Agent(**{"model_fn": linear_model, "model_dir": tmp_path, **arguments})
+
+
+def test_one_memory_is_for_one_agent(tmp_path: Path) -> None:
+    memory = ReplayMemory(100, 4)
+    agent(tmp_path / "a", memory).train(Counting(), timesteps=4)
+    with pytest.raises(ValueError, match="every Agent needs a memory of its own"):
+        agent(tmp_path / "b", memory).train(Counting(), timesteps=4)
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(tmp_path: Path) -> None:
+    for folder, seed in (("a", 3), ("b", 3), ("c", 4)):
+        agent(tmp_path / folder, seed=seed).train("CartPole-v1", 8, timesteps=60)
+    a, b, c = (snapshot(tmp_path / folder) for folder in "abc")
+    assert differences(a, b) == []
+    assert "/weights/0000.weights" in differences(a, c)
+
+
+def test_a_drawn_seed_is_stored_and_a_contradiction_refused(tmp_path: Path) -> None:
+    first = agent(tmp_path, seed=None).train(Counting(), timesteps=4)
+    assert agent(tmp_path, seed=None).config.seed == first.config.seed
+    wrong = (first.config.seed or 0) + 1
+    with pytest.raises(ValueError, match=rf"was begun with seed {first.config.seed}; got seed {wrong}"):
+        agent(tmp_path, seed=wrong)
+
+
+def test_an_agent_made_before_another_began_the_run_joins_it(tmp_path: Path) -> None:
+    late, contrary = agent(tmp_path, seed=None), agent(tmp_path, seed=5)
+    first = agent(tmp_path, seed=6).train(Counting(), 8, timesteps=20)
+    late.train(Counting(), 8, timesteps=20)
+    assert late.config.seed == 6
+    assert (late.global_timestep, first.global_timestep) == (40, 40)
+    first.train(Counting(), 8, timesteps=20)
+    agent(tmp_path / "alone", seed=6).train(Counting(), 8, timesteps=60)
+    assert differences(snapshot(tmp_path), snapshot(tmp_path / "alone")) == []
+    with pytest.raises(ValueError, match="was begun with seed 6; got seed 5"):
+        contrary.train(Counting(), 8, timesteps=20)
+
+
+def test_another_memory_does_not_fit(tmp_path: Path) -> None:
+    agent(tmp_path).train(Counting(), 8, timesteps=20)
+    for memory in (ReplayMemory(500, 4), ListMemory(4)):
+        with pytest.raises(ValueError, match=r"checkpoint 2 of .* does not fit this Agent: .*; pass the model"):
+            agent(tmp_path, memory).train(Counting(), 8, timesteps=20)
+
+
+def test_nothing_to_train_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one = agent(tmp_path).train(Counting(), timesteps=4)
+    with caplog.at_level(logging.INFO, logger="axonrl"):
+        one.train(Counting(), max_timesteps=4)
+    assert caplog.messages == ["nothing to train: global_timestep reached 4"]

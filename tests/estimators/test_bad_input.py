@@ -1,0 +1,268 @@
+"""Bad input: a clear error, and nothing lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from axonrl import EstimatorSpec
+from axonrl.contracts import BrokenEnvironmentError, CheckpointError, NonFiniteError
+from axonrl.memories import ReplayMemory
+from axonrl.tests.estimators.fakes import (
+    At,
+    Counting,
+    Faulty,
+    Notes,
+    agent,
+    differences,
+    linear_model,
+    saved,
+    snapshot,
+    vector,
+)
+from gymnasium.spaces import Box
+
+# -- environments that fail -------------------------------------------------------------------------------------------
+
+LENGTH = 4
+AT = 14  # the second timestep of episode 3
+
+
+def observes(value: Any) -> Callable[..., Any]:
+    return lambda observation, *rest: (value, *rest)
+
+
+def pays(value: Any) -> Callable[..., Any]:
+    return lambda observation, reward, *rest: (observation, value, *rest)
+
+
+FAULTS = [
+    (RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
+    (observes(np.zeros(3, np.float32)), BrokenEnvironmentError, r"returned an observation of shape \(3,\)"),
+    (observes(None), BrokenEnvironmentError, r"returned an observation of shape \(\) and dtype object"),
+    (lambda *step: step[:4], BrokenEnvironmentError, r"expected \(observation, reward, terminated, truncated, info\)"),
+    (pays("much"), BrokenEnvironmentError, r"the reward 'much', which is not a number"),
+    (pays(np.nan), NonFiniteError, r"returned the reward nan in environment"),
+    (pays(-np.inf), NonFiniteError, r"returned the reward -inf in environment"),
+    (observes(np.array([0, np.nan], np.float32)), NonFiniteError, r"an observation that is NaN or infinite"),
+    (observes(np.array([np.inf, 0], np.float32)), NonFiniteError, r"an observation that is NaN or infinite"),
+]
+NAMES = ["raises", "shape", "none", "four", "words", "nan reward", "inf reward", "nan observation", "inf observation"]
+
+
+@pytest.mark.parametrize(("fault", "kind", "message"), FAULTS, ids=NAMES)
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_an_environment_that_fails_in_mid_episode(
+    fault: Any, kind: type[Exception], message: str, num_envs: int, tmp_path: Path
+) -> None:
+    """The error says where; the last checkpoint stays; the repaired environment goes on as if nothing had been."""
+    healthy, faulty = Counting(LENGTH), Faulty(fault, AT, length=LENGTH)
+
+    def env(last: Counting) -> Any:
+        return vector(Counting(LENGTH), last) if num_envs == 2 else last
+
+    agent(tmp_path / "a", save_checkpoints_episodes=num_envs).train(env(healthy), 8, max_timesteps=40)
+    notes = Notes()
+    one = agent(tmp_path / "b", save_checkpoints_episodes=num_envs)
+    with pytest.raises(kind, match=message) as caught:
+        one.train(env(faulty), 8, max_timesteps=40, hooks=[notes])
+    row, before = num_envs - 1, (AT - 1) * num_envs
+    where = rf"environment {row}: seed {faulty.seeds[3]}, episode 3, timestep 1 of it; global_timestep {before}\)"
+    caught.match(where)
+    assert caught.value.environment == row  # type: ignore[attr-defined]
+    assert notes.events[-1][:2] == ("end", before)
+    assert notes.facts["end"][0].error is caught.value
+    assert saved(tmp_path / "b")[-1][0] == 12 * num_envs  # at the end of episode 2
+    # In the same process, and in another.
+    again = one if num_envs == 1 else agent(tmp_path / "b", save_checkpoints_episodes=num_envs)
+    assert again.global_timestep == 12 * num_envs
+    again.train(env(Counting(LENGTH)), 8, max_timesteps=40)
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
+
+
+def test_an_environment_that_fails_in_reset(tmp_path: Path) -> None:
+    class Tired(Counting):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            result = super().reset(seed=seed)
+            if len(self.seeds) == 3:
+                raise RuntimeError("too tired")
+            return result
+
+    env = Tired(LENGTH)
+    match = r"Tired\.reset raised RuntimeError: too tired \(environment 0: seed \d+, episode 2, timestep 0 of it; glob"
+    with pytest.raises(BrokenEnvironmentError, match=match):
+        agent(tmp_path).train(env, timesteps=20)
+    assert saved(tmp_path) == [(0, 0, 0)]
+
+
+# -- models that fail -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["loss", "metric"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_loss_that_is_not_finite(what: str, value: float, tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        if labels is None:
+            return spec
+        bad = tf.where(labels["global_step"] == 2, value, 1.0)
+        loss = spec.loss * bad if what == "loss" else spec.loss
+        return EstimatorSpec(mode, loss=loss, train_op=spec.train_op, metrics={"entropy": bad})
+
+    notes = Notes()
+    name = "the loss" if what == "loss" else "the metric 'entropy'"
+    one = agent(tmp_path, model=model, save_checkpoints_steps=1)
+    with pytest.raises(NonFiniteError, match=rf"{name} is {value} at global_step 3, global_timestep 10"):
+        one.train(Counting(), 8, 1, timesteps=20, hooks=[notes])
+    assert saved(tmp_path) == [(0, 0, 0), (8, 1, 2), (9, 2, 3)]
+    assert notes.events[-1] == ("end", 10, 3, 3)
+
+
+def test_an_action_that_is_not_finite(tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        gain = tf.Variable(1.0, name="gain")
+        if labels is None:
+            return EstimatorSpec(mode, {"action": gain / features[:, :1] * 0})  # 0 / 0 at timestep 0
+        return EstimatorSpec(mode, loss=gain, train_op=gain.assign_sub(0.1))
+
+    env = Counting(action_space=Box(-1, 1, (1,), np.float32))
+    with pytest.raises(NonFiniteError, match=r"an action for Box.* is not finite: \[\[nan\]\] \(environment 0: seed"):
+        agent(tmp_path, model=model).train(env, timesteps=4)
+    assert env.actions == []
+
+
+def zeros(features: Any) -> Any:
+    return tf.zeros_like(features[:, 0], tf.int32)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda features, labels, mode: None, r"must return an EstimatorSpec; in mode 'predict' it returned None"),
+        (lambda features, labels, mode: {"action": features}, r"must return an EstimatorSpec"),
+        (
+            lambda features, labels, mode: EstimatorSpec("predict", {"value": features}),
+            r"predictions has no 'action', only \['value'\]",
+        ),
+        (
+            lambda features, labels, mode: EstimatorSpec("predict", {"action": zeros(features)}),
+            r"was called in mode 'train' and returned a spec of mode 'predict'",
+        ),
+        (
+            lambda features, labels, mode: EstimatorSpec(mode, {"action": zeros(features)}),
+            r"EstimatorSpec\(mode='train'\) needs a loss",
+        ),
+        (
+            lambda features, labels, mode: EstimatorSpec(
+                mode, {"action": zeros(features)}, loss=tf.reduce_sum(features)
+            ),
+            r"assigns no variable",
+        ),
+    ],
+    ids=["none", "dict", "no action", "wrong mode", "no loss", "no train_op"],
+)
+def test_a_model_that_returns_what_it_should_not(model: Any, message: str, tmp_path: Path) -> None:
+    env = Counting()
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path, model=model).train(env, timesteps=4)
+    assert env.seeds == []
+    assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (lambda n: tf.fill((n,), 2), r"the action 2 is not in Discrete\(2\)"),
+        (lambda n: tf.zeros((n, 1), tf.int32), r"actions for Discrete\(2\) must be an integer array of shape \(1,\)"),
+        (lambda n: tf.zeros((n,)), r"actions for Discrete\(2\) must be an integer array"),
+    ],
+)
+def test_an_action_that_does_not_exist(action: Any, message: str, tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        return EstimatorSpec(mode, {"action": action(tf.shape(features)[0])}) if labels is None else spec
+
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path, model=model).train(Counting(), timesteps=4)
+
+
+# -- machines and disks -----------------------------------------------------------------------------------------------
+
+
+def test_a_memory_that_is_too_large(tmp_path: Path) -> None:
+    env = Counting()
+    with pytest.raises(ValueError, match=r"ReplayMemory\(size=1000000000000\) needs [\d,]+ bytes, this machine has"):
+        agent(tmp_path, ReplayMemory(10**12, 4)).train(env, timesteps=4)
+    assert env.seeds == []
+    assert list(tmp_path.glob("*.json")) == []
+
+
+def test_a_memory_that_the_environments_do_not_divide(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="size must be a multiple of the number of environments"):
+        agent(tmp_path, ReplayMemory(1001, 4)).train(vector(Counting(), Counting()), timesteps=4)
+
+
+def test_a_second_writer(tmp_path: Path) -> None:
+    one, env = agent(tmp_path), Counting()
+    with one.session(env) as session:
+        one.run_episode(env, session)
+        with pytest.raises(CheckpointError, match=rf"{tmp_path} is in use by another writer \(process \d+\)"):
+            agent(tmp_path).train(Counting(), timesteps=4)
+        assert agent(tmp_path).evaluate(Counting(), 1)["episodes"] == 1  # who only reads may
+        one.run_episode(env, session)
+    assert saved(tmp_path)[-1] == (6, 0, 2)
+    assert agent(tmp_path).train(Counting(), timesteps=4).global_timestep == 10
+
+
+def test_a_file_where_the_model_dir_should_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for model_dir in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(CheckpointError, match=rf"{model_dir}.* cannot be"):
+            agent(model_dir).train(Counting(), timesteps=4)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_file_where_the_checkpoints_should_be(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("mine")
+    env = Counting()
+    with pytest.raises(CheckpointError, match="checkpoints"):
+        agent(tmp_path).train(env, timesteps=4)
+    assert env.seeds == []
+
+
+def test_a_checkpoint_that_cannot_be_written_in_mid_run(tmp_path: Path) -> None:
+    """The folder of the checkpoints is gone, and a file is in the way: what was saved before is elsewhere."""
+
+    def block(session: Any) -> None:
+        (tmp_path / "run" / "checkpoints").rename(tmp_path / "kept")
+        (tmp_path / "run" / "checkpoints").write_text("mine")
+
+    notes = Notes()
+    one = agent(tmp_path / "run", save_checkpoints_episodes=2)
+    with pytest.raises(CheckpointError):
+        one.train(Counting(), 8, timesteps=20, hooks=[At("after_timestep", 7, block), notes])
+    assert notes.events[-1] == ("end", 12, 1, 4)
+    (tmp_path / "run" / "checkpoints").unlink()
+    (tmp_path / "kept").rename(tmp_path / "run" / "checkpoints")
+    assert saved(tmp_path / "run") == [(0, 0, 0), (6, 0, 2)]
+    assert one.train(Counting(), 8, timesteps=20).global_timestep == 26
+
+
+def test_a_hook_whose_state_cannot_be_saved(tmp_path: Path) -> None:
+    class Holds:
+        def begin(self, session: Any, facts: Any) -> None:
+            pass
+
+        def state_dict(self) -> Any:
+            return {"thing": object()}
+
+        def load_state_dict(self, state: Any) -> None:
+            pass
+
+    with pytest.raises(ValueError, match=r"hooks.*Holds.*thing"):
+        agent(tmp_path).train(Counting(), timesteps=4, hooks=[Holds()])
+    assert saved(tmp_path) == [(0, 0, 0)]
