@@ -72,7 +72,7 @@ class Loop:
         Returns:
             The episodes that finished.
         """
-        if False:
+        if self._state.owed:
             self._learn(limits.steps)
             return []
         if not self._all_running:

@@ -199,13 +199,15 @@ def test_a_fresh_process_gives_the_same_numbers(tmp_path: Path) -> None:
 
 def test_an_evaluation_before_training_goes_on_changes_nothing(tmp_path: Path) -> None:
     """A fresh Agent that has taken weights from a checkpoint has not taken the rest of it."""
-    agent(tmp_path).train(Counting(), 8, timesteps=20)
-    one = agent(tmp_path)
+    agent(tmp_path / "a").train(Counting(), 8, timesteps=20).train(Counting(), 8, timesteps=20)
+    agent(tmp_path / "b").train(Counting(), 8, timesteps=20)
+    one = agent(tmp_path / "b")
     one.evaluate(Counting(), episodes=1)
     one.predict(OBSERVATIONS)
     assert one.global_timestep == 20
-    assert one.train(Counting(), 8, max_timesteps=20).global_timestep == 20
-    assert one.train(Counting(), 8, timesteps=1).global_timestep == 21
+    one.train(Counting(), 8, timesteps=20)
+    assert one.global_timestep == 40
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
 
 
 def test_the_newest_weights_are_used_whoever_trained_them(tmp_path: Path) -> None:
