@@ -333,11 +333,16 @@ class EvaluationFacts:
 
 @dataclasses.dataclass(frozen=True)
 class EndFacts:
-    """The run ends. ``reason`` says why in words; ``error`` is the exception that ended it, if one did."""
+    """The run ends.
+
+    ``reason`` says why in words, ``error`` is the exception that ended it, if one did, and ``stopped`` tells whether it
+    was asked to stop (``request_stop``) rather than having reached a limit.
+    """
 
     reason: str
     error: BaseException | None
     seconds: float
+    stopped: bool = False
 
 
 @dataclasses.dataclass

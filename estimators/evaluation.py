@@ -236,4 +236,4 @@ class EvaluationSession:
         finally:
             done = self.stop_reason or f"{self.global_episode} episodes evaluated"
             reason = done if error is None else f"{type(error).__name__}: {error}"
-            hooks.end(self, EndFacts(reason, error, time.perf_counter() - began))
+            hooks.end(self, EndFacts(reason, error, time.perf_counter() - began, self.stop_reason is not None))

@@ -166,7 +166,8 @@ class MonitoredSession:
             raise
         finally:
             self._failed = error is not None
-            self._hooks.end(self, EndFacts(self._reason(error), error, time.perf_counter() - began))
+            seconds, stopped = time.perf_counter() - began, self._stop_reason is not None
+            self._hooks.end(self, EndFacts(self._reason(error), error, seconds, stopped))
             if error is None:
                 self._save_if_changed()  # what hooks learned in their end
 

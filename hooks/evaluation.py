@@ -76,7 +76,7 @@ class EvaluationHook(Hook):
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Evaluate what the run ended with, unless it failed, was asked to stop, or was evaluated at this timestep."""
-        stopped = session.stop_reason is not None and self._best is not None
+        stopped = facts.stopped and self._best is not None
         if facts.error is None and not stopped and self._evaluated_at != session.global_timestep:
             self._evaluate(session)
 

@@ -71,11 +71,11 @@ def test_a_run_that_was_asked_to_stop_ends_at_once_if_it_has_a_best_policy(sessi
     hook = EvaluationHook(every_timesteps=10)
     hook.begin(session, BEGIN)
     run(hook, session, range(1, 6))
-    session.stop_reason = "SIGTERM"
-    hook.end(session, END)
+    stopped = EndFacts("SIGTERM came", None, 1.0, stopped=True)
+    hook.end(session, stopped)
     assert evaluated(session) == [5]
     session.global_timestep = 7
-    hook.end(session, END)
+    hook.end(session, stopped)
     assert evaluated(session) == [5]
 
 
