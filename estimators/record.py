@@ -73,7 +73,7 @@ def read(model_dir: Path) -> RunRecord | None:
 
 
 def recordable(params: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
-    """Split params into those that JSON holds exactly, and the names of the others."""
+    """Split params into those that JSON holds, and the names of the others. Tuples will come back as lists."""
     if params is None:
         return None, ()
     kept = {name: value for name, value in params.items() if _is_json(value)}

@@ -129,9 +129,11 @@ def test_other_spaces_are_refused_before_the_first_step(
 
 def test_an_action_space_that_the_model_cannot_use(tmp_path: Path) -> None:
     env = Counting(action_space=Box(-1, 1, (2,), np.float32))
+    one = agent(tmp_path, model=dqn.model_fn)
     with pytest.raises(ValueError, match=r"DQN needs a Discrete action space, got Box\(-1"):
-        agent(tmp_path, model=dqn.model_fn).train(env, timesteps=2)
+        one.train(env, timesteps=2)
     assert env.seeds == []
+    one.train(Counting(), timesteps=2)  # nothing was settled by that
 
 
 def test_a_run_keeps_its_spaces_and_its_number_of_environments(tmp_path: Path) -> None:

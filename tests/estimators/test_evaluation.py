@@ -28,7 +28,7 @@ from axonrl.tests.estimators.fakes import (
     vector,
 )
 from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 OBSERVATIONS = np.array([[0.0, 0.5], [3.0, 0.1]], np.float32)
 
@@ -40,6 +40,14 @@ class Drawn(Counting):
         result = super().reset(seed=seed)
         self.length = 1 + int(self.mark * 6)
         return result
+
+
+class PaysForResets(SyncVectorEnv):
+    """Pays 100 whenever an environment stands at the beginning of an episode."""
+
+    def step(self, actions: Any) -> Any:
+        observations, rewards, *rest = super().step(actions)
+        return observations, rewards + 100 * (observations[:, 0] == 0), *rest
 
 
 # -- the episodes -----------------------------------------------------------------------------------------------------
@@ -90,6 +98,15 @@ def test_environments_that_reset_themselves_are_counted_right(mode: AutoresetMod
     opened = open_environment(vector(Counting(2), Counting(3), mode=mode))
     stats = run_episodes(greedy, opened, [7, 8, 9, 10], None, Watchers())
     assert sorted((s.environment, s.length, s.episode_return) for s in stats) == [(0, 2, 3.0)] * 2 + [(1, 3, 6.0)] * 2
+
+
+def test_what_a_reset_step_pays_is_nobody_s(tmp_path: Path) -> None:
+    env = PaysForResets([lambda: Counting(2), lambda: Counting(3)], autoreset_mode=AutoresetMode.NEXT_STEP)
+    stats = run_episodes(greedy, open_environment(env), [7, 8, 9, 10], None, Watchers())
+    assert sorted(s.episode_return for s in stats) == [3, 3, 6, 6]
+    notes = Notes()
+    agent(tmp_path).train(env, episodes=4, hooks=[notes])
+    assert sorted(s.episode_return for s in notes.facts["after_episode"]) == [3, 3, 6, 6]
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
