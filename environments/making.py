@@ -54,8 +54,7 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
             the result's ``close``; an environment that is passed in is used as it is, and stays open.
 
     Raises:
-        ValueError: a space is not supported, or an id cannot be made.
-        TypeError: ``env`` is something else.
+        ValueError: a space is not supported, an id cannot be made, or ``env`` is something else.
     """
     if isinstance(env, str):
         made = _make_one(env, {})
@@ -64,7 +63,7 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
         return Copies(env, [env], **_details(env, env))
     if isinstance(env, VectorEnv):
         return _open_vector(env)
-    raise TypeError(f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}")
+    raise ValueError(f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}")
 
 
 def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:

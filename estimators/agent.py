@@ -26,6 +26,7 @@ from .estimator import Estimator, as_hooks
 from .evaluation import EvaluationEnvironments, Watchers, summarize
 from .limits import Goal, Limits, Schedule
 from .loop import Plan
+from .provenance import differences, provenance
 from .record import RunRecord, recordable
 from .seeding import generators
 from .session import MonitoredSession
@@ -238,10 +239,13 @@ class Agent(Estimator):
         if schedule is not None:
             _check_first_update(schedule, memory)
         if self._store.newest() is None:
+            if self._record is not None:
+                logger.warning("%s has a record of a run but no checkpoint: it begins at zero", self.model_dir)
             self._write_record(env)
             self._save()
         else:
             self._load_newest()
+            self._compare_provenance()
         return self._state, self._plan
 
     def _build_training(self, env: BatchedEnvironment, memory: Memory) -> tuple[TrainingState, Plan]:
@@ -278,11 +282,22 @@ class Agent(Estimator):
             action_space=env.action_space,
             num_envs=env.num_envs,
             runtime="tensorflow",
+            made_with=provenance(),
         )
         self._record.write(self.model_dir)
         if self._inexact_ops:
             ops = ", ".join(self._inexact_ops)
             self._mark_not_exact(f"model_fn runs TensorFlow's stateful random ops ({ops}); axonrl.noise would be exact")
+
+    def _compare_provenance(self) -> None:
+        """A run that goes on with other versions, threads or another machine is not exact from there on."""
+        if self._record is None:
+            return
+        now = provenance()
+        changed = differences(self._record.made_with, now)
+        if changed:
+            self._record = dataclasses.replace(self._record, made_with=now)
+            self._mark_not_exact(f"it goes on with {', '.join(changed)}")
 
     def _mark_not_exact(self, why: str) -> None:
         logger.warning("this run will not resume exactly: %s", why)

@@ -36,6 +36,8 @@ class RunRecord:
     action_space: gymnasium.Space[Any]
     num_envs: int
     runtime: str
+    made_with: Mapping[str, Any]
+    """Versions, machine and threads: see :func:`.provenance.provenance`."""
     not_exact: tuple[str, ...] = ()
     """Why this run does not resume exactly; empty if it does."""
 

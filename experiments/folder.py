@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import platform
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from ..estimators.provenance import provenance
 from ..estimators.seeding import draw_seed
 from ..estimators.storage import make_folders, sync_folder, write_file, write_json_atomically
-from ..version import __version__
 from .files import ExperimentError, scalar, show
 from .schema import Experiment, load
 
@@ -27,7 +25,6 @@ EXPERIMENT: Final = "experiment.yml"
 """The resolved experiment: every param and default in place, with the seed. It can be run again as it is."""
 RECORD: Final = "record.json"
 """One entry for each session of the run: when, by which command, on what."""
-PACKAGES: Final = ("tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert")
 MAY_CHANGE: Final = ("train.max_steps", "train.max_episodes", "train.max_timesteps", "evaluate", "params")
 """What may differ when a run is resumed. Params count only where they are used."""
 
@@ -94,9 +91,8 @@ def add_session(folder: Path, experiment: Experiment, file: Path, command: Seque
         "file": str(file.absolute()),
         "seed": experiment.seed,
         "git_commit": git_commit(file.absolute().parent),
-        "versions": versions(),
-        "machine": {"type": platform.machine(), "processor": _processor(), "system": platform.platform()},
-        "threads": _threads(),
+        "system": platform.platform(),
+        "made_with": provenance(),
     }
     write_json_atomically(folder / RECORD, [*read_sessions(folder), entry])
 
@@ -117,12 +113,6 @@ def read_sessions(folder: Path) -> list[dict[str, Any]]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ExperimentError(str(path), "the record is not a list of sessions")
     return entries
-
-
-def versions() -> dict[str, str | None]:
-    """The versions of Python, axonrl and what it computes with; None for what is not installed."""
-    installed = {package: _version(package) for package in PACKAGES}
-    return {"python": platform.python_version(), "axonrl": __version__, **installed}
 
 
 def git_commit(folder: Path) -> str | None:
@@ -207,26 +197,3 @@ def _write(path: Path, text: str) -> None:
     write_file(temporary, [text.encode()])
     temporary.replace(path)
     sync_folder(path.parent)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _processor() -> str:
-    """The processor's name; Linux tells it in a file of its own."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
-def _threads() -> int:
-    """The processors that this process may use, which is what the executors' threads follow."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

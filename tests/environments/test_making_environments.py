@@ -81,7 +81,7 @@ def test_missing_packages_name_the_extra(monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [None, 3, gymnasium.make, {"id": "CartPole-v1"}])
 def test_what_is_no_environment(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"env must be a gymnasium\.Env, a .*VectorEnv or an id, got "):
+    with pytest.raises(ValueError, match=r"env must be a gymnasium\.Env, a .*VectorEnv or an id, got "):
         open_environment(wrong)
 
 

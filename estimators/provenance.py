@@ -1,0 +1,56 @@
+"""What a run computes with: the things that "exact" depends on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from ..version import __version__
+
+PACKAGES: Final = ("tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert")
+
+
+def provenance() -> dict[str, str | int | None]:
+    """Versions (None for what is not installed), processor and number of threads, each under a short name."""
+    return {
+        "python": platform.python_version(),
+        "axonrl": __version__,
+        **{package: _version(package) for package in PACKAGES},
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "threads": _threads(),
+        # TensorFlow's own switches that change bits: oneDNN's kernels, and threads fewer than the processors.
+        **{name: os.environ.get(name) for name in ("TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS")},
+    }
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is not as it was, as ``"tensorflow 2.21.0 -> 2.22.0"``."""
+    return [f"{name} {before.get(name)} -> {value}" for name, value in now.items() if before.get(name) != value]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    """The processor's name; Linux tells it in a file of its own."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _threads() -> int:
+    """The processors that this process may use, which is what the executors' threads follow."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
