@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from axonrl.contracts import ArraySpec
 from axonrl.memories import ReplayMemory
 

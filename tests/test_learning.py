@@ -6,11 +6,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete
+
 from axonrl import Agent, RunConfig
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
-from gymnasium.spaces import Discrete
 
 LENGTH = 6
 BEST = 1.0 - 0.1 * (LENGTH - 2)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from axonrl import noise
 from axonrl.noise import Request
 

@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import axonrl
 import pytest
+
+import axonrl
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")

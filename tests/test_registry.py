@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from axonrl import registry
 from axonrl.hooks import EvaluationHook, Hook
 from axonrl.memories import BatchMemory, ReplayMemory

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from axonrl.contracts import ArraySpec
-from axonrl.environments import spaces
 from gymnasium import spaces as gym_spaces
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
+
+from axonrl.contracts import ArraySpec
+from axonrl.environments import spaces
 
 BOOLEANS: Any = Box(0, 1, (10, 10, 4), bool)
 CARTPOLE_HIGH = np.array([4.8, np.inf, 0.41887903, np.inf], np.float32)

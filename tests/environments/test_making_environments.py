@@ -8,11 +8,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from axonrl import environments
-from axonrl.environments.minatar import FromSeed
 from gymnasium.spaces import Box, Discrete, Text
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, RecordEpisodeStatistics, TimeAwareObservation, TransformReward
+
+from axonrl import environments
+from axonrl.environments.minatar import FromSeed
 
 # Tests read arrays or dictionaries of arrays from what these return.
 make: Callable[..., Any] = environments.make

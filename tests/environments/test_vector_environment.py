@@ -7,10 +7,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from axonrl import environments
-from axonrl.contracts import BrokenEnvironmentError, NonFiniteError
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+
+from axonrl import environments
+from axonrl.contracts import BrokenEnvironmentError, NonFiniteError
 
 # Tests read arrays or dictionaries of arrays from what these return.
 make: Callable[..., Any] = environments.make

@@ -10,12 +10,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import tensorflow as tf
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig
 from axonrl.estimators.checkpoints import CheckpointStore
 from axonrl.explorations import EpsilonGreedy, GaussianNoise
 from axonrl.memories import ReplayMemory
-from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 Reset = tuple[Any, dict[str, Any]]
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]

@@ -13,6 +13,10 @@ import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium import spaces
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig
 from axonrl.environments import make
 from axonrl.explorations import EpsilonGreedy
@@ -31,9 +35,6 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
-from gymnasium import spaces
-from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 # -- environments -----------------------------------------------------------------------------------------------------
 

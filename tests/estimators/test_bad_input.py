@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium.spaces import Box
+
 from axonrl import EstimatorSpec
 from axonrl.contracts import BrokenEnvironmentError, CheckpointError, NonFiniteError
 from axonrl.memories import ReplayMemory
@@ -24,7 +26,6 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
-from gymnasium.spaces import Box
 
 # -- environments that fail -------------------------------------------------------------------------------------------
 

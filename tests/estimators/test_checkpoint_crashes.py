@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from axonrl.contracts import CheckpointError
 from axonrl.estimators.checkpoints import CheckpointStore
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
+
 from axonrl.contracts import CheckpointError
 from axonrl.estimators.checkpoints import CheckpointStore, save_arrays
 from axonrl.estimators.storage import check_file

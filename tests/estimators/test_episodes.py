@@ -9,13 +9,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
 from axonrl.contracts import ArraySpec
 from axonrl.environments import open_environment
 from axonrl.estimators.episodes import Episodes
 from axonrl.estimators.seeding import episode_seed
 from axonrl.estimators.storage import join_state, split_state
-from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 DISCRETE = ArraySpec((), np.int32)
 RUN_SEED = 3

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
 from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
 from axonrl.contracts import BeginFacts, BrokenEnvironmentError, NonFiniteError
 from axonrl.environments import make, open_environment
@@ -27,8 +30,6 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
-from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 OBSERVATIONS = np.array([[0.0, 0.5], [3.0, 0.1]], np.float32)
 

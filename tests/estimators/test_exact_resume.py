@@ -20,6 +20,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Dict
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TransformAction
+
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig
 from axonrl.contracts import CheckpointError
 from axonrl.environments import make
@@ -27,9 +31,6 @@ from axonrl.estimators.checkpoints import CheckpointStore
 from axonrl.hooks import CheckpointHook, EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
-from gymnasium.spaces import Box, Dict
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TransformAction
 
 CHILD = Path(__file__).with_name("resume_child.py")
 TIMESTEPS = 1000
@@ -303,6 +304,7 @@ def recurrent_model_fn(features: Any, labels: Any, mode: str, params: Any, confi
     """Acts on what it remembers of the episode; learns something of no use, with noise and Adam."""
     import keras
     import tensorflow as tf
+
     from axonrl import noise
     from axonrl.explorations import GaussianNoise
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from axonrl.estimators.limits import Goal, Limits, Schedule
 from axonrl.estimators.state import Counters
 from axonrl.hooks import StopAtTimestep

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from axonrl import __version__
 from axonrl.estimators import provenance
 from axonrl.tests.estimators.fakes import Counting, agent

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+
 from axonrl import Agent, EstimatorSpec
 from axonrl.contracts import CheckpointError
 from axonrl.estimators import record
 from axonrl.models import dqn
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, vector
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 SPACE = Dict({"a": Box(-np.inf, 1.0, (2,), np.float32), "b": MultiDiscrete([2, 3])})
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete
+
 from axonrl import EstimatorSpec
 from axonrl.contracts import BeginFacts, EpisodeFacts, NonFiniteError
 from axonrl.estimators.storage import load_arrays
@@ -29,7 +31,6 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
-from gymnasium.spaces import Discrete
 
 # -- events -----------------------------------------------------------------------------------------------------------
 

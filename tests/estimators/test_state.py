@@ -8,6 +8,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward
+
 from axonrl.contracts import ArraySpec
 from axonrl.environments import make, open_environment
 from axonrl.environments.batched import BatchedEnvironment
@@ -17,8 +20,6 @@ from axonrl.estimators.state import Counters, TrainingState, zero_rows
 from axonrl.estimators.storage import join_state, split_state
 from axonrl.explorations import Greedy
 from axonrl.memories import BatchMemory, ReplayMemory
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
 ACTION = ArraySpec((), np.int32)
 SPECS = {

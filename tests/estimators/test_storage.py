@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
+
 from axonrl.contracts import CheckpointError
 from axonrl.estimators.checkpoints import CheckpointStore, load_arrays, save_arrays, write_json_atomically
 

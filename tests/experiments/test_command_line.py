@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from axonrl.experiments import cli, runner
 from axonrl.experiments.history import read_episodes
 from axonrl.hooks import Hook

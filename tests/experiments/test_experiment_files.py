@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from axonrl.experiments.files import (
     MAX_BYTES,
     MAX_DEPTH,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from axonrl.contracts import BeginFacts, EndFacts
 from axonrl.experiments.history import (
     EPISODES,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from axonrl.estimators.provenance import provenance
 from axonrl.experiments import folder as records
 from axonrl.experiments.files import ExperimentError

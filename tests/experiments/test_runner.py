@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+
 from axonrl.contracts import NonFiniteError
 from axonrl.experiments import runner
 from axonrl.experiments.files import ExperimentError

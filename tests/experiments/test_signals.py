@@ -5,6 +5,7 @@ import signal
 from typing import Any
 
 import pytest
+
 from axonrl.contracts import BeginFacts, EndFacts
 from axonrl.experiments.signals import StopOnSignal
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
+
 from axonrl.contracts import Exploration
 from axonrl.explorations import Constant, EpsilonGreedy, GaussianNoise, Greedy, Linear, Random
-from gymnasium import spaces
 
 UNUSED: Any = None
 

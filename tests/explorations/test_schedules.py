@@ -2,6 +2,7 @@ import re
 from typing import Any
 
 import pytest
+
 from axonrl.explorations import schedules
 from axonrl.explorations.schedules import Exponential, Linear, PiecewiseConstant, Polynomial, make_schedule
 

@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+
 from axonrl.contracts import BeginFacts, UpdateFacts
 from axonrl.hooks import CheckpointHook
 

@@ -3,6 +3,7 @@ import math
 from typing import Any
 
 import pytest
+
 from axonrl.contracts import BeginFacts, EndFacts, Timings, UpdateFacts
 from axonrl.hooks import CounterHook, Rates
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from axonrl.contracts import BeginFacts, EndFacts, TimestepFacts
 from axonrl.hooks import EvaluationHook
 

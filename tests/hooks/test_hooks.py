@@ -4,6 +4,7 @@ import types
 from typing import Any
 
 import pytest
+
 from axonrl.contracts import HOOK_EVENTS, EndFacts, UpdateFacts
 from axonrl.hooks import Hook, Hooks
 

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import LoggingHook
 

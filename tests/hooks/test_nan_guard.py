@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 import pytest
+
 from axonrl.contracts import NonFiniteError, UpdateFacts
 from axonrl.hooks import NaNGuard
 

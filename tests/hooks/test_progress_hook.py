@@ -5,9 +5,10 @@ import sys
 from typing import Any
 
 import pytest
+from rich.console import Console
+
 from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import Hooks, ProgressHook
-from rich.console import Console
 
 UPDATE = UpdateFacts(0.5, {})
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"

@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from axonrl.contracts import BeginFacts, TimestepFacts, UpdateFacts
 from axonrl.hooks import StopAtEpisode, StopAtReturn, StopAtStep, StopAtTimestep
 

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, Timings, UpdateFacts
-from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
+
+from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, Timings, UpdateFacts
+from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
 
 BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
 END = EndFacts("done", None, 1.0)

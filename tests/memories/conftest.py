@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from axonrl.contracts import ArraySpec, SpecTree
 from axonrl.memories import Memory
 

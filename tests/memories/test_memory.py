@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from axonrl.contracts import ArraySpec
 from axonrl.memories import Memory, ReplayMemory, columns, ring
 

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+
 from axonrl.contracts import ArraySpec
 from axonrl.contracts import Memory as MemoryProtocol
 from axonrl.memories import ReplayMemory

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium import spaces
+
 from axonrl.contracts import Modes, RunConfig
 from axonrl.explorations import make_schedule
 from axonrl.models import dqn
 from axonrl.models.dqn import DQNParams
 from axonrl.models.targets import update_target
-from gymnasium import spaces
 
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (2,)), action_space=spaces.Discrete(2, start=5))
 LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "max_gradient_norm": None}

@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from axonrl.models import losses
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from axonrl.models import networks
 from gymnasium import spaces
+
+from axonrl.models import networks
 
 
 def names(network: Any) -> list[tuple[str, tuple[int, ...]]]:

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from axonrl.explorations import Linear
 from axonrl.models import optimizers
 

@@ -3,6 +3,7 @@ import re
 from typing import Any
 
 import pytest
+
 from axonrl.models.params import from_params, layer_sizes
 
 

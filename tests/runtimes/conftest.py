@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from axonrl.contracts import ArraySpec, RunConfig, SpecTree
 from axonrl.runtimes.signature import BoundModelFn
 from axonrl.runtimes.tracing import Program

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+
 from axonrl.runtimes.graphs import assigns, is_small, reached_ops, stateful_random_ops
 
 

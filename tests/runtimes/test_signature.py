@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from axonrl.contracts import EstimatorSpec, Modes, RunConfig
 from axonrl.runtimes.signature import EXPECTED, BoundModelFn, check_signature, describe
 

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 

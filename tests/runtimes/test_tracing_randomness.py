@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from axonrl import noise
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.noise import Request
