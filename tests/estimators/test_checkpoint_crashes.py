@@ -231,18 +231,18 @@ def test_every_file_and_folder_is_on_the_disk_before_the_checkpoint_gets_its_nam
     store = CheckpointStore(tmp_path)
     store.save(counted(1))
     events = []
-    fsync, rename = os.fsync, os.rename
+    fsync, rename = os.fsync, Path.rename
 
     def record_fsync(descriptor: int) -> None:
         events.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
         fsync(descriptor)
 
-    def record_rename(source: Path, target: Path, **kwargs: Any) -> None:
-        events.append(f"{Path(source).name} -> {Path(target).name}")
-        rename(source, target, **kwargs)
+    def record_rename(source: Path, target: Path) -> Path:
+        events.append(f"{source.name} -> {target.name}")
+        return rename(source, target)
 
     monkeypatch.setattr(os, "fsync", record_fsync)
-    monkeypatch.setattr(os, "rename", record_rename)
+    monkeypatch.setattr(Path, "rename", record_rename)
     store.save(counted(2))
 
     hidden = f".checkpoint-00000002-{os.getpid()}.tmp"

@@ -395,7 +395,7 @@ def test_read_only_checkpoints_under_the_lock(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.EROFS, "Read-only file system", str(path))
 
     with store.lock():
-        monkeypatch.setattr(os, "mkdir", read_only)
+        monkeypatch.setattr(Path, "mkdir", read_only)
         with pytest.raises(CheckpointError, match=r"cannot be written: .*Read-only file system.*stay valid"):
             store.save(counted(2))
 
