@@ -1,6 +1,7 @@
 """What holds for every test: the process's environment, and a guard on the number of tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 os.environ["MPLBACKEND"] = "agg"
+
+# A shell ignores SIGINT in what it starts in the background, and children inherit that: Ctrl-C is tested, so undo it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 EXPECTED = Path(__file__).with_name("expected_tests.txt")
 
