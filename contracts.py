@@ -1,6 +1,6 @@
 """The contracts between the rooms of axonrl: names, records and protocols, and nothing that is heavy to import.
 
-Everything here is a plain dataclass or a ``typing.Protocol``. No module of axonrl is imported, and neither TensorFlow
+Everything here is a plain dataclass or a ``typing.Protocol``. Only checks.py is imported, and neither TensorFlow
 nor Gymnasium is: an actor on a small machine can import this file.
 """
 
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from .checks import count, integer, number
 
 if TYPE_CHECKING:
     import gymnasium
@@ -110,28 +112,22 @@ class RunConfig:
     action_space: gymnasium.Space[Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.seed is not None and not (_is_int(self.seed) and 0 <= self.seed < 2**63):
-            raise ValueError(f"RunConfig.seed must be an integer in 0 .. 2**63 - 1 or None, got {self.seed!r}")
-        seconds = self.save_checkpoints_secs
-        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
-            raise ValueError(f"RunConfig.save_checkpoints_secs must be a positive number or None, got {seconds!r}")
+        if self.seed is not None:
+            integer("RunConfig.seed", self.seed, at_least=0)
+            if self.seed >= 2**63:
+                raise ValueError(f"RunConfig.seed must be below 2**63, got {self.seed!r}")
+        if self.save_checkpoints_secs is not None:
+            number("RunConfig.save_checkpoints_secs", self.save_checkpoints_secs, above=0)
         for name in ("save_checkpoints_steps", "save_checkpoints_episodes"):
-            value = getattr(self, name)
-            if value is not None and not (_is_int(value) and value >= 1):
-                raise ValueError(f"RunConfig.{name} must be an integer of at least 1 or None, got {value!r}")
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
         for name in ("keep_checkpoint_max", "save_summary_steps"):
-            value = getattr(self, name)
-            if not (_is_int(value) and value >= 1):
-                raise ValueError(f"RunConfig.{name} must be an integer of at least 1, got {value!r}")
+            object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
         if self.runtime not in RUNTIMES:
             raise ValueError(f"RunConfig.runtime must be one of {', '.join(RUNTIMES)}; got {self.runtime!r}")
 
 
 RUNTIMES: Final = ("auto", "tensorflow")
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 @runtime_checkable
@@ -179,8 +175,8 @@ class EstimatorSpec:
         state: recurrent state, name to tensor [B, ...]. Called without ``features["state"]`` it declares names, shapes
             and dtypes (episodes begin with zeros); called with it, it is the next state.
         export_outputs: what an export offers beside the predictions.
-        training_hooks: hooks added to ``train``.
-        evaluation_hooks: hooks added to ``evaluate``.
+        training_hooks: hooks added to ``train``; from the TRAIN spec.
+        evaluation_hooks: hooks added to ``evaluate``; from the PREDICT spec.
 
     Raises:
         ValueError: what the mode requires is missing; names the field.
@@ -207,9 +203,17 @@ class EstimatorSpec:
         record: object = self.record  # the mistake most easily made: ("log_prob") is a string
         if isinstance(record, str):
             raise ValueError(f"EstimatorSpec.record must be a tuple of names, got the string {record!r}")
-        object.__setattr__(self, "record", tuple(self.record))
-        object.__setattr__(self, "training_hooks", tuple(self.training_hooks))
-        object.__setattr__(self, "evaluation_hooks", tuple(self.evaluation_hooks))
+        for name in ("record", "training_hooks", "evaluation_hooks"):
+            value = getattr(self, name)
+            if not isinstance(value, Sequence):
+                raise ValueError(f"EstimatorSpec.{name} must be a tuple, got {value!r}")
+            object.__setattr__(self, name, tuple(value))
+        if self.exploration is not None and not callable(self.exploration):
+            raise ValueError(f"EstimatorSpec.exploration must be an Exploration, got {self.exploration!r}")
+        if self.training_hooks and self.mode == Modes.PREDICT:
+            raise ValueError("EstimatorSpec.training_hooks belong to the TRAIN spec, got some in mode 'predict'")
+        if self.evaluation_hooks and self.mode == Modes.TRAIN:
+            raise ValueError("EstimatorSpec.evaluation_hooks belong to the PREDICT spec, got some in mode 'train'")
         if self.mode == Modes.PREDICT and not isinstance(self.predictions, Mapping):
             raise ValueError(
                 f"EstimatorSpec(mode='predict') needs predictions, a mapping of names to tensors;"
@@ -397,6 +401,9 @@ class Session(Protocol):
 
     def save_checkpoint(self) -> None:
         """Write a checkpoint: at once between timesteps, from within an event at the end of the timestep."""
+
+    def prepare_evaluation(self, env: Any = None, episodes: int = 10) -> None:
+        """Open the environments that ``evaluate`` will use, so that what is wrong with them shows at once."""
 
     def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
         """Greedy episodes in an environment of their own; training is not disturbed."""

@@ -74,6 +74,8 @@ class Actions:
         return array
 
     def _check_kind(self, actions: Array) -> None:
+        if not isinstance(actions, np.ndarray):
+            raise ValueError(f"actions for {self._space} must be an array, got {actions!r}")
         if actions.shape != self._shape or actions.dtype.kind not in ("f" if self._is_box else "iu"):
             expected = f"{'float' if self._is_box else 'integer'} array of shape {self._shape}"
             found = f"{actions.dtype} {actions.shape}"

@@ -80,7 +80,7 @@ class SelfResettingVector(Vector):
 
     def __init__(self, env: AnyVectorEnv, **details: Any) -> None:
         super().__init__(env, **details)
-        self._ended = np.zeros(self.num_envs, np.bool_)
+        self._ended: Array = np.zeros(self.num_envs, np.bool_)
 
     @abc.abstractmethod
     def step(self, actions: Array) -> Step:

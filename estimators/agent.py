@@ -77,7 +77,6 @@ class Agent(Estimator):
         self._inexact_ops: tuple[str, ...] = ()
         # While a session is open: it, its environment as it was passed in, and those that evaluate it.
         self._session: MonitoredSession | None = None
-        self._source: AnyEnv | None = None
         self._evaluations: EvaluationEnvironments | None = None
 
     @property
@@ -145,6 +144,19 @@ class Agent(Estimator):
             with session.monitored(limits):
                 session.run(schedule)
         return self
+
+    def check(
+        self, env: AnyEnv, first_update: int = 35, update_frequency: int = 10, hooks: Sequence[Any] | None = None
+    ) -> None:
+        """Refuse now what ``train`` with the same arguments would refuse before its first timestep.
+
+        The model is traced and the memory allocated; in a fresh ``model_dir`` the run begins, at timestep zero.
+
+        Raises:
+            ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
+        """
+        with self._opened(env, hooks, Schedule(first_update, update_frequency)):
+            pass
 
     @contextlib.contextmanager
     def session(self, env: AnyEnv, hooks: Sequence[Any] | None = None) -> Iterator[MonitoredSession]:
@@ -329,6 +341,7 @@ class Agent(Estimator):
         if self._state is None:
             super()._restore(index, state)
             return
+        self._statistics = state["statistics"]
         try:
             self._state.load_state_dict(state)
         except (KeyError, ValueError) as error:
@@ -341,17 +354,21 @@ class Agent(Estimator):
     def _save(self) -> None:
         if self._state is not None:
             state = self._state.state_dict()
+            self._statistics = state["statistics"]
             refuse_non_finite(state["weights"], f"global_step {self._state.counters.global_step}")
             self._store.save(state)
             self._loaded = self._store.newest()
 
-    def _evaluate_live(self, env: Any, episodes: int, seed: int | None) -> tuple[dict[str, float], list[float]]:
-        """Evaluate the weights as they are now, in an environment that the training does not use."""
+    def _evaluation_environment(self, env: Any, episodes: int) -> BatchedEnvironment:
         if self._evaluations is None:
             raise ValueError("this session is over: it evaluates no more")
-        episodes = count("episodes", episodes)
-        opened = self._evaluations.get(env, episodes)
+        opened = self._evaluations.get(env, count("episodes", episodes))
         self._take_spaces(opened.observation_space, opened.action_space)
+        return opened
+
+    def _evaluate_live(self, env: Any, episodes: int, seed: int | None) -> tuple[dict[str, float], list[float]]:
+        """Evaluate the weights as they are now, in an environment that the training does not use."""
+        opened = self._evaluation_environment(env, episodes)
         stats = self._greedy_episodes(opened, episodes, seed, stream=1, watch=Watchers())
         return summarize(stats), [one.episode_return for one in stats]
 

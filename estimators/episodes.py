@@ -104,28 +104,33 @@ class Episodes:
     def replay(self, env: BatchedEnvironment) -> tuple[ArrayTree, Array]:
         """Bring ``env`` to where the running episodes are, from their seeds and actions.
 
-        All rows end together. Until the turn of a shorter episode comes, its environment plays the actions that it
-        took before that episode, whatever they lead to now, and is then reset with the episode's seed.
+        All rows end together. Until the turn of a shorter episode comes, its environment plays that same episode, as
+        often as it takes; one whose episode has just ended plays that. So no action comes in a place where it was not
+        taken before.
 
         Returns:
             The observations [N, ...] and the sums of rewards on the way, float64 [N]: where an episode runs, they are
             what they were if the environment reproduces it; elsewhere they mean nothing.
         """
         actions = self._needed_actions()
-        lengths = np.where(self.running, self.lengths, 0)
         observation = env.reset(None, self.seeds)
-        returns, ended = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
-        for step, action in enumerate(actions):
-            begins = ended | (lengths == len(actions) - step)
+        returns = np.zeros(self.num_envs)
+        ended: Array = np.zeros(self.num_envs, np.bool_)
+        rows, total, period = np.arange(self.num_envs), len(actions), np.maximum(self.lengths, 1)
+        for step in range(total):
+            position = (step - total % period) % period  # in the row's own episode, which is whole from 0 on
+            position = np.where(step < total % period, step, position)
+            begins = ended | (position == 0)
             if step > 0 and begins.any():
                 env.reset(begins, self.seeds)
                 returns[begins] = 0.0
-            played = env.step(action)
+            played = env.step(actions[total - period + position, rows])
             returns += played.reward
             observation, ended = played.observation, played.terminated | played.truncated
-        if ended.any():  # too early, where an episode runs: it has to go on somewhere
-            observation = env.reset(ended, self.seeds)
-            returns[ended] = 0.0
+        early = ended & self.running
+        if early.any():  # it has to go on somewhere
+            observation = env.reset(early, self.seeds)
+            returns[early] = 0.0
         return observation, returns
 
     def state_dict(self) -> State:
@@ -157,8 +162,8 @@ class Episodes:
         self._keep(state["actions"], state["actions"].dtype)
 
     def _needed_actions(self) -> Array:
-        """The actions [T, N, ...] since the earliest running episode's start."""
-        needed = int(np.where(self.running, self.lengths, 0).max())
+        """The actions [T, N, ...] of every environment's last episode, all ending now."""
+        needed = int(self.lengths.max())
         return self._actions[self._num_actions - needed : self._num_actions]
 
     def _keep(self, actions: Array, dtype: np.dtype[Any]) -> None:

@@ -16,7 +16,17 @@ import numpy as np
 
 from .. import registry
 from ..checks import count, integer
-from ..contracts import Array, ArrayTree, EpisodeStats, ModelFn, NonFiniteError, RunConfig, SpecTree
+from ..contracts import (
+    Array,
+    ArrayTree,
+    CheckpointError,
+    EpisodeStats,
+    ModelFn,
+    NonFiniteError,
+    RunConfig,
+    SpecTree,
+    State,
+)
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import open_environment
@@ -28,6 +38,7 @@ from .errors import refuse_non_finite
 from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
 from .seeding import draw_seed, evaluation_seed, model_seed
 from .storage import load_arrays, save_arrays
+from .wrappers import frozen
 
 if TYPE_CHECKING:
     from ..runtimes.tensorflow import TensorFlowExecutor
@@ -78,6 +89,10 @@ class Estimator:
         self._store = CheckpointStore(self.model_dir, config.keep_checkpoint_max)
         self._loaded: int | None = None
         """Index of the checkpoint that the state in memory equals or follows from; None if it is of no use."""
+        self._statistics: State | None = None
+        """What the training's normalising wrappers have learnt; None before there was any training."""
+        self._source: Any = None
+        """The environment that is being trained in."""
 
     # -- what users call ----------------------------------------------------------------------------------------------
 
@@ -131,6 +146,8 @@ class Estimator:
         """
         episodes = count("episodes", episodes)
         given = as_hooks(hooks)
+        if env is self._source and not isinstance(env, str):
+            raise ValueError("evaluate was given the environment that is being trained in: give it one of its own")
         self._look_again()
         opened = open_environment(env)
         try:
@@ -138,7 +155,11 @@ class Estimator:
             executor = self._actor()
             watching = Hooks([*given, *executor.program.predict.evaluation_hooks])
             session = EvaluationSession(self.model_dir, self.config, executor.get_weights)
-            with self._weights_of(policy), session.watched(watching, opened.num_envs, episodes) as watch:
+            with (
+                self._weights_of(policy),
+                self._frozen(opened),
+                session.watched(watching, opened.num_envs, episodes) as watch,
+            ):
                 stats = self._greedy_episodes(opened, episodes, seed, stream=0, watch=watch)
         finally:
             opened.close()
@@ -179,9 +200,20 @@ class Estimator:
         if found is not None:
             if self._given_seed not in (None, found.seed):
                 raise ValueError(f"{self.model_dir} was begun with seed {found.seed}; got seed {self._given_seed}")
+            self._refuse_other_params(found)
             self._run_seed = found.seed
             self._take_spaces(found.observation_space, found.action_space)
         self.config = dataclasses.replace(self.config, seed=self._run_seed)
+
+    def _refuse_other_params(self, found: record.RunRecord) -> None:
+        """A run goes on with the params that it was begun with, as far as these could be recorded."""
+        given, unrecorded = record.recordable(self.params)
+        had, has = (json.loads(json.dumps(params or {})) for params in (found.params, given))
+        names = sorted(name for name in had.keys() | has.keys() if had.get(name) != has.get(name))
+        changed = [name for name in names if name not in (*unrecorded, *found.unrecorded)]
+        if changed:
+            differences = ", ".join(f"{name} ({had.get(name)!r} -> {has.get(name)!r})" for name in changed)
+            raise ValueError(f"{self.model_dir} was begun with other params: {differences}; choose another model_dir")
 
     def _take_spaces(self, observation: gymnasium.Space[Any], action: gymnasium.Space[Any]) -> None:
         """Use these spaces; refuse others than the run's, or than those that the model was traced for."""
@@ -220,11 +252,14 @@ class Estimator:
     def _load_newest(self) -> None:
         """Take over the newest checkpoint, unless the state in memory is that already or follows from it."""
         if self._store.newest() != self._loaded and (loaded := self._store.load()) is not None:
+            if self._record is None:
+                raise CheckpointError(f"{self.model_dir} holds checkpoints, but its {record.FILE} is gone")
             self._restore(*loaded)
 
     def _restore(self, index: int, state: Mapping[str, Any]) -> None:
         """Take over a checkpoint as far as this object has use for it: PREDICT's weights."""
         self._load_predict_weights(state["weights"], f"checkpoint {index} of {self.model_dir}")
+        self._statistics = state["statistics"]
         self._loaded = self._store.newest()
 
     def _load_predict_weights(self, weights: Mapping[str, Array], where: str) -> None:
@@ -273,6 +308,10 @@ class Estimator:
             yield
         finally:
             executor.set_weights(own)
+
+    def _frozen(self, env: BatchedEnvironment) -> contextlib.AbstractContextManager[None]:
+        """``env`` normalises as the training did at its last checkpoint, and learns nothing meanwhile."""
+        return contextlib.nullcontext() if self._statistics is None else frozen(env.env, self._statistics)
 
     # -- greedy episodes ----------------------------------------------------------------------------------------------
 

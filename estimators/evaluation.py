@@ -202,6 +202,10 @@ class EvaluationSession:
         """Nothing to save."""
         raise ValueError("a hook asked for a checkpoint during evaluate, which does not train")
 
+    def prepare_evaluation(self, env: Any = None, episodes: int = 10) -> NoReturn:
+        """Not within an evaluation."""
+        raise ValueError("a hook asked for an evaluation during evaluate")
+
     def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> NoReturn:
         """Not within an evaluation."""
         raise ValueError("a hook asked for an evaluation during evaluate")

@@ -32,6 +32,8 @@ class Owner(Protocol):
 
     def _save_policy(self, name: str, info: Mapping[str, Any]) -> Path: ...
 
+    def _evaluation_environment(self, env: Any, episodes: int) -> BatchedEnvironment: ...
+
     def _evaluate_live(self, env: Any, episodes: int, seed: int | None) -> tuple[dict[str, float], list[float]]: ...
 
 
@@ -125,6 +127,10 @@ class MonitoredSession:
                 self._save()
             finally:
                 self._interrupts.release()
+
+    def prepare_evaluation(self, env: Any = None, episodes: int = 10) -> None:
+        """Open the environments that ``evaluate`` will use, so that what is wrong with them shows at once."""
+        self._owner._evaluation_environment(env, episodes)
 
     def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
         """Greedy episodes in an environment of their own; training is not disturbed."""

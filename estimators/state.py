@@ -13,6 +13,7 @@ from ..environments.batched import BatchedEnvironment
 from ..runtimes.executors import Executor
 from . import wrappers
 from .episodes import Episodes
+from .errors import FAILURES
 
 
 @dataclasses.dataclass
@@ -65,7 +66,11 @@ class TrainingState:
                 return env.not_exact
             if not running.any():
                 return None
-            observation, returns = self.episodes.replay(env)
+            try:
+                observation, returns = self.episodes.replay(env)
+            except FAILURES as error:
+                self.episodes.cut()
+                return f"its running episodes cannot be replayed, and were cut: {error}"
         same_rewards = bool(self.statistics) or np.array_equal(returns[running], self.episodes.returns[running])
         reproduced = same_rewards and _rows_equal(observation, self.observation, running)
         self.observation = observation

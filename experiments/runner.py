@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 import shutil
+import tempfile
 import time
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import registry
-from ..contracts import Memory, ModelFn, RunConfig
+from ..contracts import CheckpointError, Memory, ModelFn, RunConfig
 from . import folder as records
 from .files import Document, ExperimentError
 from .files import Path as Place
@@ -50,14 +51,18 @@ def build(experiment: Experiment, document: Document) -> Parts:
 
 
 def check(experiment: Experiment, document: Document) -> None:
-    """Everything that can be found wrong before a run: builds its parts and makes its environment.
+    """Find what would be found wrong before the first timestep of a run: begins one in a folder that is not kept.
 
     Raises:
         ExperimentError: what is wrong, and in which line.
+        ValueError, RuntimeError: what ``Agent.train`` raises before its first timestep.
     """
-    build(experiment, document)
-    with _environment(experiment.environment, 1, document):
-        pass
+    parts, train = build(experiment, document), experiment.train
+    with (
+        _environment(experiment.environment, experiment.environment.num_envs, document) as env,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        _agent(experiment, parts, Path(folder)).check(env, train.first_update, train.update_frequency, parts.hooks)
 
 
 def run(
@@ -98,8 +103,9 @@ def run(
             agent = _agent(experiment, parts, folder)
             timesteps_before = agent.global_timestep
             agent.train(env, hooks=[history, *hooks, *parts.hooks], **experiment.train.model_dump())
-        except BaseException:
-            if not resume and history.global_timestep == 0:  # nothing was learned: the corrected run may begin here
+        except BaseException as error:
+            # Nothing was learned: the corrected run may begin here. Unless another process has begun one meanwhile.
+            if not resume and history.global_timestep == 0 and not isinstance(error, CheckpointError):
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         seconds = time.perf_counter() - began

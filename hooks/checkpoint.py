@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..checks import count, number
-from ..contracts import BeginFacts, EpisodeStats, Session, UpdateFacts
+from ..contracts import BeginFacts, EpisodeStats, Session, TimestepFacts, UpdateFacts
 from .hook import Hook
 from .measures import Clock
 
@@ -13,7 +13,7 @@ from .measures import Clock
 class CheckpointHook(Hook):
     """Has the session write a checkpoint from time to time; whatever is due first.
 
-    Looked at after every update and every episode. The time runs from the last checkpoint that this hook asked for.
+    The time runs from the last checkpoint that this hook asked for.
 
     Args:
         secs: seconds between checkpoints.
@@ -46,20 +46,17 @@ class CheckpointHook(Hook):
         self._saved_at = self._clock()
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
-        """Save if the updates or the time say so."""
+        """Save if the updates say so."""
         if self._steps is not None and session.global_step % self._steps == 0:
             self._save(session)
-        else:
-            self._save_if_late(session)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
-        """Save if the episodes or the time say so."""
+        """Save if the episodes say so."""
         if self._episodes is not None and session.global_episode % self._episodes == 0:
             self._save(session)
-        else:
-            self._save_if_late(session)
 
-    def _save_if_late(self, session: Session) -> None:
+    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+        """Save if the time says so, also where nothing is learned and no episode ends."""
         if self._secs is not None and self._clock() - self._saved_at >= self._secs:
             self._save(session)
 

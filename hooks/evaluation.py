@@ -62,7 +62,8 @@ class EvaluationHook(Hook):
         return self._best
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Find the next multiple."""
+        """Find the next multiple; an environment that cannot be evaluated in is refused now, not after hours."""
+        session.prepare_evaluation(self._env, self._episodes)
         self._next = self._multiple_after(session.global_timestep)
 
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:

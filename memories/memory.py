@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class Memory(abc.ABC):
 
     fills_and_empties = False
     """Is the memory to be sampled when it is full, and then cleared?"""
+    _settings: ClassVar[tuple[str, ...]] = ("size", "num_envs", "batch_size", "discount")
+    """What a saved memory must have in common with the one that goes on with it."""
 
     def __init__(self, size: int, batch_size: int, *, discount: float = 0.99) -> None:
         self.size = count("size", size)
@@ -167,16 +169,16 @@ class Memory(abc.ABC):
     def state_dict(self) -> State:
         """Copies of what is stored, and nothing of the places that are not used. The generator is not in it."""
         self._require_built()
-        return {"size": self.size, "num_envs": self.num_envs, **self._ring.state_dict()}
+        return {**{name: getattr(self, name) for name in self._settings}, **self._ring.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
         """Hold what the memory held that ``state`` was saved from; from here on both do the same.
 
         Raises:
-            ValueError: size, number of environments, keys, shapes or dtypes differ; names both.
+            ValueError: settings (size, discount, ...), keys, shapes or dtypes differ; names both.
         """
         self._require_built()
-        for name in ("size", "num_envs"):
+        for name in self._settings:
             mine = getattr(self, name)
             if state[name] != mine:
                 raise ValueError(f"the saved memory has {name}={state[name]}, this one has {name}={mine}")

@@ -31,6 +31,8 @@ class ReplayMemory(Memory):
         ValueError: an argument is out of range.
     """
 
+    _settings = (*Memory._settings, "n_step")
+
     def __init__(self, size: int, batch_size: int, *, discount: float = 0.99, n_step: int = 1) -> None:
         super().__init__(size, batch_size, discount=discount)
         self.n_step = count("n_step", n_step)

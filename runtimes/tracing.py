@@ -45,7 +45,6 @@ class Predict:
     outputs: Mapping[str, ArraySpec]
     not_exact: tuple[str, ...]
     """The stateful random ops it runs."""
-    training_hooks: tuple[Any, ...]
     evaluation_hooks: tuple[Any, ...]
 
 
@@ -146,7 +145,6 @@ class Program:
             state=state,
             outputs=outputs,
             not_exact=graphs.stateful_random_ops(ops),
-            training_hooks=spec.training_hooks,
             evaluation_hooks=spec.evaluation_hooks,
         )
 

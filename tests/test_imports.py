@@ -63,8 +63,8 @@ def imports(tree: ast.AST, package: str, at_once: bool = True) -> Iterator[Impor
 
 
 def may_import(room: str) -> set[str]:
-    if room == "noise":
-        return {"contracts"}
+    if room in ("noise", "contracts"):
+        return {"contracts", "checks"}
     return set() if room in LEAVES else ROOMS[room] | LEAVES | {room}
 
 

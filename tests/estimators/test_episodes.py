@@ -200,10 +200,10 @@ def test_all_episodes_of_a_replay_end_together() -> None:
 
     observation, returns = replayed(episodes, env)
 
-    # Environment 0 diverges: it ends after two actions instead of going on, and begins again. Environment 1 first does
-    # what it did before, then its own episode. Environment 2 has no episode: what it does means nothing.
+    # Environment 0 diverges: it ends after two actions instead of going on, and begins again. Environment 1 plays
+    # its episode of one action until all end together. Environment 2 has no episode: what it does means nothing.
     assert envs[0].calls == [("reset", 22), 1, 2, ("reset", 22), 3]
-    assert envs[1].calls == [("reset", 11), 4, 5, ("reset", 11), 6]
+    assert envs[1].calls == [("reset", 11), 6, ("reset", 11), 6, ("reset", 11), 6]
     assert observation[:2].tolist() == [[22, 1, 4], [11, 1, 7]]
     assert returns[:2].tolist() == [0.1 * 3, 0.1 * 6]
 
@@ -223,7 +223,7 @@ def test_an_episode_that_ends_where_it_should_go_on_begins_again() -> None:
     assert returns.tolist() == [0.0]
 
 
-def test_only_the_actions_of_running_episodes_are_kept_however_long_they_are() -> None:
+def test_only_the_actions_of_the_last_episodes_are_kept_however_long_they_are() -> None:
     episodes = Episodes(2, DISCRETE, RUN_SEED)
     episodes.begin(np.array([True, True]))
     log = np.random.default_rng(0).integers(0, 7, (5000, 2)).astype(np.int32)
@@ -234,8 +234,9 @@ def test_only_the_actions_of_running_episodes_are_kept_however_long_they_are() -
             episodes.begin(np.array([True, False]))
         if t == 4500:
             episodes.finish(1, True, False, 0.0)
-            np.testing.assert_array_equal(episodes.state_dict()["actions"], log[1000:4500])
+            np.testing.assert_array_equal(episodes.state_dict()["actions"], log[:4500])  # until the next one begins
             episodes.begin(np.array([False, True]))
+            np.testing.assert_array_equal(episodes.state_dict()["actions"], log[1000:4500])
         if t == 3000:
             np.testing.assert_array_equal(episodes.state_dict()["actions"], log[:3000])
             episodes = resumed(episodes)

@@ -281,7 +281,7 @@ class Drifting:
     """Noise that remembers: each environment's own walk, which a new episode begins anew."""
 
     def __init__(self) -> None:
-        self._walk = np.zeros((0, 1))
+        self._walk: Any = np.zeros((0, 1))
 
     def __call__(self, predictions: Any, timestep: int, rng: np.random.Generator) -> tuple[Any, Any]:
         if len(self._walk) != len(predictions["action"]):

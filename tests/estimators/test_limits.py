@@ -67,7 +67,8 @@ def test_both_of_a_pair_are_refused(kind: str) -> None:
 
 def test_increments_count_from_where_the_run_stands() -> None:
     counters = Counters(global_step=5, global_timestep=70, global_episode=3)
-    assert Goal(steps=np.int64(10), episodes=1, max_timesteps=60).limits(counters) == Limits(15, 4, 60)
+    ten: Any = np.int64(10)
+    assert Goal(steps=ten, episodes=1, max_timesteps=60).limits(counters) == Limits(15, 4, 60)
     assert Goal(timesteps=10).limits(counters) == Limits(timesteps=80)
     assert Limits(15, None, 60).given() == {"steps": 15, "timesteps": 60}
 

@@ -43,6 +43,8 @@ class FakeSession:
 
     def save_checkpoint(self) -> None: ...
 
+    def prepare_evaluation(self, env: Any = None, episodes: int = 10) -> None: ...
+
     def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
         return {}
 
@@ -97,6 +99,11 @@ class FakeAgent:
     @property
     def global_episode(self) -> int:
         return self.session.global_episode
+
+    def check(self, env: Any, first_update: int, update_frequency: int, hooks: Sequence[Any]) -> None:
+        self.checked = (env, first_update, update_frequency, tuple(hooks))
+        self.given[2].rmdir()  # it is there, and empty
+        self.given[2].mkdir()
 
     def train(self, env: Any, *, hooks: Sequence[Any], max_timesteps: int, **arguments: Any) -> "FakeAgent":
         self.envs.append(env)

@@ -193,11 +193,31 @@ def test_the_log_and_warnings_go_to_standard_error_during_a_command(
     assert (logger.level, logger.handlers, warnings.formatwarning) == before
 
 
+@pytest.mark.usefixtures("agents")
 def test_check(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert axonrl(capfd, "check", run_file) == (0, f"{run_file}: no errors\n", "")
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"environment.id": "Pendulum-v1"}, "DQN needs a Discrete action space"),
+        ({"train.first_update": "10"}, "10 timesteps (first_update) cannot fill a batch of 64"),
+        ({"environment.num_envs": "7"}, "size must be a multiple of the number of environments"),
+    ],
+)
+def test_check_finds_what_a_run_would_refuse(
+    changes: dict[str, str], message: str, workplace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sets = [word for path, value in changes.items() for word in ("--set", f"{path}={value}")]
+    code, out, err = axonrl(capfd, "check", "dqn_cartpole", *sets)
+    assert (code, out) == (1, "")
+    assert message in err
+    assert [path.name for path in workplace.iterdir()] == ["users_model.py"]
+
+
+@pytest.mark.usefixtures("agents")
 def test_a_file_goes_before_a_shipped_experiment(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run_file.rename("dqn_cartpole")
     assert axonrl(capfd, "check", "dqn_cartpole")[1] == "dqn_cartpole: no errors\n"

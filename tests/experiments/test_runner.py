@@ -103,11 +103,13 @@ def test_check_names_the_line_and_the_nearest(file: Path) -> None:
     assert (caught.value.file, caught.value.line, caught.value.key) == (str(file), 7, "agent.memory.batch")
 
 
-def test_check_passes_and_leaves_nothing(file: Path) -> None:
+def test_check_passes_and_leaves_nothing(file: Path, agents: list[Any]) -> None:
     before = sorted(file.parent.iterdir())
     runner.check(*load(file))
     runner.check(*load(file, sets={"agent.model_fn": "users_model:untyped", "agent.params": "{anything: 1}"}))
     assert [path for path in sorted(file.parent.iterdir()) if path.name != "__pycache__"] == before
+    assert [agent.checked[1:3] for agent in agents] == [(10, 5), (10, 5)]
+    assert not any(agent.given[2].exists() for agent in agents)
 
 
 def test_a_run(file: Path, agents: list[Any]) -> None:

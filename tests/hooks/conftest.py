@@ -39,6 +39,9 @@ class FakeSession:
     def save_checkpoint(self) -> None:
         self.calls.append(("save_checkpoint", self.global_step, self.global_episode))
 
+    def prepare_evaluation(self, env: Any = None, episodes: int = 10) -> None:
+        self.prepared = (env, episodes)
+
     def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
         self.calls.append(("evaluate", self.global_timestep, env, episodes))
         mean = self.evaluations.pop(0)

@@ -1,12 +1,15 @@
 from typing import Any
 
+import numpy as np
 import pytest
 
-from axonrl.contracts import BeginFacts, UpdateFacts
+from axonrl.contracts import BeginFacts, TimestepFacts, UpdateFacts
 from axonrl.hooks import CheckpointHook
 
 BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
 UPDATE = UpdateFacts(0.5, {})
+_ROW = np.zeros(1)
+TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
 
 
 def test_by_steps(session: Any) -> None:
@@ -27,15 +30,14 @@ def test_by_episodes(session: Any) -> None:
     assert session.calls == [("save_checkpoint", 0, 2), ("save_checkpoint", 0, 4)]
 
 
-def test_by_time_after_updates_and_episodes(session: Any, clock: Any) -> None:
+def test_by_time_also_where_nothing_is_learned_and_no_episode_ends(session: Any, clock: Any) -> None:
     hook = CheckpointHook(secs=60, clock=clock)
     hook.begin(session, BEGIN)
-    for session.global_step, seconds in enumerate((59.0, 1.0, 59.0, 1.5), start=1):
+    for seconds in (59.0, 1.0, 59.0, 1.5):
         clock.now += seconds
-        hook.after_update(session, UPDATE)
-    clock.now += 60
-    hook.after_episode(session, session.episode())
-    assert session.calls == [("save_checkpoint", 2, 0), ("save_checkpoint", 4, 0), ("save_checkpoint", 4, 1)]
+        hook.after_timestep(session, TIMESTEP)
+        session.global_step += 1
+    assert session.calls == [("save_checkpoint", 1, 0), ("save_checkpoint", 3, 0)]
 
 
 def test_the_time_runs_from_the_last_checkpoint(session: Any, clock: Any) -> None:
@@ -43,6 +45,7 @@ def test_the_time_runs_from_the_last_checkpoint(session: Any, clock: Any) -> Non
     hook.begin(session, BEGIN)
     for session.global_step, seconds in enumerate((30.0, 20.0, 59.0), start=1):  # at 2 by steps; 59 s later: not yet
         clock.now += seconds
+        hook.after_timestep(session, TIMESTEP)
         hook.after_update(session, UPDATE)
     assert session.calls == [("save_checkpoint", 2, 0)]
 

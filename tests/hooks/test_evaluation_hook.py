@@ -31,6 +31,7 @@ def test_at_each_multiple_and_at_the_end(session: Any) -> None:
     session.evaluations = [1.0, 2.0, 3.0]
     hook = EvaluationHook(every_timesteps=10, episodes=5, env="CartPole-v1")
     hook.begin(session, BEGIN)
+    assert session.prepared == ("CartPole-v1", 5)
     run(hook, session, range(1, 26))
     hook.end(session, END)
     assert [call for call in session.calls if call[0] == "evaluate"] == [

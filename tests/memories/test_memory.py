@@ -373,7 +373,13 @@ def test_a_state_is_arrays_and_numbers_of_the_used_part_only(built: Any, step: A
         step(memory, t, t + 1)
     state = memory.state_dict()
     arrays = {"start": state.pop("start"), "rows": state.pop("rows"), **state.pop("columns")}
-    assert json.loads(json.dumps(state)) == {"size": 100, "num_envs": 1, "used_rows": 4}
+    assert json.loads(json.dumps(state)) == {
+        "size": 100,
+        "num_envs": 1,
+        "batch_size": 1,
+        "discount": 0.99,
+        "used_rows": 4,
+    }
     assert {key: len(array) for key, array in arrays.items()} == {
         "start": 3,
         "rows": 4,

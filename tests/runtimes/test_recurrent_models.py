@@ -87,7 +87,7 @@ def test_a_keras_lstm_cell(trace: Make) -> None:
     executor = TensorFlowExecutor(program)
     weights = {name.split(".")[1]: value for name, value in executor.get_weights().items()}
     rng = np.random.default_rng(0)
-    state = {"h": np.zeros((5, 3), np.float32), "c": np.zeros((5, 3), np.float32)}
+    state: dict[str, Any] = {"h": np.zeros((5, 3), np.float32), "c": np.zeros((5, 3), np.float32)}
     for _ in range(3):
         observation = rng.standard_normal((5, 4)).astype(np.float32)
         z = observation @ weights["cell/kernel"] + state["h"] @ weights["cell/recurrent_kernel"] + weights["cell/bias"]

@@ -156,7 +156,6 @@ def test_what_the_specs_say_is_passed_on(trace: Make, batch_specs: Make) -> None
                 predictions,
                 exploration=explore,
                 record=("q",),
-                training_hooks=("a",),
                 evaluation_hooks=("b",),
             )
         weight.assign_sub(weight)
@@ -168,7 +167,7 @@ def test_what_the_specs_say_is_passed_on(trace: Make, batch_specs: Make) -> None
     assert program.predict.exploration is explore
     assert program.predict.record == ("q",)
     assert program.predict.state is None
-    assert (program.predict.training_hooks, program.predict.evaluation_hooks) == (("a",), ("b",))
+    assert program.predict.evaluation_hooks == ("b",)
     train = program.trace_train(batch_specs(3))
     assert train.metrics == ("z", "a", "flag")
     assert train.training_hooks == ("c",)

@@ -1,0 +1,129 @@
+"""A run goes on with what it was begun with, or says why it cannot."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from axonrl import Agent, EstimatorSpec, RunConfig
+from axonrl.contracts import CheckpointError
+from axonrl.hooks import EvaluationHook
+from axonrl.memories import ReplayMemory
+from axonrl.models import dqn
+from axonrl.tests.estimators.fakes import At, Counting, agent
+
+PARAMS = {"hidden": (4,), "epsilon": 0.5}
+
+
+def dqn_agent(folder: Path, params: dict[str, Any] | None = None, **memory: Any) -> Agent:
+    settings = {"size": 200, "batch_size": 8, **memory}
+    return Agent(dqn.model_fn, ReplayMemory(**settings), folder, RunConfig(seed=1), params or PARAMS)
+
+
+def test_other_params_are_refused_by_name(tmp_path: Path) -> None:
+    dqn_agent(tmp_path).train(Counting(), 8, timesteps=8)
+    changed = {"hidden": (4,), "epsilon": 0.25, "activation": "tanh"}
+    with pytest.raises(
+        ValueError, match=r"was begun with other params: activation \(None -> 'tanh'\), epsilon \(0\.5 -> 0\.25\)"
+    ):
+        dqn_agent(tmp_path, changed)
+    assert dqn_agent(tmp_path, {"epsilon": 0.5, "hidden": [4]}).global_timestep == 8  # JSON knows no tuples
+
+
+@pytest.mark.parametrize("setting", [{"discount": 0.5}, {"n_step": 3}, {"batch_size": 4}, {"size": 100}])
+def test_another_memory_is_refused_by_setting(setting: dict[str, Any], tmp_path: Path) -> None:
+    dqn_agent(tmp_path).train(Counting(), 20, timesteps=8)
+    ((name, value),) = setting.items()
+    with pytest.raises(ValueError, match=rf"the saved memory has {name}=.*, this one has {name}={value}"):
+        dqn_agent(tmp_path, **setting).train(Counting(), 20, timesteps=8)
+
+
+def test_checkpoints_without_their_record_are_an_error(tmp_path: Path) -> None:
+    agent(tmp_path).train(Counting(), timesteps=4)
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(CheckpointError, match=r"holds checkpoints, but its run\.json is gone"):
+        agent(tmp_path).train(Counting(), timesteps=4)
+
+
+def test_the_training_s_own_environment_is_not_evaluated_in(tmp_path: Path) -> None:
+    env, one = Counting(), agent(tmp_path)
+    hook = At("after_timestep", 2, lambda session: one.evaluate(env, 1))
+    with pytest.raises(ValueError, match="evaluate was given the environment that is being trained in"):
+        one.train(env, timesteps=4, hooks=[hook])
+    assert one.evaluate(env, 1)["episodes"] == 1  # the training is over
+
+
+def test_an_environment_that_cannot_be_evaluated_in_is_refused_before_the_first_timestep(tmp_path: Path) -> None:
+    env = Counting()
+    with pytest.raises(ValueError, match="pass env instead"):
+        agent(tmp_path).train(env, timesteps=4, hooks=[EvaluationHook(100)])
+    assert env.actions == []
+
+
+class Legal(gymnasium.Env[Any, Any]):
+    """Only one action is allowed at each step of an episode, another one in every episode; five steps long."""
+
+    observation_space = Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = Discrete(1000)
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.only, self.steps = int(self.np_random.integers(1000)), 0
+        return np.array([self.only], np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if action != self.only:
+            raise ValueError(f"illegal move {action}")
+        self.steps += 1
+        self.only = (self.only * 7 + 1) % 1000
+        return np.array([self.only], np.float32), 1.0, self.steps == self.length, False, {}
+
+
+def test_a_replay_takes_only_actions_where_they_were_taken(tmp_path: Path) -> None:
+    """Environments whose episodes differ in length: while one waits for its turn, no illegal move is made."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight = tf.Variable(0.0)
+        action = tf.cast(features[:, 0], tf.int32)
+        if mode == "predict":
+            return EstimatorSpec(mode, {"action": action, "w": tf.zeros_like(features) + weight})
+        weight.assign_add(1.0)
+        return EstimatorSpec(mode, loss=weight)
+
+    def envs() -> SyncVectorEnv:
+        makers = [functools.partial(Legal, length) for length in (7, 5)]
+        return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.DISABLED)
+
+    def one(folder: Path) -> Agent:
+        return Agent(model_fn, ReplayMemory(200, 8), folder, RunConfig(seed=1))
+
+    whole = one(tmp_path / "whole").train(envs(), 8, 10, max_timesteps=60)
+    for total in range(4, 62, 4):
+        parts = one(tmp_path / "parts").train(envs(), 8, 10, max_timesteps=total)
+    assert (parts.global_timestep, parts.global_episode) == (whole.global_timestep, whole.global_episode)
+    assert 'not_exact": []' in (tmp_path / "parts" / "run.json").read_text()
+
+
+def test_evaluation_normalises_as_the_training_did_in_this_process_and_in_another(tmp_path: Path) -> None:
+    def normalised() -> Any:
+        return gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
+
+    def one() -> Agent:
+        return Agent(dqn.model_fn, ReplayMemory(2000, 32), tmp_path, RunConfig(seed=1), {"hidden": (16,)})
+
+    trained = one().train(normalised(), 100, 2, timesteps=600)
+    env = normalised()
+    here = trained.evaluate(env, 5)
+    after = np.copy(env.obs_rms.mean)
+    assert here == trained.evaluate(env, 5)
+    assert np.array_equal(env.obs_rms.mean, after)  # it learns nothing meanwhile
+    assert here == one().evaluate(normalised(), 5)
