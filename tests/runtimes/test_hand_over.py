@@ -24,7 +24,7 @@ def predict(q: Any) -> EstimatorSpec:
 
 
 def minimize(loss: Any, variables: list[Any]) -> EstimatorSpec:
-    keras.optimizers.SGD(0.1).apply(tf.gradients(loss, [v.value for v in variables]), variables)
+    keras.optimizers.SGD(0.1, name="sgd").apply(tf.gradients(loss, [v.value for v in variables]), variables)
     return EstimatorSpec(Modes.TRAIN, loss=loss)
 
 
