@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_check
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .checks import count, integer, number
+from .checks import count, number
 
 if TYPE_CHECKING:
     import gymnasium
@@ -112,10 +112,11 @@ class RunConfig:
     action_space: gymnasium.Space[Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.seed is not None:
-            integer("RunConfig.seed", self.seed, at_least=0)
-            if self.seed >= 2**63:
-                raise ValueError(f"RunConfig.seed must be below 2**63, got {self.seed!r}")
+        seed: Any = self.seed
+        if seed is not None and (
+            isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63
+        ):
+            raise ValueError(f"RunConfig.seed must be an integer in 0 .. 2**63 - 1 or None, got {seed!r}")
         if self.save_checkpoints_secs is not None:
             number("RunConfig.save_checkpoints_secs", self.save_checkpoints_secs, above=0)
         for name in ("save_checkpoints_steps", "save_checkpoints_episodes"):

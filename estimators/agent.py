@@ -362,6 +362,7 @@ class Agent(Estimator):
     def _evaluation_environment(self, env: Any, episodes: int) -> BatchedEnvironment:
         if self._evaluations is None:
             raise ValueError("this session is over: it evaluates no more")
+        self._refuse_own(env)
         opened = self._evaluations.get(env, count("episodes", episodes))
         self._take_spaces(opened.observation_space, opened.action_space)
         return opened

@@ -146,8 +146,7 @@ class Estimator:
         """
         episodes = count("episodes", episodes)
         given = as_hooks(hooks)
-        if env is self._source and not isinstance(env, str):
-            raise ValueError("evaluate was given the environment that is being trained in: give it one of its own")
+        self._refuse_own(env)
         self._look_again()
         opened = open_environment(env)
         try:
@@ -166,6 +165,11 @@ class Estimator:
         if not stats:
             raise ValueError("a hook stopped the evaluation before the first episode had finished")
         return summarize(stats)
+
+    def _refuse_own(self, env: Any) -> None:
+        """Evaluation must not disturb training: refuse the very environment that is being trained in."""
+        if env is not None and env is self._source and not isinstance(env, str):
+            raise ValueError("evaluate was given the environment that is being trained in: give it one of its own")
 
     # -- building -----------------------------------------------------------------------------------------------------
 

@@ -159,10 +159,8 @@ class EvaluationEnvironments:
         """``env`` behind the batched interface; for None as many copies of the training's as are of use.
 
         Raises:
-            ValueError: ``env`` is the training's own, or no copies can be made.
+            ValueError: no copies can be made.
         """
-        if env is self._source and not isinstance(env, str):
-            raise ValueError("evaluate was given the environment that is being trained in: give it one of its own")
         copies = min(episodes, COPIES)
         key = ("copies", copies) if env is None else env if isinstance(env, str) else id(env)
         if key not in self._opened:

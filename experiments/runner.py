@@ -23,9 +23,6 @@ from .history import HistoryHook
 from .report import Result, learning_curve
 from .schema import Environment, Evaluate, Experiment, Named
 
-EVALUATION_COPIES = 8
-"""Environments that the evaluation steps together, at most."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
@@ -159,7 +156,9 @@ def _agent(experiment: Experiment, parts: Parts, folder: Path) -> Any:
 
 
 def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str, float]:
-    with _environment(experiment.environment, min(EVALUATION_COPIES, wanted.episodes)) as env:
+    from ..estimators.evaluation import COPIES
+
+    with _environment(experiment.environment, min(COPIES, wanted.episodes)) as env:
         results: dict[str, float] = agent.evaluate(env, episodes=wanted.episodes, policy=wanted.policy)
     return results
 
