@@ -93,7 +93,8 @@ class RunConfig:
         save_checkpoints_episodes: finished episodes between checkpoints.
         keep_checkpoint_max: how many checkpoints are kept.
         save_summary_steps: updates between two summaries of loss and metrics.
-        runtime: the executor: ``"auto"`` or ``"tensorflow"``.
+        runtime: what runs actor and learner: ``"tensorflow"``, ``"litert"`` (refused where that cannot), or ``"auto"``
+            (LiteRT for what is small and converts, by a rule on ops and shapes). A run keeps what it was begun with.
         observation_space: set by the Agent before ``model_fn`` sees the config: one environment's space.
         action_space: likewise.
 
@@ -128,7 +129,7 @@ class RunConfig:
             raise ValueError(f"RunConfig.runtime must be one of {', '.join(RUNTIMES)}; got {self.runtime!r}")
 
 
-RUNTIMES: Final = ("auto", "tensorflow")
+RUNTIMES: Final = ("auto", "tensorflow", "litert")
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium
 
@@ -32,6 +32,11 @@ from .seeding import generators
 from .session import MonitoredSession
 from .state import Counters, TrainingState
 from .training import batch_specs, recorded_specs, transition_specs
+
+if TYPE_CHECKING:
+    from ..runtimes.choosing import Choice
+    from ..runtimes.executors import Executor
+    from ..runtimes.tracing import Program, Train
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
 logger = logging.getLogger("axonrl")
@@ -73,6 +78,7 @@ class Agent(Estimator):
         self.memory = memory
         self._state: TrainingState | None = None
         self._plan: Plan | None = None
+        self._choice: Choice | None = None
         self._spec_hooks: tuple[Any, ...] = ()
         self._inexact_ops: tuple[str, ...] = ()
         # While a session is open: it, its environment as it was passed in, and those that evaluate it.
@@ -245,45 +251,63 @@ class Agent(Estimator):
                 f"{self.model_dir} was begun with {self._record.num_envs} environments, got {env.num_envs}:"
                 " its memory and its running episodes are those of so many"
             )
-        if self._state is None or self._plan is None:
-            self._state, self._plan = self._build_training(env, memory)
+        if self._state is None or self._plan is None or self._choice is None:
+            self._state, self._plan, self._choice = self._build_training(env, memory, schedule)
             self._loaded = None  # evaluate and predict take only a part of a checkpoint
-        if schedule is not None:
+        elif schedule is not None:
             _check_first_update(schedule, memory)
         if self._store.newest() is None:
             if self._record is not None:
                 logger.warning("%s has a record of a run but no checkpoint: it begins at zero", self.model_dir)
-            self._write_record(env)
+            self._write_record(env, self._choice)
             self._save()
         else:
             self._load_newest()
             self._compare_provenance()
         return self._state, self._plan
 
-    def _build_training(self, env: BatchedEnvironment, memory: Memory) -> tuple[TrainingState, Plan]:
-        executor = self._build()
-        predict = executor.program.predict
+    def _build_training(
+        self, env: BatchedEnvironment, memory: Memory, schedule: Schedule | None
+    ) -> tuple[TrainingState, Plan, Choice]:
+        program = self._traced()
+        predict = program.predict
         exploration = Greedy() if predict.exploration is None else predict.exploration
         recorded = recorded_specs(predict.record, predict.outputs, exploration, env.num_envs)
         specs = transition_specs(env, predict.state, recorded)
-        train = executor.program.trace_train(batch_specs(memory, specs, env.num_envs))
-        executor.prepare_training(train)
+        train = program.trace_train(batch_specs(memory, specs, env.num_envs))
         rngs = generators(self._run_seed)
         memory.build(specs, env.num_envs, rngs["memory"])
+        if schedule is not None:
+            _check_first_update(schedule, memory)
+        self._executor, choice = self._choose_executor(program, train)  # last: it may write what it converted
         self._spec_hooks = train.training_hooks
         self._inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
         state = TrainingState(
             counters=Counters(),
-            executor=executor,
+            executor=self._executor,
             memory=memory,
             exploration=exploration,
             episodes=Episodes(env.num_envs, action_spec(env.action_space), self._run_seed),
             generators=rngs,
             recurrent=self._fresh_state(env.num_envs),
         )
-        return state, Plan(predict.record, train.metrics, train.noise)
+        return state, Plan(predict.record, train.metrics, train.noise), choice
 
-    def _write_record(self, env: BatchedEnvironment) -> None:
+    def _choose_executor(self, program: Program, train: Train) -> tuple[Executor, Choice]:
+        """What a run was begun with runs it to its end."""
+        from ..runtimes.choosing import choose
+
+        runtime, kept = self.config.runtime, None if self._record is None else self._record.runtime
+        if kept is not None and runtime != "auto" and set(kept.values()) != {runtime}:
+            begun = ", ".join(f"the {part} in {kind}" for part, kind in kept.items())
+            raise ValueError(
+                f"{self.model_dir} was begun with {begun}; got runtime={runtime!r}: choose another model_dir"
+            )
+        executor, choice = choose(program, train, runtime, kept, self._programs)
+        logger.info("%s", choice)
+        return executor, choice
+
+    def _write_record(self, env: BatchedEnvironment, choice: Choice) -> None:
         params, unrecorded = recordable(self.params)
         self._record = RunRecord(
             seed=self._run_seed,
@@ -293,7 +317,8 @@ class Agent(Estimator):
             observation_space=env.observation_space,
             action_space=env.action_space,
             num_envs=env.num_envs,
-            runtime="tensorflow",
+            runtime=choice.runtimes,
+            runtime_why=choice.why,
             made_with=provenance(),
         )
         self._record.write(self.model_dir)

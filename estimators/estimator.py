@@ -36,12 +36,14 @@ from . import record
 from .checkpoints import CheckpointStore
 from .errors import refuse_non_finite
 from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
+from .programs import FOLDER, ProgramCache
 from .seeding import draw_seed, evaluation_seed, model_seed
 from .storage import load_arrays, save_arrays
 from .wrappers import frozen
 
 if TYPE_CHECKING:
-    from ..runtimes.tensorflow import TensorFlowExecutor
+    from ..runtimes.executors import Executor
+    from ..runtimes.tracing import Program
 
 logger = logging.getLogger("axonrl")
 
@@ -77,7 +79,8 @@ class Estimator:
             raise ValueError(f"config must be an axonrl.RunConfig, got {config!r}")
         self.config = config
         self._given_seed = config.seed
-        self._executor: TensorFlowExecutor | None = None
+        self._program: Program | None = None
+        self._executor: Executor | None = None
         self._record = record.read(self.model_dir)
         self._model_fn = self._find(model_fn)
         if params is not None and not isinstance(params, Mapping):
@@ -87,6 +90,7 @@ class Estimator:
         self._run_seed = draw_seed() if config.seed is None else int(config.seed)
         self._adopt(self._record)
         self._store = CheckpointStore(self.model_dir, config.keep_checkpoint_max)
+        self._programs = ProgramCache(self.model_dir / FOLDER)
         self._loaded: int | None = None
         """Index of the checkpoint that the state in memory equals or follows from; None if it is of no use."""
         self._statistics: State | None = None
@@ -152,7 +156,7 @@ class Estimator:
         try:
             self._take_spaces(opened.observation_space, opened.action_space)
             executor = self._actor()
-            watching = Hooks([*given, *executor.program.predict.evaluation_hooks])
+            watching = Hooks([*given, *self._traced().predict.evaluation_hooks])
             session = EvaluationSession(self.model_dir, self.config, executor.get_weights)
             with (
                 self._weights_of(policy),
@@ -222,7 +226,7 @@ class Estimator:
     def _take_spaces(self, observation: gymnasium.Space[Any], action: gymnasium.Space[Any]) -> None:
         """Use these spaces; refuse others than the run's, or than those that the model was traced for."""
         known = self.config
-        if self._record is not None or self._executor is not None:
+        if self._record is not None or self._program is not None:
             for name, had, given in (
                 ("observation", known.observation_space, observation),
                 ("action", known.action_space, action),
@@ -233,21 +237,31 @@ class Estimator:
         spaces.action_spec(action)
         self.config = dataclasses.replace(known, observation_space=observation, action_space=action)
 
-    def _build(self) -> TensorFlowExecutor:
-        """Trace PREDICT, once."""
-        if self._executor is None:
-            from ..runtimes.tensorflow import TensorFlowExecutor
+    def _traced(self) -> Program:
+        """The model with PREDICT traced, once."""
+        if self._program is None:
             from ..runtimes.tracing import Program
 
             space = self.config.observation_space
             if space is None:
                 raise ValueError(f"{self.model_dir} holds no run yet: its spaces are not known")
             bound = BoundModelFn(self._model_fn, self.params, self.config, self.model_dir)
-            program = Program(bound, spaces.observation_spec(space), model_seed(self._run_seed))
-            self._executor = TensorFlowExecutor(program)
+            self._program = Program(bound, spaces.observation_spec(space), model_seed(self._run_seed))
+        return self._program
+
+    def _build(self) -> Executor:
+        """The executor: to act, unless training has built one that does both."""
+        if self._executor is None:
+            from ..runtimes.choosing import choose
+
+            runtime, kept = self.config.runtime, None
+            if self._record is not None and runtime == "auto":
+                kept = self._record.runtime
+            self._executor, choice = choose(self._traced(), None, runtime, kept, self._programs)
+            logger.info("%s", choice)
         return self._executor
 
-    def _actor(self) -> TensorFlowExecutor:
+    def _actor(self) -> Executor:
         """The executor, with the newest weights of ``model_dir``."""
         executor = self._build()
         self._load_newest()
@@ -272,7 +286,7 @@ class Estimator:
         missing = [name for name in names if name not in weights]
         if missing:
             raise ValueError(
-                f"{where} does not fit {executor.program.name}: it lacks {', '.join(missing)}; it has"
+                f"{where} does not fit {self._traced().name}: it lacks {', '.join(missing)}; it has"
                 f" {', '.join(sorted(weights))}. Are model_fn and params those of the training?"
             )
         executor.set_weights({name: weights[name] for name in names})
@@ -324,7 +338,7 @@ class Estimator:
         return features if fresh is None else {"observation": features, "state": fresh}
 
     def _fresh_state(self, size: int) -> dict[str, Array] | None:
-        declared = self._build().program.predict.state
+        declared = self._traced().predict.state
         if declared is None:
             return None
         return {name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in declared.items()}

@@ -35,7 +35,9 @@ class RunRecord:
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
     num_envs: int
-    runtime: str
+    runtime: Mapping[str, str]
+    """The executors of the actor and of the learner, which the run keeps; ``runtime_why`` says why it has these."""
+    runtime_why: Mapping[str, str]
     made_with: Mapping[str, Any]
     """Versions, machine and threads: see :func:`.provenance.provenance`."""
     not_exact: tuple[str, ...] = ()
@@ -68,6 +70,8 @@ def read(model_dir: Path) -> RunRecord | None:
             raise CheckpointError(f"{path} was written by another version of axonrl (this one reads format {FORMAT})")
         value["observation_space"] = spaces.from_json(value["observation_space"])
         value["action_space"] = spaces.from_json(value["action_space"])
+        if isinstance(value["runtime"], str):  # before there were two to choose from
+            value["runtime"], value["runtime_why"] = dict.fromkeys(("actor", "learner"), value["runtime"]), {}
         value["unrecorded"], value["not_exact"] = tuple(value["unrecorded"]), tuple(value["not_exact"])
         return RunRecord(**value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -1,15 +1,17 @@
-"""What runs a traced ``model_fn``: one small interface, whatever is behind it."""
+"""What runs a traced ``model_fn``: one small interface, whatever is behind it. Loads no TensorFlow."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from ..contracts import Array, ArrayTree
+from ..contracts import Array, ArraySpec, ArrayTree
 
 Features: TypeAlias = "ArrayTree | Mapping[str, ArrayTree]"
 """Observations; for a recurrent model ``{"observation": observations, "state": {name: array}}``."""
+Acted: TypeAlias = "tuple[dict[str, Array], dict[str, Array] | None]"
+"""Predictions [N, ...] by name, and the next recurrent state of a model that has one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,15 +23,13 @@ class TrainResult:
 
 
 class Executor(Protocol):
-    """Runs PREDICT, and TRAIN once it has been prepared."""
+    """Runs PREDICT, and TRAIN if it was made for that."""
 
-    name: str
-
-    def act(self, features: Features) -> tuple[dict[str, Array], dict[str, Array] | None]:
+    def act(self, features: Features) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
 
     def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
-        """One training step."""
+        """One training step on a batch whose shapes are those of the trace; ``ValueError`` if not made for that."""
 
     def get_weights(self) -> dict[str, Array]:
         """Every variable by name, copied."""
@@ -39,3 +39,78 @@ class Executor(Protocol):
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set PREDICT's variables, or all; ``ValueError``, and nothing is set, where names, shapes or dtypes differ."""
+
+
+class ActorAndLearner:
+    """Two executors as one: the actor is handed the learner's weights when it acts with older ones.
+
+    Args:
+        actor: runs PREDICT.
+        learner: runs TRAIN; its weights are what counts.
+    """
+
+    def __init__(self, actor: Executor, learner: Executor) -> None:
+        self._actor = actor
+        self._learner = learner
+        self._stale = True
+
+    def act(self, features: Features) -> Acted:
+        """The actor's predictions, with the learner's weights."""
+        if self._stale:
+            self._actor.set_weights(self._learner.get_predict_weights())
+            self._stale = False
+        return self._actor.act(features)
+
+    def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
+        """One training step of the learner."""
+        self._stale = True
+        return self._learner.train(batch, counters, draws)
+
+    def get_weights(self) -> dict[str, Array]:
+        """Every variable of the learner by name, copied."""
+        return self._learner.get_weights()
+
+    def get_predict_weights(self) -> dict[str, Array]:
+        """The variables that PREDICT uses, by name, copied."""
+        return self._learner.get_predict_weights()
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Set the learner's variables; as every executor."""
+        self._learner.set_weights(weights)
+        self._stale = True
+
+
+def leaves(tree: Any) -> list[Array]:
+    """The arrays of a tree, in the order in which TensorFlow flattens it: dictionaries by sorted keys."""
+    if isinstance(tree, Mapping):
+        return [array for key in sorted(tree) for array in leaves(tree[key])]
+    if isinstance(tree, (tuple, list)):
+        return [array for item in tree for array in leaves(item)]
+    return [tree]
+
+
+def check_weights(
+    model: str, weights: Mapping[str, Array], predict: Mapping[str, ArraySpec], every: Mapping[str, ArraySpec]
+) -> None:
+    """Are these all of PREDICT's weights, or all of the model's?
+
+    Args:
+        model: whose, for the message.
+        weights: what was given.
+        predict: PREDICT's variables.
+        every: all variables.
+
+    Raises:
+        ValueError: a name too many or too few, another shape or dtype; names it.
+    """
+    expected = predict if weights.keys() <= predict.keys() else every
+    unknown = [name for name in weights if name not in every]
+    missing = [name for name in expected if name not in weights]
+    if unknown or missing:
+        raise ValueError(
+            f"these are not the weights of {model}: unknown {unknown}, missing {missing}; it has {', '.join(every)}"
+        )
+    for name, value in weights.items():
+        spec = every[name]
+        if (value.shape, value.dtype) != (spec.shape, spec.dtype):
+            raise ValueError(f"{name} of {model} is {spec.dtype}{spec.shape}, given was {value.dtype}{value.shape}")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from ..contracts import Array, ArrayTree
-from .executors import Features, TrainResult
+from ..contracts import Array, ArraySpec, ArrayTree
+from .executors import Acted, Features, TrainResult, check_weights, leaves
 from .tracing import COUNTERS, Program, Train
 
 
@@ -19,25 +18,23 @@ class TensorFlowExecutor:
 
     Args:
         program: the traced ``model_fn``.
+        train: its TRAIN, or None to act only.
     """
 
-    name = "tensorflow"
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, train: Train | None = None) -> None:
+        self._name = program.name
+        self._variables = program.store.variables()
+        self._specs = {name: ArraySpec(v.shape, v.dtype.as_numpy_dtype) for name, v in self._variables.items()}
+        self._predict = {name: self._specs[name] for name in program.store.predict_variables()}
         predict = program.predict
-        self._predict = _Call(predict.function, predict.small)
+        self._act = _Call(predict.function, predict.large is None)
         self._predictions = sorted(predict.outputs)
         self._state = None if predict.state is None else sorted(predict.state)
-        self._train: _Call | None = None
+        self._train = None if train is None else _Call(train.function, train.large is None)
 
-    def prepare_training(self, train: Train) -> None:
-        """Use this trace for ``train``."""
-        self._train = _Call(train.function, train.small)
-
-    def act(self, features: Features) -> tuple[dict[str, Array], dict[str, Array] | None]:
+    def act(self, features: Features) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
-        outputs = iter(self._predict(features))
+        outputs = iter(self._act(features))
         predictions = {name: next(outputs) for name in self._predictions}
         return predictions, None if self._state is None else {name: next(outputs) for name in self._state}
 
@@ -45,21 +42,21 @@ class TensorFlowExecutor:
         """One training step on a batch whose shapes are those of the trace.
 
         Raises:
-            ValueError: ``prepare_training`` was not called.
+            ValueError: it was made to act only.
         """
         if self._train is None:
-            raise ValueError("the executor trains only after prepare_training")
+            raise ValueError(f"this executor of {self._name} was made to act only")
         numbers = {name: np.asarray(counters[name], np.int64) for name in COUNTERS}
-        *td_error, scalars = reversed(self._train(batch, numbers, draws))
+        scalars, *td_error = self._train(batch, numbers, draws)
         return TrainResult(scalars, td_error[0] if td_error else None)
 
     def get_weights(self) -> dict[str, Array]:
         """Every variable by name, copied."""
-        return {name: variable.numpy() for name, variable in self.program.store.variables().items()}
+        return {name: variable.numpy() for name, variable in self._variables.items()}
 
     def get_predict_weights(self) -> dict[str, Array]:
         """The variables that PREDICT uses, by name, copied."""
-        return {name: variable.numpy() for name, variable in self._predict_variables().items()}
+        return {name: self._variables[name].numpy() for name in self._predict}
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set PREDICT's variables, or all; nothing is set where something does not fit.
@@ -67,27 +64,9 @@ class TensorFlowExecutor:
         Raises:
             ValueError: a name too many or too few, another shape or dtype; names it.
         """
-        name, variables = self.program.name, self.program.store.variables()
-        expected = self._predict_variables() if weights.keys() <= self._predict_variables().keys() else variables
-        unknown = [key for key in weights if key not in variables]
-        missing = [key for key in expected if key not in weights]
-        if unknown or missing:
-            raise ValueError(
-                f"these are not the weights of {name}: unknown {unknown}, missing {missing}; it has"
-                f" {', '.join(variables)}"
-            )
-        for key, value in weights.items():
-            variable = variables[key]
-            if not variable.shape.is_compatible_with(value.shape) or variable.dtype.as_numpy_dtype != value.dtype:
-                raise ValueError(
-                    f"{key} of {name} is {variable.dtype.name}{variable.shape}, given was {value.dtype}{value.shape}"
-                )
-        for key, value in weights.items():
-            variables[key].assign(value)
-
-    def _predict_variables(self) -> dict[str, tf.Variable]:
-        store = self.program.store
-        return dict(itertools.islice(store.variables().items(), store.num_predict))
+        check_weights(self._name, weights, self._predict, self._specs)
+        for name, value in weights.items():
+            self._variables[name].assign(value)
 
 
 class _Call:
@@ -110,21 +89,10 @@ class _Call:
 
     def __call__(self, *inputs: Any) -> list[Array]:
         if self._small:
-            arguments = [*_arrays(inputs), *self._captured]
+            # A tensor shares the memory of an array that it is made from, and a variable that of a tensor which is
+            # assigned to it: hence the copies.
+            arguments = [*(array.copy() for array in leaves(inputs)), *self._captured]
             outputs = tf.raw_ops.StatefulPartitionedCall(args=arguments, Tout=self._dtypes, f=self._function)
         else:
             outputs = tf.nest.flatten(self._function(*tf.nest.map_structure(tf.constant, inputs)))
         return [tensor.numpy() for tensor in outputs]
-
-
-def _arrays(tree: Any) -> list[Array]:
-    """The arrays of a tree, in the order in which TensorFlow flattens it: dictionaries by sorted keys.
-
-    They are copied, because a tensor shares the memory of an array that it is made from, and a variable that of a
-    tensor which is assigned to it.
-    """
-    if isinstance(tree, Mapping):
-        return [array for key in sorted(tree) for array in _arrays(tree[key])]
-    if isinstance(tree, (tuple, list)):
-        return [array for item in tree for array in _arrays(item)]
-    return [tree.copy()]

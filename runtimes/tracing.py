@@ -34,11 +34,13 @@ class Predict:
     """The traced PREDICT mode.
 
     ``function(features)`` returns ``{"predictions": {...}}``, and ``"state"`` for a recurrent model; the batch axis of
-    ``features`` is free. ``small`` says whether the call costs more than the arithmetic.
+    ``features`` is free. ``large`` says why the arithmetic costs more than the call; None if it does not. ``infinite``:
+    there are infinite constants.
     """
 
     function: Any
-    small: bool
+    large: str | None
+    infinite: bool
     exploration: Exploration | None
     record: tuple[str, ...]
     state: Mapping[str, ArraySpec] | None
@@ -53,11 +55,13 @@ class Train:
     """The traced TRAIN mode.
 
     ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}`` (the loss, then the metrics in the
-    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. ``small`` as for :class:`Predict`.
+    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. ``large`` and
+    ``infinite`` as for :class:`Predict`.
     """
 
     function: Any
-    small: bool
+    large: str | None
+    infinite: bool
     metrics: tuple[str, ...]
     noise: tuple[noise.Request, ...]
     not_exact: tuple[str, ...]
@@ -102,7 +106,8 @@ class Program:
         if requests:  # known now: trace once more, with an input for each
             function, spec, _ = self._train_function(batch, requests)
         self.store.check_used(Modes.TRAIN, function)
-        ops = graphs.reached_ops(function.graph)
+        nodes = graphs.reached_nodes(function.graph)
+        ops = graphs.reached_ops(nodes)
         if not graphs.assigns(ops):
             raise ValueError(
                 f"{self.name} in mode 'train' assigns no variable, with or without a train_op: it would never learn;"
@@ -110,7 +115,8 @@ class Program:
             )
         return Train(
             function=function,
-            small=graphs.is_small(function.graph, ops),
+            large=graphs.why_large(function.graph, ops),
+            infinite=graphs.has_infinity(nodes),
             metrics=tuple(spec.metrics),
             noise=tuple(requests),
             not_exact=graphs.stateful_random_ops(ops),
@@ -136,10 +142,12 @@ class Program:
         outputs = _row_specs(self.name, "predictions", function.structured_outputs["predictions"])
         if "action" not in outputs:
             raise ValueError(f"{self.name}: predictions has no 'action', only {list(outputs)}")
-        ops = graphs.reached_ops(function.graph)
+        nodes = graphs.reached_nodes(function.graph)
+        ops = graphs.reached_ops(nodes)
         return Predict(
             function=function,
-            small=graphs.is_small(function.graph, ops),
+            large=graphs.why_large(function.graph, ops),
+            infinite=graphs.has_infinity(nodes),
             exploration=spec.exploration,
             record=spec.record,
             state=state,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -93,6 +94,10 @@ class VariableStore:
     def variables(self) -> dict[str, tf.Variable]:
         """The variables in order, each under a unique name, which is the same in every process."""
         return {f"{index:04d}.{entry.name}": entry.variable for index, entry in enumerate(self._entries)}
+
+    def predict_variables(self) -> dict[str, tf.Variable]:
+        """Those that PREDICT created, as in :meth:`variables`."""
+        return dict(itertools.islice(self.variables().items(), self.num_predict))
 
     def _compare(self, mode: str, index: int, name: str, kwargs: dict[str, Any]) -> None:
         entry = self._entries[index]

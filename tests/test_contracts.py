@@ -28,7 +28,7 @@ from axonrl import EstimatorSpec, Modes, RunConfig
                 "save_summary_steps",
             )
         ),
-        ({"runtime": "tenserflow"}, r"RunConfig\.runtime must be one of auto, tensorflow; got 'tenserflow'"),
+        ({"runtime": "tenserflow"}, r"RunConfig\.runtime must be one of auto, tensorflow, litert; got 'tenserflow'"),
     ],
 )
 def test_a_run_config_refuses(arguments: dict[str, Any], message: str) -> None:

@@ -19,11 +19,12 @@ from axonrl.models import dqn
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, vector
 
 SPACE = Dict({"a": Box(-np.inf, 1.0, (2,), np.float32), "b": MultiDiscrete([2, 3])})
+RUNTIME = {"runtime": {"actor": "litert", "learner": "tensorflow"}, "runtime_why": {"actor": "a", "learner": "b"}}
 
 
 def written(tmp_path: Path, **changes: Any) -> record.RunRecord:
     values = {"seed": 2**63 - 1, "model_fn": None, "params": {"a": [1, 2.5, None]}, "unrecorded": ("f",)}
-    rest = {"observation_space": SPACE, "action_space": Discrete(3, start=-1), "num_envs": 4, "runtime": "tensorflow"}
+    rest = {"observation_space": SPACE, "action_space": Discrete(3, start=-1), "num_envs": 4, **RUNTIME}
     rest["made_with"] = {"python": "3.11.7", "threads": 2, "TF_ENABLE_ONEDNN_OPTS": None}
     one = record.RunRecord(**{**values, **rest, **changes})
     one.write(tmp_path)

@@ -16,9 +16,11 @@ from gymnasium.spaces import Discrete
 
 from axonrl import EstimatorSpec
 from axonrl.contracts import BeginFacts, EpisodeFacts, NonFiniteError
+from axonrl.estimators import loop
 from axonrl.estimators.storage import load_arrays
 from axonrl.explorations import EpsilonGreedy, Linear
 from axonrl.hooks import Hook, LoggingHook, NaNGuard, SummaryHook
+from axonrl.hooks.hook import by_the_clock
 from axonrl.tests.estimators.fakes import (
     At,
     Counting,
@@ -52,6 +54,23 @@ def test_every_event_in_order_with_one_environment(tmp_path: Path) -> None:
         ("after_episode", 0, 4, 2, 2),
         ("end", 4, 2, 2),
     ]
+
+
+@pytest.mark.parametrize(("look_secs", "expected"), [(0.0, [1, 2, 3, 4, 5, 6]), (math.inf, [1])])
+def test_a_hook_that_goes_by_the_clock_is_called_now_and_then(
+    look_secs: float, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "LOOK_SECS", look_secs)
+    looked, notes = [], Notes()
+
+    class Waiting(Hook):
+        @by_the_clock
+        def after_timestep(self, session: Any, facts: Any) -> None:
+            looked.append(session.global_timestep)
+
+    agent(tmp_path, ListMemory(2)).train(Counting(2), 2, timesteps=6, hooks=[Waiting(), notes])
+    assert looked == expected
+    assert [event[1] for event in notes.events if event[0] == "after_timestep"] == [1, 2, 3, 4, 5, 6]
 
 
 def test_every_event_in_order_with_two_environments(tmp_path: Path) -> None:
@@ -178,7 +197,8 @@ def test_a_policy_without_a_level_explores_nan(tmp_path: Path) -> None:
 def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="axonrl"):
         agent(tmp_path, save_checkpoints_episodes=2).train(Counting(), timesteps=14)
-    assert caplog.messages[0].startswith("the run begins: ")
+    assert caplog.messages[0] == "actor and learner run in LiteRT: it is small, and converts"
+    assert caplog.messages[1].startswith("the run begins: ")
     assert len(list((tmp_path / "events").iterdir())) == 1
     assert saved(tmp_path) == [(0, 0, 0), (6, 0, 2), (12, 0, 4), (14, 0, 4)]
 

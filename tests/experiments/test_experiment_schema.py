@@ -127,7 +127,7 @@ def test_a_memory_by_its_name_alone(tmp_path: Path) -> None:
         ("config:\n  keep_checkpoints_max: 1\n", "5: config.keep_checkpoints_max: unknown key; did you mean 'keep_ch"),
         (
             "config:\n  runtime: tpu\n",
-            "5: config.runtime: RunConfig.runtime must be one of auto, tensorflow; got",
+            "5: config.runtime: RunConfig.runtime must be one of auto, tensorflow, litert; got",
         ),
         ("config:\n  save_checkpoints_secs: x\n", "5: config.save_checkpoints_secs: RunConfig.save_checkpoints_secs"),
         ("description: ${rate}\n", "4: description: no param 'rate' is declared under 'params'"),

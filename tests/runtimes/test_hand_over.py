@@ -40,8 +40,7 @@ def online_and_target(features: Any, labels: Any, mode: str) -> EstimatorSpec:
 
 def test_the_trained_variables_are_those_that_act(trace: Trace, batch_specs: Trace, batch_of: Trace) -> None:
     program = trace(online_and_target)
-    executor = TensorFlowExecutor(program)
-    executor.prepare_training(program.trace_train(batch_specs(8)))
+    executor = TensorFlowExecutor(program, program.trace_train(batch_specs(8)))
     assert list(executor.get_weights()) == [
         "0000.online/kernel",
         "0001.online/bias",
@@ -250,13 +249,12 @@ def test_keras_random_numbers_without_a_generator_of_their_own(trace: Trace) -> 
 
 def test_tracing_again_begins_training_anew(trace: Trace, batch_specs: Trace, batch_of: Trace) -> None:
     program = trace(online_and_target)
-    executor = TensorFlowExecutor(program)
-    executor.prepare_training(program.trace_train(batch_specs(8)))
+    executor = TensorFlowExecutor(program, program.trace_train(batch_specs(8)))
     first = executor.get_weights()
     executor.train(batch_of(batch_specs(8)), {"global_step": 0, "global_timestep": 0}, [])
     trained = executor.get_weights()
 
-    executor.prepare_training(program.trace_train(batch_specs(16)))
+    executor = TensorFlowExecutor(program, program.trace_train(batch_specs(16)))
     again = executor.get_weights()
     assert list(again) == list(first)
     for name in first:

@@ -51,9 +51,8 @@ def test_the_state_is_carried(trace: Make) -> None:
 
 def test_training_sees_the_stored_state(trace: Make, batch_specs: Make, batch_of: Make) -> None:
     program = trace(summing)
-    executor = TensorFlowExecutor(program)
     specs = batch_specs(3, state={"total": ArraySpec((4,), np.float32)})
-    executor.prepare_training(program.trace_train(specs))
+    executor = TensorFlowExecutor(program, program.trace_train(specs))
     batch = batch_of(specs)
     result = executor.train(batch, {"global_step": 0, "global_timestep": 0}, [])
     following = batch["state"]["total"] / 2 + batch["observation"]

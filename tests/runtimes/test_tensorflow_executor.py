@@ -48,9 +48,7 @@ def network(features: Any, labels: Any, mode: str) -> EstimatorSpec:
 @pytest.fixture
 def executor(trace: Make, batch_specs: Make) -> TensorFlowExecutor:
     program = trace(network)
-    executor = TensorFlowExecutor(program)
-    executor.prepare_training(program.trace_train(batch_specs(6)))
-    return executor
+    return TensorFlowExecutor(program, program.trace_train(batch_specs(6)))
 
 
 def test_actions_and_updates_are_those_of_the_network(
@@ -93,10 +91,9 @@ def test_large_programs_take_another_way_to_the_same_bits(
 ) -> None:
     def run() -> list[Any]:
         program = trace(network, seed=5)
-        executor = TensorFlowExecutor(program)
         train = program.trace_train(batch_specs(6))
-        executor.prepare_training(train)
-        found = [train.small, program.predict.small]
+        executor = TensorFlowExecutor(program, train)
+        found = [train.large, program.predict.large]
         for seed in range(5):
             batch = batch_of(batch_specs(6), seed=seed)
             result = executor.train(batch, COUNTERS, [])
@@ -106,9 +103,9 @@ def test_large_programs_take_another_way_to_the_same_bits(
         return found + [value.tobytes() for value in executor.get_weights().values()]
 
     small = run()
-    monkeypatch.setattr("axonrl.runtimes.graphs.is_small", lambda graph, ops: False)
+    monkeypatch.setattr("axonrl.runtimes.graphs.why_large", lambda graph, ops: "it is")
     large = run()
-    assert (small[:2], large[:2]) == ([True, True], [False, False])
+    assert (small[:2], large[:2]) == ([None, None], ["it is", "it is"])
     assert small[2:] == large[2:]
 
 
@@ -123,11 +120,10 @@ def test_variables_do_not_share_the_memory_of_a_batch(
         last.assign(labels["reward"])
         return EstimatorSpec(mode, loss=0.0)
 
-    monkeypatch.setattr("axonrl.runtimes.graphs.is_small", lambda graph, ops: small)
+    monkeypatch.setattr("axonrl.runtimes.graphs.why_large", lambda graph, ops: None if small else "it is")
     program = trace(model_fn)
-    executor = TensorFlowExecutor(program)
     specs = batch_specs(32)
-    executor.prepare_training(program.trace_train(specs))
+    executor = TensorFlowExecutor(program, program.trace_train(specs))
     batch = {key: aligned(np.ones(spec.shape), spec.dtype) for key, spec in specs.items()}
     executor.train(batch, COUNTERS, [])
     for array in batch.values():
@@ -135,8 +131,8 @@ def test_variables_do_not_share_the_memory_of_a_batch(
     assert executor.get_weights()["0000.last"].tolist() == [1.0] * 32
 
 
-def test_training_needs_to_be_prepared(trace: Make) -> None:
-    with pytest.raises(ValueError, match="trains only after prepare_training"):
+def test_an_executor_may_be_made_to_act_only(trace: Make) -> None:
+    with pytest.raises(ValueError, match="was made to act only"):
         TensorFlowExecutor(trace(network)).train({}, COUNTERS, [])
 
 
@@ -159,8 +155,7 @@ def with_all_dtypes(features: Any, labels: Any, mode: str) -> EstimatorSpec:
 def test_weights_of_every_dtype_come_back_bit_by_bit(trace: Make, batch_specs: Make, batch_of: Make) -> None:
     specs = batch_specs(2)
     program = trace(with_all_dtypes)
-    executor = TensorFlowExecutor(program)
-    executor.prepare_training(program.trace_train(specs))
+    executor = TensorFlowExecutor(program, program.trace_train(specs))
     rng = np.random.default_rng(0)
     weights = {
         name: np.frombuffer(rng.bytes(value.nbytes), np.uint8).view(value.dtype).reshape(value.shape)
@@ -287,7 +282,7 @@ def test_specs_of_nested_features(trace: Make, batch_specs: Make, batch_of: Make
     predictions, _ = executor.act(digits(1, 2, 3))
     assert {name: value.tolist() for name, value in predictions.items()} == {"z": [1], "action": [321], "a": [2]}
     specs = batch_specs(1, observation=spec)
-    executor.prepare_training(program.trace_train(specs))
+    executor = TensorFlowExecutor(program, program.trace_train(specs))
     batch = {**batch_of(specs), "observation": digits(1, 2, 3), "next_observation": digits(4, 5, 6)}
     batch["reward"] = np.array([7], "f")
     assert executor.train(batch, COUNTERS, []).scalars.tolist() == [7654321]

@@ -125,8 +125,7 @@ def test_batches_of_a_rollout_keep_both_axes(trace: Make, batch_specs: Make, bat
     shapes: list[Any] = []
     specs = batch_specs(6, 3)
     program = trace(model_fn)
-    executor = TensorFlowExecutor(program)
-    executor.prepare_training(program.trace_train(specs))
+    executor = TensorFlowExecutor(program, program.trace_train(specs))
     assert set(shapes) == {((6, 3, 2), (6, 3))}
     result = executor.train(batch_of(specs), {"global_step": 0, "global_timestep": 0}, [])
     assert result.td_error is not None

@@ -136,7 +136,7 @@ def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) ->
     assert train.metrics == ("normal", "uniform", "first")
     assert train.not_exact == ()
 
-    executor.prepare_training(train)
+    executor = TensorFlowExecutor(program, train)
     batch = batch_of(specs)
     for draws in (
         [np.array([1.5, 2.5], np.float32), np.array([2, 0, 1], np.int32), np.array(5.25, np.float32)],
@@ -149,9 +149,9 @@ def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) ->
 
 
 def test_drawn_noise_fits_the_inputs(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    executor = TensorFlowExecutor(trace(noisy))
-    train = executor.program.trace_train(batch_specs(3))
-    executor.prepare_training(train)
+    program = trace(noisy)
+    train = program.trace_train(batch_specs(3))
+    executor = TensorFlowExecutor(program, train)
     draws = [request.draw(np.random.default_rng(0)) for request in train.noise]
     result = executor.train(batch_of(batch_specs(3)), {"global_step": 0, "global_timestep": 0}, draws)
     assert result.scalars.tolist() == [draws[0].sum(), draws[0][1], draws[2], draws[1][0]]

@@ -32,8 +32,7 @@ def predict(q: Any) -> EstimatorSpec:
 
 def trained(program: Any, specs: Any, *batches: Any, step: int = 0) -> TensorFlowExecutor:
     """An executor after an update with each of the batches."""
-    executor = TensorFlowExecutor(program)
-    executor.prepare_training(program.trace_train(specs))
+    executor = TensorFlowExecutor(program, program.trace_train(specs))
     for index, batch in enumerate(batches):
         executor.train(batch, {"global_step": step + index, "global_timestep": 10 * index}, [])
     return executor
@@ -164,11 +163,12 @@ def test_nothing_of_keras_is_kept(trace: Make, batch_specs: Make) -> None:
         optimizer.apply(tf.gradients(loss, [v.value for v in net.trainable_variables]), net.trainable_variables)
         return EstimatorSpec(mode, loss=loss)
 
-    executor = trained(trace(model_fn), batch_specs(3))
+    program = trace(model_fn)
+    trained(program, batch_specs(3))
     gc.collect()
     assert list(alive) == []
-    old = [weakref.ref(v) for v in list(executor.program.store.variables().values())[2:]]
+    old = [weakref.ref(v) for v in list(program.store.variables().values())[2:]]
     assert old
-    executor.prepare_training(executor.program.trace_train(batch_specs(3)))
+    program.trace_train(batch_specs(3))
     gc.collect()
     assert [ref() for ref in old] == [None] * len(old)

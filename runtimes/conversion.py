@@ -1,0 +1,129 @@
+"""From traced functions to one LiteRT program that keeps its variables inside."""
+
+from __future__ import annotations
+
+import logging
+import re
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from . import rewriting
+from .quiet import stderr_aside
+
+Function = Any
+"""A ConcreteFunction."""
+
+_OP = re.compile(r"'tf\.(\w+)' op")
+_FLEX = re.compile(r"^\s*(?:Flex|TF Select) ops: (.+)$", re.MULTILINE)
+
+
+class ConversionError(Exception):
+    """LiteRT cannot run a program; the message names the ops, or says what the converter said."""
+
+
+def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable]) -> bytes:
+    """Convert functions that share variables.
+
+    The program has a signature for each function and, where there are variables, two more: ``set``, which must be
+    called before any other, and ``get``. The inputs of a signature are called ``x0, x1, ...`` and its outputs
+    ``y0, y1, ...``, in the order in which TensorFlow flattens the function's own.
+
+    Args:
+        functions: concrete functions by name.
+        variables: all that they use, in the order of ``get`` and ``set``.
+
+    Returns:
+        the content of a LiteRT file.
+
+    Raises:
+        ConversionError: the converter refused.
+    """
+    module = tf.Module()
+    module.variables_in_order = list(variables)
+    signatures = {name: _flat(function) for name, function in functions.items()}
+    if variables:
+        signatures |= {"get": _getter(variables), "set": _setter(variables)}
+    with tempfile.TemporaryDirectory() as folder, stderr_aside() as written, _silenced():
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        tf.saved_model.save(module, folder, signatures=signatures, options=options)
+        _rewrite(Path(folder, "saved_model.pb"))
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=list(signatures))
+        converter.experimental_enable_resource_variables = True
+        try:
+            content: bytes = converter.convert()
+        except Exception as error:  # the converter raises what comes from MLIR, of several types
+            raise ConversionError(_reason(f"{error}\n{written()}")) from error
+    return content
+
+
+def _flat(function: Function) -> Function:
+    """The same function with inputs and outputs that have names of their own."""
+    (arguments, _) = function.structured_input_signature
+    specs = tf.nest.flatten(arguments)
+
+    def call(**inputs: Any) -> dict[str, Any]:
+        values = [inputs[f"x{i}"] for i in range(len(specs))]
+        return _named(tf.nest.flatten(function(*tf.nest.pack_sequence_as(arguments, values))))
+
+    named = {f"x{i}": tf.TensorSpec(spec.shape, spec.dtype, name=f"x{i}") for i, spec in enumerate(specs)}
+    return tf.function(call, autograph=False).get_concrete_function(**named)
+
+
+def _named(tensors: Sequence[Any]) -> dict[str, Any]:
+    # An identity each: a tensor that is two outputs, or an input, would lose a name.
+    return {f"y{i}": tf.identity(tensor) for i, tensor in enumerate(tensors)}
+
+
+def _getter(variables: Sequence[tf.Variable]) -> Function:
+    return tf.function(lambda: _named(variables), autograph=False).get_concrete_function()
+
+
+def _setter(variables: Sequence[tf.Variable]) -> Function:
+    def assign(**values: Any) -> dict[str, Any]:
+        for i, variable in enumerate(variables):
+            variable.assign(values[f"x{i}"])
+        return _named([tf.constant(len(variables))])  # a signature needs an output
+
+    specs = {f"x{i}": tf.TensorSpec(v.shape, v.dtype, name=f"x{i}") for i, v in enumerate(variables)}
+    return tf.function(assign, autograph=False).get_concrete_function(**specs)
+
+
+def _rewrite(path: Path) -> None:
+    model = saved_model_pb2.SavedModel()
+    model.ParseFromString(path.read_bytes())
+    for graph in model.meta_graphs:
+        rewriting.rewrite(graph.graph_def.library)
+    path.write_bytes(model.SerializeToString())
+
+
+class _silenced(warnings.catch_warnings):  # noqa: N801 (used as a function, like its base class)
+    """TensorFlow's remarks on how a converted program could not be trained further concern nobody here."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        warnings.simplefilter("ignore")
+        self._level = logging.getLogger("absl").level, tf.get_logger().level
+        logging.getLogger("absl").setLevel(logging.ERROR)
+        tf.get_logger().setLevel(logging.ERROR)
+
+    def __exit__(self, *error: Any) -> None:
+        logging.getLogger("absl").setLevel(self._level[0])
+        tf.get_logger().setLevel(self._level[1])
+        super().__exit__(*error)
+
+
+def _reason(message: str) -> str:
+    """The ops that a converter's message of many lines complains of, or what it says first."""
+    ops = {name for listed in _FLEX.findall(message) for name in re.findall(r"\w+", listed)} or set(
+        _OP.findall(message)
+    )
+    if ops:
+        return f"it has no kernel for {', '.join(sorted(ops))}"
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return f"the converter said: {lines[0] if lines else 'nothing'}"[:300]

@@ -1,0 +1,108 @@
+"""A LiteRT program in memory: its signatures, called at little cost. Loads no TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+from ..contracts import Array
+from .executors import Acted, Features, leaves
+from .quiet import stderr_aside
+
+
+class LiteProgram:
+    """A program with its variables inside.
+
+    One thread: the programs that belong here are small, and results do not depend on the number.
+
+    Args:
+        content: of a LiteRT file made by ``conversion.convert``.
+
+    Raises:
+        ValueError: LiteRT does not take it.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        with stderr_aside():  # LiteRT greets
+            try:
+                interpreter = Interpreter(model_content=content, num_threads=1)
+                names = interpreter.get_signature_list()
+                self.signatures = {name: Signature(interpreter, name) for name in names}
+            except (RuntimeError, ValueError) as error:
+                raise ValueError(f"LiteRT does not take this program: {error}") from error
+
+
+class Signature:
+    """One function of a program: arrays in, arrays out, in the order of the function's inputs and outputs.
+
+    The runner that LiteRT offers resizes and allocates at every call, which takes longer than a small network. What it
+    calls for the rest is called here directly.
+
+    Args:
+        interpreter: whose program it is.
+        name: the signature.
+    """
+
+    def __init__(self, interpreter: Interpreter, name: str) -> None:
+        runner = interpreter.get_signature_runner(name)
+        self._interpreter = interpreter  # kept alive
+        inputs, outputs = runner.get_input_details(), runner.get_output_details()
+        wrapper = interpreter._interpreter
+        self._set, self._invoke, self._get = wrapper.SetTensor, wrapper.Invoke, wrapper.GetTensor
+        self._resize, self._allocate = wrapper.ResizeInputTensor, wrapper.AllocateTensors
+        self._subgraph = wrapper.GetSubgraphIndexFromSignature(name)
+        self._inputs = [inputs[f"x{i}"]["index"] for i in range(len(inputs))]
+        self._outputs = [outputs[f"y{i}"]["index"] for i in range(len(outputs))]
+        self._allocate(self._subgraph)
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        """Run it.
+
+        Args:
+            arrays: of the shapes and dtypes that the inputs have.
+
+        Returns:
+            arrays of their own.
+        """
+        subgraph = self._subgraph
+        for index, array in zip(self._inputs, arrays, strict=True):
+            self._set(index, array, subgraph)
+        self._invoke(subgraph)
+        return [self._get(index, subgraph) for index in self._outputs]
+
+    def resize(self, shapes: Sequence[Array]) -> None:
+        """Take inputs of these shapes (int32 arrays) from now on."""
+        for index, shape in zip(self._inputs, shapes, strict=True):
+            self._resize(index, shape, False, self._subgraph)
+        self._allocate(self._subgraph)
+
+
+class Actor:
+    """The signature that acts, for any number of environments.
+
+    Args:
+        signature: takes the arrays of the features and returns predictions, then the next recurrent state.
+        predictions: their names.
+        state: names of the recurrent state's parts, or None.
+    """
+
+    def __init__(self, signature: Signature, predictions: Sequence[str], state: Sequence[str] | None) -> None:
+        self._signature = signature
+        self._predictions = predictions
+        self._state = state
+        self._size = 1
+
+    def __call__(self, features: Features) -> Acted:
+        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
+        arrays = leaves(features)
+        size = len(arrays[0])
+        if size != self._size:
+            self._signature.resize([np.array(array.shape, np.int32) for array in arrays])
+            self._size = size
+        outputs = self._signature(arrays)
+        predictions = dict(zip(self._predictions, outputs))  # noqa: B905 (the state follows)
+        if self._state is None:
+            return predictions, None
+        return predictions, dict(zip(self._state, outputs[len(predictions) :], strict=True))

@@ -1,0 +1,78 @@
+"""Does a converted program do what the traced one does? Tried once, when it is converted."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+from ..contracts import Array
+from .conversion import ConversionError
+from .executors import Executor
+from .litert import LiteRTExecutor
+from .tensorflow import TensorFlowExecutor
+from .tracing import COUNTERS, Program, Train
+
+_TOLERANCE: Final = 1e-2
+"""Relative. Rounding differs by 1e-6: this is for conversions that went wrong without saying so."""
+_UPDATES: Final = 2
+"""The second one sees what the first did to the variables."""
+
+
+def try_out(program: Program, train: Train | None, content: bytes) -> None:
+    """Run both executors on made-up numbers. TensorFlow's variables are afterwards as they were.
+
+    Args:
+        program: the traced ``model_fn``.
+        train: its TRAIN, if that was converted.
+        content: what was converted.
+
+    Raises:
+        ConversionError: they do not agree.
+    """
+    lite, theirs = LiteRTExecutor(program, train, content), TensorFlowExecutor(program, train)
+    before = theirs.get_weights()
+    try:
+        if lite.acts:
+            _compare_actions(lite, theirs, program)
+        if train is not None:
+            _compare_updates(lite, theirs, train)
+    except tf.errors.OpError:  # TensorFlow itself refuses made-up numbers: they show nothing
+        return
+    finally:
+        theirs.set_weights(before)
+
+
+def _compare_actions(lite: Executor, theirs: Executor, program: Program) -> None:
+    (features,) = _made_up(program.predict.function)
+    found, expected = lite.act(features)[0], theirs.act(features)[0]
+    for name, array in expected.items():
+        if array.dtype.kind == "f":  # the best of two equal actions may be either
+            _compare(f"predictions[{name!r}]", found[name], array)
+
+
+def _compare_updates(lite: Executor, theirs: Executor, train: Train) -> None:
+    batch, _, draws = _made_up(train.function)
+    for step in range(_UPDATES):
+        found, expected = (executor.train(batch, dict.fromkeys(COUNTERS, step), draws) for executor in (lite, theirs))
+        for name, a, b in zip(("loss", *train.metrics), found.scalars.tolist(), expected.scalars.tolist(), strict=True):
+            _compare(name, np.array(a), np.array(b))
+
+
+def _made_up(function: Any) -> Any:
+    """Inputs of a function: floats in [0, 1), and zeros, which every range of integers has."""
+    rng = np.random.default_rng(0)
+
+    def make(spec: tf.TensorSpec) -> Array:
+        shape, dtype = [size or 2 for size in spec.shape], spec.dtype.as_numpy_dtype
+        return rng.random(shape).astype(dtype) if spec.dtype.is_floating else np.zeros(shape, dtype)
+
+    return tf.nest.map_structure(make, function.structured_input_signature[0])
+
+
+def _compare(what: str, found: Array, expected: Array) -> None:
+    if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE * 1e-2, equal_nan=True):
+        worst = np.nanargmax(np.abs(found - expected))
+        pair = f"{found.reshape(-1)[worst]:g} instead of {expected.reshape(-1)[worst]:g}"
+        raise ConversionError(f"converted, it computes another {what} ({pair})")
