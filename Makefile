@@ -1,12 +1,13 @@
-# Two commands do everything on a machine that has make and a Python from 3.10 to 3.13:
+# Three commands do everything on a machine that has make and a Python from 3.10 to 3.13:
 #   make run     installs axonrl into .venv and trains
 #   make test    installs what the tests need, then runs lint, types and tests
+#   make bench   installs the peers into .venv-bench, then measures axonrl against them
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
 EXPERIMENT ?= experiments/dqn_cartpole.yml
 # A folder of its own for every run: nothing that an earlier run saved is touched.
 MODEL_DIR ?= runs/$(basename $(notdir $(EXPERIMENT)))-$(shell date +%Y%m%d-%H%M%S)
-# Anything else for `axonrl run`, such as ARGS="-P learning_rate=1e-3".
+# Anything else for `axonrl run`, such as ARGS="-P learning_rate=1e-3", or for the benchmarks, such as ARGS=--quick.
 ARGS ?=
 
 VENV := .venv
@@ -15,23 +16,30 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python)
 SUITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help run test lint types format clean
+.PHONY: help run test bench lint types format clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
 	@echo "              EXPERIMENT=path.yml trains another; ARGS=\"...\" is handed to axonrl run"
 	@echo "              MODEL_DIR=runs/name ARGS=--resume goes on with a run that was stopped"
 	@echo "make test     install, then lint, types and tests"
+	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
+	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
 	@echo "make lint     ruff: rules and format"
 	@echo "make types    mypy, strict"
 	@echo "make format   let ruff mend what it can"
-	@echo "make clean    remove .venv and what tools left behind; runs/ stays"
+	@echo "make clean    remove .venv, .venv-bench and what tools left behind; runs/ stays"
 
 run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" --model-dir "$(MODEL_DIR)" $(ARGS)
 
 test: lint types
 	$(BIN)/python -m pytest
+
+# The peers have an environment of their own, as their users have it: made by the same rules, under another name.
+bench: $(VENV)/installed-run
+	@$(MAKE) --no-print-directory VENV=.venv-bench .venv-bench/installed-bench
+	$(BIN)/python -m axonrl.benchmarks.run --peers .venv-bench/bin/python $(ARGS)
 
 lint: $(VENV)/installed-test
 	$(BIN)/python -m ruff check .
@@ -47,7 +55,7 @@ format: $(VENV)/installed-test
 	$(BIN)/python -m ruff format .
 
 clean:
-	rm -rf $(VENV) .build build axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-bench .build build axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed-run: $(VENV)/made-in setup.cfg pyproject.toml
@@ -59,6 +67,13 @@ $(VENV)/installed-test: $(VENV)/made-in setup.cfg pyproject.toml
 	@echo "Installing axonrl and what its tests need into $(VENV); the first time this takes some minutes."
 	@$(PIP) --editable ".[test]"
 	@touch $@ $(VENV)/installed-run
+
+# The benchmarks are modules of axonrl, which needs nothing else to be imported: there it comes without TensorFlow.
+$(VENV)/installed-bench: $(VENV)/made-in setup.cfg benchmarks/requirements.txt
+	@echo "Installing the peers of the benchmarks into $(VENV); the first time this takes some minutes."
+	@$(PIP) --requirement benchmarks/requirements.txt
+	@$(PIP) --no-deps --editable .
+	@touch $@
 
 # A virtual environment holds absolute paths: one that was copied or moved with its folder, or whose Python is gone,
 # is made anew.

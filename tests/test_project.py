@@ -97,7 +97,7 @@ def test_the_changelog_begins_with_this_version() -> None:
 def test_no_file_names_a_path_of_a_machine() -> None:
     machine = re.compile(r"(?<![\w.}])/(?:home|root|Users|work|opt|tmp)/\w")
     suffixes = {".py", ".md", ".yml", ".yaml", ".toml", ".cfg", ".txt", ".json", ""}
-    generated = {".git", ".venv", ".build", "build", "runs", "__pycache__"}
+    generated = {".git", ".venv", ".venv-bench", ".build", "build", "runs", "__pycache__"}
     found = []
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in generated and not name.endswith(("_cache", ".egg-info"))]

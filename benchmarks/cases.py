@@ -1,0 +1,159 @@
+"""What is measured, with whom, and what is aimed at."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+CONTENDERS: Final = {
+    "axonrl": "axonrl",
+    "axonrl_agent": "axonrl",
+    "axonrl_policy": "axonrl, exported",
+    "gymnasium": "Gymnasium",
+    "sb3": "Stable-Baselines3",
+    "sbx": "SBX",
+    "torch": "torch",
+    "jax": "JAX",
+    "cpprb": "cpprb",
+}
+"""The modules of ``contenders/``, and what they are called in the results."""
+OURS: Final = frozenset({"axonrl", "axonrl_agent", "axonrl_policy"})
+PEERS: Final = frozenset({"sb3", "sbx", "torch", "jax", "cpprb"})
+"""Those that are measured with the peers' Python."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Topic:
+    """A section of the results: quantities in the same unit.
+
+    Args:
+        title: its heading.
+        text: what is measured, and how.
+        more_is_better: a rate, not a time or a size.
+    """
+
+    title: str
+    text: str
+    more_is_better: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What one process measures, for each contender.
+
+    Args:
+        topic: the function that every contender's module has for it, and the section that it belongs to.
+        contenders: who is measured, in this order.
+        arguments: for the function.
+        label: added to the names of the rows.
+        threads: how many each is given.
+    """
+
+    topic: str
+    contenders: tuple[str, ...]
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    label: str = ""
+    threads: int = 1
+
+    def row(self, quantity: str) -> str:
+        """The name of the row for one of the quantities that are measured."""
+        return ", ".join(filter(None, [quantity, self.label]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """``ours`` should be ``at_least`` so many times as good as ``peer``."""
+
+    text: str
+    topic: str
+    row: str
+    ours: str
+    peer: str
+    at_least: float
+
+
+TOPICS: Final = {
+    "dqn": Topic(
+        "DQN on CartPole-v1: timesteps per second",
+        "`Agent.train` with its default hooks, `DQN.learn` of Stable-Baselines3 and of SBX with their reports switched"
+        " off, in one CartPole-v1. Two hidden layers of 64 units, ReLU, batches of 32 from a memory of 50,000, Adam at"
+        " 1e-3, Huber loss, a hard update of the target network every 500 timesteps, epsilon 0.05. A first call of"
+        " 1,000 timesteps compiles everything and is not timed; the second call is, as a whole: axonrl's ends with"
+        " writing a checkpoint. Gradients are clipped to a norm of 10, but for SBX, which does not clip.",
+        more_is_better=True,
+    ),
+    "act": Topic(
+        "Acting: microseconds from a NumPy observation to a NumPy action",
+        "axonrl is the actor of an Agent that trains, whose weights may change at any time; exported is what"
+        " `Agent.export` wrote, with `Policy.act`. torch is a bare `nn.Sequential` in inference mode and an argmax, JAX"
+        " a jitted function, Stable-Baselines3 `policy.predict`. The perceptrons take 4 numbers, the CNN uint8 frames"
+        " of 84 x 84 x 4. torch's convolutions are timed in both of its memory formats, and the faster counts.",
+    ),
+    "update": Topic(
+        "Learning: microseconds of one DQN update",
+        "axonrl, torch and JAX: forward, Huber loss, backward, clipping and Adam on one batch of NumPy arrays. torch"
+        " runs eagerly with fused Adam, JAX jitted with donated buffers. Stable-Baselines3 and SBX: their"
+        " `DQN.train(gradient_steps=1)`, which also draws the batch from the buffer.",
+    ),
+    "memory": Topic(
+        "Memory: microseconds, with CartPole's observations and 50,000 transitions stored",
+        "axonrl's ReplayMemory and cpprb give NumPy arrays, Stable-Baselines3's ReplayBuffer gives torch tensors.",
+    ),
+    "actor": Topic(
+        "Starting an actor: a process from its start to its first action in CartPole-v1",
+        "axonrl loads TensorFlow and a run, with `Agent.predict`; exported is `Policy.load`, without TensorFlow;"
+        " Stable-Baselines3 is `MlpPolicy.load`, without TensorFlow either. Memory is the most that was resident"
+        " (VmHWM). Files are in the machine's cache.",
+    ),
+    "cli": Topic("`axonrl --help`: seconds", "From the start of the process to its end."),
+    "environment": Topic(
+        "CartPole-v1 alone: timesteps per second",
+        "Random actions, with resets: what nobody who steps it can exceed.",
+        more_is_better=True,
+    ),
+}
+"""By the name of the contenders' function; in the order of the results."""
+
+_DQN = ("axonrl_agent", "sb3", "sbx")
+_ACT = ("axonrl_agent", "axonrl_policy", "torch", "jax", "sb3")
+_UPDATE = ("axonrl_agent", "torch", "jax", "sb3", "sbx")
+_SECONDS, _BATCHES, _CNN, _SMALL, _LARGE = 0.5, [1, 8, 64], "Nature CNN", "2x64", "2x256"
+CASES: Final = (
+    Case("dqn", _DQN, {"update_frequency": 1, "timesteps": 10_000}, "one update per timestep"),
+    Case("dqn", _DQN, {"update_frequency": 4, "timesteps": 20_000}, "one update per 4"),
+    Case("dqn", _DQN, {"update_frequency": 10, "timesteps": 20_000}, "one update per 10"),
+    Case("act", _ACT, {"networks": [_SMALL, _LARGE, _CNN], "batches": _BATCHES, "seconds": _SECONDS}),
+    Case("act", _ACT, {"networks": [_CNN], "batches": _BATCHES, "seconds": _SECONDS}, "two threads", threads=2),
+    Case("update", _UPDATE, {"networks": [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]], "seconds": _SECONDS}),
+    Case("update", _UPDATE, {"networks": [[_LARGE, 256], [_CNN, 32]], "seconds": _SECONDS}, "two threads", threads=2),
+    Case("memory", ("axonrl", "sb3", "cpprb"), {"seconds": _SECONDS}),
+    Case("actor", ("axonrl_agent", "axonrl_policy", "sb3")),
+    Case("cli", ("axonrl",), {"times": 5}),
+    Case("environment", ("gymnasium",), {"timesteps": 100_000}),
+)
+QUICK: Final = {"timesteps": 2_000, "seconds": 0.05, "times": 1}
+"""Arguments of a run that only shows that everything works."""
+
+_EVERY, _FOURTH, _CONVOLUTIONS = "one update per timestep", "one update per 4", "Nature CNN, batch 1"
+GOALS: Final = (
+    *(Goal(f"DQN on CartPole, {_EVERY}", "dqn", _EVERY, "axonrl_agent", peer, 12) for peer in ("sb3", "sbx")),
+    *(Goal(f"DQN on CartPole, {_FOURTH}", "dqn", _FOURTH, "axonrl_agent", peer, 12) for peer in ("sb3", "sbx")),
+    Goal("acting, 2x64, batch 1", "act", "2x64, batch 1", "axonrl_agent", "torch", 5),
+    Goal("DQN update, 2x64, batch 32", "update", "2x64, batch 32", "axonrl_agent", "sb3", 10),
+    Goal(
+        "DQN update, Nature CNN, batch 32, two threads",
+        "update",
+        "Nature CNN, batch 32, two threads",
+        "axonrl_agent",
+        "torch",
+        1.2,
+    ),
+    *(
+        Goal(f"acting, {row}", "act", row, ours, "torch", at_least)
+        for ours, at_least in (("axonrl_policy", 2), ("axonrl_agent", 1))
+        for row in (_CONVOLUTIONS, f"{_CONVOLUTIONS}, two threads")
+    ),
+    Goal("memory, sample 32", "memory", "sample 32", "axonrl", "sb3", 3),
+    Goal("memory, sample 32", "memory", "sample 32", "axonrl", "cpprb", 1),
+)

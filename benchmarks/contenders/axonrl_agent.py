@@ -1,0 +1,105 @@
+"""axonrl's Agent as its users have it, with its default hooks."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from axonrl import Agent, RunConfig
+from axonrl.memories import ReplayMemory
+from axonrl.models import dqn as model
+
+from .. import settings
+from ..settings import NETWORKS, Network
+from ..timing import microseconds, seconds_of, start_of
+
+
+def agent_for(network: Network, folder: str, batch: int = 32, memory: int = 1_000, update_frequency: int = 1) -> Agent:
+    """An agent with the settings that everyone has."""
+    params = {
+        "network": "nature_cnn" if network.has_frames else "mlp",
+        "hidden": network.hidden,
+        "double": False,
+        "learning_rate": settings.LEARNING_RATE,
+        "target_update_period": settings.TARGET_UPDATE_TIMESTEPS // update_frequency,
+        "max_gradient_norm": settings.MAX_GRADIENT_NORM,
+        "epsilon": {"kind": "linear", "start": 1.0, "stop": settings.EPSILON, "duration": settings.EPSILON_TIMESTEPS},
+    }
+    replay = ReplayMemory(memory, batch, discount=settings.DISCOUNT)
+    return Agent(model.model_fn, replay, Path(folder, "run"), RunConfig(seed=0), params)
+
+
+def trained(network: Network, folder: str, batch: int = 32) -> Agent:
+    """An agent that has stored ``batch`` timesteps, and has been updated once."""
+    agent = agent_for(network, folder, batch)
+    return agent.train(settings.environment_for(network), first_update=batch, timesteps=batch)
+
+
+def executors() -> dict[str, str]:
+    """What acts and learns with each network, as the run's record says."""
+    found = {}
+    for name, network in NETWORKS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            trained(network, folder)
+            runtime = json.loads(Path(folder, "run", "run.json").read_text())["runtime"]
+            found[name] = f"{runtime['actor']} acts, {runtime['learner']} learns"
+    return found
+
+
+def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``Agent.train``, from its call to its return: with a checkpoint at its end."""
+    env = settings.cartpole()
+    with tempfile.TemporaryDirectory() as folder:
+        network = NETWORKS["2x64"]
+        agent = agent_for(network, folder, settings.BATCH_SIZE, settings.MEMORY_SIZE, update_frequency)
+
+        def train(count: int) -> None:
+            agent.train(env, settings.FIRST_UPDATE, update_frequency, timesteps=count)
+
+        train(settings.WARM_UP_TIMESTEPS)
+        return {"": timesteps / seconds_of(lambda: train(timesteps))}
+
+
+def act(networks: Sequence[str], batches: Sequence[int], seconds: float) -> dict[str, float]:
+    """Microseconds of the training agent's actor."""
+    found = {}
+    for name in networks:
+        with tempfile.TemporaryDirectory() as folder:
+            executor = trained(NETWORKS[name], folder)._actor()
+            for batch in batches:
+                observation = settings.observations(NETWORKS[name], batch)
+                found[f"{name}, batch {batch}"] = microseconds(partial(executor.act, observation), seconds)
+    return found
+
+
+def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float]:
+    """Microseconds of a training step, on one batch."""
+    found = {}
+    for name, batch in networks:
+        with tempfile.TemporaryDirectory() as folder:
+            agent = trained(NETWORKS[name], folder, batch)
+            executor, sample = agent._actor(), agent._needed_memory().sample()
+            counters = {"global_step": 1, "global_timestep": batch}
+            found[f"{name}, batch {batch}"] = microseconds(partial(executor.train, sample, counters, []), seconds)
+    return found
+
+
+PREDICT = """
+import sys
+import gymnasium
+from axonrl import Agent
+agent = Agent(None, model_dir=sys.argv[1])
+env = gymnasium.make("CartPole-v1")
+observation, _ = env.reset(seed=0)
+env.step(agent.predict(observation[None])["action"][0])
+"""
+
+
+def actor() -> dict[str, float]:
+    """The start of a process that acts with the whole of axonrl: ``Agent.predict``."""
+    with tempfile.TemporaryDirectory() as folder:
+        return start_of(PREDICT, str(trained(NETWORKS["2x64"], folder).model_dir))

@@ -1,0 +1,139 @@
+"""Stable-Baselines3, on torch."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from stable_baselines3 import DQN
+from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.dqn import CnnPolicy, MlpPolicy
+
+from .. import settings
+from ..settings import NETWORKS, Network
+from ..timing import microseconds, seconds_of, start_of
+
+torch.set_num_threads(settings.threads())
+
+
+def arguments(update_frequency: int = 1) -> dict[str, Any]:
+    """The settings that everyone has, by the names of Stable-Baselines3 and SBX."""
+    return {
+        "learning_rate": settings.LEARNING_RATE,
+        "buffer_size": settings.MEMORY_SIZE,
+        "learning_starts": settings.FIRST_UPDATE,
+        "batch_size": settings.BATCH_SIZE,
+        "gamma": settings.DISCOUNT,
+        "train_freq": update_frequency,
+        "gradient_steps": 1,
+        "target_update_interval": settings.TARGET_UPDATE_TIMESTEPS,
+        "exploration_fraction": settings.EPSILON_TIMESTEPS / settings.WARM_UP_TIMESTEPS,
+        "exploration_final_eps": settings.EPSILON,
+        "seed": 0,
+        "device": "cpu",
+    }
+
+
+def timesteps_per_second(model: Any, timesteps: int) -> float:
+    """Of ``learn``, with its own reports switched off."""
+    model.learn(settings.WARM_UP_TIMESTEPS, log_interval=None)
+    return timesteps / seconds_of(lambda: model.learn(timesteps, log_interval=None, reset_num_timesteps=False))
+
+
+def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``DQN.learn``."""
+    policy = {"net_arch": [64, 64]}
+    more = {"max_grad_norm": settings.MAX_GRADIENT_NORM, "policy_kwargs": policy, **arguments(update_frequency)}
+    return {"": timesteps_per_second(DQN("MlpPolicy", settings.cartpole(), **more), timesteps)}
+
+
+def policy_for(network: Network) -> Any:
+    """A policy as DQN makes it; for frames with channels first, which are this library's own."""
+    actions = gymnasium.spaces.Discrete(network.actions)
+    if network.has_frames:
+        height, width, channels = network.shape
+        frames = gymnasium.spaces.Box(0, 255, (channels, height, width), np.uint8)
+        return CnnPolicy(frames, actions, lambda _: settings.LEARNING_RATE, net_arch=[])
+    space = gymnasium.spaces.Box(-np.inf, np.inf, network.shape)
+    return MlpPolicy(space, actions, lambda _: settings.LEARNING_RATE, net_arch=list(network.hidden))
+
+
+def act(networks: Sequence[str], batches: Sequence[int], seconds: float) -> dict[str, float]:
+    """Microseconds of ``policy.predict``."""
+    found = {}
+    for name in networks:
+        network = NETWORKS[name]
+        policy = policy_for(network)
+        policy.set_training_mode(False)
+        for batch in batches:
+            observation = settings.observations(network, batch)
+            if network.has_frames:
+                observation = np.ascontiguousarray(observation.transpose(0, 3, 1, 2))
+            call = partial(policy.predict, observation, deterministic=True)
+            found[f"{name}, batch {batch}"] = microseconds(call, seconds)
+    return found
+
+
+def update_with(algorithm: Any, policies: Any, networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float]:
+    """Microseconds of ``train(gradient_steps=1)``, which draws its batch from the buffer."""
+    found = {}
+    for name, batch in networks:
+        network = NETWORKS[name]
+        more = {**arguments(), "buffer_size": 1_000, "learning_starts": 10_000, "batch_size": batch}
+        kind, layers = ("CnnPolicy", []) if network.has_frames else ("MlpPolicy", list(network.hidden))
+        model = algorithm(kind, settings.environment_for(network), policy_kwargs=policies(layers), **more)
+        model.learn(2 * batch, log_interval=None)
+        call = partial(model.train, gradient_steps=1, batch_size=batch)
+        found[f"{name}, batch {batch}"] = microseconds(call, seconds)
+    return found
+
+
+def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float]:
+    """Microseconds of ``DQN.train``."""
+    return update_with(DQN, lambda layers: {"net_arch": layers}, networks, seconds)
+
+
+def memory(seconds: float) -> dict[str, float]:
+    """Microseconds of storing a transition, and of drawing a batch, as torch tensors."""
+    observation = gymnasium.spaces.Box(-np.inf, np.inf, (4,))
+    buffer = ReplayBuffer(settings.MEMORY_SIZE, observation, gymnasium.spaces.Discrete(2), device="cpu")
+    observations = list(settings.observations(NETWORKS["2x64"], 200)[:, None])
+    action, reward, infos = np.array([1]), np.array([1.0], np.float32), list[dict[str, Any]]([{}])
+    done = [np.array([False]), np.array([True])]
+    timestep = 0
+
+    def add() -> None:
+        nonlocal timestep
+        here = timestep % 199
+        timestep += 1
+        buffer.add(observations[here], observations[here + 1], action, reward, done[here == 198], infos)
+
+    for _ in range(settings.MEMORY_SIZE):
+        add()
+    sample = partial(buffer.sample, settings.BATCH_SIZE)
+    return {"add": microseconds(add, seconds), "sample 32": microseconds(sample, seconds)}
+
+
+ACT = """
+import sys
+import gymnasium
+from stable_baselines3.dqn import MlpPolicy
+policy = MlpPolicy.load(sys.argv[1], device="cpu")
+env = gymnasium.make("CartPole-v1")
+observation, _ = env.reset(seed=0)
+env.step(policy.predict(observation, deterministic=True)[0])
+"""
+
+
+def actor() -> dict[str, float]:
+    """The start of a process that acts with a saved policy."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "policy.zip"))
+        policy_for(NETWORKS["2x64"]).save(path)
+        return start_of(ACT, path)

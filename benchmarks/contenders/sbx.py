@@ -1,0 +1,22 @@
+"""SBX: Stable-Baselines3's loop and buffer, on JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sbx import DQN
+
+from .. import settings
+from .sb3 import arguments, timesteps_per_second, update_with
+
+
+def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``DQN.learn``. It does not clip gradients."""
+    more = {"policy_kwargs": {"net_arch": [64, 64]}, **arguments(update_frequency)}
+    return {"": timesteps_per_second(DQN("MlpPolicy", settings.cartpole(), **more), timesteps)}
+
+
+def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float]:
+    """Microseconds of ``DQN.train``."""
+    return update_with(DQN, lambda layers: {"net_arch": layers or [512]}, networks, seconds)

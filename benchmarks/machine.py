@@ -1,0 +1,50 @@
+"""What the numbers depend on: processor, memory, versions. No names of hosts or folders."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = (
+    *("axonrl", "tensorflow", "keras", "ai-edge-litert", "stable-baselines3", "torch", "sbx-rl", "jax", "flax"),
+    *("optax", "cpprb", "gymnasium", "numpy"),
+)
+
+
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Versions of Python and of those packages that are installed."""
+    found = {package: version for package in packages if (version := _version(package)) is not None}
+    return {"python": platform.python_version(), **found}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def machine() -> dict[str, str]:
+    """The machine and the time."""
+    gibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "processor": processor(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{gibibytes:.0f} GiB",
+        "system": f"{platform.system()} {platform.machine()}",
+        "load before (1 minute)": f"{os.getloadavg()[0]:.2f}",
+    }
+
+
+def processor() -> str:
+    """The processor's own name, where the system tells."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

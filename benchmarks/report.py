@@ -1,0 +1,153 @@
+"""Measurements as medians, ratios and Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from .cases import CASES, CONTENDERS, GOALS, OURS, TOPICS, Goal
+
+MISSING = "-"
+
+
+@dataclasses.dataclass
+class Results:
+    """Everything that was measured; what ``results.json`` holds.
+
+    Args:
+        machine: what it was measured on, and when.
+        versions: of ``axonrl``'s environment and of the ``peers``'.
+        executors: what ran axonrl's networks.
+        repeats: how often each was measured.
+        complete: no part was left out, and no time was cut short.
+        values: topic, row and contender, to one number for each repeat.
+        failures: who failed at what, and the last that it said.
+    """
+
+    machine: Mapping[str, str]
+    versions: Mapping[str, Mapping[str, str]]
+    executors: Mapping[str, str]
+    repeats: int
+    complete: bool
+    values: dict[str, dict[str, dict[str, list[float]]]] = dataclasses.field(default_factory=dict)
+    failures: list[dict[str, str]] = dataclasses.field(default_factory=list)
+
+    def add(self, topic: str, row: str, contender: str, value: float) -> None:
+        """Add one measurement."""
+        self.values.setdefault(topic, {}).setdefault(row, {}).setdefault(contender, []).append(value)
+
+    def get(self, topic: str, row: str, contender: str) -> list[float]:
+        """The measurements of one cell; empty where there are none."""
+        return self.values.get(topic, {}).get(row, {}).get(contender, [])
+
+    def ratio(self, topic: str, row: str, ours: str, peer: str) -> float | None:
+        """How many times as good as ``peer``, by the medians; None where one is missing."""
+        mine, other = self.get(topic, row, ours), self.get(topic, row, peer)
+        if not mine or not other:
+            return None
+        a, b = statistics.median(mine), statistics.median(other)
+        return a / b if TOPICS[topic].more_is_better else b / a
+
+
+def number(value: float) -> str:
+    """Three significant digits, and all of those before the point."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median, and the range where there is one. Whoever has no value has failed."""
+    if not values:
+        return "failed"
+    median = number(statistics.median(values))
+    return median if len(values) == 1 else f"{median} ({number(min(values))} to {number(max(values))})"
+
+
+def times(ratio: float | None) -> str:
+    """A ratio."""
+    return MISSING if ratio is None else f"{number(ratio)}x"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; every column but the first is aligned to the right."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def verdict(goal: Goal, ratio: float | None) -> str:
+    """Is it met?"""
+    if ratio is None:
+        return "not measured"
+    return "met" if ratio >= goal.at_least else "**not met**"
+
+
+def goals(results: Results) -> str:
+    """What was aimed at, and what came of it."""
+    rows = []
+    for goal in GOALS:
+        ratio = results.ratio(goal.topic, goal.row, goal.ours, goal.peer)
+        pair = f"{CONTENDERS[goal.ours]} against {CONTENDERS[goal.peer]}"
+        rows.append([goal.text, pair, f"{goal.at_least:g}x", times(ratio), verdict(goal, ratio)])
+    return table(["", "ratio of medians", "at least", "measured", "goal"], rows)
+
+
+def section(results: Results, topic: str) -> str:
+    """One topic: what everyone took, and how many times faster axonrl is."""
+    contenders = list(dict.fromkeys(one for case in CASES if case.topic == topic for one in case.contenders))
+    rows = results.values[topic]
+    cells = [[row, *(spread(results.get(topic, row, one)) for one in contenders)] for row in rows]
+    measured = table(["", *(CONTENDERS[one] for one in contenders)], cells)
+    parts = [f"## {TOPICS[topic].title}", TOPICS[topic].text, measured]
+    pairs = [(ours, peer) for ours in contenders for peer in contenders if ours in OURS and peer not in OURS]
+    if pairs:
+        names = [f"{CONTENDERS[ours]} against {CONTENDERS[peer]}" for ours, peer in pairs]
+        ratios = [[row, *(times(results.ratio(topic, row, *pair)) for pair in pairs)] for row in rows]
+        parts.append(table(["times as good", *names], ratios))
+    return "\n\n".join(parts)
+
+
+def failures(results: Results) -> str:
+    """Who failed."""
+    if not results.failures:
+        return "Nothing failed."
+    alike: dict[tuple[str, str], int] = {}
+    for failure in results.failures:
+        what = (f"{CONTENDERS[failure['contender']]}, {failure['case']}", failure["error"])
+        alike[what] = alike.get(what, 0) + 1
+    return "\n\n".join(f"{who}, {count} times:\n\n```\n{error}\n```" for (who, error), count in alike.items())
+
+
+def conditions(results: Results) -> str:
+    """The machine and the versions."""
+    machine = table(["", "machine"], [[key, value] for key, value in results.machine.items()])
+    ours, peers = results.versions["axonrl"], results.versions["peers"]
+    packages = list(dict.fromkeys([*ours, *peers]))
+    rows = [[package, ours.get(package, MISSING), peers.get(package, MISSING)] for package in packages]
+    executors = "; ".join(f"{network}: {executor}" for network, executor in results.executors.items())
+    return "\n\n".join(
+        [machine, table(["versions", "axonrl's environment", "the peers'"], rows), f"axonrl's executors: {executors}."]
+    )
+
+
+def how(results: Results) -> str:
+    """How it was measured, and how to do it again."""
+    text = (
+        "`make bench` writes this file; `results.json` beside it has every number. Each number comes from a process of"
+        " its own, with one thread unless the row says two. axonrl and its peers take turns. A cell is the median over"
+        f" all rounds of the run (here {results.repeats}), with the smallest and the largest value."
+        " What compiles does so before the clock runs. A latency is itself the median over blocks of calls, after a"
+        " warm-up. A ratio is that of two medians of this one run; above 1, axonrl is better."
+    )
+    if results.complete:
+        return text
+    return f"**A part of the benchmarks, or a quick run that only shows that they work: not to be quoted.**\n\n{text}"
+
+
+def markdown(results: Results) -> str:
+    """The whole of ``RESULTS.md``."""
+    sections = [section(results, topic) for topic in TOPICS if topic in results.values]
+    parts = ["# Benchmarks", how(results), "## Goals", goals(results), *sections]
+    parts += ["## Conditions", conditions(results), "## Failures", failures(results)]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,181 @@
+"""Measure axonrl and its peers in turn, and write down what came of it: ``make bench``.
+
+    python -m axonrl.benchmarks.run --peers .venv-bench/bin/python [--only dqn act] [--repeats 3] [--quick]
+
+A complete run writes ``RESULTS.md`` and ``results.json`` into ``benchmarks/``; a part of one, or a quick one, into
+``runs/benchmarks/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import report
+from .cases import CASES, PEERS, QUICK, TOPICS, Case
+from .machine import machine
+
+HERE = Path(__file__).resolve().parent
+TIMEOUT_SECONDS = 600
+LAST_LINES, LAST_COLUMNS = 5, 200
+VERSIONS = "import json; from axonrl.benchmarks.machine import versions; print(json.dumps(versions()))"
+
+
+class MeasurementError(Exception):
+    """A process failed; the message is the last that it said."""
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The environment variables of a process that may use so many threads, whatever it computes with."""
+    names = ("OMP", "MKL", "OPENBLAS", "NUMEXPR")
+    variables = {f"{name}_NUM_THREADS": str(threads) for name in names}
+    variables |= {f"TF_NUM_{name}_THREADS": str(threads) for name in ("INTRAOP", "INTEROP")}
+    variables |= {"NPROC": str(threads), "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
+    variables |= {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    if threads == 1:
+        variables["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    return {**os.environ, **variables}
+
+
+def last_line(command: Sequence[str], threads: int) -> Any:
+    """Run a process in an empty folder; its last line, which is JSON.
+
+    Raises:
+        MeasurementError: it failed, or takes too long.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=environment(threads),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=TIMEOUT_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise MeasurementError(f"no result after {TIMEOUT_SECONDS} s") from None
+    if done.returncode:
+        raise MeasurementError(last_said(f"status {done.returncode}", done.stderr))
+    try:
+        return json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        raise MeasurementError(last_said("it printed no result", done.stderr)) from None
+
+
+def last_said(what: str, errors: str) -> str:
+    """What happened, and the last lines that a process wrote; of a path only the name of the file."""
+    said = [line for line in errors.splitlines() if line.strip()][-LAST_LINES:]
+    return "\n".join([what, *(re.sub(r"(?<!\w)/(?:[\w.+~-]+/)+", "", line)[:LAST_COLUMNS] for line in said)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Runner:
+    """Starts measurements.
+
+    Args:
+        peers: the Python that has the peers.
+        quick: cut short what can be.
+    """
+
+    peers: str
+    quick: bool
+
+    def measure(self, case: Case, contender: str) -> dict[str, Any]:
+        """Quantities, by name."""
+        python = self.peers if contender in PEERS else sys.executable
+        cut = {name: QUICK[name] for name in case.arguments if name in QUICK} if self.quick else {}
+        arguments = json.dumps({**case.arguments, **cut})
+        command = [python, "-m", "axonrl.benchmarks.measure", contender, case.topic, arguments]
+        found: dict[str, Any] = last_line(command, case.threads)
+        return found
+
+    def versions(self) -> dict[str, dict[str, str]]:
+        """Of what is in the two environments."""
+        pythons = {"axonrl": sys.executable, "peers": self.peers}
+        return {name: last_line([python, "-c", VERSIONS], 1) for name, python in pythons.items()}
+
+
+def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
+    """Everything, ``repeats`` times over; a measurement that fails is written down, and the others go on."""
+    results = report.Results(
+        machine=machine(),
+        versions=runner.versions(),
+        executors={},
+        repeats=repeats,
+        complete=not runner.quick and set(topics) == set(TOPICS),
+    )
+    turns = [(case, contender) for case in CASES if case.topic in topics for contender in case.contenders]
+    try:
+        results.executors = runner.measure(Case("executors", ()), "axonrl_agent")
+    except MeasurementError as error:
+        results.failures.append(_failure(Case("executors", ()), "axonrl_agent", 1, error))
+    for repeat in range(1, repeats + 1):
+        for turn, (case, contender) in enumerate(turns, start=1):
+            where = f"[{repeat}/{repeats}, {turn}/{len(turns)}] {case.row(case.topic)}, {contender}"
+            began = time.monotonic()
+            try:
+                found = runner.measure(case, contender)
+            except MeasurementError as error:
+                results.failures.append(_failure(case, contender, repeat, error))
+                print(f"{where}: failed: {error}", flush=True)
+                continue
+            for quantity, value in found.items():
+                results.add(case.topic, case.row(quantity), contender, value)
+            numbers = ", ".join(f"{name} {report.number(value)}" for name, value in found.items())
+            print(f"{where}: {numbers} ({time.monotonic() - began:.0f} s)", flush=True)
+    return results
+
+
+def _failure(case: Case, contender: str, repeat: int, error: Exception) -> dict[str, str]:
+    return {
+        "contender": contender,
+        "case": case.row(case.topic),
+        "repeat": str(repeat),
+        "error": str(error),
+    }
+
+
+def write(results: report.Results, folder: Path) -> None:
+    """``results.json`` and ``RESULTS.md``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(dataclasses.asdict(results), indent=1) + "\n", encoding="utf-8")
+    (folder / "RESULTS.md").write_text(report.markdown(results), encoding="utf-8")
+    print(f"\n{report.goals(results)}\n\nwritten to {os.path.relpath(folder)}/RESULTS.md")
+
+
+def main() -> int:
+    """0, or 1 where a measurement failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", default=".venv-bench/bin/python", help="the Python of the peers' environment")
+    parser.add_argument("--only", nargs="+", default=list(TOPICS), choices=list(TOPICS), help="topics to measure")
+    parser.add_argument("--repeats", type=int, default=3, help="how often everything is measured")
+    parser.add_argument("--quick", action="store_true", help="once and briefly, to see that everything works")
+    arguments = parser.parse_args()
+    if arguments.repeats < 1:
+        parser.error(f"--repeats must be at least 1, got {arguments.repeats}")
+    # Not resolved: a virtual environment's Python is a link, and knows itself by the place of that link.
+    peers = Path(arguments.peers).absolute()
+    if not peers.exists():
+        parser.error(f"there is no Python at {arguments.peers}: make bench installs the peers")
+    began = time.monotonic()
+    runner = Runner(str(peers), arguments.quick)
+    results = run(runner, arguments.only, 1 if arguments.quick else arguments.repeats)
+    write(results, HERE if results.complete else HERE.parent / "runs" / "benchmarks")
+    print(f"{time.monotonic() - began:.0f} s")
+    return int(bool(results.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

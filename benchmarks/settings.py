@@ -1,0 +1,108 @@
+"""What every contender is given alike: networks, hyperparameters, observations, environments."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+LEARNING_RATE: Final = 1e-3
+DISCOUNT: Final = 0.99
+MAX_GRADIENT_NORM: Final = 10.0
+EPSILON: Final = 0.05
+MEMORY_SIZE: Final = 50_000
+BATCH_SIZE: Final = 32
+FIRST_UPDATE: Final = 100
+TARGET_UPDATE_TIMESTEPS: Final = 500
+WARM_UP_TIMESTEPS: Final = 1_000
+"""Timesteps of DQN before the measured ones: compiles everything, and brings epsilon down to ``EPSILON``."""
+EPSILON_TIMESTEPS: Final = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A Q network: its dense layers, after the three convolutions of Nature's DQN where observations are frames."""
+
+    shape: tuple[int, ...]
+    hidden: tuple[int, ...]
+    actions: int
+
+    @property
+    def has_frames(self) -> bool:
+        return len(self.shape) == 3
+
+    @property
+    def dtype(self) -> Any:
+        return np.uint8 if self.has_frames else np.float32
+
+
+NETWORKS: Final = {
+    "2x64": Network((4,), (64, 64), 2),
+    "2x256": Network((4,), (256, 256), 2),
+    "Nature CNN": Network((84, 84, 4), (512,), 6),
+}
+CONVOLUTIONS: Final = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+"""Filters, kernel and stride of Mnih et al. 2015."""
+
+
+def threads() -> int:
+    """How many threads this process was given."""
+    return int(os.environ.get("OMP_NUM_THREADS", "1"))
+
+
+def observations(network: Network, batch: int) -> Array:
+    """A batch of observations, channels last where they are frames."""
+    rng = np.random.default_rng(batch)
+    if network.has_frames:
+        return rng.integers(0, 256, (batch, *network.shape), np.uint8)
+    return rng.normal(size=(batch, *network.shape)).astype(np.float32)
+
+
+def transitions(network: Network, batch: int) -> dict[str, Array]:
+    """A batch of transitions for those who are timed without a memory."""
+    rng = np.random.default_rng(0)
+    return {
+        "observation": observations(network, batch),
+        "action": rng.integers(0, network.actions, batch, np.int64),
+        "reward": rng.normal(size=batch).astype(np.float32),
+        "terminated": (rng.random(batch) < 0.1).astype(np.float32),
+        "next_observation": observations(network, batch + 1)[:batch],
+    }
+
+
+def cartpole() -> Any:
+    """The environment that everyone steps; without Gymnasium's checker, which axonrl leaves out where it may."""
+    import gymnasium
+
+    return gymnasium.make("CartPole-v1", disable_env_checker=True)
+
+
+def environment_for(network: Network) -> Any:
+    """An environment with the observations of this network: CartPole, or frames that are drawn beforehand."""
+    if not network.has_frames:
+        return cartpole()
+    import gymnasium
+
+    class Frames(gymnasium.Env[Array, np.int64]):
+        """Episodes of 100 timesteps of noise."""
+
+        observation_space = gymnasium.spaces.Box(0, 255, network.shape, np.uint8)
+        action_space = gymnasium.spaces.Discrete(network.actions)
+        frames = observations(network, 101)
+        time = 0
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:
+            super().reset(seed=seed)
+            self.time = 0
+            return self.frames[0], {}
+
+        def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+            self.time += 1
+            return self.frames[self.time], 1.0, self.time == 100, False, {}
+
+    return Frames()

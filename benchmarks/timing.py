@@ -1,0 +1,80 @@
+"""How long something takes: a call, a run, the start of a process."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+BLOCK_SECONDS = 0.01
+"""Calls are timed in blocks of about this length: long against the clock's own cost, short against disturbances."""
+
+
+def microseconds(function: Callable[[], Any], seconds: float) -> float:
+    """Microseconds of one call: the median over blocks of calls that take ``seconds`` together, after a warm-up."""
+    ends = time.perf_counter() + seconds / 4
+    fastest = _timed(function, 1)
+    while time.perf_counter() < ends:
+        fastest = min(fastest, _timed(function, 1))
+    calls = max(1, round(BLOCK_SECONDS / fastest))
+    ends = time.perf_counter() + seconds
+    blocks = [_timed(function, calls)]
+    while time.perf_counter() < ends or len(blocks) < 3:
+        blocks.append(_timed(function, calls))
+    return statistics.median(blocks) / calls * 1e6
+
+
+def _timed(function: Callable[[], Any], calls: int) -> float:
+    began = time.perf_counter()
+    for _ in range(calls):
+        function()
+    return time.perf_counter() - began
+
+
+def seconds_of(function: Callable[[], Any]) -> float:
+    """Seconds of one call."""
+    return _timed(function, 1)
+
+
+PEAK_MEMORY = """
+print([line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0], flush=True)
+"""
+
+
+def start_of(code: str, *arguments: str, times: int = 3) -> dict[str, float]:
+    """Seconds from the start of a Python process until ``code`` has run, and the most memory it has held until then.
+
+    The median of several processes, after one that brings the files into the machine's cache. Memory is what Linux
+    reports as ``VmHWM``.
+    """
+    command = [sys.executable, "-c", code + PEAK_MEMORY, *arguments]
+    runs = [_start(command) for _ in range(times + 1)][1:]
+    seconds, kibibytes = zip(*runs, strict=True)
+    return {
+        "seconds to the first action": statistics.median(seconds),
+        "memory, MB": statistics.median(kibibytes) * 1024 / 1e6,
+    }
+
+
+def _start(command: Sequence[str]) -> tuple[float, float]:
+    began = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        lines = process.stdout if process.stdout is not None else ()
+        line = next(iter(lines), "")
+        seconds = time.perf_counter() - began
+    if not line or process.returncode:
+        raise RuntimeError(f"the process ended with status {process.returncode} before it had acted")
+    return seconds, float(line)
+
+
+def seconds_of_command(command: Sequence[str], times: int) -> float:
+    """Seconds of a command: the median of several runs, after one that does not count."""
+
+    def run() -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    return statistics.median([seconds_of(run) for _ in range(times + 1)][1:])
