@@ -29,6 +29,7 @@ class Actions:
         self._shape = (num_envs, *spec.shape)
         self._is_discrete = isinstance(space, Discrete)
         self._is_box = isinstance(space, Box)
+        self._kinds = "f" if self._is_box else "iu"
         self._dtype: np.dtype[Any] = np.dtype(space.dtype)
         self._low: Any
         self._high: Any
@@ -56,8 +57,9 @@ class Actions:
             return [batch[i, ...] for i in range(len(batch))]
         self._check_kind(actions)
         values: list[Any] = actions.tolist()
+        low, high = self._low, self._high
         for value in values:
-            if not self._low <= value <= self._high:
+            if not low <= value <= high:
                 raise ValueError(f"the action {value} is not in {self._space}")
         return values
 
@@ -76,7 +78,7 @@ class Actions:
     def _check_kind(self, actions: Array) -> None:
         if not isinstance(actions, np.ndarray):
             raise ValueError(f"actions for {self._space} must be an array, got {actions!r}")
-        if actions.shape != self._shape or actions.dtype.kind not in ("f" if self._is_box else "iu"):
+        if actions.shape != self._shape or actions.dtype.kind not in self._kinds:
             expected = f"{'float' if self._is_box else 'integer'} array of shape {self._shape}"
             found = f"{actions.dtype} {actions.shape}"
             raise ValueError(f"actions for {self._space} must be an {expected}, got {found}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,18 +37,24 @@ class Observations:
         self._num_envs = num_envs
         self._rows = [_Rows(leaf, num_envs) for leaf in spaces.leaves(space)]
         self._plain = None if isinstance(space, Dict | Tuple) else self._rows[0]
+        # Called at every timestep: where there is only one array, its own methods are called directly.
+        self.empty: Callable[[], ArrayTree] = self._empty if self._plain is None else self._plain.empty
+        """``empty()``: a new batch, to be filled with ``put``."""
+        self.put: Callable[[ArrayTree, int, Any], None] = self._put if self._plain is None else self._plain.put
+        """``put(batch, row, observation)`` writes one environment's observation into a row of ``batch``;
+        ``MismatchError`` if the space forbids it."""
+        self.all_finite: Callable[[ArrayTree], bool] = (
+            self._all_finite if self._plain is None else self._plain.all_finite
+        )
+        """``all_finite(batch)``: is no number of a batch NaN or infinite?"""
 
-    def empty(self) -> ArrayTree:
-        """A new batch, to be filled with :meth:`put`."""
-        if self._plain is not None:
-            return self._plain.empty()
+    def _empty(self) -> ArrayTree:
         return {rows.name: rows.empty() for rows in self._rows}
 
-    def put(self, batch: ArrayTree, row: int, observation: Any) -> None:
-        """Write one environment's observation into a row of ``batch``; ``MismatchError`` if the space forbids it."""
-        if self._plain is not None:
-            self._plain.put(batch, row, observation)
-            return
+    def _all_finite(self, batch: Any) -> bool:
+        return all(rows.all_finite(batch[rows.name]) for rows in self._rows)
+
+    def _put(self, batch: Any, row: int, observation: Any) -> None:
         for rows, value in zip(self._rows, _flat(self._space, observation, "an observation"), strict=True):
             rows.put(batch[rows.name], row, value)
 
@@ -59,12 +65,10 @@ class Observations:
         values = _flat(self._space, observations, "observations")
         return {rows.name: rows.batch(value) for rows, value in zip(self._rows, values, strict=True)}
 
-    def non_finite_row(self, batch: ArrayTree) -> int | None:
-        """The first row with a number that is NaN or infinite, or None."""
-        for array in _arrays(batch):
-            if array.dtype.kind == "f" and not all_finite(array):
-                return int(np.argmin(np.isfinite(array).reshape(self._num_envs, -1).all(axis=1)))
-        return None
+    def non_finite_row(self, batch: ArrayTree) -> int:
+        """The first row with a number that is NaN or infinite, of a batch that has one."""
+        array = next(array for array in _arrays(batch) if array.dtype.kind == "f" and not all_finite(array))
+        return int(np.argmin(np.isfinite(array).reshape(self._num_envs, -1).all(axis=1)))
 
 
 def copied(batch: ArrayTree) -> ArrayTree:
@@ -114,9 +118,19 @@ class _Rows:
     def empty(self) -> Array:
         return np.empty(self._batch_shape, self._dtype)
 
+    def all_finite(self, array: Any) -> bool:
+        return not self.is_float or all_finite(array)
+
     def put(self, array: Any, row: int, value: Any) -> None:
-        as_stored = type(value) is np.ndarray and value.dtype == self._dtype and value.shape == self._shape
-        array[row] = value if as_stored and self._limits is None else self._converted(value, self._shape)
+        if (
+            self._limits is None
+            and type(value) is np.ndarray
+            and value.dtype is self._dtype
+            and value.shape == self._shape
+        ):
+            array[row] = value
+        else:
+            array[row] = self._converted(value, self._shape)
 
     def batch(self, value: Any) -> Array:
         return np.array(self._converted(value, self._batch_shape))

@@ -100,6 +100,14 @@ class Schedule:
         for name, value in vars(self).items():
             object.__setattr__(self, name, count(name, value))
 
+    def due_between(self, before: int, now: int) -> int:
+        """How many updates become due on the way from one timestep to a later one."""
+        if now < self.first_update:
+            return 0
+        if now - before == 1:  # one environment, at every timestep
+            return int((now - self.first_update) % self.update_frequency == 0)
+        return self.due(now) - self.due(before)
+
     def due(self, timestep: int) -> int:
         """How many updates are due by ``timestep`` in all."""
         if timestep < self.first_update:

@@ -20,7 +20,7 @@ from ..contracts import (
     UpdateFacts,
 )
 from ..environments.batched import BatchedEnvironment, Step
-from ..hooks.hook import Hooks
+from ..hooks.hook import LOOK_SECS, Hooks
 from ..noise import Request
 from .errors import FAILURES, EnvironmentFailure, located, refuse_unchanged
 from .limits import Limits, Schedule
@@ -58,7 +58,10 @@ class Loop:
         self._plan = plan
         self._hooks = hooks
         self._session = session
+        self._store = self._step_memory if env.num_envs == 1 else self._extend_memory
         self._row: ArrayTree | None = None  # of a single environment: the very object that the memory was handed last
+        self._look_at = 0.0  # when the hooks that go by the clock are called next
+        self._nowhere = np.zeros(env.num_envs, np.bool_).tobytes()
         self._all_running = False  # as far as this loop knows
         self._said_cannot_sample = False
         self._reset_exploration = getattr(state.exploration, "reset", None)
@@ -79,6 +82,9 @@ class Loop:
             self._begin_episodes()
         step = self._act(schedule)
         self._learn(limits.steps)
+        # Bytes are compared many times as fast as operations on arrays of a few truth values take.
+        if step.terminated.tobytes() == step.truncated.tobytes() == self._nowhere:
+            return []
         return self._finish_episodes(step, limits.episodes)
 
     def _begin_episodes(self) -> None:
@@ -112,24 +118,21 @@ class Loop:
         except FAILURES as error:
             raise self._located(error) from error
         t2 = time.perf_counter()
-        transition = {
-            "observation": observation,
-            "action": action,
-            "reward": step.reward,
-            "terminated": step.terminated,
-            "truncated": step.truncated,
-            "next_observation": step.observation,
-            **recorded,
-        }
-        self._store(transition, step.acted)
+        self._store(action, step, recorded)
         state.observation = step.observation
         state.episodes.record(action, step.reward, step.acted)
         self._count(step.acted, schedule)
-        self.timings.acting += t1 - t0 + time.perf_counter() - t2
-        self.timings.environment += t2 - t1
-        if self._hooks.after_timestep:
+        timings = self.timings
+        t3 = time.perf_counter()
+        timings.acting += t1 - t0 + t3 - t2
+        timings.environment += t2 - t1
+        calls = self._hooks.every_timestep
+        if t3 >= self._look_at:
+            calls = self._hooks.after_timestep
+            self._look_at = t3 + LOOK_SECS
+        if calls:
             facts = TimestepFacts(observation, action, step.reward, step.terminated, step.truncated, step.observation)
-            for call in self._hooks.after_timestep:
+            for call in calls:
                 call(self._session, facts)
         return step
 
@@ -140,25 +143,40 @@ class Loop:
         predictions, state.recurrent = state.executor.act(features)
         timestep = state.counters.global_timestep
         action, extras = state.exploration(predictions, timestep, state.generators["exploration"])
-        recorded: dict[str, Any] = {
-            name: extras[name] if name in extras else predictions[name] for name in self._plan.record
-        }
+        recorded: dict[str, Any] = {}
+        for name in self._plan.record:
+            recorded[name] = extras[name] if name in extras else predictions[name]
         if recurrent is not None:
             recorded["state"] = recurrent
         return action, recorded
 
-    def _store(self, transition: dict[str, Any], acted: Array | None) -> None:
-        memory = self._state.memory
-        if self._env.num_envs == 1:
-            row = first_row(transition)
-            if self._row is not None:  # the memory knows this object: it need not compare contents
-                row["observation"] = self._row
-            self._row = row["next_observation"]
-            memory.step(**row)
-        elif acted is None:
-            memory.extend(**transition)
-        else:
-            memory.extend(acted, **transition)
+    def _step_memory(self, action: Array, step: Step, recorded: dict[str, Any]) -> None:
+        """Store the transition of the only environment, without a batch axis."""
+        # The memory knows the row that it was handed last: it need not compare contents.
+        observation = first_row(self._state.observation) if self._row is None else self._row
+        self._row = first_row(step.observation)
+        self._state.memory.step(
+            observation=observation,
+            action=action[0],
+            reward=step.reward[0],
+            terminated=step.terminated[0],
+            truncated=step.truncated[0],
+            next_observation=self._row,
+            **(first_row(recorded) if recorded else recorded),
+        )
+
+    def _extend_memory(self, action: Array, step: Step, recorded: dict[str, Any]) -> None:
+        """Store the transitions of all environments."""
+        self._state.memory.extend(
+            *(() if step.acted is None else (step.acted,)),
+            observation=self._state.observation,
+            action=action,
+            reward=step.reward,
+            terminated=step.terminated,
+            truncated=step.truncated,
+            next_observation=step.observation,
+            **recorded,
+        )
 
     def _count(self, acted: Array | None, schedule: Schedule) -> None:
         """Timesteps, and the updates that these make due."""
@@ -172,7 +190,7 @@ class Loop:
         if state.memory.fills_and_empties:
             state.owed = int(state.memory.can_sample())
         else:
-            state.owed += schedule.due(counters.global_timestep) - schedule.due(before)
+            state.owed += schedule.due_between(before, counters.global_timestep)
 
     def _learn(self, limit: int | None) -> None:
         """The updates that are due, as far as a limit on steps allows; the rest stays owed."""
@@ -217,12 +235,9 @@ class Loop:
             self._said_cannot_sample = True
 
     def _finish_episodes(self, step: Step, limit: int | None) -> list[EpisodeStats]:
-        ended = step.terminated | step.truncated
-        if not np.count_nonzero(ended):  # ten times as fast as any(), at every timestep
-            return []
         self._all_running = False
         counters, finished = self._state.counters, []
-        for i in np.flatnonzero(ended).tolist():
+        for i in np.flatnonzero(step.terminated | step.truncated).tolist():
             terminated, truncated = bool(step.terminated[i]), bool(step.truncated[i])
             stats = self._state.episodes.finish(i, terminated, truncated, self._session.exploration)
             if counters.global_episode == limit:
@@ -245,9 +260,6 @@ class Loop:
         return located(error, episodes.seeds, episodes.index - 1, episodes.lengths, when)
 
 
-def first_row(transition: dict[str, Any]) -> dict[str, Any]:
-    """The transition of the only environment, without a batch axis."""
-    return {
-        key: {name: array[0] for name, array in value.items()} if isinstance(value, dict) else value[0]
-        for key, value in transition.items()
-    }
+def first_row(values: Any) -> Any:
+    """The values of the only environment, without a batch axis: of an array, or of dictionaries of them."""
+    return {name: first_row(value) for name, value in values.items()} if isinstance(values, dict) else values[0]

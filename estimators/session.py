@@ -179,7 +179,8 @@ class MonitoredSession:
 
     def run(self, schedule: Schedule) -> None:
         """Timesteps until a limit is reached or a hook asks to stop."""
-        while self.stop_reason is None:
+        counters, reached = self._state.counters, self._limits.reached
+        while self._stop_reason is None and reached(counters) is None:
             self._timestep(schedule)
 
     def run_episode(self, schedule: Schedule) -> EpisodeStats:
@@ -190,13 +191,15 @@ class MonitoredSession:
 
     def _timestep(self, schedule: Schedule) -> list[EpisodeStats]:
         """One timestep, for whose end Ctrl-C and checkpoints wait; returns the episodes that finished."""
-        self._refuse_torn()
-        self._interrupts.hold()
+        interrupts = self._interrupts
+        if interrupts.held:
+            self._refuse_torn()
+        interrupts.hold()
         self._unsaved = True
         finished = self._loop.timestep(schedule, self._limits)
         if self._checkpoint_asked:
             self._save()
-        self._interrupts.release()
+        interrupts.release()
         return finished
 
     # -- keeping ------------------------------------------------------------------------------------------------------

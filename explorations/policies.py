@@ -62,7 +62,7 @@ class EpsilonGreedy:
         if len(greedy) == 1:  # the usual case, at a third of the time that array operations take
             if rng.random() >= epsilon:
                 return greedy, _NO_EXTRAS
-            return rng.integers(self._low, self._high, greedy.shape, np.int32), _NO_EXTRAS
+            return np.array([rng.integers(self._low, self._high, None, np.int32)]), _NO_EXTRAS
         explores = rng.random(greedy.shape) < epsilon
         return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), _NO_EXTRAS
 

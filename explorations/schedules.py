@@ -282,6 +282,8 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
 
 def _left(t: Any, duration: int, ops: Any) -> Any:
     """The share of ``duration`` that is left, 1 .. 0; the integers are compared before they are cast, so 0 is exact."""
+    if ops is PythonOps:  # at every timestep
+        return 1.0 - float(min(t, duration)) / duration
     return 1.0 - ops.cast(ops.minimum(t, duration), "float32") / duration
 
 

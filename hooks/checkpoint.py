@@ -6,7 +6,7 @@ import time
 
 from ..checks import count, number
 from ..contracts import BeginFacts, EpisodeStats, Session, TimestepFacts, UpdateFacts
-from .hook import Hook
+from .hook import Hook, by_the_clock
 from .measures import Clock
 
 
@@ -55,6 +55,7 @@ class CheckpointHook(Hook):
         if self._episodes is not None and session.global_episode % self._episodes == 0:
             self._save(session)
 
+    @by_the_clock
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
         """Save if the time says so, also where nothing is learned and no episode ends."""
         if self._secs is not None and self._clock() - self._saved_at >= self._secs:

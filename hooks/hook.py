@@ -7,7 +7,7 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ..contracts import (
     HOOK_EVENTS,
@@ -25,6 +25,20 @@ from ..contracts import (
 _log = logging.getLogger(__name__)
 
 Event: TypeAlias = "Callable[[Session, Any], Any]"
+LOOK_SECS = 0.01
+"""Seconds between two calls of a method that is :func:`by_the_clock`, at least."""
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def by_the_clock(method: _Method) -> _Method:
+    """Mark an ``after_timestep`` that only waits for a time to come.
+
+    It is called at the first timestep of a session, and then at the first one after every ``LOOK_SECS``. A timestep
+    can take less than looking at the clock and putting the facts together.
+    """
+    method.by_the_clock = True  # type: ignore[attr-defined]
+    return method
 
 
 class Hook:
@@ -43,7 +57,7 @@ class Hook:
         """An episode begins in one environment."""
 
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
-        """Every environment took one action: once per (vector) step, so keep it cheap."""
+        """Every environment took one action: once per (vector) step, so keep it cheap (see :func:`by_the_clock`)."""
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
         """The training step ran once."""
@@ -69,6 +83,8 @@ class Hooks:
             for call in hooks.after_timestep:
                 call(session, facts)
 
+    ``every_timestep`` has those of ``after_timestep`` that are not :func:`by_the_clock`.
+
     Args:
         hooks: the hooks, in the order in which they are called.
 
@@ -86,6 +102,7 @@ class Hooks:
         self.begin = self._methods("begin")
         self.before_episode = self._methods("before_episode")
         self.after_timestep = self._methods("after_timestep")
+        self.every_timestep = tuple(call for call in self.after_timestep if not getattr(call, "by_the_clock", False))
         self.after_update = self._methods("after_update")
         self.after_episode = self._methods("after_episode")
         self.after_evaluation = self._methods("after_evaluation")

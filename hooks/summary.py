@@ -11,14 +11,23 @@ from typing import Any
 import numpy as np
 
 from ..checks import count
-from ..contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, State, UpdateFacts
-from .hook import Hook
+from ..contracts import (
+    BeginFacts,
+    EndFacts,
+    EpisodeStats,
+    EvaluationFacts,
+    Session,
+    State,
+    TimestepFacts,
+    UpdateFacts,
+)
+from .hook import Hook, by_the_clock
 from .measures import Clock, Meter
 
 FLUSH_SECS = 10
 """Seconds after which what was written is on disk, at the latest."""
 QUEUE_SIZE = 100
-"""Events that may wait for the writer's thread before the run waits for it."""
+"""Events that are handed to the writer's thread together: to wake it takes as long as several timesteps."""
 
 
 class SummaryHook(Hook):
@@ -45,7 +54,7 @@ class SummaryHook(Hook):
     Args:
         every_steps: updates between two summaries of updates.
         weights_every_steps: updates between two summaries of weights; None for never.
-        clock: seconds, for the rates; injected by tests.
+        clock: seconds; injected by tests.
 
     Raises:
         ValueError: a value is not an integer of at least 1.
@@ -58,8 +67,11 @@ class SummaryHook(Hook):
         self._weights_every = (
             None if weights_every_steps is None else count("SummaryHook(weights_every_steps)", weights_every_steps)
         )
+        self._clock = clock
         self._meter = Meter(clock)
         self._writer: Any = None
+        self._waiting: list[tuple[float, int, Mapping[str, float]]] = []  # wall time, step and values of events
+        self._hand_over_at = math.inf
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Open a new events file."""
@@ -76,6 +88,12 @@ class SummaryHook(Hook):
             self._write(step, values)
         if self._weights_every is not None and step % self._weights_every == 0:
             self._write(step, _tagged("weights", _norms(session.weights())))
+
+    @by_the_clock
+    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+        """Hand over what has waited long enough, also where nothing is learned and no episode ends."""
+        if self._clock() >= self._hand_over_at:
+            self._hand_over()
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
         """Write the episode."""
@@ -105,6 +123,7 @@ class SummaryHook(Hook):
     def state_dict(self) -> State:
         """Nothing to save; but what was written so far must outlive a crash, for it will not be written again."""
         if self._writer is not None:
+            self._hand_over()
             self._writer.flush()
         return {}
 
@@ -116,20 +135,33 @@ class SummaryHook(Hook):
 
         directory = session.model_dir / "events"
         directory.mkdir(parents=True, exist_ok=True)
-        self._writer = EventFileWriter(str(directory), QUEUE_SIZE, FLUSH_SECS)
+        self._writer = EventFileWriter(str(directory), QUEUE_SIZE, FLUSH_SECS / 2)
 
     def _close(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
+        if self._writer is not None:
+            try:
+                self._hand_over()
+            finally:
+                writer, self._writer = self._writer, None
+                writer.close()
 
     def _write(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue one event with all values."""
+        """Keep one event with all values until it is handed over."""
+        if not self._waiting:
+            self._hand_over_at = self._clock() + FLUSH_SECS / 2  # the other half is the writer's
+        self._waiting.append((time.time(), step, values))
+        if len(self._waiting) >= QUEUE_SIZE:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Queue what is waiting for the writer's thread."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
-        self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+        waiting, self._waiting, self._hand_over_at = self._waiting, [], math.inf
+        for wall_time, step, values in waiting:
+            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
+            self._writer.add_event(Event(wall_time=wall_time, step=step, summary=summary))
 
 
 def _tagged(group: str, values: Mapping[str, float]) -> dict[str, float]:

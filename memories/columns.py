@@ -103,7 +103,9 @@ class Layout:
         self._parts = {key: tree.keys() for key, tree in trees.items() if isinstance(tree, Mapping)}
         self._columns = [leaf for key, column in columns.items() for leaf in _leaves(key, column)]
         self._observation, self._next_observation = (list(_leaves(key, rows)) for key in OBSERVATIONS)
-        self._all = [*self._observation, *self._columns, *self._next_observation]
+        leaves = [*self._observation, *self._columns, *self._next_observation]
+        self._shapes = [(leaf.key, leaf.shape) for leaf in leaves if leaf.part is None]
+        self._part_shapes = [(leaf.key, leaf.part, leaf.shape) for leaf in leaves if leaf.part is not None]
 
     def check(self, values: Mapping[str, Any]) -> None:
         """Refuse what cannot be stored, before anything is.
@@ -120,12 +122,14 @@ class Layout:
                 raise ValueError(f"{key} must be a dictionary of {', '.join(parts)}; got {type(value).__name__}")
             if value.keys() != parts:
                 raise _key_error(key, value, parts)
-        for key, part, shape, _ in self._all:
-            value = values[key] if part is None else values[key][part]
-            # Python numbers have no shape, and a list is looked at again, slowly.
+        # Python numbers have no shape, and a list is looked at again, slowly.
+        for key, shape in self._shapes:
+            if getattr(values[key], "shape", ()) != shape and np.shape(values[key]) != shape:
+                raise ValueError(f"{key} must have shape {shape}, got {np.shape(values[key])}")
+        for key, part, shape in self._part_shapes:
+            value = values[key][part]
             if getattr(value, "shape", ()) != shape and np.shape(value) != shape:
-                name = key if part is None else f"{key}[{part!r}]"
-                raise ValueError(f"{name} must have shape {shape}, got {np.shape(value)}")
+                raise ValueError(f"{key}[{part!r}] must have shape {shape}, got {np.shape(value)}")
 
     def put_columns(self, timestep: int, values: Mapping[str, Any]) -> None:
         """Store everything but the observations."""

@@ -13,6 +13,8 @@ from ..contracts import Array, ArrayTree, SpecTree, State
 from . import columns
 from .ring import Ring
 
+_ONE = np.ones((), np.float32)  # an array is half the work of a Python number for arithmetic on a small batch
+
 
 class Memory(abc.ABC):
     """A ring of the newest ``size`` transitions, in contiguous arrays of the spaces' dtypes.
@@ -52,6 +54,7 @@ class Memory(abc.ABC):
         if self.batch_size > self.size:
             raise ValueError(f"batch_size must be at most size, got batch_size={batch_size} and size={size}")
         self.discount = number("discount", discount, at_least=0, at_most=1)
+        self._gamma = np.array(self.discount, np.float32)
         self.num_envs = 0  # not built
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
@@ -189,7 +192,7 @@ class Memory(abc.ABC):
         return Ring.spare_rows(timesteps, row_bytes)
 
     def _with_discount(self, batch: dict[str, ArrayTree]) -> dict[str, ArrayTree]:
-        batch["discount"] = self.discount * (1 - np.asarray(batch["terminated"]))
+        batch["discount"] = self._gamma * (_ONE - np.asarray(batch["terminated"]))
         return batch
 
     def _check_num_envs(self, num_envs: int) -> None:

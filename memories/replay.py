@@ -65,10 +65,9 @@ class ReplayMemory(Memory):
         Raises:
             RuntimeError: not enough is stored (see :meth:`can_sample`).
         """
-        if not self.can_sample():
-            raise RuntimeError(
-                f"a batch of {self.batch_size} cannot be drawn from {self._num_candidates()} transitions"
-            )
+        candidates = self._num_candidates()
+        if candidates < self.batch_size:
+            raise RuntimeError(f"a batch of {self.batch_size} cannot be drawn from {candidates} transitions")
         first = self._draw()
         if self.n_step == 1:
             return self._with_discount(self._ring.gather(first, first))

@@ -13,6 +13,7 @@ from .columns import FLAGS, Layout, take
 
 _SPARE_BYTES = 64 * 2**20
 _INDEX = np.dtype(np.intp)
+_NOTHING = object()
 
 
 class Ring:
@@ -31,6 +32,7 @@ class Ring:
     def __init__(self, specs: Mapping[str, SpecTree], timesteps: int, num_envs: int, num_rows: int) -> None:
         stored = {key: spec for key, spec in specs.items() if key not in columns.OBSERVATIONS}
         self.timesteps, self.num_envs, self.num_rows = timesteps, num_envs, num_rows
+        self._rows_may_run_out = num_rows < 2 * timesteps
         self._columns: dict[str, ArrayTree] = columns.allocate(stored, timesteps, num_envs)
         self._rows: ArrayTree = columns.allocate(specs["observation"], num_rows, num_envs)
         self._start = np.zeros((timesteps, num_envs), _INDEX)  # index into the flat rows: row * N + environment
@@ -61,7 +63,7 @@ class Ring:
         self.oldest = self.count = 0  # in timesteps: where the oldest is, and how many are stored
         self.num_skipped = 0  # their rows that are not transitions
         self._row = 0  # the row of the newest next observation
-        self._handed: Any = None  # the very object that came last as next_observation
+        self._handed: Any = _NOTHING  # the very object that came last as next_observation
         self._ended = False  # did any environment's episode end with it?
 
     def __len__(self) -> int:
@@ -147,8 +149,10 @@ class Ring:
     def _store(self, layout: Layout, values: Mapping[str, Any], skipped: Array | None = None) -> None:
         """Store one timestep, of which the rows ``skipped`` are not transitions."""
         observation, next_observation = values["observation"], values["next_observation"]
-        goes_on = self._goes_on(layout, observation)
-        self._make_room(1 if goes_on else 2)
+        # The same object can hold something else by now if its environment was reset in place, so not after an end.
+        goes_on = (observation is self._handed and not self._ended) or self._goes_on(layout, observation)
+        if self.count == self.timesteps or self._rows_may_run_out:
+            self._make_room(1 if goes_on else 2)
         start = self._row
         if not goes_on:
             start = (start + 1) % self.num_rows
@@ -169,9 +173,6 @@ class Ring:
         """Is this, in every environment, the newest next observation? Where it is not, an episode was cut."""
         if not self.count:
             return False
-        # The same object can hold something else by now if its environment was reset in place, so not after an end.
-        if observation is self._handed and not self._ended:
-            return True
         differs = layout.differs(self._row, observation, self.num_envs)
         if differs is None:
             return True
@@ -189,7 +190,7 @@ class Ring:
         """Forget the oldest timesteps until one more, and so many rows, have room."""
         if self.count == self.timesteps:
             self._forget_oldest()
-        if self.num_rows < 2 * self.timesteps:
+        if self._rows_may_run_out:
             while self.count and self._used_rows() + rows > self.num_rows:
                 self._forget_oldest()
 

@@ -29,6 +29,14 @@ from axonrl.tests.estimators.fakes import (
 # -- the arithmetic ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("num_envs", [1, 4, 7])
+@pytest.mark.parametrize("schedule", [Schedule(35, 10), Schedule(1, 1), Schedule(5, 3)])
+def test_what_becomes_due_on_the_way_adds_up(schedule: Schedule, num_envs: int) -> None:
+    timesteps = range(0, 84, num_envs)
+    became = [schedule.due_between(before, before + num_envs) for before in timesteps]
+    assert list(itertools.accumulate(became)) == [schedule.due(before + num_envs) for before in timesteps]
+
+
 @pytest.mark.parametrize(
     ("timesteps", "expected"),
     [

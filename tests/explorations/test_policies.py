@@ -60,9 +60,9 @@ def test_epsilon_greedy_for_one_environment() -> None:
     assert described(policy(actions(11), 0, at_epsilon)) == ([11], "int32", {})
     assert at_epsilon.asked == [("random", None)]
 
-    below = scripted(random=0.2499, integers=[13])
+    below = scripted(random=0.2499, integers=13)
     assert described(policy(actions(11), 0, below)) == ([13], "int32", {})
-    assert below.asked == [("random", None), ("integers", 10, 14, (1,))]
+    assert below.asked == [("random", None), ("integers", 10, 14, None)]
 
 
 def test_epsilon_greedy_decides_for_each_environment() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from axonrl.contracts import HOOK_EVENTS, EndFacts, UpdateFacts
 from axonrl.hooks import Hook, Hooks
+from axonrl.hooks.hook import by_the_clock
 
 UPDATE = UpdateFacts(0.5, {})
 END = EndFacts("the limit of 10 steps", None, 1.0)
@@ -46,6 +47,20 @@ def test_an_event_holds_only_the_hooks_that_override_it() -> None:
     assert hooks.begin == (yours.begin,)
     assert hooks.after_update == (mine.after_update, yours.after_update)
     assert hooks.before_episode == hooks.after_timestep == hooks.after_episode == hooks.after_evaluation == ()
+
+
+def test_what_goes_by_the_clock_is_not_for_every_timestep() -> None:
+    class Waiting(Hook):
+        @by_the_clock
+        def after_timestep(self, session: Any, facts: Any) -> None: ...
+
+    class Following(Hook):
+        def after_timestep(self, session: Any, facts: Any) -> None: ...
+
+    waiting, following = Waiting(), Following()
+    hooks = Hooks([waiting, following])
+    assert hooks.after_timestep == (waiting.after_timestep, following.after_timestep)
+    assert hooks.every_timestep == (following.after_timestep,)
 
 
 def test_without_hooks_there_is_nothing_to_call() -> None:

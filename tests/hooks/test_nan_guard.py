@@ -12,6 +12,7 @@ from axonrl.hooks import NaNGuard
     [
         (UpdateFacts(math.nan, {}), "the loss is nan at global_step 12, global_timestep 345"),
         (UpdateFacts(-math.inf, {"q": 1.0}), "the loss is -inf at global_step 12, global_timestep 345"),
+        (UpdateFacts(math.inf, {"q": -math.inf}), "the loss is inf at global_step 12, global_timestep 345"),
         (
             UpdateFacts(1.0, {"q": 1.0, "entropy": math.inf}),
             "the metric 'entropy' is inf at global_step 12, global_timestep 345",
@@ -27,4 +28,5 @@ def test_it_names_what_is_not_finite_and_when(session: Any, facts: UpdateFacts, 
 
 def test_finite_numbers_pass(session: Any) -> None:
     NaNGuard().after_update(session, UpdateFacts(1e300, {"q": -0.0}))
+    NaNGuard().after_update(session, UpdateFacts(1e308, {"q": 1e308}))  # whatever their sum is
     assert session.stop_reason is None

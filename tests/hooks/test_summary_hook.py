@@ -3,15 +3,19 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
 
-from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, Timings, UpdateFacts
+from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, Timings, UpdateFacts
 from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
+from axonrl.hooks.summary import QUEUE_SIZE
 
 BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
 END = EndFacts("done", None, 1.0)
+_ROW = np.zeros(1)
+TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
 
 
 def read(model_dir: Path) -> list[tuple[int, dict[str, float]]]:
@@ -122,6 +126,26 @@ def test_what_was_written_before_a_checkpoint_is_on_disk(session: Any) -> None:
     assert hooks.state_dict() == {"SummaryHook:0": {}}
     assert len(read(session.model_dir)) == 1
     hooks.end(session, END)
+
+
+def test_what_has_waited_long_enough_is_handed_to_the_writer(session: Any, clock: Any) -> None:
+    hook = SummaryHook(clock=clock)
+    hook.begin(session, BEGIN)
+    written: list[int] = []
+    hook._writer.add_event = lambda event: written.append(event.step)
+    for session.global_timestep in (10, 20):
+        hook.after_episode(session, session.episode(1.0))
+        clock.now += 2.5
+    hook.after_timestep(session, TIMESTEP)  # 5 s after the first of them, which is half of FLUSH_SECS
+    assert written == [10, 20]
+    clock.now += 100.0
+    hook.after_timestep(session, TIMESTEP)
+    hook.after_episode(session, session.episode(1.0))
+    assert written == [10, 20]
+    for session.global_timestep in range(21, 20 + QUEUE_SIZE):
+        hook.after_episode(session, session.episode(1.0))
+    assert written == [10, 20, 20, *range(21, 20 + QUEUE_SIZE)]
+    hook.end(session, END)
 
 
 def test_the_writers_thread_ends_with_the_run(session: Any) -> None:
