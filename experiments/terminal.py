@@ -6,10 +6,11 @@ import importlib
 import logging
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from ..runtimes.quiet import stderr_aside
 
 
 @contextmanager
@@ -32,25 +33,21 @@ def messages() -> Iterator[None]:
 def load_tensorflow() -> None:
     """Import TensorFlow without the lines on processors and drivers that its libraries write as they are loaded.
 
-    TF_CPP_MIN_LOG_LEVEL does not reach these (https://github.com/tensorflow/tensorflow/issues/100442), so the
-    process's standard error is kept aside meanwhile, and shown if the import fails.
+    They are shown if the import fails.
     """
     if "tensorflow" in sys.modules:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    sys.stderr.flush()
-    original = os.dup(2)
-    with tempfile.TemporaryFile() as aside:
-        os.dup2(aside.fileno(), 2)
-        try:
-            importlib.import_module("tensorflow")
-        except Exception:
-            aside.seek(0)
-            os.write(original, aside.read())
-            raise
-        finally:
-            os.dup2(original, 2)
-            os.close(original)
+    lines = ""
+    try:
+        with stderr_aside() as written:
+            try:
+                importlib.import_module("tensorflow")
+            finally:
+                lines = written()
+    except Exception:
+        print(lines, end="", file=sys.stderr)
+        raise
 
 
 class _ErrorStream(logging.Handler):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,20 +103,20 @@ def _rewrite(path: Path) -> None:
     path.write_bytes(model.SerializeToString())
 
 
-class _silenced(warnings.catch_warnings):  # noqa: N801 (used as a function, like its base class)
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
     """TensorFlow's remarks on how a converted program could not be trained further concern nobody here."""
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        warnings.simplefilter("ignore")
-        self._level = logging.getLogger("absl").level, tf.get_logger().level
-        logging.getLogger("absl").setLevel(logging.ERROR)
-        tf.get_logger().setLevel(logging.ERROR)
-
-    def __exit__(self, *error: Any) -> None:
-        logging.getLogger("absl").setLevel(self._level[0])
-        tf.get_logger().setLevel(self._level[1])
-        super().__exit__(*error)
+    loggers = [logging.getLogger("absl"), tf.get_logger()]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _reason(message: str) -> str:
