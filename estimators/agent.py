@@ -31,7 +31,7 @@ from .record import RunRecord, recordable
 from .seeding import generators
 from .session import MonitoredSession
 from .state import Counters, TrainingState
-from .training import batch_specs, recorded_specs, transition_specs
+from .training import batch_specs, recorded_specs, transition_specs, trial_of
 
 if TYPE_CHECKING:
     from ..runtimes.choosing import Choice
@@ -261,6 +261,7 @@ class Agent(Estimator):
                 logger.warning("%s has a record of a run but no checkpoint: it begins at zero", self.model_dir)
             self._write_record(env, self._choice)
             self._save()
+            self._programs.keep()
         else:
             self._load_newest()
             self._compare_provenance()
@@ -274,12 +275,13 @@ class Agent(Estimator):
         exploration = Greedy() if predict.exploration is None else predict.exploration
         recorded = recorded_specs(predict.record, predict.outputs, exploration, env.num_envs)
         specs = transition_specs(env, predict.state, recorded)
-        train = program.trace_train(batch_specs(memory, specs, env.num_envs))
-        rngs = generators(self._run_seed)
-        memory.build(specs, env.num_envs, rngs["memory"])
+        trial = trial_of(memory, specs, env.num_envs)
         if schedule is not None:
-            _check_first_update(schedule, memory)
-        self._executor, choice = self._choose_executor(program, train)  # last: it may write what it converted
+            _check_first_update(schedule, trial)
+        train = program.trace_train(batch_specs(trial, specs, env.num_envs))
+        self._executor, choice = self._choose_executor(program, train)
+        rngs = generators(self._run_seed)
+        memory.build(specs, env.num_envs, rngs["memory"])  # last: what is refused before can be put right and repeated
         self._spec_hooks = train.training_hooks
         self._inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
         state = TrainingState(
@@ -380,7 +382,8 @@ class Agent(Estimator):
         if self._state is not None:
             state = self._state.state_dict()
             self._statistics = state["statistics"]
-            refuse_non_finite(state["weights"], f"global_step {self._state.counters.global_step}")
+            step = self._state.counters.global_step
+            refuse_non_finite(state["weights"], f"at global_step {step}; that is not saved")
             self._store.save(state)
             self._loaded = self._store.newest()
 

@@ -33,11 +33,11 @@ def located(
     return type(error)(f"{error} ({where}; {when})", error.environment)
 
 
-def refuse_non_finite(weights: Mapping[str, Array], when: str) -> None:
+def refuse_non_finite(weights: Mapping[str, Array], where: str) -> None:
     """Raise ``NonFiniteError`` if a weight is NaN or infinite; names the first."""
     for name, value in weights.items():
         if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise NonFiniteError(f"the weight {name} is NaN or infinite at {when}; that is not saved")
+            raise NonFiniteError(f"the weight {name} is NaN or infinite {where}")
 
 
 def refuse_unchanged(before: Mapping[str, Array], after: Mapping[str, Array]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import logging
+import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +40,13 @@ from .errors import refuse_non_finite
 from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
 from .programs import FOLDER, ProgramCache
 from .seeding import draw_seed, evaluation_seed, model_seed
+from .state import Counters
 from .storage import load_arrays, save_arrays
 from .wrappers import frozen
 
 if TYPE_CHECKING:
-    from ..runtimes.executors import Executor
+    from ..runtimes.executors import Acted, Executor
+    from ..runtimes.patching import FrozenActor
     from ..runtimes.tracing import Program
 
 logger = logging.getLogger("axonrl")
@@ -95,6 +99,7 @@ class Estimator:
         """Index of the checkpoint that the state in memory equals or follows from; None if it is of no use."""
         self._statistics: State | None = None
         """What the training's normalising wrappers have learnt; None before there was any training."""
+        self._restored = Counters()
         self._source: Any = None
         """The environment that is being trained in."""
 
@@ -169,6 +174,41 @@ class Estimator:
         if not stats:
             raise ValueError("a hook stopped the evaluation before the first episode had finished")
         return summarize(stats)
+
+    def export(self, directory: str | Path, *, policy: str = "last") -> Path:
+        """Write the greedy policy as a directory that acts without TensorFlow: see ``axonrl.runtimes.Policy``.
+
+        It holds the model as a LiteRT file, the weights, and ``policy.json``: spaces, what is done to observations,
+        how the behaviour policy explored at that time, versions, and a digest of each file. What normalising wrappers
+        of the training's environment had learnt is taken over where that can be; otherwise a warning says what the
+        policy must be given.
+
+        Args:
+            directory: a new one, an empty one, or an export, which is replaced; whole or not at all.
+            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+
+        Returns:
+            The directory.
+
+        Raises:
+            ValueError: nothing has been trained in ``model_dir``, ``directory`` holds something else, or LiteRT cannot
+                run the model (names the op).
+            CheckpointError: it cannot be written.
+        """
+        from .export import Trained, export
+
+        self._look_again()
+        if self.config.observation_space is None:
+            raise ValueError(f"export needs a trained run, and {self.model_dir} holds none")
+        executor = self._actor()
+        counters = self._counters()
+        with self._weights_of(policy) as about:
+            weights = executor.get_predict_weights()
+        known = {field.name: about[field.name] for field in dataclasses.fields(Counters) if field.name in about}
+        counters = dataclasses.replace(counters, **known)
+        refuse_non_finite(weights, f"in the policy {policy!r}; that is not exported")
+        trained = Trained(policy, weights, counters, self._statistics)
+        return export(self._traced(), self.config, trained, directory, self._programs)
 
     def _refuse_own(self, env: Any) -> None:
         """Evaluation must not disturb training: refuse the very environment that is being trained in."""
@@ -278,7 +318,12 @@ class Estimator:
         """Take over a checkpoint as far as this object has use for it: PREDICT's weights."""
         self._load_predict_weights(state["weights"], f"checkpoint {index} of {self.model_dir}")
         self._statistics = state["statistics"]
+        self._restored = Counters(**state["counters"])
         self._loaded = self._store.newest()
+
+    def _counters(self) -> Counters:
+        """How far the training is whose weights the executor has."""
+        return self._restored
 
     def _load_predict_weights(self, weights: Mapping[str, Array], where: str) -> None:
         executor = self._build()
@@ -289,7 +334,9 @@ class Estimator:
                 f"{where} does not fit {self._traced().name}: it lacks {', '.join(missing)}; it has"
                 f" {', '.join(sorted(weights))}. Are model_fn and params those of the training?"
             )
-        executor.set_weights({name: weights[name] for name in names})
+        taken = {name: weights[name] for name in names}
+        refuse_non_finite(taken, f"in {where}")
+        executor.set_weights(taken)
 
     # -- policies -----------------------------------------------------------------------------------------------------
 
@@ -300,16 +347,16 @@ class Estimator:
         if name in ("", "last") or Path(name).name != name:
             raise ValueError(f"a policy's name must be a file name without a folder, and not 'last'; got {name!r}")
         weights = self._build().get_predict_weights()
-        refuse_non_finite(weights, f"saving the policy {name!r}")
+        refuse_non_finite(weights, f"in the policy {name!r}; that is not saved")
         path = self._policy_path(name)
         save_arrays(path, weights, {"info": json.dumps(dict(info))})
         return path
 
     @contextlib.contextmanager
-    def _weights_of(self, policy: str) -> Iterator[None]:
-        """The actor has this policy's weights inside, and its own again afterwards."""
+    def _weights_of(self, policy: str) -> Iterator[Mapping[str, Any]]:
+        """The actor has this policy's weights inside, and its own again afterwards; yields what was saved with them."""
         if policy == "last":
-            yield
+            yield {}
             return
         path = self._policy_path(policy)
         if not path.exists():
@@ -318,12 +365,12 @@ class Estimator:
                 f"{self.model_dir} holds no policy {policy!r}, only {['last', *kept]};"
                 " EvaluationHook keeps the best one while training"
             )
-        arrays, _ = load_arrays(path)
+        arrays, about = load_arrays(path)
         executor = self._build()
         own = executor.get_predict_weights()
         try:
             self._load_predict_weights(arrays, str(path))
-            yield
+            yield json.loads(about.get("info", "{}"))
         finally:
             executor.set_weights(own)
 
@@ -343,16 +390,49 @@ class Estimator:
             return None
         return {name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in declared.items()}
 
+    def _acting(self) -> Callable[[Any], Acted]:
+        """What acts while the weights rest: a frozen program with the weights of now, or the executor."""
+        executor = self._build()
+        if self._evaluator is None:
+            return executor.act
+        self._evaluator.set_weights(executor.get_predict_weights())
+        return self._evaluator.act
+
+    @functools.cached_property
+    def _evaluator(self) -> FrozenActor | None:
+        """LiteRT with constant weights, for a run that acts in TensorFlow only because its model is large.
+
+        It follows from the run's record and from the model, so that it is the same after a resume.
+        """
+        from ..runtimes.conversion import ConversionError
+        from ..runtimes.frozen import freeze, pays
+        from ..runtimes.patching import FrozenActor
+
+        program, begun = self._traced(), self._record
+        predict = program.predict
+        if self.config.runtime != "auto" or not pays(predict):
+            return None
+        if begun and (begun.runtime["actor"], begun.runtime_why.get("actor")) != ("tensorflow", predict.large):
+            return None
+        try:
+            content = freeze(program, self._programs)
+        except ConversionError as error:
+            logger.info("evaluations run in TensorFlow: %s", error)
+            return None
+        logger.info("evaluations run in LiteRT, with weights that rest")
+        state = None if predict.state is None else sorted(predict.state)
+        return FrozenActor(content, sorted(predict.outputs), state, num_threads=min(2, os.cpu_count() or 1))
+
     def _greedy_episodes(
         self, env: BatchedEnvironment, episodes: int, seed: int | None, stream: int, watch: Watchers
     ) -> list[EpisodeStats]:
-        executor = self._build()
+        acting = self._acting()
         entropy = self._run_seed if seed is None else integer("seed", seed, at_least=0)
         seeds = [evaluation_seed(entropy, stream, k) for k in range(episodes)]
 
         def act(observation: Any, state: dict[str, Array] | None) -> Any:
             features: Any = observation if state is None else {"observation": observation, "state": state}
-            return executor.act(features)
+            return acting(features)
 
         return run_episodes(act, env, seeds, self._fresh_state(env.num_envs), watch)
 

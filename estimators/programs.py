@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..contracts import CheckpointError
+from .record import FILE
 from .storage import load_arrays, make_folders, save_arrays
 
 FOLDER = "litert"
@@ -20,20 +21,32 @@ class ProgramCache:
     """Keeps bytes by name, each with the key of what it was made from.
 
     Args:
-        folder: where they are kept, once there is a run around it.
+        folder: where they are kept: in the run folder, once that holds a run.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._made: dict[str, tuple[str, bytes]] = {}
 
     def __call__(self, name: str, key: str, make: Callable[[], bytes]) -> bytes:
         """What is kept under ``name``, if it has this key and is whole; else what ``make`` returns, which is kept."""
-        path = self._folder / f"{name}.safetensors"
+        path = self._path(name)
         content = self._read(path, key) if path.exists() else None
         if content is None:
             content = make()
-            self._write(path, key, content)
+            self._made[name] = key, content
+            self.keep()
         return content
+
+    def keep(self) -> None:
+        """Write what was made; without a run, later: a model that is refused or untrained leaves nothing behind."""
+        if (self._folder.parent / FILE).exists():
+            for name, (key, content) in self._made.items():
+                self._write(self._path(name), key, content)
+            self._made.clear()
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.safetensors"
 
     def _read(self, path: Path, key: str) -> bytes | None:
         try:
@@ -52,8 +65,6 @@ class ProgramCache:
 
     def _write(self, path: Path, key: str, content: bytes) -> None:
         about = {"key": key, "sha256": hashlib.sha256(content).hexdigest()}
-        if not self._folder.parent.is_dir():  # an untrained model leaves nothing behind
-            return
         try:
             make_folders(self._folder)
             save_arrays(path, {"program": np.frombuffer(content, np.uint8)}, about)

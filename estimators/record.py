@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
 
@@ -18,6 +18,8 @@ from .checkpoints import write_json_atomically
 
 FILE = "run.json"
 FORMAT = 1
+_PARTS: Final = ("actor", "learner")
+_RUNTIMES: Final = {"tensorflow", "litert"}
 logger = logging.getLogger("axonrl")
 
 
@@ -71,7 +73,9 @@ def read(model_dir: Path) -> RunRecord | None:
         value["observation_space"] = spaces.from_json(value["observation_space"])
         value["action_space"] = spaces.from_json(value["action_space"])
         if isinstance(value["runtime"], str):  # before there were two to choose from
-            value["runtime"], value["runtime_why"] = dict.fromkeys(("actor", "learner"), value["runtime"]), {}
+            value["runtime"], value["runtime_why"] = dict.fromkeys(_PARTS, value["runtime"]), {}
+        if set(value["runtime"]) != set(_PARTS) or not _RUNTIMES.issuperset(value["runtime"].values()):
+            raise ValueError(f"runtime {value['runtime']}")
         value["unrecorded"], value["not_exact"] = tuple(value["unrecorded"]), tuple(value["not_exact"])
         return RunRecord(**value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

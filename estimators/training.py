@@ -73,11 +73,11 @@ def recorded_specs(
     return found
 
 
-def batch_specs(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> dict[str, SpecTree]:
-    """What a batch of this memory looks like, batch axes included: a copy is filled with zeros and sampled once.
+def trial_of(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> Memory:
+    """A copy of a memory, built, to look at what it would do.
 
     Raises:
-        ValueError: the memory never has a batch, cannot be copied, or is too large for the machine.
+        ValueError: it cannot be copied, or is too large for the machine.
     """
     try:
         trial = copy.deepcopy(memory)
@@ -87,6 +87,15 @@ def batch_specs(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) ->
             " memory of its own, a new one that copy.deepcopy can copy"
         ) from error
     trial.build(specs, num_envs, np.random.default_rng(0))
+    return trial
+
+
+def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> dict[str, SpecTree]:
+    """What a batch of this memory looks like, batch axes included: it is filled with zeros and sampled once.
+
+    Raises:
+        ValueError: the memory never has a batch.
+    """
     zeros = {key: _zeros(spec, num_envs) for key, spec in specs.items()}
     row = first_row(zeros)
     for _ in range(_PATIENCE // num_envs):
@@ -96,7 +105,7 @@ def batch_specs(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) ->
             trial.step(**row)
         else:
             trial.extend(**zeros)
-    raise ValueError(f"{type(memory).__name__} has no batch after {_PATIENCE} timesteps")
+    raise ValueError(f"{type(trial).__name__} has no batch after {_PATIENCE} timesteps")
 
 
 def _zeros(spec: SpecTree, num_envs: int) -> ArrayTree:

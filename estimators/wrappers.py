@@ -23,11 +23,33 @@ _STATISTICS = ("obs_rms", "return_rms")
 _MOMENTS = ("mean", "var", "count")
 _SUMS = ("discounted_reward", "accumulated_reward", "_prev_dones")
 """What the reward wrappers keep of the running episodes."""
+_BLIND = (
+    gymnasium.ActionWrapper,
+    gymnasium.RewardWrapper,
+    gymnasium.vector.VectorActionWrapper,
+    gymnasium.vector.VectorRewardWrapper,
+    wrappers.Autoreset,
+    wrappers.NormalizeReward,
+    wrappers.OrderEnforcing,
+    wrappers.PassiveEnvChecker,
+    wrappers.RecordEpisodeStatistics,
+    wrappers.RecordVideo,
+    wrappers.TimeLimit,
+    wrappers.vector.NormalizeReward,
+    wrappers.vector.RecordEpisodeStatistics,
+)
+"""They pass observations on as they are."""
 
 
 def statistics_of(env: Any) -> State:
-    """The running statistics of the wrappers of ``env``, and of the environments in a SyncVectorEnv; by position."""
-    return {str(position): _read(wrapper) for position, wrapper in enumerate(_learning(env))}
+    """The running statistics of the wrappers of ``env``, and of the environments in a SyncVectorEnv; by position.
+
+    ``is_last`` tells of the one NormalizeObservation whose observations are those that come out of ``env``.
+    """
+    last = _last_to_observe(env)
+    return {
+        str(position): {**_read(wrapper), "is_last": wrapper is last} for position, wrapper in enumerate(_learning(env))
+    }
 
 
 @contextlib.contextmanager
@@ -62,9 +84,22 @@ def _learning(env: Any) -> list[Any]:
     return found
 
 
+def _last_to_observe(env: Any) -> Any:
+    """The outermost wrapper that may change observations, or what is inside of all wrappers."""
+    while True:
+        if isinstance(env, _BLIND):
+            env = env.env
+        elif isinstance(env, SyncVectorEnv) and env.num_envs == 1:
+            env = env.envs[0]
+        else:
+            return env
+
+
 def _read(wrapper: Any) -> State:
     held = vars(wrapper)
     state: dict[str, Any] = {name: copy.copy(held[name]) for name in _SUMS if name in held}
+    if "epsilon" in held:
+        state["epsilon"] = float(held["epsilon"])
     for name in _STATISTICS:
         if name in held:
             state[name] = {moment: copy.copy(getattr(held[name], moment)) for moment in _MOMENTS}

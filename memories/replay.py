@@ -91,12 +91,19 @@ class ReplayMemory(Memory):
     def _draw(self) -> Array:
         """Places [B] of transitions."""
         low = self._ring.oldest * self.num_envs
-        high = low + self._num_timesteps() * self.num_envs
-        places = self.rng.integers(low, high, self.batch_size)
+        number = self._num_timesteps() * self.num_envs
+        places = self._uniform(low, number, self.batch_size)
         if self._ring.num_skipped:
             while (wrong := np.flatnonzero(~self._ring.valid(places))).size:
-                places[wrong] = self.rng.integers(low, high, wrong.size)
+                places[wrong] = self._uniform(low, number, wrong.size)
         return places
+
+    def _uniform(self, low: int, number: int, size: int) -> Array:
+        """``size`` of the integers low .. low + number - 1, in half the time that ``Generator.integers`` takes.
+
+        A float64 in [0, 1) has 53 bits: no integer is more likely than another by more than number / 2**53.
+        """
+        return low + (self.rng.random(size) * number).astype(np.intp)
 
     def _look_ahead(self, first: Array) -> tuple[Array, Array, Array]:
         """From the places ``first`` [B]: those of the last timesteps, the numbers of timesteps m, the returns."""

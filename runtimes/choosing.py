@@ -26,7 +26,7 @@ TENSORFLOW: Final = "tensorflow"
 ACTOR: Final = "actor"
 LEARNER: Final = "learner"
 _TITLES: Final = {LITERT: "LiteRT", TENSORFLOW: "TensorFlow"}
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 """Of converted programs: raised when the same functions are to be converted differently."""
 
 _KEEP: Final = 32
@@ -78,7 +78,8 @@ def choose(
     else:
         obstacles = {part: _obstacle(traced, runtime == LITERT) for part, traced in parts.items()}
         wanted = {part: TENSORFLOW if obstacle else LITERT for part, obstacle in obstacles.items()}
-        why = {part: obstacle or "it is small, and converts" for part, obstacle in obstacles.items()}
+        reason = "as asked for" if runtime == LITERT else "it is small, and converts"
+        why = {part: obstacle or reason for part, obstacle in obstacles.items()}
     contents, failed = _converted(program, train, [part for part in parts if wanted[part] == LITERT], cache)
     if failed and kept is not None:
         raise ValueError(
@@ -98,11 +99,7 @@ def choose(
 
 def _obstacle(traced: Predict | Train, by_name: bool) -> str | None:
     """What speaks against LiteRT before any conversion is tried; its size does not if LiteRT was asked for by name."""
-    if traced.not_exact:
-        return f"it draws from TensorFlow's stateful random op {', '.join(traced.not_exact)}"
-    if traced.infinite:
-        return "it has an infinite constant, which LiteRT would make a finite one"
-    return None if by_name else traced.large
+    return traced.unfit or (None if by_name else traced.large)
 
 
 def _converted(

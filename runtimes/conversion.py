@@ -11,16 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.lite.python import schema_py_generated as schema
 
-from . import rewriting
+from . import graphs, rewriting
 from .quiet import stderr_aside
 
 Function = Any
 """A ConcreteFunction."""
 
-_OP = re.compile(r"'tf\.(\w+)' op")
+_OP = re.compile(r"'tf\.(\w+)' (?:op|that was explicitly marked illegal)")
+_LISTS = "Lowering tensor list ops is failed"
 _FLEX = re.compile(r"^\s*(?:Flex|TF Select) ops: (.+)$", re.MULTILINE)
 
 
@@ -43,7 +46,7 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
         the content of a LiteRT file.
 
     Raises:
-        ConversionError: the converter refused.
+        ConversionError: the converter refused, or made something else of it.
     """
     module = tf.Module()
     module.variables_in_order = list(variables)
@@ -60,6 +63,9 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
             content: bytes = converter.convert()
         except Exception as error:  # the converter raises what comes from MLIR, of several types
             raise ConversionError(_reason(f"{error}\n{written()}")) from error
+    nodes = [node for function in functions.values() for node in graphs.reached_nodes(function.graph)]
+    if _has_largest(content) and not graphs.has_largest(nodes):
+        raise ConversionError("it computes an infinite constant, which LiteRT would make a finite one")
     return content
 
 
@@ -103,28 +109,46 @@ def _rewrite(path: Path) -> None:
     path.write_bytes(model.SerializeToString())
 
 
+def _has_largest(content: bytes) -> bool:
+    """Is the largest finite float32 among a file's constants? An infinite one becomes that."""
+    model = schema.Model.GetRootAs(content)
+    graphs_of_file = [model.Subgraphs(i) for i in range(model.SubgraphsLength())]
+    tensors = [graph.Tensors(i) for graph in graphs_of_file for i in range(graph.TensorsLength())]
+    buffers = {tensor.Buffer() for tensor in tensors if tensor.Type() == schema.TensorType.FLOAT32}
+    found = [model.Buffers(i).DataAsNumpy() for i in buffers if model.Buffers(i).DataLength()]
+    return any(bool((np.abs(data.view(np.float32)) == np.finfo(np.float32).max).any()) for data in found)
+
+
 @contextlib.contextmanager
 def _silenced() -> Iterator[None]:
-    """TensorFlow's remarks on how a converted program could not be trained further concern nobody here."""
+    """TensorFlow's remarks on how a converted program could not be trained further concern nobody here.
+
+    Where the root logger has no handler, absl gives it one that prints: from then on every line of every logger.
+    """
+    root, nowhere = logging.getLogger(), logging.NullHandler()
     loggers = [logging.getLogger("absl"), tf.get_logger()]
-    levels = [logger.level for logger in loggers]
+    disabled = [logger.disabled for logger in loggers]
+    root.addHandler(nowhere)
     for logger in loggers:
-        logger.setLevel(logging.ERROR)
+        logger.disabled = True  # not its level, which absl sets back
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        for logger, before in zip(loggers, disabled, strict=True):
+            logger.disabled = before
+        root.removeHandler(nowhere)
 
 
 def _reason(message: str) -> str:
     """The ops that a converter's message of many lines complains of, or what it says first."""
+    if _LISTS in message:
+        return "LiteRT has no lists of tensors, which the gradient of a loop needs (unroll the loop)"
     ops = {name for listed in _FLEX.findall(message) for name in re.findall(r"\w+", listed)} or set(
         _OP.findall(message)
     )
     if ops:
-        return f"it has no kernel for {', '.join(sorted(ops))}"
+        return f"LiteRT has no kernel for {', '.join(sorted(ops))}"
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return f"the converter said: {lines[0] if lines else 'nothing'}"[:300]

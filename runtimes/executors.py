@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
 
 from ..contracts import Array, ArraySpec, ArrayTree
 
@@ -14,8 +15,7 @@ Acted: TypeAlias = "tuple[dict[str, Array], dict[str, Array] | None]"
 """Predictions [N, ...] by name, and the next recurrent state of a model that has one."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainResult:
+class TrainResult(NamedTuple):
     """One update. ``scalars`` float32 [1 + M]: the loss, then the metrics in the order of ``Train.metrics``."""
 
     scalars: Array
@@ -82,6 +82,8 @@ class ActorAndLearner:
 
 def leaves(tree: Any) -> list[Array]:
     """The arrays of a tree, in the order in which TensorFlow flattens it: dictionaries by sorted keys."""
+    if isinstance(tree, np.ndarray):  # first: this is called at every timestep
+        return [tree]
     if isinstance(tree, Mapping):
         return [array for key in sorted(tree) for array in leaves(tree[key])]
     if isinstance(tree, (tuple, list)):

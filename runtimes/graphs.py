@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,12 @@ _STATEFUL_RANDOM = frozenset(
 """They hide a generator of their own, which no checkpoint can hold; tf.random.Generator keeps its in a variable."""
 
 _ASSIGNING = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign")
+_LEFT_OUT = ("Assert", "CheckNumerics", "CheckNumericsV2")
+_QUANTIZED = ("Equal", "Mean")
+"""LiteRT takes uint8 for quantized numbers: the mean of uint8 is wrong, and a comparison ends the process."""
+_DIES_OF_TWINS = ("Maximum", "Minimum", "RealDiv", "SquaredDifference", "Sub")
+"""With a variable and itself as operands these end the process; others of this kind are rewritten."""
+
 _MATMUL = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x", "BatchMatMulV3": "adj_x"}
 _PARALLEL = ("Conv", "DepthwiseConv", "While", "StatelessWhile")
 
@@ -73,8 +79,50 @@ def reached_ops(nodes: Iterable[Any]) -> frozenset[str]:
 
 def has_infinity(nodes: Iterable[Any]) -> bool:
     """Is there an infinite number among the constants? LiteRT's converter makes it the largest finite one."""
-    constants = (node.attr["value"].tensor for node in nodes if node.op == "Const")
-    return any(bool(np.isinf(tf.make_ndarray(t)).any()) for t in constants if tf.dtypes.as_dtype(t.dtype).is_floating)
+    return any(bool(np.isinf(constant).any()) for constant in _float_constants(nodes))
+
+
+def has_largest(nodes: Iterable[Any]) -> bool:
+    """Is the largest finite float32 among the constants, or the smallest?"""
+    largest = np.finfo(np.float32).max
+    return any(bool((np.abs(constant) == largest).any()) for constant in _float_constants(nodes))
+
+
+def _float_constants(nodes: Iterable[Any]) -> Iterator[Any]:
+    for node in nodes:
+        if node.op == "Const" and tf.dtypes.as_dtype(node.attr["value"].tensor.dtype).is_floating:
+            yield tf.make_ndarray(node.attr["value"].tensor)
+
+
+def why_unfit(nodes: Iterable[Any]) -> str | None:
+    """Why LiteRT would compute something else, though it might run; None if it would not."""
+    nodes = list(nodes)
+    random = stateful_random_ops(reached_ops(nodes))
+    if random:
+        return f"it draws from TensorFlow's stateful random op {', '.join(random)}"
+    if has_infinity(nodes):
+        return "it has an infinite constant, which LiteRT would make a finite one"
+    by_name = {node.name: node for node in nodes}
+    return next(filter(None, (_why_misread(node, by_name) for node in nodes)), None)
+
+
+def _why_misread(node: Any, by_name: Mapping[str, Any]) -> str | None:
+    if node.op in _LEFT_OUT:
+        return f"its op {node.op} would be left out by LiteRT"
+    if node.op in _QUANTIZED and node.attr["T"].type == tf.uint8.as_datatype_enum:
+        return f"its op {node.op} works on uint8, which LiteRT takes for quantized numbers"
+    if node.op == "TensorScatterUpdate":
+        return "its op TensorScatterUpdate would add up in LiteRT what has the same index"
+    if node.op in _DIES_OF_TWINS and _takes_twins(node, by_name):
+        return f"its op {node.op} takes the same variable twice, of which LiteRT dies"
+    return None
+
+
+def _takes_twins(node: Any, by_name: Mapping[str, Any]) -> bool:
+    """Are both inputs of a node read from the same variable?"""
+    sources = [by_name.get(name.split(":")[0]) for name in node.input if not name.startswith("^")]
+    read = [source.input[0] for source in sources if source is not None and source.op == "ReadVariableOp"]
+    return len(read) == 2 and read[0] == read[1]
 
 
 def _walk(nodes: Iterable[Any], outputs: list[str], found: list[Any]) -> set[str]:

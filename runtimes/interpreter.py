@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
@@ -15,19 +16,18 @@ from .quiet import stderr_aside
 class LiteProgram:
     """A program with its variables inside.
 
-    One thread: the programs that belong here are small, and results do not depend on the number.
-
     Args:
         content: of a LiteRT file made by ``conversion.convert``.
+        num_threads: that it may use. Results do not depend on it. More than one pays for convolutions alone.
 
     Raises:
         ValueError: LiteRT does not take it.
     """
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, num_threads: int = 1) -> None:
         with stderr_aside():  # LiteRT greets
             try:
-                interpreter = Interpreter(model_content=content, num_threads=1)
+                interpreter = Interpreter(model_content=content, num_threads=num_threads)
                 names = interpreter.get_signature_list()
                 self.signatures = {name: Signature(interpreter, name) for name in names}
             except (RuntimeError, ValueError) as error:
@@ -55,6 +55,9 @@ class Signature:
         self._subgraph = wrapper.GetSubgraphIndexFromSignature(name)
         self._inputs = [inputs[f"x{i}"]["index"] for i in range(len(inputs))]
         self._outputs = [outputs[f"y{i}"]["index"] for i in range(len(outputs))]
+        self.inputs = [_spec(inputs[f"x{i}"]) for i in range(len(inputs))]
+        """Shape, -1 where it is free, and dtype of each."""
+        self.outputs = [_spec(outputs[f"y{i}"]) for i in range(len(outputs))]
         self._allocate(self._subgraph)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
@@ -66,17 +69,31 @@ class Signature:
         Returns:
             arrays of their own.
         """
+        self.run(arrays)
+        return [self._get(index, self._subgraph) for index in self._outputs]
+
+    def run(self, arrays: Sequence[Array]) -> None:
+        """As a call; what it puts out is asked for with :meth:`output`."""
         subgraph = self._subgraph
         for index, array in zip(self._inputs, arrays, strict=True):
             self._set(index, array, subgraph)
         self._invoke(subgraph)
-        return [self._get(index, subgraph) for index in self._outputs]
+
+    def output(self, i: int) -> Array:
+        """A copy of output ``i`` of the last run."""
+        array: Array = self._get(self._outputs[i], self._subgraph)
+        return array
 
     def resize(self, shapes: Sequence[Array]) -> None:
         """Take inputs of these shapes (int32 arrays) from now on."""
         for index, shape in zip(self._inputs, shapes, strict=True):
             self._resize(index, shape, False, self._subgraph)
         self._allocate(self._subgraph)
+
+
+def _spec(details: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    shape = details["shape_signature"] if len(details["shape_signature"]) else details["shape"]
+    return tuple(int(size) for size in shape), np.dtype(details["dtype"])
 
 
 class Actor:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..contracts import Array, ArraySpec, ArrayTree
-from .executors import Acted, Features, TrainResult, check_weights, leaves
+from .executors import Acted, Features, TrainResult, check_weights
 from .interpreter import Actor, LiteProgram
 from .tracing import COUNTERS, Program, Train
 
@@ -37,6 +38,7 @@ class LiteRTExecutor:
         self._actor = Actor(signatures["act"], sorted(program.predict.outputs), names) if "act" in signatures else None
         self.acts = self._actor is not None
         self._train = None if train is None else signatures["train"]
+        self._places = [] if train is None else _places(train.function.structured_input_signature[0][0])
         self._counters = [np.zeros((), np.int64) for _ in COUNTERS]
 
     def act(self, features: Features) -> Acted:
@@ -59,7 +61,8 @@ class LiteRTExecutor:
             raise ValueError(f"this executor of {self._name} was made to act only")
         for name, array in zip(COUNTERS, self._counters, strict=True):
             array[()] = counters[name]
-        scalars, *td_error = self._train([*leaves(batch), *self._counters, *draws])
+        arrays: list[Any] = [batch[key] if part is None else batch[key][part] for key, part in self._places]
+        scalars, *td_error = self._train([*arrays, *self._counters, *draws])
         return TrainResult(scalars, td_error[0] if td_error else None)
 
     def get_weights(self) -> dict[str, Array]:
@@ -85,3 +88,11 @@ class LiteRTExecutor:
     def _put(self, weights: Mapping[str, Array]) -> None:
         if self._set is not None:
             self._set([np.asarray(weights[name]) for name in self._specs])
+
+
+def _places(tree: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """Where the arrays of a batch stand: key, and name inside a Dict; in the order of ``leaves``."""
+    found: list[tuple[str, str | None]] = []
+    for key, value in sorted(tree.items()):
+        found += [(key, part) for part in sorted(value)] if isinstance(value, Mapping) else [(key, None)]
+    return found

@@ -1,4 +1,4 @@
-"""Gradients that LiteRT has no kernel for, as arithmetic that it has one for.
+"""What LiteRT has no kernel for, or one that is wrong in places, as arithmetic that it does right.
 
 The saved graph is rewritten, not the user's code: so it does not matter whether a gradient was written with
 ``tf.gradients`` or with a ``GradientTape``. Each op in the table becomes a call of a function traced from plain
@@ -8,22 +8,25 @@ TensorFlow, which the converter inlines.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from ..contracts import Array
+from . import arithmetic
 
 Tensor: TypeAlias = Any
 Node: TypeAlias = Any
 """A NodeDef."""
-Constants: TypeAlias = "Callable[[str], Array | None]"
-"""The value of a node's input, if it is a constant."""
+Nodes: TypeAlias = Mapping[str, Node]
+"""Those of a function, by name."""
 
 _LEAKY_RELU_ALPHA = 0.2
 """TensorFlow's default; a saved graph leaves defaults out."""
+_PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While", "StatelessWhile")
 
 
 class Replacement(NamedTuple):
@@ -33,92 +36,82 @@ class Replacement(NamedTuple):
     kept: Sequence[str]
 
 
-def relu_grad(gradient: Tensor, feature: Tensor) -> Tensor:
-    """The gradient of relu; ``feature`` is its input or its output."""
-    return tf.where(feature > 0, gradient, tf.zeros_like(gradient))
+def _pointwise(function: Callable[..., Tensor]) -> Callable[[Node, Nodes], Replacement]:
+    return lambda node, nodes: Replacement(function, _inputs(node))
 
 
-def relu6_grad(gradient: Tensor, feature: Tensor) -> Tensor:
-    """The gradient of relu6; ``feature`` is its input or its output."""
-    return tf.where((feature > 0) & (feature < 6), gradient, tf.zeros_like(gradient))
-
-
-def elu_grad(gradient: Tensor, output: Tensor) -> Tensor:
-    """The gradient of elu, from its output."""
-    return tf.where(output < 0, gradient * (output + 1), gradient)
-
-
-def leaky_relu_grad(gradient: Tensor, feature: Tensor, alpha: float) -> Tensor:
-    """The gradient of leaky relu, from its input."""
-    return tf.where(feature > 0, gradient, gradient * alpha)
-
-
-def softsign_grad(gradient: Tensor, feature: Tensor) -> Tensor:
-    """The gradient of softsign, from its input."""
-    return gradient / tf.square(1 + tf.abs(feature))
-
-
-def strided_slice_grad(gradient: Tensor, shape: Sequence[int], kept: Sequence[slice]) -> Tensor:
-    """The gradient of a slice with unit strides: ``gradient`` in its place, zeros around it.
-
-    Args:
-        gradient: of the slice, in any shape with its number of elements.
-        shape: of what was sliced.
-        kept: what the slice took, for each axis of ``shape``.
-    """
-    gradient = tf.reshape(gradient, [part.stop - part.start for part in kept])
-    return tf.pad(gradient, [(part.start, size - part.stop) for part, size in zip(kept, shape, strict=True)])
-
-
-def erf(x: Tensor) -> Tensor:
-    """The error function, as x P(x^2) / Q(x^2) on -4 .. 4; to 5e-7.
-
-    Source of the coefficients: the rational approximation that Eigen and XLA use for float32.
-    """
-    x = tf.clip_by_value(x, -4.0, 4.0)
-    p = (2.77068142e-08, -2.10102402e-06, -5.69250639e-05, -7.34990630e-04, -2.95459980e-03, -1.60960333e-02)
-    q = (-1.45660718e-05, -2.13374055e-04, -1.68282697e-03, -7.37332916e-03, -1.42647390e-02)
-    square = tf.square(x)
-    return x * _horner((-2.72614225e-10, *p), square) / _horner(q, square)
-
-
-def erfc(x: Tensor) -> Tensor:
-    """1 - erf(x); to 5e-7, which is what gelu needs."""
-    return 1 - erf(x)
-
-
-def atanh(x: Tensor) -> Tensor:
-    """The inverse hyperbolic tangent."""
-    return 0.5 * (tf.math.log1p(x) - tf.math.log1p(-x))
-
-
-def _horner(coefficients: Sequence[float], x: Tensor) -> Tensor:
-    return functools.reduce(lambda total, coefficient: total * x + coefficient, coefficients, tf.zeros_like(x))
-
-
-# -- which op becomes what --------------------------------------------------------------------------------------------
-
-
-def _pointwise(function: Callable[..., Tensor]) -> Callable[[Node, Constants], Replacement]:
-    return lambda node, constants: Replacement(function, [name for name in node.input if not name.startswith("^")])
-
-
-def _leaky_relu(node: Node, constants: Constants) -> Replacement:
+def _leaky_relu(node: Node, nodes: Nodes) -> Replacement:
     alpha = node.attr["alpha"].f if "alpha" in node.attr else _LEAKY_RELU_ALPHA
-    return _pointwise(functools.partial(leaky_relu_grad, alpha=alpha))(node, constants)
+    return Replacement(functools.partial(arithmetic.leaky_relu_grad, alpha=alpha), _inputs(node))
 
 
-def _strided_slice(node: Node, constants: Constants) -> Replacement | None:
-    *where, gradient = [name for name in node.input if not name.startswith("^")]
-    values = [constants(name) for name in where]
+def _quotient(node: Node, nodes: Nodes) -> Replacement | None:
+    x, y = _inputs(node)
+    source = _source(nodes, y)
+    return Replacement(arithmetic.divided_by_root, [x, y]) if source is not None and source.op == "Sqrt" else None
+
+
+def _power(node: Node, nodes: Nodes) -> Replacement | None:
+    x, y = _inputs(node)
+    exponent = _constant(nodes, y)
+    if exponent is None or exponent.shape or exponent != -0.5:  # no scalar: the result might have another shape than x
+        return None
+    return Replacement(arithmetic.rsqrt, [x])
+
+
+def _difference(node: Node, nodes: Nodes) -> Replacement | None:
+    x, y = _inputs(node)
+    return Replacement(arithmetic.difference_to_itself, [x]) if x == y else None
+
+
+def _of_reads(function: Callable[..., Tensor]) -> Callable[[Node, Nodes], Replacement | None]:
+    def make(node: Node, nodes: Nodes) -> Replacement | None:
+        sources = [_source(nodes, name, ("Identity", "Reshape")) for name in _inputs(node)]
+        reads = [source.input[0] for source in sources if source is not None and source.op == "ReadVariableOp"]
+        return Replacement(function, _inputs(node)) if len(reads) == 2 and len(set(reads)) == 1 else None
+
+    return make
+
+
+def _of_product(function: Callable[..., Tensor]) -> Callable[[Node, Nodes], Replacement | None]:
+    return lambda node, nodes: Replacement(function, _inputs(node)) if _may_be_product(node.input[0], nodes) else None
+
+
+def _may_be_product(name: str, nodes: Nodes) -> bool:
+    """May this be a product with a matrix that is no constant, once what changes nothing (+ 0, say) is left out?"""
+    while True:
+        node = nodes.get(_node_of(name))
+        if node is None or node.op in _CALLS:
+            return True
+        varying = [name for name in _inputs(node) if _constant(nodes, name) is None]
+        if node.op in _PRODUCTS:
+            return _inputs(node)[1] in varying
+        if len(varying) != 1:
+            return False
+        name = varying[0]
+
+
+def _product(node: Node, nodes: Nodes) -> Replacement | None:
+    x, y = _inputs(node)
+    # Asking for an attribute that is left out would put an empty one in.
+    transposed = [name for name in ("transpose_a", "transpose_b") if name in node.attr and node.attr[name].b]
+    if transposed != ["transpose_b"] or _constant(nodes, y) is not None:
+        return None
+    return Replacement(arithmetic.product_with_transposed, [x, y])
+
+
+def _strided_slice(node: Node, nodes: Nodes) -> Replacement | None:
+    *where, gradient = _inputs(node)
+    values = [_constant(nodes, name) for name in where]
     if any(value is None for value in values):
         return None
     shape, begin, end, strides = (np.asarray(value).tolist() for value in values)
-    masks = {name: node.attr[f"{name}_mask"].i for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    masks = {name: node.attr[f"{name}_mask"].i if f"{name}_mask" in node.attr else 0 for name in names}
     kept = _kept(shape, begin, end, strides, masks)
     if kept is None:
         return None
-    return Replacement(functools.partial(strided_slice_grad, shape=shape, kept=kept), [gradient])
+    return Replacement(functools.partial(arithmetic.strided_slice_grad, shape=shape, kept=kept), [gradient])
 
 
 def _kept(
@@ -150,16 +143,35 @@ def _kept(
     return kept + [slice(0, size) for size in shape[len(kept) :]]
 
 
-REWRITES: dict[str, Callable[[Node, Constants], Replacement | None]] = {
-    "Atanh": _pointwise(atanh),
-    "EluGrad": _pointwise(elu_grad),
-    "Erf": _pointwise(erf),
-    "Erfc": _pointwise(erfc),
+REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
+    "AddV2": _of_reads(arithmetic.sum_of_reads),
+    "Atanh": _pointwise(arithmetic.atanh),
+    "EluGrad": _pointwise(arithmetic.elu_grad),
+    "Erf": _pointwise(arithmetic.erf),
+    "Erfc": _pointwise(arithmetic.erfc),
+    "Exp": _pointwise(arithmetic.exp),
+    "Expm1": _pointwise(arithmetic.expm1),
+    "IsInf": _pointwise(arithmetic.is_inf),
+    "L2Loss": _pointwise(arithmetic.l2_loss),
     "LeakyReluGrad": _leaky_relu,
-    "Relu6Grad": _pointwise(relu6_grad),
-    "ReluGrad": _pointwise(relu_grad),
-    "SoftsignGrad": _pointwise(softsign_grad),
+    "Log1p": _pointwise(arithmetic.log1p),
+    "MatMul": _product,
+    "Maximum": _pointwise(arithmetic.maximum),
+    "Minimum": _pointwise(arithmetic.minimum),
+    "Mul": _of_reads(arithmetic.product_of_reads),
+    "Pow": _power,
+    "RealDiv": _quotient,
+    "Relu": _of_product(arithmetic.relu),
+    "Relu6": _of_product(arithmetic.relu6),
+    "Relu6Grad": _pointwise(arithmetic.relu6_grad),
+    "ReluGrad": _pointwise(arithmetic.relu_grad),
+    "Rsqrt": _pointwise(arithmetic.rsqrt),
+    "Selu": _pointwise(arithmetic.selu),
+    "SeluGrad": _pointwise(arithmetic.selu_grad),
+    "Softplus": _pointwise(arithmetic.softplus),
+    "SoftsignGrad": _pointwise(arithmetic.softsign_grad),
     "StridedSliceGrad": _strided_slice,
+    "Sub": _difference,
 }
 """All have one output. A float64 one is left alone: what LiteRT lacks there is more than gradients."""
 
@@ -171,13 +183,13 @@ def rewrite(library: Any) -> None:
         renamed: set[str] = set()
         for node in function.node_def:
             make = REWRITES.get(node.op)
-            if make is None or node.attr["T"].type != tf.float32.as_datatype_enum:
+            if make is None or not _is_float32(node):
                 continue
-            replacement = make(node, functools.partial(_constant, nodes))
+            replacement = make(node, nodes)
             if replacement is not None:
-                name = f"__axonrl_{node.op}_{len(library.function)}"
-                library.function.append(_traced(replacement, name))
-                _call(node, name, replacement.kept)
+                definition = _traced(replacement, f"__axonrl_{node.op}_{len(library.function)}")
+                library.function.append(definition)
+                _call(node, definition, replacement.kept)
                 renamed.add(node.name)
         for node in function.node_def:
             node.input[:] = [_output_of(name, renamed) for name in node.input]
@@ -195,15 +207,25 @@ def _traced(replacement: Replacement, name: str) -> Any:
     return definition
 
 
-def _call(node: Node, name: str, kept: Sequence[str]) -> None:
-    """Turn a node into a call of the function ``name``."""
+def _call(node: Node, definition: Any, kept: Sequence[str]) -> None:
+    """Turn a node into a call of a function."""
     control = [source for source in node.input if source.startswith("^")]
     node.op = "PartitionedCall"
     node.input[:] = [*kept, *control]
     node.attr.clear()
-    node.attr["f"].func.name = name
+    node.attr["f"].func.name = definition.signature.name
     node.attr["Tin"].list.type.extend([tf.float32.as_datatype_enum] * len(kept))
-    node.attr["Tout"].list.type.append(tf.float32.as_datatype_enum)
+    node.attr["Tout"].list.type.extend(output.type for output in definition.signature.output_arg)
+
+
+def _is_float32(node: Node) -> bool:
+    if "T" in node.attr:
+        return bool(node.attr["T"].type == tf.float32.as_datatype_enum)
+    return bool(node.op == "LeakyReluGrad")  # the one whose type has a default, which a saved graph leaves out
+
+
+def _inputs(node: Node) -> list[str]:
+    return [name for name in node.input if not name.startswith("^")]
 
 
 def _output_of(name: str, renamed: set[str]) -> str:
@@ -216,8 +238,15 @@ def _node_of(tensor: str) -> str:
     return tensor.partition(":")[0]
 
 
-def _constant(nodes: dict[str, Node], name: str) -> Array | None:
+def _source(nodes: Nodes, name: str, past: Sequence[str] = ("Identity",)) -> Node | None:
+    """The node that an input comes from, past ops that pass it on."""
     node = nodes.get(_node_of(name))
-    while node is not None and node.op == "Identity":
+    while node is not None and node.op in past:
         node = nodes.get(_node_of(node.input[0]))
+    return node
+
+
+def _constant(nodes: Nodes, name: str) -> Array | None:
+    """The value of an input, if it is a constant."""
+    node = _source(nodes, name)
     return tf.make_ndarray(node.attr["value"].tensor) if node is not None and node.op == "Const" else None

@@ -34,13 +34,13 @@ class Predict:
     """The traced PREDICT mode.
 
     ``function(features)`` returns ``{"predictions": {...}}``, and ``"state"`` for a recurrent model; the batch axis of
-    ``features`` is free. ``large`` says why the arithmetic costs more than the call; None if it does not. ``infinite``:
-    there are infinite constants.
+    ``features`` is free. ``large`` says why the arithmetic costs more than the call; None if it does not;
+    ``unfit`` why LiteRT would compute something else.
     """
 
     function: Any
     large: str | None
-    infinite: bool
+    unfit: str | None
     exploration: Exploration | None
     record: tuple[str, ...]
     state: Mapping[str, ArraySpec] | None
@@ -56,12 +56,12 @@ class Train:
 
     ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}`` (the loss, then the metrics in the
     order of ``metrics``), and ``"td_error"`` [B] where the spec has one. ``large`` and
-    ``infinite`` as for :class:`Predict`.
+    ``unfit`` as for :class:`Predict`.
     """
 
     function: Any
     large: str | None
-    infinite: bool
+    unfit: str | None
     metrics: tuple[str, ...]
     noise: tuple[noise.Request, ...]
     not_exact: tuple[str, ...]
@@ -116,7 +116,7 @@ class Program:
         return Train(
             function=function,
             large=graphs.why_large(function.graph, ops),
-            infinite=graphs.has_infinity(nodes),
+            unfit=graphs.why_unfit(nodes),
             metrics=tuple(spec.metrics),
             noise=tuple(requests),
             not_exact=graphs.stateful_random_ops(ops),
@@ -147,7 +147,7 @@ class Program:
         return Predict(
             function=function,
             large=graphs.why_large(function.graph, ops),
-            infinite=graphs.has_infinity(nodes),
+            unfit=graphs.why_unfit(nodes),
             exploration=spec.exploration,
             record=spec.record,
             state=state,

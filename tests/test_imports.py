@@ -32,7 +32,11 @@ TENSORFLOW_AT_ONCE: Final = {"models", "runtimes", "estimators"}
 """May load TensorFlow when they are imported."""
 TENSORFLOW_WHEN_USED: Final = {"noise", "hooks", "experiments"}
 """May load it inside functions. The other rooms never do, and the actor does not either."""
-NO_TENSORFLOW: Final = {"runtimes/actor.py"}
+NO_TENSORFLOW: Final = {
+    f"runtimes/{name}.py"
+    for name in ("__init__", "actor", "boundary", "description", "executors", "interpreter", "patching", "quiet")
+}
+"""What an exported actor consists of."""
 
 
 class Import(NamedTuple):
@@ -187,6 +191,8 @@ def loaded_by(code: str) -> set[str]:
         "memories",
         "noise",
         "registry",
+        "runtimes",
+        "runtimes.actor",
     ],
 )
 def test_imports_without_tensorflow(module: str) -> None:
@@ -197,7 +203,12 @@ HEAVY: Final = {"tensorflow", "keras", "gymnasium", "matplotlib", "rich", "polya
 
 
 def test_the_package_alone_loads_nothing_heavy() -> None:
-    assert loaded_by("import axonrl\naxonrl.__version__\naxonrl.Modes\naxonrl.EstimatorSpec") & HEAVY == set()
+    code = "import axonrl\naxonrl.__version__\naxonrl.Modes\naxonrl.EstimatorSpec\naxonrl.runtimes"
+    assert loaded_by(code) & HEAVY == set()
+
+
+def test_the_actor_loads_little_more_than_litert() -> None:
+    assert loaded_by("from axonrl.runtimes import Policy") & (HEAVY | {"flatbuffers"}) == set()
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -106,13 +106,26 @@ class Victim:
             setattr(os, name, dying(getattr(os, name)))
 
 
+def noisy_dqn(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
+    """DQN with rewards to which noise of every kind is added at every update."""
+    import tensorflow as tf
+
+    from axonrl import noise
+    from axonrl.models import dqn
+
+    if mode == "train":
+        shape = labels["reward"].shape
+        draws = noise.normal(shape) * noise.uniform(shape, 0.1, 0.3)
+        labels = {**labels, "reward": labels["reward"] + tf.gather(draws, noise.permutation(shape[0]))}
+    return dqn.model_fn(features, labels, mode, params, config)
+
+
 def run(job: dict[str, Any]) -> None:
     """Do what a job says."""
     from axonrl import Agent, RunConfig
     from axonrl.environments import make
     from axonrl.hooks import EvaluationHook
     from axonrl.memories import ReplayMemory
-    from axonrl.models import dqn
 
     model_dir = Path(job["model_dir"])
     logging.basicConfig(filename=model_dir.with_suffix(".log"), level=logging.INFO)
@@ -127,8 +140,10 @@ def run(job: dict[str, Any]) -> None:
     hooks: list[Any] = [Journal(model_dir.with_suffix(".journal")), EvaluationHook(job["evaluate_every"], episodes=3)]
     if "victim" in job:
         hooks.append(Victim(**job["victim"], last=job["timesteps"]))
-    config = RunConfig(seed=job["seed"], save_checkpoints_steps=job["save_every"], save_summary_steps=20)
-    agent = Agent(dqn.model_fn, ReplayMemory(200, 16), model_dir, config, PARAMS)
+    config = RunConfig(
+        seed=job["seed"], save_checkpoints_steps=job["save_every"], save_summary_steps=20, runtime=job["runtime"]
+    )
+    agent = Agent(noisy_dqn, ReplayMemory(200, 16), model_dir, config, PARAMS)
     env = make("CartPole-v1", job["num_envs"])
     agent.train(env, first_update=40, update_frequency=4, max_timesteps=job["timesteps"], hooks=hooks)
 
@@ -152,7 +167,7 @@ def serve() -> None:
     """Import everything, then fork a child for every job."""
     for module in ("tensorflow", "keras", "tensorboard.summary.writer.event_file_writer", "axonrl.estimators.agent"):
         importlib.import_module(module)
-    for module in ("axonrl.models.dqn", "axonrl.runtimes.tensorflow", "axonrl.memories", "axonrl.hooks"):
+    for module in ("axonrl.models.dqn", "axonrl.runtimes.choosing", "axonrl.memories", "axonrl.hooks"):
         importlib.import_module(module)
     status = Path("/proc/self/status")
     if status.exists() and "\nThreads:\t1\n" not in status.read_text():

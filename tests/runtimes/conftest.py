@@ -15,7 +15,7 @@ from axonrl.runtimes.tracing import Program
 OBSERVATION = ArraySpec((4,), np.float32)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def trace() -> Callable[..., Program]:
     """``trace(model_fn, observation=float32 [4], seed=0, params=None)`` returns the Program."""
 
@@ -25,7 +25,7 @@ def trace() -> Callable[..., Program]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def batch_specs() -> Callable[..., dict[str, SpecTree]]:
     """``batch_specs(*axes, observation=float32 [4], **more)``: what a memory's batches with these axes look like."""
 
@@ -44,7 +44,7 @@ def batch_specs() -> Callable[..., dict[str, SpecTree]]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def batch_of() -> Callable[..., dict[str, Any]]:
     """``batch_of(specs, seed=0)``: random numbers in these shapes; integers are 0 or 1."""
 

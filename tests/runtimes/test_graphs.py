@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from axonrl.runtimes.graphs import assigns, reached_nodes, reached_ops, stateful_random_ops, why_large
+from axonrl.runtimes.graphs import assigns, reached_nodes, reached_ops, stateful_random_ops, why_large, why_unfit
 
 
 def graph_of(function: Callable[..., Any], *shapes: Any) -> Any:
@@ -137,3 +137,12 @@ def test_products_of_transposed_matrices_count_the_same() -> None:
 @pytest.mark.parametrize("op", ["Conv2D", "DepthwiseConv2dNativeBackpropInput", "While", "StatelessWhile"])
 def test_convolutions_and_loops_are_large(op: str) -> None:
     assert why_large(graph_of(lambda x: x, [1]), {op}) == f"it has the op {op}"
+
+
+@pytest.mark.parametrize("op", [tf.subtract, tf.divide, tf.maximum, tf.minimum, tf.math.squared_difference])
+def test_what_ends_the_process_is_refused(op: Callable[[Any, Any], Any], variable: Any) -> None:
+    other = tf.Variable([1.0, 2.0, 3.0])
+    reason = why_unfit(reached_nodes(graph_of(lambda: op(variable, variable))))
+    assert reason is not None
+    assert reason.endswith("takes the same variable twice, of which LiteRT dies")
+    assert why_unfit(reached_nodes(graph_of(lambda: op(variable, other)))) is None

@@ -1,0 +1,204 @@
+"""Export: a policy as a directory that acts without TensorFlow (:class:`axonrl.runtimes.Policy`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gymnasium.spaces import Discrete, MultiBinary, MultiDiscrete
+
+from ..contracts import Array, ArraySpec, CheckpointError, RunConfig, State
+from ..environments import spaces
+from ..explorations import Greedy
+from ..explorations.describing import describe
+from ..runtimes import description, patching
+from ..runtimes.patching import FrozenProgram
+from .provenance import provenance
+from .state import Counters
+from .storage import FileRecord, encode_arrays, make_folders, remove, sync_folder, write_file, write_json_atomically
+
+if TYPE_CHECKING:
+    from ..runtimes.choosing import Cache
+    from ..runtimes.tracing import Program
+
+logger = logging.getLogger("axonrl")
+
+_FILES: Final = frozenset({description.FILE, description.PROGRAM, description.WEIGHTS})
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """What there is to export: PREDICT's weights, and what else the training has led to."""
+
+    policy: str
+    weights: Mapping[str, Array]
+    counters: Counters
+    statistics: State | None
+
+
+def export(program: Program, config: RunConfig, trained: Trained, directory: str | Path, cache: Cache) -> Path:
+    """Write a policy.
+
+    It is written beside ``directory`` and renamed, so that a directory of this name is whole. An export that is there
+    is replaced; anything else that is there is refused.
+
+    Args:
+        program: the traced ``model_fn``.
+        config: with the spaces.
+        trained: what to export.
+        directory: where to; its parents are created.
+        cache: where converted programs are kept.
+
+    Returns:
+        The directory.
+
+    Raises:
+        ValueError: LiteRT cannot run the model (names the op), or ``directory`` holds something else.
+        CheckpointError: it cannot be written.
+    """
+    from ..runtimes.frozen import acting_program
+
+    target = Path(directory).absolute()
+    _refuse_other(target)
+    try:
+        made = acting_program(program, cache)
+    except ValueError as error:
+        raise ValueError(f"{program.name} cannot be exported: {error}") from error
+    frozen = isinstance(made, FrozenProgram)
+    content = made.with_weights(trained.weights) if isinstance(made, FrozenProgram) else made
+    placements = patching.to_json(made.placements) if isinstance(made, FrozenProgram) else None
+    described = _described(program, config, trained)
+    _warn(described)
+    staged = target.with_name(f".{target.name}.tmp")
+    try:
+        make_folders(target.parent)
+        if staged.exists():  # of a writer that was killed
+            remove(staged)
+        staged.mkdir()
+        described["program"] = {
+            **_written(staged / description.PROGRAM, [content]),
+            "weights": "constants" if frozen else "variables",
+            "placements": placements,
+        }
+        specs = {name: ArraySpec(array.shape, array.dtype) for name, array in trained.weights.items()}
+        described["weights"] = {
+            **_written(staged / description.WEIGHTS, encode_arrays(trained.weights)),
+            "arrays": description.specs_to_json(specs),
+        }
+        write_json_atomically(staged / description.FILE, described)
+        _put_in_place(staged, target)
+    except OSError as error:
+        raise CheckpointError(f"{target} cannot be written: {error}") from error
+    logger.info("exported to %s", target)
+    return target
+
+
+def _refuse_other(target: Path) -> None:
+    """Only what an export wrote is written over."""
+    if not target.exists() and not target.is_symlink():
+        return
+    if not target.is_dir() or target.is_symlink():
+        raise ValueError(f"export needs a directory of its own, and {target} is none")
+    found = {path.name for path in target.iterdir()}
+    if found and (description.FILE not in found or not found <= _FILES):
+        others = ", ".join(sorted(found - _FILES)[:3]) or ", ".join(sorted(found))
+        raise ValueError(f"{target} holds something else than an export ({others}): choose another directory")
+
+
+def _put_in_place(staged: Path, target: Path) -> None:
+    before = target.with_name(f".{target.name}.old")
+    if before.exists():  # of a writer that was killed
+        remove(before)
+    if target.exists():
+        target.rename(before)
+    staged.rename(target)
+    sync_folder(target.parent)
+    if before.exists():
+        remove(before)
+
+
+def _written(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
+    written: FileRecord = write_file(path, pieces)
+    return {"file": path.name, "size": written.size, "sha256": written.sha256}
+
+
+def _described(program: Program, config: RunConfig, trained: Trained) -> dict[str, Any]:
+    predict = program.predict
+    exploration = Greedy() if predict.exploration is None else predict.exploration
+    explores = describe(exploration, trained.counters.global_timestep)
+    normalization, normalization_note = normalization_of(trained.statistics)
+    observation, action = config.observation_space, config.action_space
+    if observation is None or action is None:
+        raise ValueError(f"the spaces of {program.name} are not known")
+    return {
+        "format": description.FORMAT,
+        "format_version": description.FORMAT_VERSION,
+        "model": program.name,
+        "policy": trained.policy,
+        "trained": dataclasses.asdict(trained.counters),
+        "made_with": provenance(),
+        "observation": {
+            "space": spaces.to_json(observation),
+            "arrays": {leaf.name: _part(leaf) for leaf in spaces.leaves(observation)},
+        },
+        "normalization": normalization,
+        "normalization_note": normalization_note,
+        "action": {
+            "space": spaces.to_json(action),
+            **description.specs_to_json({"array": spaces.action_spec(action)}),
+        },
+        "predictions": description.specs_to_json(predict.outputs),
+        "state": None if predict.state is None else description.specs_to_json(predict.state),
+        "exploration": explores,
+        "exploration_note": None
+        if explores
+        else f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described",
+    }
+
+
+def _part(leaf: spaces.Leaf) -> dict[str, Any]:
+    space, spec = leaf.space, leaf.spec
+    low: Any = None
+    high: Any = None
+    if isinstance(space, Discrete):
+        low, high = int(space.start), int(space.start) + int(space.n) - 1
+    elif isinstance(space, MultiDiscrete):
+        low, high = space.start.tolist(), (space.start + (space.nvec - 1)).tolist()
+    elif isinstance(space, MultiBinary):
+        low, high = 0, 1
+    return {"shape": list(spec.shape), "dtype": spec.dtype.name, "low": low, "high": high}
+
+
+def normalization_of(statistics: State | None) -> tuple[dict[str, Any] | None, str | None]:
+    """What the actor does to observations, and what it must be given where it cannot do it.
+
+    Args:
+        statistics: of the training's wrappers, as :func:`.wrappers.statistics_of` returned them.
+    """
+    found = [state for state in (statistics or {}).values() if state["kind"] == "NormalizeObservation"]
+    if not found:
+        return None, None
+    (one, *others) = found
+    if others or not one.get("is_last"):
+        why = "each environment had its own" if others else "something else may have come after it"
+        return None, (
+            "the training's observations went through Gymnasium's NormalizeObservation, which the export cannot take"
+            f" over ({why}): give the policy observations that are normalised as in the training"
+        )
+    moments = one["obs_rms"]
+    mean, var = moments["mean"], moments["var"]
+    return {
+        "kind": "NormalizeObservation",
+        "mean": {"values": mean.tolist(), "dtype": mean.dtype.name},
+        "var": {"values": var.tolist(), "dtype": var.dtype.name},
+        "epsilon": one["epsilon"],
+    }, None
+
+
+def _warn(described: Mapping[str, Any]) -> None:
+    for note in ("normalization_note", "exploration_note"):
+        if described[note] is not None:
+            logger.warning("export: %s", described[note])

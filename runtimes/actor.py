@@ -1,0 +1,250 @@
+"""Acting without TensorFlow: a policy that ``Agent.export`` wrote, run by LiteRT and NumPy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_safetensors
+
+from ..contracts import Array, ArraySpec
+from ..explorations.describing import from_description
+from . import description as descriptions
+from .boundary import ActionsOut, ObservationsIn, all_finite
+from .description import Description
+from .executors import check_weights
+from .interpreter import LiteProgram
+from .patching import FrozenProgram
+
+
+class Policy:
+    """An exported policy. For one thread at a time.
+
+    Example::
+
+        policy = Policy.load("exported")
+        env = gymnasium.make("CartPole-v1")
+        observation, _ = env.reset()
+        observation, reward, *_ = env.step(policy.act(observation))
+
+    Made by :meth:`load`. ``description`` is what ``policy.json`` holds.
+    """
+
+    def __init__(
+        self,
+        description: Description,
+        program: bytes,
+        weights: Mapping[str, Array],
+        *,
+        seed: int | None = None,
+        num_threads: int = 1,
+    ) -> None:
+        self.description = description.everything
+        self._described = description
+        self._num_threads = num_threads
+        self._rng = np.random.default_rng(seed)
+        self._explore = (
+            None
+            if description.exploration is None
+            else from_description(description.exploration, description.action_space)
+        )
+        self._names = sorted(description.predictions)
+        self._state_names = None if description.state is None else sorted(description.state)
+        self._state: list[Array] | None = None
+        self._observations = ObservationsIn(description.observation, description.is_dict, description.normalization)
+        self._actions = ActionsOut(description.action_space, description.predictions["action"].dtype)
+        self._greedy = self._names.index("action")
+        placements = description.placements
+        self._frozen = None if placements is None else FrozenProgram(program, placements)
+        self._weights: dict[str, Array] = {}
+        if self._frozen is None:
+            self._use(LiteProgram(program, num_threads))
+        elif self._frozen.with_weights(weights) != program:
+            raise ValueError("its weights are not where the description says")
+        self.set_weights(weights)
+
+    @classmethod
+    def load(cls, directory: str | Path, *, seed: int | None = None, num_threads: int = 1) -> Policy:
+        """The policy in a directory that ``Agent.export`` wrote.
+
+        Args:
+            directory: the directory.
+            seed: of the random numbers that exploring draws; None draws one.
+            num_threads: that LiteRT may use. What comes out does not depend on it; two make convolutions faster where
+                two processors are free, and everything else slower.
+
+        Raises:
+            ValueError: a file is missing, damaged, or of another format version; names it.
+        """
+        if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
+            raise ValueError(f"num_threads must be an integer of at least 1, got {num_threads!r}")
+        described = descriptions.read(Path(directory))
+        program = descriptions.read_part(described, "program")
+        try:
+            weights = load_safetensors(descriptions.read_part(described, "weights"))
+            return cls(described, program, weights, seed=seed, num_threads=num_threads)
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the policy in {directory} cannot be used: {error}") from error
+
+    # -- acting -------------------------------------------------------------------------------------------------------
+
+    def act(self, observation: Any, explore: bool = False, rng: np.random.Generator | None = None) -> Any:
+        """The action for an observation, or the actions for a batch; a recurrent model goes on from its last ones.
+
+        Args:
+            observation: one observation as the environment returns it, or a batch of them [B, ...].
+            explore: take the behaviour policy's action, as it explored when it was exported, rather than the greedy
+                one.
+            rng: what exploring draws from; None for the policy's own generator.
+
+        Returns:
+            What ``env.step`` takes: an integer scalar for a Discrete space, else an array; of a batch, an array
+            [B, ...]. Actions of a Box are clipped to its bounds.
+
+        Raises:
+            ValueError: the observation's shape or dtype is another, or it has NaN or infinity; the behaviour policy
+                was not exported; the model's action is not one of the space.
+        """
+        features, single = self._observations(observation)
+        if self._state_names is not None:
+            features = self._with_state(features)
+        self._invoke(features)
+        if self._state_names is not None:
+            first = len(self._names)
+            self._state = [self._output(first + i) for i in range(len(self._state_names))]
+        actions = self._behave(rng) if explore else self._output(self._greedy)
+        return self._actions(actions, single)
+
+    def predict(self, observations: Any) -> dict[str, Array]:
+        """The model's predictions for a batch of observations; a recurrent model sees them as first ones.
+
+        Args:
+            observations: a batch [B, ...], or one, which counts as a batch of one.
+
+        Returns:
+            Name to array [B, ...]; ``"action"`` is the greedy action, not clipped.
+
+        Raises:
+            ValueError: as for :meth:`act`.
+        """
+        features, _ = self._observations(observations)
+        if self._described.state is not None:
+            features = [*features, *_zeros(self._described.state, len(features[0]))]
+        self._invoke(features)
+        return self._predictions()
+
+    def reset(self, mask: Any = None) -> None:
+        """Episodes begin: the recurrent state of a model that has one is zero again.
+
+        Args:
+            mask: bool [B], which of the batch; None for all, also where the next batch has another size.
+
+        Raises:
+            ValueError: the mask's shape or dtype is another.
+        """
+        if mask is None or self._state is None:
+            self._state = None
+            return
+        chosen = np.asarray(mask)
+        if chosen.dtype != np.bool_ or chosen.shape != self._state[0].shape[:1]:
+            size = len(self._state[0])
+            raise ValueError(f"mask must be bool [{size}], got {chosen.dtype} {list(chosen.shape)}")
+        for values in self._state:
+            values[chosen] = 0
+
+    # -- weights ------------------------------------------------------------------------------------------------------
+
+    def get_weights(self) -> dict[str, Array]:
+        """The weights by name, copied."""
+        return {name: array.copy() for name, array in self._weights.items()}
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Act with these weights from now on; nothing is set where something does not fit.
+
+        Args:
+            weights: all of them, by name; as ``get_weights`` returns them, or the Agent's.
+
+        Raises:
+            ValueError: a name too many or too few, another shape or dtype, NaN or infinity; names it.
+        """
+        given = {name: np.array(value) for name, value in weights.items()}
+        expected = self._described.weights
+        check_weights(self._described.model, given, expected, expected)
+        for name, array in given.items():
+            if array.dtype.kind == "f" and not all_finite(array):
+                raise ValueError(f"the weight {name} of {self._described.model} has NaN or infinity")
+        ordered = {name: given[name] for name in expected}
+        if self._frozen is not None:
+            self._use(LiteProgram(self._frozen.with_weights(ordered), self._num_threads))
+        elif ordered:
+            self._set(list(ordered.values()))
+        self._weights = ordered
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _use(self, lite: LiteProgram) -> None:
+        """Run this program from now on; ``ValueError`` if it is not the one that was described."""
+        signatures = lite.signatures
+        if "act" not in signatures or (self._described.weights and self._frozen is None and "set" not in signatures):
+            raise ValueError(f"its program has the signatures {', '.join(signatures)}, and no others")
+        act = signatures["act"]
+        state = self._described.state or {}
+        inputs = [*self._observations.specs, *(state[name] for name in sorted(state))]
+        outputs = [*(self._described.predictions[name] for name in self._names), *inputs[len(inputs) - len(state) :]]
+        _compare("takes", act.inputs, inputs)
+        if len(act.outputs) != len(outputs):
+            raise ValueError(f"its program has {len(act.outputs)} outputs, {len(outputs)} were described")
+        self._run: Callable[[list[Array]], None] = act.run
+        self._output: Callable[[int], Array] = act.output
+        self._resize = act.resize
+        self._size = 1
+        if self._frozen is None and "set" in signatures:
+            _compare("keeps", signatures["set"].inputs, list(self._described.weights.values()), batched=False)
+            self._set = signatures["set"]
+
+    def _invoke(self, features: list[Array]) -> None:
+        try:
+            if len(features[0]) != self._size:
+                self._size = -1  # until it is done
+                self._resize([np.array(array.shape, np.int32) for array in features])
+                self._size = len(features[0])
+            self._run(features)
+        except RuntimeError as error:
+            raise ValueError(f"LiteRT could not run {self._described.model}: {error}") from error
+
+    def _predictions(self) -> dict[str, Array]:
+        return {name: self._output(i) for i, name in enumerate(self._names)}
+
+    def _with_state(self, features: list[Array]) -> list[Array]:
+        size = len(features[0])
+        if self._state is None:
+            self._state = _zeros(self._described.state or {}, size)
+        elif len(self._state[0]) != size:
+            raise ValueError(
+                f"the recurrent state is that of {len(self._state[0])} episodes, and {size} observations were given:"
+                " call reset() first"
+            )
+        return [*features, *self._state]
+
+    def _behave(self, rng: np.random.Generator | None) -> Array:
+        if self._explore is None:
+            why = self.description.get("exploration_note")
+            raise ValueError(f"explore=True, but this policy was exported without its behaviour policy: {why}")
+        actions, _ = self._explore(self._predictions(), 0, self._rng if rng is None else rng)
+        return actions
+
+
+def _zeros(state: Mapping[str, ArraySpec], size: int) -> list[Array]:
+    return [np.zeros((size, *state[name].shape), state[name].dtype) for name in sorted(state)]
+
+
+def _compare(
+    verb: str, found: list[tuple[tuple[int, ...], np.dtype[Any]]], specs: list[ArraySpec], batched: bool = True
+) -> None:
+    expected = [((-1, *spec.shape) if batched else spec.shape, spec.dtype) for spec in specs]
+    if found != expected:
+        listed = [", ".join(f"{dtype}{list(shape)}" for shape, dtype in one) for one in (found, expected)]
+        raise ValueError(f"its program {verb} {listed[0]}, where {descriptions.FILE} says {listed[1]}")

@@ -1,0 +1,178 @@
+"""Functions that LiteRT has no kernel for, or one that is wrong in places, in terms of others that it does right.
+
+Each says what is wrong with LiteRT's own. Those of gradients take what TensorFlow's ops of that name take.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+Tensor: TypeAlias = Any
+
+_SELU_SCALE = 1.0507009873554804934193349852946
+_SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
+"""Klambauer et al. 2017, https://arxiv.org/abs/1706.02515."""
+
+
+def relu_grad(gradient: Tensor, feature: Tensor) -> Tensor:
+    """The gradient of relu; ``feature`` is its input or its output."""
+    return tf.where(feature > 0, gradient, tf.zeros_like(gradient))
+
+
+def relu6_grad(gradient: Tensor, feature: Tensor) -> Tensor:
+    """The gradient of relu6; ``feature`` is its input or its output."""
+    return tf.where((feature > 0) & (feature < 6), gradient, tf.zeros_like(gradient))
+
+
+def elu_grad(gradient: Tensor, output: Tensor) -> Tensor:
+    """The gradient of elu, from its output."""
+    return tf.where(output < 0, gradient * (output + 1), gradient)
+
+
+def leaky_relu_grad(gradient: Tensor, feature: Tensor, alpha: float) -> Tensor:
+    """The gradient of leaky relu, from its input."""
+    return tf.where(feature > 0, gradient, gradient * alpha)
+
+
+def softsign_grad(gradient: Tensor, feature: Tensor) -> Tensor:
+    """The gradient of softsign, from its input."""
+    return gradient / tf.square(1 + tf.abs(feature))
+
+
+def selu_grad(gradient: Tensor, output: Tensor) -> Tensor:
+    """The gradient of selu, from its output. The converter's is another one at 0."""
+    return tf.where(output < 0, gradient * (output + _SELU_SCALE_ALPHA), gradient * _SELU_SCALE)
+
+
+def strided_slice_grad(gradient: Tensor, shape: Sequence[int], kept: Sequence[slice]) -> Tensor:
+    """The gradient of a slice with unit strides: ``gradient`` in its place, zeros around it.
+
+    Args:
+        gradient: of the slice, in any shape with its number of elements.
+        shape: of what was sliced.
+        kept: what the slice took, for each axis of ``shape``.
+    """
+    gradient = tf.reshape(gradient, [part.stop - part.start for part in kept])
+    return tf.pad(gradient, [(part.start, size - part.stop) for part, size in zip(kept, shape, strict=True)])
+
+
+def erf(x: Tensor) -> Tensor:
+    """The error function, as x P(x^2) / Q(x^2) on -4 .. 4; to 5e-7.
+
+    Source of the coefficients: the rational approximation that Eigen and XLA use for float32.
+    """
+    x = tf.clip_by_value(x, -4.0, 4.0)
+    p = (2.77068142e-08, -2.10102402e-06, -5.69250639e-05, -7.34990630e-04, -2.95459980e-03, -1.60960333e-02)
+    q = (-1.45660718e-05, -2.13374055e-04, -1.68282697e-03, -7.37332916e-03, -1.42647390e-02)
+    square = tf.square(x)
+    return x * _horner((-2.72614225e-10, *p), square) / _horner(q, square)
+
+
+def erfc(x: Tensor) -> Tensor:
+    """1 - erf(x); to 5e-7, which is what gelu needs."""
+    return 1 - erf(x)
+
+
+def atanh(x: Tensor) -> Tensor:
+    """The inverse hyperbolic tangent."""
+    return 0.5 * (tf.math.log1p(x) - tf.math.log1p(-x))
+
+
+def exp(x: Tensor) -> Tensor:
+    """The exponential function. LiteRT's makes 0 of NaN."""
+    return tf.where(tf.math.is_nan(x), x, tf.exp(x))
+
+
+def expm1(x: Tensor) -> Tensor:
+    """exp(x) - 1, near 0 too, where LiteRT's has no digits left."""
+    half = tf.tanh(0.5 * x)
+    return tf.where(tf.abs(x) < 0.5, 2 * half / (1 - half), exp(x) - 1)
+
+
+def log1p(x: Tensor) -> Tensor:
+    """log(1 + x), near 0 too, where LiteRT's has no digits left: there 2 artanh(x / (2 + x)), by its series."""
+    ratio = x / (2 + x)
+    series = _horner((1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0), tf.square(ratio))
+    return tf.where(tf.abs(x) < 0.4, 2 * ratio * series, tf.math.log(1 + x))
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)). LiteRT's is infinite above 88, and 0 below -17."""
+    return relu(x) + log1p(tf.exp(-tf.abs(x)))
+
+
+def selu(x: Tensor) -> Tensor:
+    """The scaled exponential linear unit. LiteRT's makes a number of NaN."""
+    return tf.where(x < 0, _SELU_SCALE_ALPHA * (tf.exp(x) - 1), _SELU_SCALE * x)
+
+
+def rsqrt(x: Tensor) -> Tensor:
+    """1 / sqrt(x). LiteRT's makes NaN of 0."""
+    return divided_by_root(1.0, tf.sqrt(x))
+
+
+def divided_by_root(x: Tensor, root: Tensor) -> Tensor:
+    """``x`` divided by what is a square root, which the converter would make a product with LiteRT's rsqrt."""
+    return x / tf.nn.relu(root)
+
+
+def difference_to_itself(x: Tensor) -> Tensor:
+    """Of x and x: NaN where x is not finite. The converter makes it 0."""
+    return tf.where(tf.math.is_finite(x), tf.zeros_like(x), np.nan)
+
+
+def is_inf(x: Tensor) -> Tensor:
+    """Is it infinite? The converter would compare with the largest finite number."""
+    return tf.logical_not(tf.logical_or(tf.math.is_finite(x), tf.math.is_nan(x)))
+
+
+def l2_loss(x: Tensor) -> Tensor:
+    """Half the sum of squares. The converter makes a product of it; see :func:`product_of_reads`."""
+    return 0.5 * tf.reduce_sum(tf.square(x))
+
+
+def relu(x: Tensor) -> Tensor:
+    """Relu of a matrix product: the converter would make one op of both, which leaves relu out."""
+    return tf.where(x <= 0, tf.zeros_like(x), x)
+
+
+def relu6(x: Tensor) -> Tensor:
+    """Relu6; as :func:`relu`."""
+    return tf.where(x >= 6, 6 * tf.ones_like(x), relu(x))
+
+
+def maximum(x: Tensor, y: Tensor) -> Tensor:
+    """The larger one. LiteRT's may make a number of NaN, and the converter may take it for relu."""
+    return tf.where((x >= y) | tf.math.is_nan(x), x, y)
+
+
+def minimum(x: Tensor, y: Tensor) -> Tensor:
+    """The smaller one; as :func:`maximum`."""
+    return tf.where((x <= y) | tf.math.is_nan(x), x, y)
+
+
+def product_of_reads(x: Tensor, y: Tensor) -> Tensor:
+    """Of a variable and itself. LiteRT dies of some ops that are given a variable twice (its XNNPACK delegate does)."""
+    return -(-x * y)
+
+
+def sum_of_reads(x: Tensor, y: Tensor) -> Tensor:
+    """Of a variable and itself; as :func:`product_of_reads`."""
+    return -(-x - y)
+
+
+def product_with_transposed(x: Tensor, y: Tensor) -> Tensor:
+    """The product of ``x`` [N, K] and ``y`` [M, K], transposed, as one of a batch of one: a sixth of a DQN's update.
+
+    LiteRT has fast kernels for batched products with weights that change, not for the plain ones that this would be.
+    """
+    return tf.squeeze(tf.linalg.matmul(tf.expand_dims(x, 0), tf.expand_dims(y, 0), transpose_b=True), [0])
+
+
+def _horner(coefficients: Sequence[float], x: Tensor) -> Tensor:
+    return functools.reduce(lambda total, coefficient: total * x + coefficient, coefficients, tf.zeros_like(x))

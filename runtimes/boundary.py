@@ -1,0 +1,161 @@
+"""What stands between an environment and an exported policy: observations in, actions out. Loads no TensorFlow.
+
+The rules are those of ``environments/``, in which a policy was trained; this does without Gymnasium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..contracts import Array
+from .description import Normalization, Part
+
+
+def all_finite(array: Array) -> bool:
+    """Is no number NaN or infinite? The search for a zero byte is several times as fast as ``all()`` on few numbers."""
+    return 0 not in np.isfinite(array).tobytes()
+
+
+class ObservationsIn:
+    """Turns one observation, or a batch of them, into the arrays [B, ...] that a program takes.
+
+    Args:
+        parts: the arrays of one observation.
+        is_dict: are they the leaves of a Dict or a Tuple space?
+        normalization: what is to be done to what an environment returns; None for nothing.
+    """
+
+    def __init__(self, parts: Sequence[Part], is_dict: bool, normalization: Normalization | None) -> None:
+        self._parts = sorted(parts, key=lambda part: part.name)  # as a program takes them
+        self.specs = [part.spec for part in self._parts]
+        """Of one observation, in the order of the arrays."""
+        self._is_dict = is_dict
+        self._normalization = normalization
+        only = self._parts[0].spec
+        # The usual observation, an array of floats as it should be, is told at once.
+        quick = len(parts) == 1 and not is_dict and normalization is None and only.dtype == np.float32
+        self._quick_shape = only.shape if quick else None
+        self._quick_dtype = np.dtype(np.float32)
+        self._one = (1, *only.shape)
+
+    def __call__(self, observation: Any) -> tuple[list[Array], bool]:
+        """The arrays [B, ...], and whether it was a single observation.
+
+        Raises:
+            ValueError: another shape or dtype, NaN or infinity; says what was given and what is expected.
+        """
+        if (
+            type(observation) is np.ndarray
+            and observation.shape == self._quick_shape
+            and observation.dtype is self._quick_dtype
+            and 0 not in np.isfinite(observation).tobytes()
+        ):
+            return [observation.reshape(self._one)], True
+        if not self._is_dict:
+            array, single = self._converted(self._parts[0], observation, "observation")
+            return [array], single
+        given = dict(_flat(observation, ""))
+        names = [part.name for part in self._parts]
+        if sorted(given) != names:
+            found = ", ".join(sorted(filter(None, given))) or "none"
+            raise ValueError(f"observation must have the parts {', '.join(names)}, got {found}")
+        converted = [self._converted(part, given[part.name], f"observation[{part.name!r}]") for part in self._parts]
+        sizes = {
+            part.name: None if single else len(a) for part, (a, single) in zip(self._parts, converted, strict=True)
+        }
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"the parts of observation differ in batch size (None is a single one): {sizes}")
+        return [array for array, _ in converted], converted[0][1]
+
+    def _converted(self, part: Part, value: Any, what: str) -> tuple[Array, bool]:
+        """``value`` [B, ...] in the part's dtype, and whether it was a single one."""
+        shape, dtype = part.spec.shape, part.spec.dtype
+        try:
+            given = np.asarray(value)
+        except ValueError as error:  # rows of different lengths
+            raise ValueError(f"{what} must be an array: {error}") from error
+        single = given.shape == shape
+        if not single and (given.shape[1:] != shape or given.ndim != len(shape) + 1 or not len(given)):
+            sizes = ", ".join(map(str, shape))
+            raise ValueError(f"{what} must have the shape [{sizes}] or [B, {sizes}], got {list(given.shape)}")
+        kinds = "biuf" if dtype.kind == "f" else "biu"
+        if given.dtype.kind not in kinds:
+            raise ValueError(f"{what} must be {dtype}, got {given.dtype}")
+        if self._normalization is not None:
+            given = self._normalization(given)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found just below
+            array = np.asarray(given, dtype, order="C")
+        if dtype.kind == "f":
+            if not all_finite(array):
+                raise ValueError(f"{what} has NaN or infinity: {_shortened(value)}")
+        elif array.dtype != given.dtype and not np.array_equal(array, given):
+            raise ValueError(f"{what} has values that {dtype} cannot hold: {_shortened(value)}")
+        if part.low is not None and bool(((array < part.low) | (array > part.high)).any()):
+            raise ValueError(f"{what} must be in {part.low} .. {part.high}, got {_shortened(value)}")
+        return (array.reshape(1, *shape) if single else array.reshape(-1, *shape)), single
+
+
+class ActionsOut:
+    """Turns actions [B, ...] into what ``env.step`` takes.
+
+    Args:
+        space: attributes of the action space.
+        predicted: dtype of the model's actions.
+    """
+
+    def __init__(self, space: Mapping[str, Any], predicted: np.dtype[Any]) -> None:
+        self._kind = space["type"]
+        self._low: Any
+        self._high: Any
+        if self._kind == "Box":
+            self._low, self._high = space["low"], space["high"]
+        elif self._kind == "Discrete":
+            self._low, self._high = int(space["start"]), int(space["start"]) + int(space["n"]) - 1
+        elif self._kind == "MultiDiscrete":
+            self._low, self._high = space["start"], space["start"] + (space["nvec"] - 1)
+        else:
+            self._low, self._high = 0, 1
+        self._dtype: np.dtype[Any] = np.dtype(space.get("dtype", np.int8))
+        self._scalar = self._dtype.type
+        kinds = "f" if self._kind == "Box" else "iu"
+        if predicted.kind not in kinds:
+            raise ValueError(f"its action is {predicted}, which the action space {self._kind} does not take")
+
+    def __call__(self, actions: Array, single: bool) -> Any:
+        """Actions in the dtype and within the bounds of the space; of one observation, without the batch axis.
+
+        Raises:
+            ValueError: an action is not finite, or does not exist.
+        """
+        if self._kind == "Discrete" and single:
+            action = actions.item()
+            if not self._low <= action <= self._high:
+                raise ValueError(f"the model's action {action} is not in {self._low} .. {self._high}")
+            return self._scalar(action)
+        array = actions.astype(self._dtype, copy=False)
+        if self._kind == "Box":
+            array = np.minimum(np.maximum(array, self._low), self._high)
+            if not all_finite(array):
+                raise ValueError(f"the model's action is not finite: {_shortened(actions)}")
+        elif bool(((array < self._low) | (array > self._high)).any()):
+            raise ValueError(f"the model's action {_shortened(actions)} is not in {self._low} .. {self._high}")
+        return array[0] if single else array
+
+
+def _flat(value: Any, name: str) -> list[tuple[str, Any]]:
+    """The leaves of nested mappings and tuples, named by the keys that lead to them, joined by ``/``."""
+    if isinstance(value, Mapping):
+        items = list(value.items())
+    elif isinstance(value, tuple):
+        items = list(enumerate(value))
+    else:
+        return [(name, value)]
+    return [leaf for key, item in items for leaf in _flat(item, f"{name}/{key}" if name else str(key))]
+
+
+def _shortened(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."

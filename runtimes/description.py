@@ -1,0 +1,190 @@
+"""``policy.json``: what an exported policy is, beside its program and its weights. Loads no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ..contracts import Array, ArraySpec
+from . import patching
+from .patching import Placement
+
+FILE: Final = "policy.json"
+PROGRAM: Final = "policy.tflite"
+WEIGHTS: Final = "weights.safetensors"
+FORMAT: Final = "axonrl policy"
+FORMAT_VERSION: Final = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One array of an observation, at the policy's inside.
+
+    ``low`` and ``high`` are the smallest and the largest value where others have no meaning (Discrete and the like).
+    """
+
+    name: str
+    spec: ArraySpec
+    low: Any = None
+    high: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Normalization:
+    """What Gymnasium's NormalizeObservation does, with the statistics that it had learnt."""
+
+    mean: Array
+    var: Array
+    epsilon: float
+
+    def __call__(self, observation: Array) -> Array:
+        """In the very operations of Gymnasium's wrapper, so that the same bits come out."""
+        normalized: Array = np.float32((observation - self.mean) / np.sqrt(self.var + self.epsilon))
+        return np.asarray(normalized)
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What is in ``policy.json``, as far as acting needs it; ``everything`` is all of it."""
+
+    path: Path
+    everything: Mapping[str, Any]
+    model: str
+    observation: tuple[Part, ...]
+    is_dict: bool
+    normalization: Normalization | None
+    action_space: Mapping[str, Any]
+    predictions: Mapping[str, ArraySpec]
+    state: Mapping[str, ArraySpec] | None
+    exploration: Mapping[str, Any] | None
+    placements: tuple[Placement, ...] | None
+    """Where the weights are in a program that keeps them as constants; None where it keeps them as variables."""
+    weights: Mapping[str, ArraySpec]
+
+
+def read(directory: Path) -> Description:
+    """The description in an exported directory.
+
+    Raises:
+        ValueError: there is none, it is damaged, or of another format version; names the file.
+    """
+    path = directory / FILE
+    value = read_json(path)
+    try:
+        return _parsed(path, value)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not a whole description of a policy: {error!r}") from error
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """A ``policy.json`` whose format this version knows.
+
+    Raises:
+        ValueError: it is not; names the file.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror}): is this the directory of an export?") from error
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise ValueError(f"{path} does not describe a policy: its format must be {FORMAT!r}")
+    if value.get("format_version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} is of format version {value.get('format_version')!r}, and this version of axonrl reads"
+            f" {FORMAT_VERSION}: export it again"
+        )
+    return value
+
+
+def read_part(description: Description, part: str) -> bytes:
+    """The content of the ``program`` or of the ``weights``, which is what was written.
+
+    Raises:
+        ValueError: the file is missing or damaged; names it.
+    """
+    try:
+        recorded = description.everything[part]
+        path = description.path.parent / str(recorded["file"])
+        size, digest = recorded["size"], recorded["sha256"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{description.path} is not a whole description of a policy: {error!r}") from error
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) != size:
+        raise ValueError(f"{path} is damaged: it has {len(content)} bytes instead of {size}")
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"{path} is damaged: it does not have the SHA-256 that {FILE} gives")
+    return content
+
+
+def specs_to_json(specs: Mapping[str, ArraySpec]) -> dict[str, Any]:
+    """Specs by name as a JSON value."""
+    return {name: {"shape": list(spec.shape), "dtype": spec.dtype.name} for name, spec in specs.items()}
+
+
+def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a space that ``environments.spaces.to_json`` described: numbers and arrays."""
+    found: dict[str, Any] = {"type": space["type"]}
+    if space["type"] == "Box":
+        shape, dtype = tuple(space["shape"]), np.dtype(space["dtype"])
+        found |= {"shape": shape, "dtype": dtype}
+        for name in ("low", "high"):
+            bound = space[name]
+            found[name] = np.array(bound, dtype) if isinstance(bound, list) else np.full(shape, bound, dtype)
+        return found
+    if space["type"] == "Discrete":
+        return {**found, "n": space["n"], "start": space["start"], "dtype": np.dtype(space["dtype"])}
+    if space["type"] == "MultiDiscrete":
+        dtype = np.dtype(space["dtype"])
+        return {**found, "nvec": np.array(space["nvec"], dtype), "start": np.array(space["start"], dtype)}
+    if space["type"] == "MultiBinary":
+        return found
+    raise ValueError(f"no action space is a {space['type']}")
+
+
+def _parsed(path: Path, value: Mapping[str, Any]) -> Description:
+    observation, weights, program = value["observation"], value["weights"], value["program"]
+    state, normalization, placements = value["state"], value["normalization"], program["placements"]
+    return Description(
+        path=path,
+        everything=value,
+        model=str(value["model"]),
+        observation=tuple(_part(name, part) for name, part in observation["arrays"].items()),
+        is_dict=observation["space"]["type"] in ("Dict", "Tuple"),
+        normalization=None if normalization is None else _normalization(normalization),
+        action_space=space_attributes(value["action"]["space"]),
+        predictions=_specs(value["predictions"]),
+        state=None if state is None else _specs(state),
+        exploration=value["exploration"],
+        placements=None if placements is None else patching.from_json(placements),
+        weights=_specs(weights["arrays"]),
+    )
+
+
+def _specs(value: Mapping[str, Any]) -> dict[str, ArraySpec]:
+    return {name: ArraySpec(tuple(spec["shape"]), spec["dtype"]) for name, spec in value.items()}
+
+
+def _part(name: str, value: Mapping[str, Any]) -> Part:
+    low, high = (value.get(bound) for bound in ("low", "high"))
+    return Part(
+        name,
+        ArraySpec(tuple(value["shape"]), value["dtype"]),
+        None if low is None else np.array(low),
+        None if high is None else np.array(high),
+    )
+
+
+def _normalization(value: Mapping[str, Any]) -> Normalization:
+    mean, var = (np.array(value[moment]["values"], value[moment]["dtype"]) for moment in ("mean", "var"))
+    return Normalization(mean, var, float(value["epsilon"]))

@@ -1,0 +1,172 @@
+"""Makes LiteRT programs that only act: with the weights as constants where that pays, else as variables."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import (  # TensorFlow's own converter takes it from there, too
+    convert_variables_to_constants_v2,
+)
+
+from ..contracts import Array
+from . import patching
+from .choosing import Cache, choose
+from .conversion import ConversionError, convert
+from .fingerprint import fingerprint
+from .graphs import reached_nodes
+from .patching import FrozenProgram, Placement
+from .tracing import Predict, Program
+from .trial import try_out
+
+logger = logging.getLogger("axonrl")
+
+_FORMAT: Final = "frozen 2"
+"""Of what is kept in the cache: raised when the same function is to be frozen differently."""
+_LENGTH: Final = 8
+"""Bytes of the length that comes first in what is kept."""
+
+
+def pays(predict: Predict) -> bool:
+    """Is PREDICT one that runs faster with constant weights by more than a new interpreter costs?
+
+    That is where its arithmetic is what it costs (convolutions above all, for which LiteRT's fast kernels take
+    constants only), and LiteRT can do what it does.
+    """
+    return predict.large is not None and predict.unfit is None
+
+
+def acting_program(program: Program, cache: Cache) -> FrozenProgram | bytes:
+    """PREDICT alone as a LiteRT program.
+
+    Args:
+        program: the traced ``model_fn``.
+        cache: where converted programs are kept.
+
+    Returns:
+        A frozen program where that pays and can be had; else the content of a file whose weights are set through the
+        signature ``set``.
+
+    Raises:
+        ValueError: LiteRT cannot run it; names the op.
+    """
+    if pays(program.predict):
+        try:
+            return freeze(program, cache)
+        except ConversionError as error:
+            logger.warning("%s is exported with its weights as variables, which is slower: %s", program.name, error)
+    contents: list[bytes] = []
+
+    def keeping(*arguments: Any) -> bytes:
+        contents.append(cache(*arguments))
+        return contents[-1]
+
+    choose(program, None, "litert", None, keeping)
+    return contents[-1]
+
+
+def freeze(program: Program, cache: Cache) -> FrozenProgram:
+    """PREDICT as a LiteRT program with constant weights, which are no particular ones.
+
+    It is converted twice, with weights drawn at random. Those of the first conversion are looked for in its file;
+    written over with those of the second, it must be the second's, byte for byte.
+
+    Args:
+        program: the traced ``model_fn``.
+        cache: where converted programs are kept.
+
+    Raises:
+        ConversionError: it does not convert, or other weights cannot be written into it.
+    """
+    variables = program.store.predict_variables()
+    strange = [f"{name} {v.dtype.name}" for name, v in variables.items() if not v.dtype.is_floating]
+    if strange:
+        raise ConversionError(f"weights that are no floats cannot be frozen: {', '.join(strange)}")
+    functions = {"act": program.predict.function}
+    key = fingerprint(functions, list(variables.values()), _FORMAT, tf.__version__, version("ai-edge-litert"))
+    return _unpack(cache("frozen-actor", key, lambda: _pack(_freeze(program))))
+
+
+def _freeze(program: Program) -> FrozenProgram:
+    variables = program.store.predict_variables()
+    first, second = (_drawn(variables, seed) for seed in (0, 1))
+    content = _converted(program.predict.function, variables, first)
+    frozen = FrozenProgram(content, tuple(_places(content, first, _factors(program.predict.function))))
+    if frozen.with_weights(second) != _converted(program.predict.function, variables, second):
+        found = {place.name for place in frozen.placements}
+        lost = [name for name in variables if name not in found]
+        raise ConversionError(
+            f"the converter computed with the weights, so that others cannot be written over them ({', '.join(lost)})"
+            if lost
+            else "with other weights the converter makes another program"
+        )
+    now = {name: variable.numpy() for name, variable in variables.items()}
+    try_out(program, None, frozen.with_weights(now))
+    return frozen
+
+
+def _drawn(variables: Mapping[str, tf.Variable], seed: int) -> dict[str, Array]:
+    """Positive weights (one may be a variance), no two of them alike: biases that are all zero would share a place."""
+    rng = np.random.default_rng(seed)
+    return {name: rng.uniform(0.5, 1.5, v.shape).astype(v.dtype.as_numpy_dtype) for name, v in variables.items()}
+
+
+def _converted(function: Any, variables: Mapping[str, tf.Variable], weights: Mapping[str, Array]) -> bytes:
+    """A function converted with these weights as constants; its variables stay as they are."""
+    others = {id(variable.handle): tf.Variable(weights[name]) for name, variable in variables.items()}
+    captured = [others[id(c)].handle if id(c) in others else c for c in function.captured_inputs]
+    dtypes = [tensor.dtype for tensor in function.outputs]
+
+    def with_others(*arguments: Any) -> Any:
+        for variable in others.values():
+            tf.compat.v1.get_default_graph().watch_variable(variable)
+        inputs = tf.nest.flatten(arguments)
+        outputs = tf.raw_ops.StatefulPartitionedCall(args=[*inputs, *captured], Tout=dtypes, f=function)
+        for output, tensor in zip(outputs, function.outputs, strict=True):
+            output.set_shape(tensor.shape)
+        return outputs
+
+    (arguments, _) = function.structured_input_signature
+    traced = tf.function(with_others, autograph=False).get_concrete_function(*arguments)
+    constant = convert_variables_to_constants_v2(traced)
+    flat = tf.function(lambda *arguments: constant(*tf.nest.flatten(arguments)), autograph=False)
+    return convert({"act": flat.get_concrete_function(*arguments)}, [])
+
+
+def _factors(function: Any) -> list[float]:
+    """By what weights may have been multiplied: the numbers in the graph, and one over each."""
+    constants = (tf.make_ndarray(n.attr["value"].tensor) for n in reached_nodes(function.graph) if n.op == "Const")
+    numbers = {float(array) for array in constants if array.dtype.kind == "f" and array.size == 1}
+    return [1.0, *sorted({factor for x in numbers if x for factor in (x, 1 / x)} - {1.0})]
+
+
+def _places(content: bytes, weights: Mapping[str, Array], factors: list[float]) -> Iterator[Placement]:
+    """Where the weights are in a file; none for those that it does not depend on."""
+    for name, weight in weights.items():
+        for factor in factors if weight.size else ():
+            places: dict[int, Placement] = {}  # orders of axes that are alike give one place
+            for permutation in itertools.permutations(range(weight.ndim)):
+                sought = Placement(name, 0, permutation, factor).encode(weight)
+                offset = content.find(sought)
+                while offset >= 0:
+                    places.setdefault(offset, Placement(name, offset, permutation, factor))
+                    offset = content.find(sought, offset + 1)
+            yield from places.values()
+            if places:
+                break
+
+
+def _pack(frozen: FrozenProgram) -> bytes:
+    header = json.dumps(patching.to_json(frozen.placements)).encode()
+    return len(header).to_bytes(_LENGTH, "little") + header + frozen.content
+
+
+def _unpack(packed: bytes) -> FrozenProgram:
+    end = _LENGTH + int.from_bytes(packed[:_LENGTH], "little")
+    return FrozenProgram(packed[end:], patching.from_json(json.loads(packed[_LENGTH:end])))

@@ -1,0 +1,492 @@
+"""Which executor runs a model: chosen once, said, kept by the run; and that it makes no difference but in time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium.spaces import Discrete
+
+from axonrl import Agent, EstimatorSpec, Modes, RunConfig
+from axonrl.contracts import CheckpointError, NonFiniteError
+from axonrl.estimators.storage import load_arrays
+from axonrl.explorations import EpsilonGreedy
+from axonrl.memories import ReplayMemory
+from axonrl.models import dqn
+from axonrl.runtimes import choosing
+from axonrl.runtimes.conversion import ConversionError
+from axonrl.runtimes.litert import LiteRTExecutor
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, saved, snapshot, vector
+
+SMALL = "it is small, and converts"
+BEGUN = "the run was begun so"
+LITERT = {"actor": "litert", "learner": "litert"}
+TENSORFLOW = {"actor": "tensorflow", "learner": "tensorflow"}
+APART = {"actor": "litert", "learner": "tensorflow"}
+
+
+def record(model_dir: Path) -> dict[str, Any]:
+    return dict(json.loads((model_dir / "run.json").read_text()))
+
+
+def edit_record(model_dir: Path, runtime: Any, *without: str) -> None:
+    """Change ``run.json``, and take out some keys."""
+    value = {**record(model_dir), "runtime": runtime}
+    (model_dir / "run.json").write_text(json.dumps({k: v for k, v in value.items() if k not in without}))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def choices(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was said of executors, and forgotten with it."""
+    found = [message for message in caplog.messages if re.search(r"\bruns? in ", message)]
+    caplog.clear()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _listening(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "axonrl")
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
+    """What has acted and trained, as ``("litert", "act")``."""
+    found: set[tuple[str, str]] = set()
+
+    def noting(name: str, method: str, call: Any) -> Any:
+        def wrapper(*args: Any) -> Any:
+            found.add((name, method))
+            return call(*args)
+
+        return wrapper
+
+    executors: dict[str, type[Any]] = {"litert": LiteRTExecutor, "tensorflow": TensorFlowExecutor}
+    for name, kind in executors.items():
+        for method in ("act", "train"):
+            monkeypatch.setattr(kind, method, noting(name, method, getattr(kind, method)))
+    return found
+
+
+def train(one: Agent, ran: set[tuple[str, str]] | None = None, timesteps: int = 12) -> Agent:
+    """A few updates; ``ran`` then holds what the run itself used, without what was tried before."""
+    hooks = [] if ran is None else [At("begin", 0, lambda session: ran.clear())]
+    return one.train(Counting(), 8, 2, timesteps=timesteps, hooks=hooks)
+
+
+def refuse_conversion(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def convert(functions: Any, variables: Any) -> bytes:
+        raise error
+
+    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setattr(choosing, "convert", convert)
+
+
+# -- the choice: said once, recorded, kept ----------------------------------------------------------------------------
+
+
+def test_the_choice_is_said_once_and_recorded_with_its_reason(
+    ran: set[tuple[str, str]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = train(agent(tmp_path), ran)
+    assert ran == {("litert", "act"), ("litert", "train")}
+    train(one)
+    one.evaluate(Counting(), 1)
+    one.predict(np.zeros((1, 2), np.float32))
+    assert choices(caplog) == [f"actor and learner run in LiteRT: {SMALL}"]
+    assert record(tmp_path)["runtime"] == LITERT
+    assert record(tmp_path)["runtime_why"] == {"actor": SMALL, "learner": SMALL}
+
+    train(agent(tmp_path), ran)
+    assert ran == {("litert", "act"), ("litert", "train")}
+    assert choices(caplog) == [f"actor and learner run in LiteRT: {BEGUN}"]
+    agent(tmp_path).evaluate(Counting(), 1)
+    assert choices(caplog) == [f"the actor runs in LiteRT: {BEGUN}"]
+    assert record(tmp_path)["runtime_why"] == {"actor": SMALL, "learner": SMALL}  # why it was begun so
+
+
+def test_tensorflow_by_name_runs_in_tensorflow(
+    ran: set[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse_conversion(monkeypatch, AssertionError("nobody asked for this"))
+    train(agent(tmp_path, runtime="tensorflow"), ran)
+    assert ran == {("tensorflow", "act"), ("tensorflow", "train")}
+    assert choices(caplog) == ["actor and learner run in TensorFlow: as asked for"]
+    assert record(tmp_path)["runtime"] == TENSORFLOW
+    assert not (tmp_path / "litert").exists()
+
+
+@pytest.mark.parametrize("runtime", ["auto", "litert"])
+def test_a_run_in_litert_stays_there_whatever_the_rule_says_now(
+    runtime: str,
+    ran: set[tuple[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    train(agent(tmp_path / "a"))
+    monkeypatch.setattr(choosing, "_obstacle", lambda traced, by_name: "the moon is full")
+    choices(caplog)
+
+    train(agent(tmp_path / "a", runtime=runtime), ran)
+    assert ran == {("litert", "act"), ("litert", "train")}
+    assert choices(caplog) == [f"actor and learner run in LiteRT: {BEGUN}"]
+    assert record(tmp_path / "a")["runtime"] == LITERT
+    train(agent(tmp_path / "b"), ran)  # a new run follows it
+    assert ran == {("tensorflow", "act"), ("tensorflow", "train")}
+    assert choices(caplog) == ["actor and learner run in TensorFlow: the moon is full"]
+    assert record(tmp_path / "b")["runtime_why"] == dict.fromkeys(LITERT, "the moon is full")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "without"),
+    [(TENSORFLOW, ()), ("tensorflow", ("runtime_why",))],
+    ids=["of today", "from before there were two"],
+)
+def test_a_run_in_tensorflow_stays_there_whatever_the_rule_says_now(
+    runtime: Any,
+    without: tuple[str, ...],
+    ran: set[tuple[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    train(agent(tmp_path, runtime="tensorflow"))
+    edit_record(tmp_path, runtime, *without)
+    refuse_conversion(monkeypatch, AssertionError("it was begun in TensorFlow"))
+    choices(caplog)
+
+    one = train(agent(tmp_path), ran)
+    assert ran == {("tensorflow", "act"), ("tensorflow", "train")}
+    assert one.global_timestep == 24
+    assert choices(caplog) == [f"actor and learner run in TensorFlow: {BEGUN}"]
+    ran.clear()
+    agent(tmp_path).evaluate(Counting(), 1)
+    assert ran == {("tensorflow", "act")}
+    assert choices(caplog) == [f"the actor runs in TensorFlow: {BEGUN}"]
+
+
+def test_a_run_that_is_apart_stays_apart(ran: set[tuple[str, str]], tmp_path: Path) -> None:
+    train(agent(tmp_path))
+    edit_record(tmp_path, APART)
+    train(agent(tmp_path), ran)
+    assert ran == {("litert", "act"), ("tensorflow", "train")}
+    assert record(tmp_path)["runtime"] == APART
+    for runtime in ("litert", "tensorflow"):
+        begun = "the actor in litert, the learner in tensorflow"
+        with pytest.raises(ValueError, match=f"was begun with {begun}; got runtime='{runtime}'"):
+            train(agent(tmp_path, runtime=runtime))
+
+
+@pytest.mark.parametrize(("begun", "other"), [("litert", "tensorflow"), ("tensorflow", "litert")])
+def test_another_executor_may_evaluate_a_run_but_not_train_it(
+    begun: str, other: str, ran: set[tuple[str, str]], tmp_path: Path
+) -> None:
+    trained = train(agent(tmp_path, runtime=begun))
+    observations = np.random.default_rng(0).normal(size=(16, 2)).astype(np.float32)
+    expected = trained.predict(observations)
+    before = files(tmp_path)
+    message = rf"{tmp_path} was begun with the actor in {begun}, the learner in {begun}; got runtime='{other}'"
+    with pytest.raises(ValueError, match=message):
+        train(agent(tmp_path, runtime=other))
+    assert files(tmp_path) == before
+
+    one = agent(tmp_path, runtime=other)
+    ran.clear()
+    assert one.evaluate(Counting(), 2) == trained.evaluate(Counting(), 2)
+    ran.discard((begun, "act"))  # of ``trained``
+    found = one.predict(observations)
+    np.testing.assert_allclose(found["values"], expected["values"], rtol=1e-5, atol=1e-6)
+    assert np.array_equal(found["action"], expected["action"])
+    assert (other, "act") in ran
+    assert (begun, "train") not in ran
+    assert record(tmp_path)["runtime"] == {"actor": begun, "learner": begun}
+    assert train(agent(tmp_path)).global_timestep == 24  # the run has lost nothing
+
+
+def test_a_run_in_litert_that_does_not_convert_any_more_does_not_change_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(agent(tmp_path))
+    (tmp_path / "litert/actor-and-learner.safetensors").unlink()
+    before = files(tmp_path)
+    refuse_conversion(monkeypatch, ConversionError("LiteRT has no kernel for Abacus"))
+    message = (
+        r"was begun with its actor and learner in LiteRT, which does not take it any more"
+        r" \(LiteRT has no kernel for Abacus.*\): go on with the versions that it was begun with"
+    )
+    with pytest.raises(ValueError, match=message):
+        train(agent(tmp_path))
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "runtime", [{"actor": "litert"}, {"actor": "litert", "learner": "abacus"}, "abacus", None, ["litert", "litert"]]
+)
+def test_a_record_with_other_executors_is_no_record(runtime: Any, tmp_path: Path) -> None:
+    train(agent(tmp_path, runtime="tensorflow"))
+    edit_record(tmp_path, runtime)
+    with pytest.raises(CheckpointError, match=rf"{tmp_path}/run\.json is not the record of a run: .*"):
+        agent(tmp_path)
+
+
+@pytest.mark.parametrize("runtime", ["LiteRT", "tf", "", None, 1])
+def test_an_unknown_runtime_is_refused_by_name(runtime: Any) -> None:
+    with pytest.raises(ValueError, match=r"RunConfig\.runtime must be one of .*; got " + re.escape(repr(runtime))):
+        RunConfig(runtime=runtime)
+
+
+def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """TensorFlow would give the root logger a handler, and every line of the user's would come twice."""
+    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setattr(logging.root, "handlers", [])
+    train(agent(tmp_path / "a", model=own_model(_nothing)))
+    assert logging.root.handlers == []
+
+    heard: list[logging.LogRecord] = []
+
+    class Hears(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append(record)
+
+    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setattr(logging.root, "handlers", [Hears()])
+    train(agent(tmp_path / "b", model=own_model(_nothing)))
+    assert [type(handler) for handler in logging.root.handlers] == [Hears]
+    assert {one.name.partition(".")[0] for one in heard} == {"axonrl"}
+    assert "absl" not in capfd.readouterr().err
+
+
+# -- models of one's own ----------------------------------------------------------------------------------------------
+
+
+def own_model(between: Callable[[Any, Any, str], Any]) -> Any:
+    """A network that nobody here has seen, with something of the test's choosing between its layers."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        first, last = keras.layers.Dense(8, "relu"), keras.layers.Dense(2)
+        values = last(between(first(features), labels, mode))
+        if mode == Modes.PREDICT:
+            action = tf.argmax(values, axis=1, output_type=tf.int32)
+            return EstimatorSpec(mode, {"action": action}, exploration=EpsilonGreedy(0.5, Discrete(2)))
+        chosen = tf.reduce_sum(values * tf.one_hot(labels["action"], 2), axis=1)
+        loss = tf.reduce_mean((labels["reward"] - chosen) ** 2)
+        variables = [*first.trainable_variables, *last.trainable_variables]
+        gradients = tf.gradients(loss, [variable.value for variable in variables])
+        keras.optimizers.Adam(1e-2).apply(gradients, variables)
+        return EstimatorSpec(mode, loss=loss)
+
+    return model_fn
+
+
+def _nothing(hidden: Any, labels: Any, mode: str) -> Any:
+    return hidden
+
+
+def _dropout(hidden: Any, labels: Any, mode: str) -> Any:
+    return keras.layers.Dropout(0.5)(hidden, training=mode == Modes.TRAIN)
+
+
+def _convolution(hidden: Any, labels: Any, mode: str) -> Any:
+    return tf.reshape(keras.layers.Conv1D(3, 3)(hidden[:, :, None]), (-1, 18))
+
+
+def _some_rows(hidden: Any, labels: Any, mode: str) -> Any:
+    """As many rows as there are rewards above 1.5 in the batch."""
+    if mode == Modes.PREDICT:
+        return hidden
+    return hidden + tf.reduce_sum(tf.boolean_mask(hidden, labels["reward"] > 1.5), axis=0)
+
+
+def _parts(hidden: Any, labels: Any, mode: str) -> Any:
+    if mode == Modes.PREDICT:
+        return hidden
+    return hidden + tf.reduce_sum(tf.dynamic_partition(hidden, labels["action"], 2)[1], axis=0)
+
+
+RANDOM = "LiteRT has no kernel for StatelessRandomGetKeyCounter, StatelessRandomUniformV2"
+PARTS = "LiteRT has no kernel for DynamicPartition, ParallelDynamicStitch"
+OWN = {
+    "layers": (_nothing, LITERT, f"actor and learner run in LiteRT: {SMALL}"),
+    "dropout": (_dropout, APART, f"the actor runs in LiteRT: {SMALL}; the learner runs in TensorFlow: {RANDOM}"),
+    "convolution": (_convolution, TENSORFLOW, "actor and learner run in TensorFlow: it has the op Conv2D"),
+    "data-dependent shape": (_some_rows, LITERT, f"actor and learner run in LiteRT: {SMALL}"),
+    "data-dependent parts": (
+        _parts,
+        APART,
+        f"the actor runs in LiteRT: {SMALL}; the learner runs in TensorFlow: {PARTS}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_model_of_ones_own_trains_in_what_can_run_it(
+    name: str, ran: set[tuple[str, str]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    between, runtimes, message = OWN[name]
+    one = train(agent(tmp_path / "auto", model=own_model(between)), ran, timesteps=30)
+    assert ran == {(runtimes["actor"], "act"), (runtimes["learner"], "train")}
+    assert choices(caplog) == [message]
+    assert record(tmp_path / "auto")["runtime"] == runtimes
+    assert one.global_step == 12
+
+    train(agent(tmp_path / "tensorflow", model=own_model(between), runtime="tensorflow"), timesteps=30)
+    weights, theirs = (snapshot(tmp_path / run)["weights"] for run in ("auto", "tensorflow"))
+    for where in differences(weights, theirs):  # they may differ, but by rounding only
+        np.testing.assert_allclose(weights[where[1:]], theirs[where[1:]], rtol=1e-4, atol=1e-5, err_msg=where)
+    first, last = (load_arrays(path)[0] for path in sorted(tmp_path.glob("auto/checkpoints/*/arrays.safetensors")))
+    kernels = [name for name in first if name.startswith("weights/") and name.endswith("dense%2Fkernel")]
+    assert len(kernels) == 2
+    assert all((first[name] != last[name]).any() for name in kernels)
+
+
+@pytest.mark.parametrize(
+    ("between", "why", "before"),
+    [(_dropout, RANDOM, "absent"), (_parts, PARTS, "empty")],
+    ids=["dropout", "data-dependent parts"],
+)
+def test_litert_by_name_is_refused_with_the_op_and_leaves_nothing_behind(
+    between: Any, why: str, before: str, tmp_path: Path
+) -> None:
+    folder, env = tmp_path / "run", Counting()
+    if before == "empty":
+        folder.mkdir()
+    one = agent(folder, model=own_model(between), runtime="litert")
+    message = (
+        rf"runtime='litert', but LiteRT cannot run the learner of .*model_fn: {why};"
+        r" runtime='auto' would take TensorFlow for that"
+    )
+    with pytest.raises(ValueError, match=message):
+        one.train(env, 8, 2, timesteps=12)
+    assert env.seeds == []
+    assert files(folder) in ({}, {"lock": b""})  # whoever trains leaves the lock's file: to remove it would be a race
+    assert one.global_step == 0
+    # Without the name it trains, in this very folder.
+    assert train(agent(folder, model=own_model(between))).global_step == 3
+
+
+def test_litert_by_name_takes_also_what_the_rule_would_not(ran: set[tuple[str, str]], tmp_path: Path) -> None:
+    train(agent(tmp_path, model=own_model(_convolution), runtime="litert"), ran)
+    assert ran == {("litert", "act"), ("litert", "train")}
+    assert record(tmp_path)["runtime"] == LITERT
+
+
+# -- the same numbers -------------------------------------------------------------------------------------------------
+
+
+def without_losses(state: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint without what follows from losses, which differ by rounding."""
+    episodes = {key: value for key, value in state["episodes"].items() if key != "loss_sums"}
+    return {**state, "weights": None, "episodes": episodes}
+
+
+class Actions:
+    """A hook that notes what was done, and the losses."""
+
+    def __init__(self) -> None:
+        self.actions: list[int] = []
+        self.losses: list[float] = []
+
+    def after_timestep(self, session: Any, facts: Any) -> None:
+        self.actions.append(int(facts.action[0]))
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        self.losses.append(facts.loss)
+
+
+def test_both_executors_act_and_learn_the_same_and_each_repeats_itself_exactly(tmp_path: Path) -> None:
+    """300 updates with Adam and a target network: the weights grow to about 1, and differ by some 1e-7."""
+
+    def run(name: str, runtime: str) -> tuple[Actions, Any]:
+        hook = Actions()
+        config = RunConfig(seed=0, runtime=runtime, save_checkpoints_secs=None)
+        params = {"hidden": (32, 32), "epsilon": 0.1, "target_update_period": 50}
+        one = Agent(dqn.model_fn, ReplayMemory(1000, 32), tmp_path / name, config, params)
+        one.train("CartPole-v1", 50, 1, steps=300, hooks=[hook])
+        return hook, snapshot(tmp_path / name)
+
+    (lite, lite_state), (lite_again, lite_state_again) = run("a", "litert"), run("b", "litert")
+    (theirs, state), (theirs_again, state_again) = run("c", "tensorflow"), run("d", "tensorflow")
+    assert (lite.actions, lite.losses) == (lite_again.actions, lite_again.losses)
+    assert differences(lite_state, lite_state_again) == []
+    assert (theirs.actions, theirs.losses) == (theirs_again.actions, theirs_again.losses)
+    assert differences(state, state_again) == []
+
+    assert lite.actions == theirs.actions
+    assert len(lite.losses) == 300
+    np.testing.assert_allclose(lite.losses, theirs.losses, rtol=1e-4)
+    assert lite_state["weights"].keys() == state["weights"].keys()
+    for name, value in state["weights"].items():
+        np.testing.assert_allclose(lite_state["weights"][name], value, rtol=0, atol=1e-5, err_msg=name)
+    assert differences(without_losses(lite_state), without_losses(state)) == []  # memory, counters, generators
+
+
+def test_four_environments_too(tmp_path: Path) -> None:
+    for runtime in ("litert", "tensorflow"):
+        envs = vector(*(Counting(length) for length in (3, 4, 5, 6)))
+        agent(tmp_path / runtime, runtime=runtime).train(envs, 8, 2, timesteps=80)
+    lite, theirs = snapshot(tmp_path / "litert"), snapshot(tmp_path / "tensorflow")
+    assert differences(without_losses(lite), without_losses(theirs)) == []
+    for name, value in theirs["weights"].items():
+        np.testing.assert_allclose(lite["weights"][name], value, rtol=1e-5, atol=1e-6)
+
+
+# -- numbers that are none --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
+@pytest.mark.parametrize(("what", "value"), [("loss", "inf"), ("metric", "inf"), ("loss", "nan")])
+def test_a_number_that_becomes_infinite_or_nan_while_it_runs(
+    what: str, value: str, runtime: str, tmp_path: Path
+) -> None:
+    """At the third update: there a divisor is 0, or a root's argument -1."""
+
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        if labels is None:
+            return spec
+        left = tf.cast(2 - labels["global_step"], tf.float32)  # 2, 1, 0
+        bad = 1.0 / left if value == "inf" else tf.sqrt(2.0 * left - 1.0)
+        loss = spec.loss + bad if what == "loss" else spec.loss
+        return EstimatorSpec(mode, loss=loss, train_op=spec.train_op, metrics={"entropy": bad})
+
+    notes = Notes()
+    name = "the loss" if what == "loss" else "the metric 'entropy'"
+    one = agent(tmp_path, model=model, runtime=runtime, save_checkpoints_steps=1)
+    with pytest.raises(NonFiniteError, match=rf"{name} is {value} at global_step 3, global_timestep 10"):
+        one.train(Counting(), 8, 1, timesteps=20, hooks=[notes])
+    assert record(tmp_path)["runtime"] == {"actor": runtime, "learner": runtime}
+    assert saved(tmp_path) == [(0, 0, 0), (8, 1, 2), (9, 2, 3)]
+    assert notes.events[-1] == ("end", 10, 3, 3)
+
+
+@pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
+def test_a_weight_that_becomes_nan_is_never_saved(runtime: str, tmp_path: Path) -> None:
+    """A loss can be finite and its gradient not."""
+
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        if labels is None:
+            return spec
+        extra = tf.Variable(1.0, name="extra")
+        step = tf.sqrt(tf.cast(1 - labels["global_step"], tf.float32))  # 1, 0, NaN
+        return EstimatorSpec(mode, loss=spec.loss, train_op=tf.group(spec.train_op, extra.assign_sub(step)))
+
+    one = agent(tmp_path, model=model, runtime=runtime, save_checkpoints_steps=1)
+    with pytest.raises(NonFiniteError, match=r"the weight .*extra.* is NaN or infinite at global_step 3"):
+        one.train(Counting(), 8, 1, timesteps=20)
+    assert record(tmp_path)["runtime"] == {"actor": runtime, "learner": runtime}
+    assert saved(tmp_path) == [(0, 0, 0), (8, 1, 2), (9, 2, 3)]

@@ -1,0 +1,398 @@
+"""Which executor runs what, why, and how that is kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.runtimes import choosing
+from axonrl.runtimes.choosing import Choice, choose
+from axonrl.runtimes.conversion import convert
+from axonrl.runtimes.executors import ActorAndLearner, Executor
+from axonrl.runtimes.litert import LiteRTExecutor
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.runtimes.tracing import Program, Train
+
+Make = Callable[..., Any]
+COUNTERS = {"global_step": 0, "global_timestep": 0}
+VECTOR = ArraySpec((4,), np.float32)
+FRAMES = ArraySpec((8, 8, 1), np.float32)
+BOTH_LITERT = {"actor": "litert", "learner": "litert"}
+BOTH_TENSORFLOW = {"actor": "tensorflow", "learner": "tensorflow"}
+SPLIT = {"actor": "litert", "learner": "tensorflow"}
+SMALL = "it is small, and converts"
+
+
+def model(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> EstimatorSpec:
+    """One layer, or two; ``params`` say what is changed about it."""
+    layers = params.get(
+        "layers", lambda: [keras.layers.Dense(params.get("units", 8), params.get("activation", "relu"))]
+    )
+    x = keras.ops.cast(features, "float32")
+    hidden = [*layers(), keras.layers.Flatten()]
+    for layer in hidden:
+        x = layer(x)
+    head = keras.layers.Dense(1)
+    out = head(x)[:, 0]
+    variables = [v for layer in (*hidden, head) for v in layer.trainable_variables]
+    if mode == Modes.PREDICT:
+        return EstimatorSpec(mode, {"action": params.get("acting", lambda y: y)(out)})
+    loss = tf.reduce_mean(
+        tf.square(params.get("training", lambda y: y)(out) - labels["reward"] * params.get("scale", 1.0))
+    )
+    gradients = tf.gradients(loss, [v.value for v in variables])
+    keras.optimizers.SGD(params.get("rate", 0.1)).apply(gradients, variables)
+    return EstimatorSpec(mode, loss=loss)
+
+
+def convolution() -> list[Any]:
+    return [keras.layers.Conv2D(2, 3, activation="relu")]
+
+
+def two_wide() -> list[Any]:
+    return [keras.layers.Dense(1000, "relu"), keras.layers.Dense(1000, "relu")]
+
+
+def dropped(y: Any) -> Any:
+    return tf.nn.experimental.stateless_dropout(y, 0.5, seed=[1, 2])
+
+
+def never(name: str, key: str, make: Callable[[], bytes]) -> bytes:
+    raise AssertionError("nothing was to be converted")
+
+
+def direct(name: str, key: str, make: Callable[[], bytes]) -> bytes:
+    return make()
+
+
+class Keeping:
+    """A cache that keeps; ``asked`` are the names, ``keys`` the keys by name."""
+
+    def __init__(self) -> None:
+        self.contents: dict[tuple[str, str], bytes] = {}
+        self.asked: list[str] = []
+        self.keys: dict[str, str] = {}
+
+    def __call__(self, name: str, key: str, make: Callable[[], bytes]) -> bytes:
+        self.asked.append(name)
+        self.keys[name] = key
+        if (name, key) not in self.contents:
+            self.contents[name, key] = make()
+        return self.contents[name, key]
+
+
+@pytest.fixture
+def traced(trace: Make, batch_specs: Make) -> Callable[..., tuple[Program, Train]]:
+    """``traced(batch=4, observation=float32 [4], **params)``."""
+
+    def make(batch: int = 4, observation: Any = VECTOR, **params: Any) -> tuple[Program, Train]:
+        program = trace(model, observation=observation, params=params)
+        return program, program.trace_train(batch_specs(batch, observation=observation))
+
+    return make
+
+
+def chosen(traced: tuple[Program, Train], runtime: str = "auto", cache: Any = direct) -> tuple[Executor, Choice]:
+    return choose(*traced, runtime, None, cache)
+
+
+# -- the rule ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_small_and_converts_runs_in_litert(traced: Make) -> None:
+    executor, choice = chosen(traced())
+    assert isinstance(executor, LiteRTExecutor)
+    assert choice == Choice(BOTH_LITERT, {"actor": SMALL, "learner": SMALL})
+    assert str(choice) == "actor and learner run in LiteRT: it is small, and converts"
+
+
+def test_a_model_that_only_acts(traced: Make) -> None:
+    program, _ = traced()
+    executor, choice = choose(program, None, "auto", None, direct)
+    assert isinstance(executor, LiteRTExecutor)
+    assert str(choice) == "the actor runs in LiteRT: it is small, and converts"
+    assert choice == Choice({"actor": "litert"}, {"actor": SMALL})
+
+
+def test_a_large_update_runs_in_tensorflow_and_its_actor_in_litert(
+    traced: Make, batch_specs: Make, batch_of: Make
+) -> None:
+    program, train = traced(batch=32, layers=two_wide)
+    # Multiplications and additions of the products forward and back, a batch of 32: 4 by 1000 twice (there is no
+    # gradient of the observation), 1000 by 1000 and 1000 by 1 three times.
+    mflop = 2 * 32 * (2 * 4 * 1000 + 3 * 1000 * 1000 + 3 * 1000) / 1e6
+    executor, choice = choose(program, train, "auto", None, direct)
+    assert choice.runtimes == SPLIT
+    assert choice.why == {"actor": SMALL, "learner": f"its matrix products take {mflop:.0f} MFLOP, more than 100"}
+    assert str(choice) == (
+        "the actor runs in LiteRT: it is small, and converts; the learner runs in TensorFlow:"
+        " its matrix products take 193 MFLOP, more than 100"
+    )
+    assert isinstance(executor, ActorAndLearner)
+    specs = batch_specs(32)
+    observations = np.ones((3, 4), np.float32)
+    acted = []
+    for seed in range(3):  # the actor always has the learner's newest weights
+        acted.append(executor.act(observations)[0]["action"])
+        expected = program.predict.function(tf.constant(observations))["predictions"]["action"]
+        np.testing.assert_allclose(acted[-1], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(acted[-1], executor.act(observations)[0]["action"])
+        executor.train(batch_of(specs, seed=seed), COUNTERS, [])
+    assert len({array.tobytes() for array in acted}) == 3
+    executor.set_weights({name: np.zeros_like(value) for name, value in executor.get_predict_weights().items()})
+    assert executor.act(observations)[0]["action"].tolist() == [0, 0, 0]
+
+
+def test_just_below_the_limit_is_small(traced: Make) -> None:
+    # 2 * 16 * (3 * 1000 * 1000 + ...) is 96.4 million
+    assert chosen(traced(batch=16, layers=two_wide))[1].runtimes == BOTH_LITERT
+
+
+def test_convolutions_run_in_tensorflow(traced: Make) -> None:
+    executor, choice = chosen(traced(observation=FRAMES, layers=convolution), cache=never)
+    assert isinstance(executor, TensorFlowExecutor)
+    assert choice.runtimes == BOTH_TENSORFLOW
+    assert choice.why["actor"] == "it has the op Conv2D"
+    assert re.fullmatch(r"it has the op Conv2D(BackpropFilter)?", choice.why["learner"])
+
+
+def test_dropout_in_training_leaves_the_actor_in_litert(traced: Make, batch_specs: Make, batch_of: Make) -> None:
+    executor, choice = chosen(traced(training=dropped))
+    assert choice.runtimes == SPLIT
+    assert choice.why["learner"] == ("LiteRT has no kernel for StatelessRandomGetKeyCounter, StatelessRandomUniformV2")
+    assert np.isfinite(executor.train(batch_of(batch_specs(4)), COUNTERS, []).scalars).all()
+
+
+def test_an_actor_that_cannot_be_converted_leaves_the_learner_in_litert(traced: Make) -> None:
+    executor, choice = chosen(traced(acting=dropped))
+    assert choice.runtimes == {"actor": "tensorflow", "learner": "litert"}
+    assert isinstance(executor, ActorAndLearner)
+    assert executor.act(np.ones((2, 4), np.float32))[0]["action"].shape == (2,)
+
+
+OBSTACLES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "stateful random op": (
+        lambda y: y + tf.random.normal([4]),
+        "it draws from TensorFlow's stateful random op RandomStandardNormal",
+    ),
+    "infinite constant": (
+        lambda y: tf.where(y > 100, np.inf, y),
+        "it has an infinite constant, which LiteRT would make a finite one",
+    ),
+    "check of numbers": (
+        lambda y: tf.debugging.check_numerics(y, "y"),
+        "its op CheckNumerics would be left out by LiteRT",
+    ),
+    "assertion": (
+        lambda y: (tf.debugging.assert_less(y, 1e9), y)[1],
+        "its op Assert would be left out by LiteRT",
+    ),
+    "comparison of frames": (
+        lambda y: y + tf.cast(tf.equal(tf.cast(y, tf.uint8), 3), tf.float32),
+        "its op Equal works on uint8, which LiteRT takes for quantized numbers",
+    ),
+    "mean of frames": (
+        lambda y: y + tf.cast(tf.reduce_mean(tf.cast(y, tf.uint8)), tf.float32),
+        "its op Mean works on uint8, which LiteRT takes for quantized numbers",
+    ),
+    "updates of a tensor": (
+        lambda y: tf.tensor_scatter_nd_update(y, [[0], [0]], [1.0, 2.0]),
+        "its op TensorScatterUpdate would add up in LiteRT what has the same index",
+    ),
+}
+
+
+@pytest.mark.parametrize("runtime", ["auto", "litert"])
+@pytest.mark.parametrize(("change", "reason"), OBSTACLES.values(), ids=OBSTACLES)
+def test_what_litert_would_do_otherwise_is_not_tried(
+    change: Make, reason: str, runtime: str, traced: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[set[str]] = []
+
+    def tried_with(functions: Mapping[str, Any], variables: Any) -> bytes:
+        tried.append(set(functions))
+        return b""
+
+    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setattr(choosing, "convert", tried_with)
+    monkeypatch.setattr(choosing, "try_out", lambda *arguments: None)
+    monkeypatch.setattr(choosing, "_executor", lambda *arguments: None)
+    what = traced(training=change)
+    if runtime == "litert":
+        with pytest.raises(ValueError, match=rf"LiteRT cannot run the learner of .*\.model: {re.escape(reason)};"):
+            chosen(what, runtime)
+        return
+    choice = chosen(what)[1]
+    assert (choice.runtimes, choice.why["learner"]) == (SPLIT, reason)
+    assert tried == [{"act"}]
+
+
+# -- by name ----------------------------------------------------------------------------------------------------------
+
+
+def test_tensorflow_by_name(traced: Make) -> None:
+    executor, choice = chosen(traced(), "tensorflow", never)
+    assert isinstance(executor, TensorFlowExecutor)
+    assert str(choice) == "actor and learner run in TensorFlow: as asked for"
+
+
+def test_litert_by_name_is_not_asked_how_large_it_is(traced: Make) -> None:
+    executor, choice = chosen(traced(batch=32, layers=two_wide), "litert")
+    assert isinstance(executor, LiteRTExecutor)
+    assert choice.runtimes == BOTH_LITERT
+
+
+def test_litert_by_name_of_what_it_cannot_run_is_an_error(traced: Make) -> None:
+    message = (
+        r"^runtime='litert', but LiteRT cannot run the learner of .*\.model: LiteRT has no kernel for"
+        r" StatelessRandomGetKeyCounter, StatelessRandomUniformV2; runtime='auto' would take TensorFlow for that$"
+    )
+    with pytest.raises(ValueError, match=message):
+        chosen(traced(training=dropped), "litert")
+    with pytest.raises(ValueError, match=r"cannot run the actor and learner of .*: LiteRT has no kernel for Stateless"):
+        chosen(traced(training=dropped, acting=dropped), "litert")
+    with pytest.raises(
+        ValueError, match=r"cannot run the learner of .*: LiteRT has no kernel for Conv2DBackpropFilter"
+    ):
+        chosen(traced(observation=FRAMES, layers=convolution), "litert")
+
+
+# -- what a run was begun with ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runtime", ["auto", "tensorflow", "litert"])
+def test_what_a_run_was_begun_with_is_kept_whatever_the_rule_says(runtime: str, traced: Make) -> None:
+    small, large = traced(), traced(batch=32, layers=two_wide)
+    for what, kept, kind in (
+        (small, BOTH_TENSORFLOW, TensorFlowExecutor),
+        (small, SPLIT, ActorAndLearner),
+        (large, BOTH_LITERT, LiteRTExecutor),
+    ):
+        program, train = what
+        executor, choice = choose(program, train, runtime, kept, direct)
+        assert isinstance(executor, kind)
+        assert choice == Choice(kept, dict.fromkeys(kept, "the run was begun so"))
+
+
+def test_what_was_kept_and_cannot_be_had_any_more_is_an_error(traced: Make) -> None:
+    message = (
+        r"^this run of .*\.model was begun with its learner in LiteRT, which does not take it any more \(LiteRT has no"
+        r" kernel for Stateless.*\): go on with the versions that it was begun with$"
+    )
+    program, train = traced(training=dropped)
+    with pytest.raises(ValueError, match=message):
+        choose(program, train, "auto", BOTH_LITERT, direct)
+
+
+def test_only_the_actor_of_what_was_kept_counts_where_nothing_is_learned(traced: Make) -> None:
+    program, _ = traced(training=dropped)
+    assert choose(program, None, "auto", SPLIT, direct)[1].runtimes == {"actor": "litert"}
+
+
+# -- the cache --------------------------------------------------------------------------------------------------------
+
+
+def test_the_cache_is_asked_for_one_program_or_for_each_alone(traced: Make) -> None:
+    cache = Keeping()
+    chosen(traced(), cache=cache)
+    assert cache.asked == ["actor-and-learner"]
+    cache = Keeping()
+    chosen(traced(training=dropped), cache=cache)
+    assert cache.asked == ["actor-and-learner", "actor", "learner"]
+    assert set(cache.keys) == {"actor-and-learner", "actor", "learner"}
+    assert [name for name, _ in cache.contents] == ["actor"]
+
+
+def test_what_is_in_the_cache_is_not_converted(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Keeping()
+    chosen(traced(), cache=cache)
+    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setattr(choosing, "convert", lambda *arguments: pytest.fail("converted"))
+    executor, _ = chosen(traced(), cache=cache)
+    assert isinstance(executor, LiteRTExecutor)
+
+
+def test_a_conversion_that_went_wrong_is_not_used(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, other_train = traced(scale=3.0)
+    functions = {"act": other.predict.function, "train": other_train.function}
+    content = convert(functions, list(other.store.variables().values()))
+    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setattr(
+        choosing, "convert", lambda now, variables: content if "train" in now else convert(now, variables)
+    )
+    cache = Keeping()
+    choice = chosen(traced(), cache=cache)[1]
+    assert choice.runtimes == SPLIT
+    assert re.match(r"converted, it computes another loss \(\d", choice.why["learner"])
+    assert [name for name, _ in cache.contents] == ["actor"]
+
+
+class Asked(Exception):  # noqa: N818 (it carries the key out)
+    """The key that the cache was asked with."""
+
+
+def key_of(what: tuple[Program, Train]) -> str:
+    def cache(name: str, key: str, make: Callable[[], bytes]) -> bytes:
+        raise Asked(key)
+
+    with pytest.raises(Asked) as caught:
+        chosen(what, cache=cache)
+    return str(caught.value)
+
+
+def test_the_key_is_the_same_in_a_second_trace_and_in_another_process(traced: Make) -> None:
+    code = f"""
+import json, runpy
+import keras
+keras.layers.Dense(1), keras.Sequential(), keras.optimizers.SGD()  # Keras numbers the next ones higher
+module = runpy.run_path({__file__!r})
+from axonrl.contracts import ArraySpec, RunConfig
+from axonrl.runtimes.signature import BoundModelFn
+from axonrl.runtimes.tracing import Program
+program = Program(BoundModelFn(module["model"], {{"units": 9}}, RunConfig(), None), ArraySpec((4,), "float32"), 1)
+specs = dict.fromkeys(("reward", "terminated", "truncated", "discount"), ArraySpec((4,), "float32"))
+specs |= {{"action": ArraySpec((4,), "int32")}}
+specs |= dict.fromkeys(("observation", "next_observation"), ArraySpec((4, 4), "float32"))
+print(json.dumps(module["key_of"]((program, program.trace_train(specs)))))
+"""
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    first = key_of(traced(units=9))
+    assert first == key_of(traced(units=9))
+    assert json.loads(output) == first
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "another layer size": {"units": 10},
+    "another activation": {"activation": "tanh"},
+    "another learning rate": {"rate": lambda: tf.constant(0.2)},
+    "another constant": {"scale": 2.0},
+    "another batch size": {"batch": 5},
+    "another observation": {"observation": ArraySpec((5,), np.float32)},
+    "another dtype": {"observation": ArraySpec((4,), np.uint8)},
+    "another action": {"acting": lambda y: y + 1.0},
+}
+
+
+def test_the_key_is_another_with_any_change(traced: Make) -> None:
+    keys = {name: key_of(traced(**change)) for name, change in CHANGES.items()}
+    keys["none"] = key_of(traced())
+    assert key_of(traced(rate=0.2)) == keys["none"]  # Keras keeps it in a variable, and variables are set apart
+    assert len(set(keys.values())) == len(keys), keys
+
+
+def test_the_key_depends_on_versions(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key_of(traced())
+    monkeypatch.setattr(choosing, "version", lambda package: "9.9")
+    after = key_of(traced())
+    monkeypatch.setattr(choosing, "_FORMAT", "other")
+    assert len({before, after, key_of(traced())}) == 3

@@ -1,0 +1,250 @@
+"""Functions become one LiteRT program; what cannot is named."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.runtimes.conversion import ConversionError, convert
+from axonrl.runtimes.interpreter import LiteProgram
+
+FOUR = tf.TensorSpec([4])
+Function = Callable[..., Any]
+
+
+def concrete(function: Function, *specs: Any) -> Any:
+    return tf.function(function, autograph=False).get_concrete_function(*specs)
+
+
+def run(function: Function, *arrays: Any) -> list[Any]:
+    """What a converted function without variables returns."""
+    arrays = tuple(np.asarray(array) for array in arrays)
+    traced = concrete(function, *(tf.TensorSpec(array.shape, array.dtype) for array in arrays))
+    return LiteProgram(convert({"f": traced}, [])).signatures["f"](arrays)
+
+
+# -- what cannot be converted -----------------------------------------------------------------------------------------
+
+
+def dropout(x: Any) -> Any:
+    return tf.nn.experimental.stateless_dropout(x, 0.5, seed=[1, 2])
+
+
+def gradient_of_a_convolution(x: Any) -> Any:
+    frames = tf.reshape(x, [1, 2, 2, 1])
+    return tf.gradients(tf.nn.conv2d(frames, filters := tf.reshape(x, [2, 2, 1, 1]), 1, "SAME"), filters)
+
+
+def recurrent(x: Any) -> Any:
+    # As an LSTM layer that is not unrolled: the gradient of a loop keeps lists of tensors.
+    return tf.gradients(tf.scan(lambda total, y: tf.tanh(total + y), x), x)
+
+
+@pytest.mark.parametrize(
+    ("function", "ops"),
+    [
+        (dropout, "StatelessRandomGetKeyCounter, StatelessRandomUniformV2"),
+        (gradient_of_a_convolution, "Conv2DBackpropFilter"),
+        (lambda x: tf.linalg.inv(tf.reshape(x, [2, 2])), "MatrixInverse"),
+        (lambda x: tf.numpy_function(np.sin, [x], tf.float32), "PyFunc"),
+        (lambda x: (tf.print(x), x)[1], "PrintV2, StringFormat"),
+        (lambda x: tf.cast(x, tf.float16) * 2, "Mul"),
+        (lambda x: tf.cast(x, tf.float64) * 2, "Mul"),
+    ],
+)
+def test_what_has_no_kernel_is_named(function: Function, ops: str) -> None:
+    with pytest.raises(ConversionError) as caught:
+        convert({"f": concrete(function, FOUR)}, [])
+    assert str(caught.value) == f"LiteRT has no kernel for {ops}"
+
+
+def test_the_gradient_of_a_loop_is_refused() -> None:
+    with pytest.raises(ConversionError, match="no lists of tensors, which the gradient of a loop needs"):
+        convert({"f": concrete(recurrent, FOUR)}, [])
+
+
+def test_variables_of_a_type_that_it_does_not_keep_are_refused() -> None:
+    variable = tf.Variable(tf.zeros([2], tf.float16))
+    with pytest.raises(ConversionError, match=r"^LiteRT has no kernel for AssignVariableOp, ReadVariableOp"):
+        convert({"f": concrete(lambda x: tf.cast(variable, tf.float32) + x, tf.TensorSpec([2]))}, [variable])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + tf.constant(np.array([np.inf, 1, 2, 3], np.float32)),
+        lambda x: x - np.inf,
+        lambda x: x + tf.math.log(tf.constant([0.0, 1.0, 1.0, 0.0])),
+        lambda x: tf.minimum(x, tf.exp(tf.constant(100.0))),
+    ],
+)
+def test_infinite_constants_are_refused_even_if_they_have_yet_to_be_computed(function: Function) -> None:
+    message = "^it computes an infinite constant, which LiteRT would make a finite one$"
+    with pytest.raises(ConversionError, match=message):
+        convert({"f": concrete(function, FOUR)}, [])
+
+
+def test_the_largest_number_itself_is_none() -> None:
+    (found,) = run(lambda x: tf.where(x > 0, x, tf.float32.min), np.array([-1, 2], np.float32))
+    assert found.tolist() == [np.finfo(np.float32).min, 2]
+
+
+def test_it_is_silent(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    variable = tf.Variable(tf.ones([4]))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        LiteProgram(convert({"f": concrete(lambda x: (variable.assign_add(x), x), FOUR)}, [variable]))
+        with pytest.raises(ConversionError):
+            convert({"f": concrete(dropout, FOUR)}, [])
+    assert [str(warning.message) for warning in caught] == []
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
+
+
+# -- what can ---------------------------------------------------------------------------------------------------------
+
+
+def test_shapes_that_depend_on_data() -> None:
+    """They convert, and are right as long as what comes out has a known shape."""
+
+    def function(x: Any) -> list[Any]:
+        chosen = tf.boolean_mask(x, x > 0)
+        values, places = tf.unique(x)
+        return [tf.reduce_sum(chosen), tf.reduce_mean(chosen), tf.size(values), places, tf.reduce_sum(tf.where(x > 0))]
+
+    traced = concrete(function, FOUR)
+    signature = LiteProgram(convert({"f": traced}, [])).signatures["f"]
+    for x in ([1, -2, 3, 3], [-1, -2, -3, -4], [5, 6, 7, 8], [-1, 0, 0, 1]):
+        pairs = zip(signature([np.array(x, np.float32)]), traced(tf.constant(x, tf.float32)), strict=True)
+        for found, expected in pairs:
+            np.testing.assert_allclose(found, expected.numpy(), rtol=1e-6)  # the mean of nothing is NaN
+
+
+def test_outputs_may_be_inputs_and_may_be_the_same() -> None:
+    def function(x: Any, unused: Any, z: Any) -> list[Any]:
+        y = x + 1
+        return [y, x, y, z, tf.constant(3)]
+
+    found = run(function, np.array([1, 2], np.float32), np.int64(5), np.array([True, False]))
+    assert [array.tolist() for array in found] == [[2, 3], [1, 2], [2, 3], [True, False], 3]
+    assert [array.dtype for array in found] == [np.float32, np.float32, np.float32, np.bool_, np.int32]
+
+
+def test_inputs_and_outputs_are_in_the_order_in_which_tensorflow_flattens() -> None:
+    traced = concrete(
+        lambda tree, scalar: {"b": tree["z"] - tree["a"], "a": (scalar, tree["a"])},
+        {"z": tf.TensorSpec([]), "a": tf.TensorSpec([])},
+        tf.TensorSpec([], tf.int64),
+    )
+    signature = LiteProgram(convert({"f": traced}, [])).signatures["f"]
+    found = signature([np.float32(1), np.float32(10), np.int64(2**62)])
+    assert [array.tolist() for array in found] == [2**62, 1, 9]
+
+
+def test_more_than_ten_inputs_keep_their_order() -> None:
+    traced = concrete(lambda inputs: [x * 2 for x in reversed(inputs)], [tf.TensorSpec([])] * 12)
+    found = LiteProgram(convert({"f": traced}, [])).signatures["f"]([np.float32(i) for i in range(12)])
+    assert [float(array) for array in found] == [2 * i for i in reversed(range(12))]
+
+
+def test_a_program_without_variables_has_neither_get_nor_set() -> None:
+    program = LiteProgram(convert({"f": concrete(lambda x: -x, FOUR), "g": concrete(lambda x: x + 1, FOUR)}, []))
+    assert set(program.signatures) == {"f", "g"}
+
+
+def test_functions_share_their_variables() -> None:
+    v, w = tf.Variable([1.0, 2.0]), tf.Variable(5, dtype=tf.int64)
+
+    def change(x: Any) -> Any:
+        v.assign_add(x)
+        w.assign_add(1)
+        return v.read_value()
+
+    functions = {"change": concrete(change, tf.TensorSpec([2])), "look": concrete(lambda: [w + 0, v + 0.0])}
+    signatures = LiteProgram(convert(functions, [w, v])).signatures
+    assert set(signatures) == {"change", "look", "get", "set"}
+    signatures["set"]([np.int64(2**60 + 1), np.array([3, 4], np.float32)])
+    assert signatures["change"]([np.array([10, 20], np.float32)])[0].tolist() == [13, 24]
+    for name in ("get", "look"):
+        assert [array.tolist() for array in signatures[name]([])] == [2**60 + 2, [13, 24]]
+    assert v.numpy().tolist() == [1, 2]  # TensorFlow's own are others
+
+
+def test_assignments_and_reads_keep_their_order() -> None:
+    v, w = tf.Variable([0.0, 0.0]), tf.Variable([7.0, 7.0])
+
+    def function(x: Any) -> list[Any]:
+        before = v.read_value()
+        v.assign(2 * x)
+        doubled = v.read_value()
+        v.assign_sub(x)
+        v.assign(w.read_value())  # they swap, but for x
+        w.assign(before + x)
+        return [before, doubled, v.read_value(), w.read_value()]
+
+    traced = concrete(function, tf.TensorSpec([2]))
+    signatures = LiteProgram(convert({"f": traced}, [v, w])).signatures
+    signatures["set"]([v.numpy(), w.numpy()])
+    x = np.array([1, 2], np.float32)
+    for _ in range(3):
+        found, expected = signatures["f"]([x]), traced(tf.constant(x))
+        assert [array.tolist() for array in found] == [tensor.numpy().tolist() for tensor in expected]
+
+
+def test_conditions_and_loops_assign() -> None:
+    v, count = tf.Variable(1.0), tf.Variable(0, dtype=tf.int64)
+
+    def function(x: Any) -> list[Any]:
+        count.assign_add(1)
+        tf.cond(tf.equal(count % 2, 0), lambda: v.assign(x), lambda: v.assign_add(x))
+        (last,) = tf.while_loop(lambda i: i < 3, lambda i: ([v.assign(v * 2.0)], i + 1)[1:], [0])
+        return [last, v.read_value()]
+
+    traced = concrete(function, tf.TensorSpec([]))
+    signatures = LiteProgram(convert({"f": traced}, [v, count])).signatures
+    signatures["set"]([v.numpy(), count.numpy()])
+    assert [[float(array) for array in signatures["f"]([np.float32(x)])] for x in (2, 3, 4)] == [
+        [3, 24],
+        [3, 24],
+        [3, 224],
+    ]
+
+
+def test_numbers_that_others_might_have_rounded() -> None:
+    """Integers beyond 2**53 and floats on half way."""
+    big = np.array([2**53 + 1, -(2**60) - 1], np.int64)
+    assert run(lambda n: n + 1, big)[0].tolist() == [2**53 + 2, -(2**60)]
+    assert run(lambda n: n % 7, np.array([-8, 8], np.int64))[0].tolist() == [6, 1]
+    assert run(lambda n: n // 3, np.array([-7, 7], np.int32))[0].tolist() == [-3, 2]
+    assert run(lambda x: tf.round(x) + 0, np.array([0.5, 1.5, -2.5], np.float32))[0].tolist() == [0, 2, -2]
+    assert run(lambda x: tf.cast(x, tf.int32), np.array([-1.9, 1.9], np.float32))[0].tolist() == [-1, 1]
+    assert run(lambda n: tf.one_hot(n, 2), np.array([0, 5, -1], np.int32))[0].tolist() == [[1, 0], [0, 0], [0, 0]]
+    assert run(lambda x: tf.argmax(x, 0), np.array([1, 3, 3], np.float32))[0] == 1
+
+
+def test_keras_layers_and_optimizers_convert() -> None:
+    layer = keras.layers.Dense(3, "relu", use_bias=False)
+    layer.build((2, 4))
+    optimizer = keras.optimizers.Adam(0.1, global_clipnorm=1.0)
+    optimizer.build(layer.trainable_variables)
+    variables = [v.value for v in (*layer.variables, *optimizer.variables)]
+
+    def function(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x))
+        optimizer.apply(tape.gradient(loss, layer.trainable_variables))
+        return loss
+
+    traced = concrete(function, tf.TensorSpec([2, 4]))
+    signatures = LiteProgram(convert({"f": traced}, variables)).signatures
+    signatures["set"]([v.numpy() for v in variables])
+    for x in (np.ones((2, 4), np.float32), np.zeros((2, 4), np.float32)):  # a gradient of 0 has the norm 0
+        np.testing.assert_allclose(signatures["f"]([x])[0], traced(tf.constant(x)).numpy(), rtol=1e-5)
+        for found, variable in zip(signatures["get"]([]), variables, strict=True):
+            np.testing.assert_allclose(found, variable.numpy(), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,371 @@
+"""What runs a traced model_fn, TensorFlow or LiteRT: numbers in and out, and weights by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl import noise
+from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.runtimes.choosing import choose
+from axonrl.runtimes.executors import Executor
+from axonrl.runtimes.tracing import Program, Train
+
+Make = Callable[..., Any]
+COUNTERS = {"global_step": 7, "global_timestep": 2**40}
+
+
+@pytest.fixture(params=["tensorflow", "litert"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def execute(kind: str) -> Callable[..., Executor]:
+    """``execute(program, train=None)`` returns the executor; what was converted once is not converted again."""
+
+    def make(program: Program, train: Train | None = None) -> Executor:
+        return choose(program, train, kind, None, lambda name, key, make: make())[0]
+
+    return make
+
+
+def network(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    net = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.Dense(2)])
+    q = net(features)
+    if mode == Modes.PREDICT:
+        return EstimatorSpec(mode, {"q": q, "action": tf.argmax(q, -1, output_type=tf.int32)})
+    error = labels["reward"] + labels["discount"] - tf.gather(q, labels["action"], axis=1, batch_dims=1)
+    loss = tf.reduce_mean(tf.square(error))
+    variables = net.trainable_variables
+    keras.optimizers.Adam(0.01).apply(tf.gradients(loss, [v.value for v in variables]), variables)
+    metrics = {"timestep": tf.cast(labels["global_timestep"], tf.float32) / 2**40, "step": labels["global_step"]}
+    return EstimatorSpec(mode, loss=loss, td_error=error, metrics=metrics)
+
+
+@pytest.fixture
+def executor(execute: Callable[..., Executor], trace: Make, batch_specs: Make) -> Executor:
+    program = trace(network)
+    return execute(program, program.trace_train(batch_specs(6)))
+
+
+def test_actions_and_updates_are_those_of_the_network(executor: Executor, batch_specs: Make, batch_of: Make) -> None:
+    w1, b1, w2, b2 = executor.get_predict_weights().values()
+    batch = batch_of(batch_specs(6))
+    q = np.maximum(batch["observation"] @ w1 + b1, 0) @ w2 + b2
+
+    predictions, state = executor.act(batch["observation"])
+    assert state is None
+    assert {name: value.dtype for name, value in predictions.items()} == {"q": np.float32, "action": np.int32}
+    np.testing.assert_allclose(predictions["q"], q, atol=1e-6)
+    np.testing.assert_array_equal(predictions["action"], q.argmax(axis=1))
+
+    result = executor.train(batch, COUNTERS, [])
+    error = batch["reward"] + batch["discount"] - q[np.arange(6), batch["action"]]
+    assert result.td_error is not None
+    np.testing.assert_allclose(result.td_error, error, atol=1e-6)
+    np.testing.assert_allclose(result.scalars, [np.mean(error**2), 1, 7], rtol=1e-5)
+
+
+def test_the_batch_axis_is_free(executor: Executor) -> None:
+    observations = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+    together, _ = executor.act(observations)
+    for row in range(5):
+        alone, _ = executor.act(observations[row : row + 1])
+        np.testing.assert_allclose(alone["q"][0], together["q"][row], atol=1e-6)
+
+
+def test_arrays_need_not_be_contiguous(executor: Executor) -> None:
+    observations = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    np.testing.assert_array_equal(
+        executor.act(observations.T)[0]["q"], executor.act(np.ascontiguousarray(observations.T))[0]["q"]
+    )
+
+
+def test_an_executor_may_be_made_to_act_only(execute: Make, trace: Make) -> None:
+    with pytest.raises(ValueError, match="was made to act only"):
+        execute(trace(network)).train({}, COUNTERS, [])
+
+
+def with_all_dtypes(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
+    variables = [
+        tf.Variable(tf.ones([2, 3], dtype), name=dtype)
+        for dtype in ("float64", "float32", "int8", "int64", "int32", "uint8", *params["more"])
+    ]
+    variables.append(tf.Variable(True, name="bool"))
+    if mode == Modes.PREDICT:
+        return EstimatorSpec(mode, {"action": features[:, 0] * tf.cast(variables[0], tf.float32)[0, 0]})
+    count = tf.Variable(0, name="count", dtype=tf.int64)
+    count.assign_add(labels["global_step"])
+    return EstimatorSpec(mode, loss=0.0)
+
+
+def test_weights_of_every_dtype_come_back_bit_by_bit(
+    kind: str, execute: Make, trace: Make, batch_specs: Make, batch_of: Make
+) -> None:
+    specs = batch_specs(2)
+    more = ["float16"] if kind == "tensorflow" else []  # LiteRT does not keep it in variables
+    program = trace(with_all_dtypes, params={"more": more})
+    executor = execute(program, program.trace_train(specs))
+    rng = np.random.default_rng(0)
+    weights = {
+        name: np.frombuffer(rng.bytes(value.nbytes), np.uint8).view(value.dtype).reshape(value.shape)
+        if value.dtype.kind != "b"
+        else np.array(False)
+        for name, value in executor.get_weights().items()
+    }
+    weights["0000.float64"] = np.array([[1e300, -0.0, np.nan], [np.inf, 5e-324, 1 / 3]])
+    weights["0003.int64"] = np.full((2, 3), 2**62 + 1)
+    count = f"{7 + len(more):04d}.count"
+    weights[count] = np.array(2**61 + 1)
+    executor.set_weights(weights)
+    found = executor.get_weights()
+    assert list(found) == list(weights)
+    for name, value in weights.items():
+        assert (found[name].dtype, found[name].tobytes()) == (value.dtype, value.tobytes())
+    executor.train(batch_of(specs), COUNTERS, [])
+    assert executor.get_weights()[count] == 2**61 + 8
+
+
+def test_weights_got_are_copies(executor: Executor, batch_specs: Make, batch_of: Make) -> None:
+    weights = executor.get_weights()
+    before = {name: value.copy() for name, value in weights.items()}
+    executor.train(batch_of(batch_specs(6)), COUNTERS, [])
+    for name, value in before.items():
+        np.testing.assert_array_equal(weights[name], value)
+    executor.set_weights(weights)
+    weights["0000.sequential/dense/kernel"][:] = 0
+    np.testing.assert_array_equal(
+        executor.get_weights()["0000.sequential/dense/kernel"], before["0000.sequential/dense/kernel"]
+    )
+
+
+def test_training_goes_on_from_weights_set(executor: Executor, batch_specs: Make, batch_of: Make) -> None:
+    batch = batch_of(batch_specs(6))
+    executor.train(batch, COUNTERS, [])
+    weights = executor.get_weights()
+    first = executor.train(batch, COUNTERS, []).scalars
+    executor.set_weights(weights)
+    np.testing.assert_array_equal(executor.train(batch, COUNTERS, []).scalars, first)
+
+
+def test_the_variables_of_predict_may_be_set_alone(executor: Executor) -> None:
+    zeros = {name: np.zeros_like(value) for name, value in executor.get_predict_weights().items()}
+    others = {name: value for name, value in executor.get_weights().items() if name not in zeros}
+    executor.set_weights(zeros)
+    assert executor.act(np.ones((1, 4), np.float32))[0]["q"].tolist() == [[0, 0]]
+    assert {name: v.tobytes() for name, v in executor.get_weights().items() if name not in zeros} == {
+        name: v.tobytes() for name, v in others.items()
+    }
+
+
+KERNEL = "0000.sequential/dense/kernel"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: {**w, "0099.other": w[KERNEL]}, "unknown ['0099.other'], missing []; it has 0000.sequential/dense/"),
+        (lambda w: {k: v for k, v in w.items() if k != KERNEL}, f"unknown [], missing ['{KERNEL}']; it has 0000."),
+        (lambda w: {k: v for k, v in w.items() if "iter" not in k}, "missing ['0004.adam/iteration']"),
+        (lambda w: {KERNEL: w[KERNEL]}, "missing ['0001.sequential/dense/bias', '0002.sequential/dense/kernel', '000"),
+        (lambda w: {}, f"missing ['{KERNEL}',"),
+        (lambda w: {**w, KERNEL: w[KERNEL].T}, f"{KERNEL} of HERE is float32(4, 8), given was float32(8, 4)"),
+        (
+            lambda w: {**w, KERNEL: w[KERNEL].astype(np.float64)},
+            f"{KERNEL} of HERE is float32(4, 8), given was float64(4, 8)",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_and_nothing_is_set(change: Make, message: str, executor: Executor) -> None:
+    before = executor.get_weights()
+    ones = {name: np.ones_like(value) for name, value in before.items()}
+    with pytest.raises(ValueError, match=re.escape(message.replace("HERE", f"{__name__}.network"))):
+        executor.set_weights(change(ones))
+    for name, value in executor.get_weights().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_specs_of_nested_features(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    """A dictionary's order is not what TensorFlow sorts by: every array must reach its own input."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        count = tf.Variable(0.0, name="count")
+        total = features["z"] * 1.0 + features["a"] * 10.0 + features["m"] * 100.0
+        if mode == Modes.PREDICT:
+            return EstimatorSpec(mode, {"z": features["z"], "action": total, "a": features["a"]})
+        count.assign_add(1.0)
+        following = labels["next_observation"]
+        loss = tf.reduce_sum(total + following["z"] * 1e3 + following["a"] * 1e4 + following["m"] * 1e5)
+        return EstimatorSpec(mode, loss=loss + labels["reward"][0] * 1e6)
+
+    spec = {name: ArraySpec((), np.float32) for name in ("z", "a", "m")}
+    program = trace(model_fn, observation=spec)
+    executor = execute(program)
+
+    def digits(z: int, a: int, m: int) -> dict[str, Any]:
+        return {"z": np.array([z], "f"), "m": np.array([m], "f"), "a": np.array([a], "f")}
+
+    predictions, _ = executor.act(digits(1, 2, 3))
+    assert {name: value.tolist() for name, value in predictions.items()} == {"z": [1], "action": [321], "a": [2]}
+    specs = batch_specs(1, observation=spec)
+    executor = execute(program, program.trace_train(specs))
+    batch = {**batch_of(specs), "observation": digits(1, 2, 3), "next_observation": digits(4, 5, 6)}
+    batch["reward"] = np.array([7], "f")
+    assert executor.train(batch, COUNTERS, []).scalars.tolist() == [7654321]
+
+
+def test_the_number_of_environments_may_change_between_calls(executor: Executor) -> None:
+    observations = np.random.default_rng(0).standard_normal((64, 4)).astype(np.float32)
+    expected, _ = executor.act(observations)
+    for size in (1, 8, 1, 64, 3, 64):
+        predictions, _ = executor.act(observations[:size])
+        assert predictions["q"].shape == (size, 2)
+        np.testing.assert_allclose(predictions["q"], expected["q"][:size], atol=1e-6)
+        np.testing.assert_array_equal(predictions["action"], predictions["q"].argmax(axis=1))
+
+
+def test_what_is_returned_stays_as_it_is(executor: Executor, batch_specs: Make, batch_of: Make) -> None:
+    batch = batch_of(batch_specs(6))
+    predictions, _ = executor.act(batch["observation"])
+    result = executor.train(batch, COUNTERS, [])
+    arrays = [*predictions.values(), result.scalars, result.td_error]
+    before = [array.tobytes() for array in arrays if array is not None]
+    other = batch_of(batch_specs(6), seed=1)
+    executor.train(other, COUNTERS, [])
+    executor.act(other["observation"])
+    assert [array.tobytes() for array in arrays if array is not None] == before
+
+
+def test_inputs_are_left_as_they_are(executor: Executor, batch_specs: Make, batch_of: Make) -> None:
+    batch = batch_of(batch_specs(6))
+    executor.act(batch["observation"])
+    executor.train(batch, COUNTERS, [])
+    for name, array in batch_of(batch_specs(6)).items():
+        np.testing.assert_array_equal(batch[name], array)
+
+
+def test_the_bits_go_on_the_same_in_another_executor(
+    execute: Callable[..., Executor], trace: Make, batch_specs: Make, batch_of: Make
+) -> None:
+    """Handed over in mid-run, the weights are all that there is."""
+    specs = batch_specs(6)
+
+    def made() -> Executor:
+        program = trace(network, seed=5)
+        return execute(program, program.trace_train(specs))
+
+    def updates(executor: Executor, start: int) -> list[bytes]:
+        found = []
+        for step in range(start, start + 5):
+            batch = batch_of(specs, seed=step)
+            found.append(executor.train(batch, {"global_step": step, "global_timestep": step}, []).scalars.tobytes())
+            found.append(executor.act(batch["observation"])[0]["q"].tobytes())
+        return found + [weight.tobytes() for weight in executor.get_weights().values()]
+
+    one = made()
+    first = updates(one, 0)
+    weights = one.get_weights()
+    second = updates(one, 5)
+    other = made()
+    assert updates(other, 0) == first
+    assert updates(other, 5) == second
+    third = made()
+    third.set_weights(weights)
+    assert updates(third, 5) == second
+
+
+def test_recurrent_state_goes_in_and_comes_out(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight = tf.Variable(2.0, name="weight")
+        if not isinstance(features, dict) or "state" not in features:  # what state it has
+            state = {"sum": tf.zeros_like(features[:, 0]), "count": tf.zeros(tf.shape(features)[:1], tf.int32)}
+            features = {"observation": features, "state": state}
+        observation, state = features["observation"], features["state"]
+        following = {"sum": state["sum"] + observation[:, 0], "count": state["count"] + 1}
+        if mode == Modes.PREDICT:
+            return EstimatorSpec(mode, {"action": weight * following["sum"]}, state=following)
+        weight.assign_add(tf.reduce_sum(following["sum"]))
+        return EstimatorSpec(mode, loss=tf.reduce_sum(following["count"]))
+
+    program = trace(model_fn)
+    state_specs = {"sum": ArraySpec((), np.float32), "count": ArraySpec((), np.int32)}
+    specs = batch_specs(2, state=state_specs)
+    executor = execute(program, program.trace_train(specs))
+    state: Any = {"sum": np.array([1, 2, 3], np.float32), "count": np.array([4, 5, 6], np.int32)}
+    ones = np.ones((3, 4), np.float32)
+    for step in (1, 2):
+        predictions, state = executor.act({"observation": ones, "state": state})
+        assert predictions["action"].tolist() == [2 * (1 + step), 2 * (2 + step), 2 * (3 + step)]
+        assert state["sum"].tolist() == [1 + step, 2 + step, 3 + step]
+        assert state["count"].tolist() == [4 + step, 5 + step, 6 + step]
+    batch = batch_of(specs) | {
+        "observation": ones[:2],
+        "state": {"sum": np.array([1, 2], np.float32), "count": np.array([3, 4], np.int32)},
+    }
+    assert executor.train(batch, COUNTERS, []).scalars.tolist() == [9]
+    assert executor.get_weights() == {"0000.weight": 7}
+
+
+def test_noise_is_an_input(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        total = tf.Variable(0.0, name="total")
+        if mode == Modes.PREDICT:
+            return EstimatorSpec(mode, {"action": features[:, 0] + total})
+        draws = noise.normal([2]), noise.uniform([3]), noise.permutation(4)
+        total.assign_add(tf.reduce_sum(draws[0]) + 10 * draws[1][0])
+        return EstimatorSpec(mode, loss=total, metrics={"last": draws[2][3]})
+
+    program = trace(model_fn)
+    specs = batch_specs(2)
+    executor = execute(program, program.trace_train(specs))
+    draws = [np.array([1, 2], np.float32), np.array([0.5, 0, 0], np.float32), np.array([3, 1, 0, 2], np.int32)]
+    assert executor.train(batch_of(specs), COUNTERS, draws).scalars.tolist() == [8, 2]
+    result = executor.train(batch_of(specs), COUNTERS, draws)
+    assert (result.scalars.tolist(), result.td_error) == ([16, 2], None)
+
+
+def test_observations_of_every_dtype(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    observation = {
+        "frame": ArraySpec((2, 2), np.uint8),
+        "flags": ArraySpec((2,), np.bool_),
+        "bits": ArraySpec((2,), np.int8),
+        "number": ArraySpec((), np.int64),
+    }
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        count = tf.Variable(0, dtype=tf.int64, name="count")
+        frame = tf.cast(features["frame"], tf.float32) / 255.0
+        total = tf.reduce_sum(frame, (1, 2)) + 10 * tf.reduce_sum(features["flags"] + features["bits"], 1)
+        if mode == Modes.PREDICT:
+            return EstimatorSpec(mode, {"action": features["number"] + 1, "total": total, "frame": features["frame"]})
+        count.assign_add(labels["next_observation"]["number"][0])
+        return EstimatorSpec(mode, loss=tf.reduce_sum(total), td_error=total)
+
+    program = trace(model_fn, observation=observation)
+    specs = batch_specs(2, observation=observation)
+    executor = execute(program, program.trace_train(specs))
+    features = {
+        "frame": np.array([[[255, 0], [255, 0]], [[0, 0], [0, 51]]], np.uint8),
+        "flags": np.array([[True, False], [False, False]]),
+        "bits": np.array([[1, 1], [0, 1]], np.int8),
+        "number": np.array([2**53, -5], np.int64),
+    }
+    predictions, _ = executor.act(features)
+    assert predictions["action"].tolist() == [2**53 + 1, -4]
+    np.testing.assert_allclose(predictions["total"], [32, 10.2], rtol=1e-6)
+    np.testing.assert_array_equal(predictions["frame"], features["frame"])
+    batch = batch_of(specs) | {
+        "observation": features,
+        "next_observation": {**features, "number": np.array([2**61, 1], np.int64)},
+    }
+    result = executor.train(batch, COUNTERS, [])
+    assert result.td_error is not None
+    np.testing.assert_allclose(result.td_error, [32, 10.2], rtol=1e-6)
+    assert executor.get_weights()["0000.count"] == 2**61

@@ -1,0 +1,189 @@
+"""Programs with constant weights: written over, they are what a conversion would have made, or they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.contracts import ArraySpec, EstimatorSpec
+from axonrl.runtimes import frozen, patching
+from axonrl.runtimes.conversion import ConversionError
+from axonrl.runtimes.frozen import acting_program, freeze
+from axonrl.runtimes.patching import FrozenActor, FrozenProgram, Placement
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.runtimes.tracing import Program
+
+FRAME = ArraySpec((8, 8, 2), np.uint8)
+Trace = Callable[..., Program]
+
+
+KEPT: dict[tuple[str, str], bytes] = {}
+
+
+def keeping(name: str, key: str, make: Callable[[], bytes]) -> bytes:
+    """A cache for all tests: to convert takes seconds."""
+    if (name, key) not in KEPT:
+        KEPT[name, key] = make()
+    return KEPT[name, key]
+
+
+def convolutional(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """A convolution of scaled bytes, a dense layer, and biases that begin at zero."""
+    layers = [
+        keras.layers.Conv2D(3, 3, strides=2, activation="relu"),
+        keras.layers.Flatten(),
+        keras.layers.Dense(5, "relu"),
+        keras.layers.Dense(2),
+    ]
+    values = keras.Sequential(layers)(tf.cast(features, tf.float32) / 255.0)
+    return EstimatorSpec(mode, {"action": tf.argmax(values, axis=-1, output_type=tf.int32), "values": values})
+
+
+def normalized(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """Batch normalisation after a convolution: the converter computes with their weights."""
+    layers = [keras.layers.Conv2D(3, 3), keras.layers.BatchNormalization(), keras.layers.Flatten()]
+    values = keras.Sequential([*layers, keras.layers.Dense(2)])(tf.cast(features, tf.float32))
+    return EstimatorSpec(mode, {"action": tf.argmax(values, axis=-1, output_type=tf.int32), "values": values})
+
+
+def spare(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """One weight that nothing depends on, one that is used twice, and one of a single number."""
+    unused = tf.Variable(tf.ones(3), name="unused")
+    shared = tf.Variable(tf.ones((4, 4)), name="shared")
+    scale = tf.Variable(2.0, name="scale")
+    assert unused is not None
+    values = tf.abs(tf.matmul(tf.matmul(features, shared), shared)) * scale
+    return EstimatorSpec(mode, {"action": tf.argmax(values, axis=-1, output_type=tf.int32), "values": values})
+
+
+def counting(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    count = tf.Variable(3, name="count")
+    action = tf.zeros_like(features[:, 0], tf.int32) + count
+    return EstimatorSpec(mode, {"action": action})
+
+
+def random_weights(program: Program, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    variables = program.store.predict_variables()
+    return {name: rng.standard_normal(v.shape).astype(np.float32) for name, v in variables.items()}
+
+
+def frames(count: int) -> Any:
+    return np.random.default_rng(7).integers(0, 256, (count, 8, 8, 2)).astype(np.uint8)
+
+
+# -- where a weight is ------------------------------------------------------------------------------------------------
+
+
+def test_a_weight_in_the_order_and_the_unit_of_the_file() -> None:
+    kernel = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    place = Placement("kernel", 0, (1, 0), 0.5)
+    assert np.frombuffer(place.encode(kernel), "<f4").tolist() == [0.5, 2.0, 1.0, 2.5, 1.5, 3.0]
+
+
+def test_weights_are_written_where_they_belong_and_nowhere_else() -> None:
+    places = (Placement("b", 1, (0,)), Placement("a", 6, ()), Placement("a", 14, ()))
+    program = FrozenProgram(bytes(range(16)), places)
+    changed = program.with_weights({"a": np.array(513, np.uint16), "b": np.array([255, 254], np.uint8)})
+    assert changed == bytes([0, 255, 254, 3, 4, 5, 1, 2, 8, 9, 10, 11, 12, 13, 1, 2])
+    assert program.content == bytes(range(16))
+
+
+def test_placements_as_json() -> None:
+    places = (Placement("a/b", 12, (3, 0, 1, 2), 1 / 255), Placement("c", 0, ()))
+    assert patching.from_json(patching.to_json(places)) == places
+
+
+# -- freezing ---------------------------------------------------------------------------------------------------------
+
+
+def test_written_over_weights_give_the_file_that_a_conversion_gives(trace: Trace) -> None:
+    """And other weights than those that the placements were found and proved with."""
+    program = trace(convolutional, FRAME)
+    made = freeze(program, keeping)
+    weights = random_weights(program, 5)
+    variables = program.store.predict_variables()
+    assert made.with_weights(weights) == frozen._converted(program.predict.function, variables, weights)
+    kernel, dense = made.placements[0], made.placements[2]
+    assert (kernel.permutation, kernel.factor) == ((3, 0, 1, 2), 1 / 255)
+    assert (dense.permutation, dense.factor) == ((1, 0), 1.0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_it_acts_as_tensorflow_does_with_the_weights_of_the_moment(trace: Trace, threads: int) -> None:
+    program = trace(convolutional, FRAME)
+    actor = FrozenActor(freeze(program, keeping), ["action", "values"], None, threads)
+    theirs = TensorFlowExecutor(program)
+    for seed in (1, 2):
+        weights = random_weights(program, seed)
+        actor.set_weights(weights)
+        theirs.set_weights(weights)
+        for count in (1, 5, 2):
+            found, expected = actor.act(frames(count))[0], theirs.act(frames(count))[0]
+            np.testing.assert_allclose(found["values"], expected["values"], rtol=1e-4, atol=1e-5)
+            assert found["action"].tolist() == expected["action"].tolist()
+
+
+def test_freezing_changes_no_variable(trace: Trace) -> None:
+    program = trace(convolutional, FRAME)
+    before = {name: variable.numpy() for name, variable in program.store.variables().items()}
+    freeze(program, keeping)
+    after = {name: variable.numpy() for name, variable in program.store.variables().items()}
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_a_weight_may_be_unused_or_used_twice(trace: Trace) -> None:
+    program = trace(spare)
+    actor = FrozenActor(freeze(program, keeping), ["action", "values"], None)
+    unused, shared, scale = program.store.predict_variables()
+    twice = np.diag([1, 2, 3, 4]).astype(np.float32)
+    actor.set_weights({unused: np.zeros(3, np.float32), shared: twice, scale: np.float32(10)})
+    assert actor.act(np.ones((1, 4), np.float32))[0]["values"].tolist() == [[10, 40, 90, 160]]
+
+
+@pytest.mark.parametrize(
+    ("model", "observation", "message"),
+    [
+        (normalized, FRAME, "the converter computed with the weights"),
+        (counting, ArraySpec((4,), np.float32), r"no floats cannot be frozen: 0000.count int32"),
+    ],
+)
+def test_what_cannot_be_frozen_is_refused(trace: Trace, model: Any, observation: Any, message: str) -> None:
+    with pytest.raises(ConversionError, match=message):
+        freeze(trace(model, observation), keeping)
+
+
+def test_the_same_model_with_other_weights_needs_no_other_program(trace: Trace) -> None:
+    def unneeded(name: str, key: str, make: Callable[[], bytes]) -> bytes:
+        return KEPT[name, key]
+
+    first = freeze(trace(convolutional, FRAME), keeping)
+    assert freeze(trace(convolutional, FRAME, seed=1), unneeded) == first
+    with pytest.raises(KeyError):
+        freeze(trace(convolutional, ArraySpec((8, 8, 1), np.uint8)), unneeded)
+
+
+def test_an_actor_without_weights_says_so(trace: Trace) -> None:
+    actor = FrozenActor(freeze(trace(spare), keeping), ["action", "values"], None)
+    with pytest.raises(ValueError, match="set_weights comes before act"):
+        actor.act(np.ones((1, 4), np.float32))
+
+
+# -- which kind -------------------------------------------------------------------------------------------------------
+
+
+def test_constants_where_that_pays_and_variables_elsewhere(trace: Trace, caplog: Any) -> None:
+    assert isinstance(acting_program(trace(convolutional, FRAME), keeping), FrozenProgram)
+    assert isinstance(acting_program(trace(spare), keeping), bytes)
+    assert caplog.messages == []
+
+
+def test_convolutions_that_cannot_be_frozen_keep_variables_and_it_is_said(trace: Trace, caplog: Any) -> None:
+    assert isinstance(acting_program(trace(normalized, FRAME), keeping), bytes)
+    (message,) = caplog.messages
+    assert "is exported with its weights as variables, which is slower: the converter computed with" in message

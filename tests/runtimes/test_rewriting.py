@@ -1,0 +1,418 @@
+"""What is rewritten before a conversion: against TensorFlow's own, alone and in a program that trains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.runtimes import arithmetic, rewriting
+from axonrl.runtimes.conversion import ConversionError, convert
+from axonrl.runtimes.interpreter import LiteProgram
+from axonrl.runtimes.litert import LiteRTExecutor
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+
+Make = Callable[..., Any]
+nan, inf = math.nan, math.inf
+TINY = float(np.finfo(np.float32).tiny)
+AWKWARD = [
+    nan,
+    inf,
+    -inf,
+    0.0,
+    -0.0,
+    6.0,
+    np.nextafter(np.float32(6), 7),
+    1.0,
+    -1.0,
+    1e30,
+    -1e30,
+    TINY,
+    -TINY,
+    -0.25,
+    3.5,
+]
+
+
+def gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *more: tf.gradients(function(x, *more), x)[0]
+
+
+def rewritten(function: Callable[..., Any], *specs: Any) -> tuple[set[str], Callable[..., Any]]:
+    """The ops of a function whose library was rewritten, and a function that runs it in TensorFlow."""
+    inner = tf.function(function, autograph=False)
+    outer = tf.function(lambda *inputs: inner(*inputs), autograph=False).get_concrete_function(*specs)  # noqa: PLW0108
+    definition = outer.graph.as_graph_def()
+    rewriting.rewrite(definition.library)
+    names = [tensor.name for tensor in outer.graph.inputs]
+
+    def run(*inputs: Any) -> Any:
+        with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+            (output,) = tf.graph_util.import_graph_def(definition, return_elements=[outer.graph.outputs[0].name])
+            return session.run(output, {f"import/{name}": value for name, value in zip(names, inputs, strict=True)})
+
+    return {node.op for body in definition.library.function for node in body.node_def}, run
+
+
+# -- gradients, one by one --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (arithmetic.relu_grad, lambda g, x: tf.raw_ops.ReluGrad(gradients=g, features=x)),
+        (arithmetic.relu6_grad, lambda g, x: tf.raw_ops.Relu6Grad(gradients=g, features=x)),
+        (arithmetic.elu_grad, lambda g, x: tf.raw_ops.EluGrad(gradients=g, outputs=x)),
+        (arithmetic.selu_grad, lambda g, x: tf.raw_ops.SeluGrad(gradients=g, outputs=x)),
+        (
+            lambda g, x: arithmetic.leaky_relu_grad(g, x, 0.2),
+            lambda g, x: tf.raw_ops.LeakyReluGrad(gradients=g, features=x),
+        ),
+        (
+            lambda g, x: arithmetic.leaky_relu_grad(g, x, 3.0),
+            lambda g, x: tf.raw_ops.LeakyReluGrad(gradients=g, features=x, alpha=3.0),
+        ),
+        (arithmetic.softsign_grad, lambda g, x: tf.raw_ops.SoftsignGrad(gradients=g, features=x)),
+    ],
+)
+def test_gradients_of_awkward_numbers_are_tensorflows(ours: Make, theirs: Make) -> None:
+    features = tf.constant(AWKWARD)
+    for gradient in (tf.linspace(-3.0, 5.0, len(AWKWARD)), tf.zeros_like(features)):
+        np.testing.assert_allclose(ours(gradient, features).numpy(), theirs(gradient, features).numpy(), rtol=2e-7)
+
+
+SLICES = {
+    "last column": lambda x: x[:, -1],
+    "from the end": lambda x: x[-3:-1],
+    "ellipsis, then a number": lambda x: x[..., -2],
+    "ellipsis in the middle": lambda x: x[1:, ..., 0],
+    "ellipsis of nothing": lambda x: x[:, 1:3, ..., 0],
+    "new axes": lambda x: x[:, None, 1:, tf.newaxis],
+    "new axis, ellipsis and a number": lambda x: x[None, ..., None, 1],
+    "a row": lambda x: x[2],
+    "one element": lambda x: x[0, -1, 2],
+    "everything": lambda x: x[...],
+    "without a beginning": lambda x: x[:2, :4],
+    "beyond the end": lambda x: x[:, 2:100],
+    "before the beginning": lambda x: x[-100:2],
+    "the end before the beginning": lambda x: x[3:1],
+    "beginning beyond the end": lambda x: x[:, 10:],
+}
+
+
+@pytest.mark.parametrize("take", SLICES.values(), ids=SLICES)
+def test_gradients_of_slices(take: Make) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 5, 3)).astype(np.float32)
+    gradient = gradient_of(lambda x: tf.square(take(x)))
+    ops, run = rewritten(gradient, tf.TensorSpec(x.shape))
+    assert "StridedSliceGrad" not in ops
+    np.testing.assert_array_equal(run(x), tf.function(gradient)(tf.constant(x)))
+    if take(x).size:
+        assert np.any(run(x))
+
+
+@pytest.mark.parametrize(
+    ("function", "op", "specs"),
+    [
+        (gradient_of(lambda x: x[::2]), "StridedSliceGrad", [tf.TensorSpec([5])]),
+        (gradient_of(lambda x: x[::-1]), "StridedSliceGrad", [tf.TensorSpec([5])]),
+        (gradient_of(lambda x, n: x[n:]), "StridedSliceGrad", [tf.TensorSpec([5]), tf.TensorSpec([], tf.int32)]),
+        (gradient_of(lambda x: x[1:]), "StridedSliceGrad", [tf.TensorSpec([None])]),
+        (gradient_of(lambda x: x[1:]), "StridedSliceGrad", [tf.TensorSpec([5], tf.float64)]),
+        (gradient_of(tf.nn.relu), "ReluGrad", [tf.TensorSpec([5], tf.float64)]),
+        (gradient_of(tf.nn.leaky_relu), "LeakyReluGrad", [tf.TensorSpec([5], tf.float64)]),
+        (tf.exp, "Exp", [tf.TensorSpec([5], tf.float64)]),
+        (lambda x: tf.tanh(x) * x, "Mul", [tf.TensorSpec([5])]),
+        (lambda x: x / tf.tanh(x), "RealDiv", [tf.TensorSpec([5])]),
+        (lambda x: x - tf.tanh(x), "Sub", [tf.TensorSpec([5])]),
+        (lambda x: x**0.3, "Pow", [tf.TensorSpec([5])]),
+        (lambda n: n - n, "Sub", [tf.TensorSpec([5], tf.int32)]),
+    ],
+)
+def test_what_is_not_in_the_table_is_left_alone(function: Make, op: str, specs: list[Any]) -> None:
+    ops, _ = rewritten(function, *specs)
+    assert op in ops
+    assert "PartitionedCall" not in ops
+
+
+def test_other_types_of_op_are_left_alone() -> None:
+    ops, run = rewritten(lambda x: tf.reduce_sum(tf.tanh(x @ x) / 2), tf.TensorSpec([2, 2]))
+    assert {"MatMul", "Tanh", "Sum"} <= ops
+    assert not any("PartitionedCall" in op for op in ops)
+    assert run(np.eye(2)) == pytest.approx(math.tanh(1))
+
+
+@pytest.mark.parametrize("alpha", [None, 0.2, 0.01])
+def test_the_slope_of_leaky_relu_is_the_nodes(alpha: float | None) -> None:
+    gradient = gradient_of(lambda x: tf.nn.leaky_relu(x) if alpha is None else tf.nn.leaky_relu(x, alpha))
+    ops, run = rewritten(gradient, tf.TensorSpec([2]))
+    assert "LeakyReluGrad" not in ops
+    np.testing.assert_allclose(run([-1.0, 1.0]), [alpha or 0.2, 1], rtol=1e-6)
+
+
+def test_an_op_whose_type_is_the_default_one_is_found_where_defaults_are_left_out() -> None:
+    """A saved graph leaves them out, and to look for one must not put an empty one in."""
+    inner = tf.function(gradient_of(tf.nn.leaky_relu), autograph=False)
+    outer = tf.function(lambda x: inner(x), autograph=False).get_concrete_function(tf.TensorSpec([2]))  # noqa: PLW0108
+    library = outer.graph.as_graph_def().library
+    (node,) = [node for body in library.function for node in body.node_def if node.op == "LeakyReluGrad"]
+    del node.attr["T"], node.attr["alpha"]
+    rewriting.rewrite(library)
+    assert node.op == "PartitionedCall"
+    assert set(node.attr) == {"f", "Tin", "Tout"}
+
+
+# -- functions --------------------------------------------------------------------------------------------------------
+
+
+def absolute_error(ours: Make, theirs: Callable[[float], float], x: Any) -> float:
+    x = np.asarray(x, np.float32)
+    return float(np.max(np.abs(ours(x).numpy().astype(np.float64) - [theirs(float(value)) for value in x])))
+
+
+def relative_error(ours: Make, theirs: Callable[[float], float], x: Any) -> float:
+    x = np.asarray(x, np.float32)
+    expected = np.array([theirs(float(value)) for value in x])
+    return float(np.max(np.abs(ours(x).numpy().astype(np.float64) / expected - 1)))
+
+
+def test_error_functions_are_as_exact_as_they_say() -> None:
+    x = np.linspace(-6, 6, 20_001)
+    assert absolute_error(arithmetic.erf, math.erf, x) < 5e-7
+    assert absolute_error(arithmetic.erfc, math.erfc, x) < 5e-7
+    assert arithmetic.erf(tf.constant(AWKWARD[:5])).numpy().tolist() == pytest.approx([nan, 1, -1, 0, 0], nan_ok=True)
+
+
+def test_functions_keep_their_digits_near_0_and_far_from_it() -> None:
+    small = np.concatenate([sign * np.geomspace(1e-30, 0.9, 2_001) for sign in (1, -1)])
+    assert relative_error(arithmetic.log1p, math.log1p, small) < 1e-6
+    assert relative_error(arithmetic.log1p, math.log1p, np.geomspace(0.3, 1e30, 500)) < 1e-6
+    assert relative_error(arithmetic.expm1, math.expm1, small) < 1e-6
+    assert relative_error(arithmetic.expm1, math.expm1, np.linspace(-20, 80, 500)) < 1e-5  # 0 is not among them
+    assert relative_error(arithmetic.softplus, lambda x: max(x, 0) + math.log1p(math.exp(-abs(x))), small) < 1e-6
+    wide = np.linspace(-80, 1e3, 2_001)
+    assert relative_error(arithmetic.softplus, lambda x: max(x, 0) + math.log1p(math.exp(-abs(x))), wide) < 1e-5
+    assert absolute_error(arithmetic.atanh, math.atanh, np.linspace(-0.99, 0.99, 501)) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (arithmetic.exp, tf.exp),
+        (arithmetic.expm1, tf.math.expm1),
+        (arithmetic.log1p, tf.math.log1p),
+        (arithmetic.softplus, tf.math.softplus),
+        (arithmetic.selu, tf.nn.selu),
+        (arithmetic.rsqrt, tf.math.rsqrt),
+        (arithmetic.is_inf, tf.math.is_inf),
+        (arithmetic.difference_to_itself, lambda x: x - x),
+        (lambda x: arithmetic.product_of_reads(x, x), lambda x: x * x),
+        (lambda x: arithmetic.sum_of_reads(x, x), lambda x: x + x),
+    ],
+)
+def test_functions_of_awkward_numbers_are_tensorflows(ours: Make, theirs: Make) -> None:
+    # The reciprocal root of -0 may be either infinity, and the smallest numbers may count as 0.
+    x = tf.constant([v for v in AWKWARD if str(v) != "-0.0" and abs(v) != TINY])
+    np.testing.assert_allclose(ours(x).numpy(), theirs(x).numpy(), rtol=2e-6)
+
+
+# -- in LiteRT --------------------------------------------------------------------------------------------------------
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": tf.nn.relu,
+    "relu6": lambda x: tf.nn.relu6(4 * x),
+    "elu": tf.nn.elu,
+    "selu": tf.nn.selu,
+    "leaky_relu": tf.nn.leaky_relu,
+    "leaky_relu with another slope": lambda x: tf.nn.leaky_relu(x, 0.01),
+    "softsign": tf.nn.softsign,
+    "softplus": tf.nn.softplus,
+    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
+    "exp": lambda x: tf.exp(0.3 * x),
+    "expm1": lambda x: tf.math.expm1(0.3 * x),
+    "log1p": lambda x: tf.math.log1p(tf.abs(x)),
+    "atanh": lambda x: tf.math.atanh(0.5 * tf.tanh(x)),
+    "rsqrt": lambda x: tf.math.rsqrt(1 + tf.square(x)),
+    "slices": lambda x: tf.concat([x[:, -1:], x[..., 1, None], x[:, :2], x[-8:, 3:], 0 * x[2, :1] + x[:, :1]], axis=1),
+}
+
+
+def every_activation(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> EstimatorSpec:
+    """A network for each activation, all trained on the sum of their losses."""
+    rng = np.random.default_rng(1)
+    kernels = {name: tf.Variable(rng.standard_normal((4, 5)).astype(np.float32), name="kernel") for name in ACTIVATIONS}
+    if mode == Modes.PREDICT:
+        return EstimatorSpec(mode, {"action": tf.add_n([features @ kernel for kernel in kernels.values()])})
+
+    def losses() -> dict[str, Any]:
+        hidden = {name: activation(features @ kernels[name]) for name, activation in ACTIVATIONS.items()}
+        return {name: tf.reduce_mean(tf.square(h - labels["reward"][:, None])) for name, h in hidden.items()}
+
+    variables = list(kernels.values())
+    if params["tape"]:
+        with tf.GradientTape() as tape:
+            each = losses()
+            loss = tf.add_n(list(each.values()))
+        gradients = tape.gradient(loss, variables)
+    else:
+        each = losses()
+        loss = tf.add_n(list(each.values()))
+        gradients = tf.gradients(loss, variables)
+    for variable, gradient in zip(variables, gradients, strict=True):
+        variable.assign_sub(0.02 * gradient)
+    return EstimatorSpec(mode, loss=loss, metrics={name.replace(" ", "_"): each[name] for name in each})
+
+
+@pytest.mark.parametrize("tape", [False, True], ids=["tf.gradients", "GradientTape"])
+def test_both_executors_train_alike_through_every_rewritten_gradient(
+    tape: bool, trace: Make, batch_specs: Make, batch_of: Make
+) -> None:
+    program = trace(every_activation, params={"tape": tape})
+    specs = batch_specs(8)
+    train = program.trace_train(specs)
+    listed = list(program.store.variables().values())
+    content = convert({"act": program.predict.function, "train": train.function}, listed)
+    lite, theirs = LiteRTExecutor(program, train, content), TensorFlowExecutor(program, train)
+    for step in range(10):
+        batch = batch_of(specs, seed=step)
+        counters = {"global_step": step, "global_timestep": step}
+        expected, found = theirs.train(batch, counters, []).scalars, lite.train(batch, counters, []).scalars
+        np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=f"{train.metrics}")
+    weights, before = lite.get_weights(), program.store.variables()
+    assert len(weights) == len(ACTIVATIONS)
+    for (name, found), activation in zip(weights.items(), ACTIVATIONS, strict=True):
+        np.testing.assert_allclose(found, before[name].numpy(), rtol=1e-5, atol=1e-6, err_msg=activation)
+
+
+def test_each_rewritten_gradient_has_no_kernel_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has one by now should leave the table."""
+    activations = (tf.nn.relu, tf.nn.relu6, tf.nn.elu, tf.nn.leaky_relu, tf.nn.softsign)
+
+    def function(x: Any) -> Any:
+        return tf.gradients([activation(x) for activation in activations], x)[0] + tf.math.erf(x)
+
+    monkeypatch.setattr(rewriting, "REWRITES", {})
+    concrete = tf.function(function, autograph=False).get_concrete_function(tf.TensorSpec([3]))
+    ops = "EluGrad, Erf, LeakyReluGrad, Relu6Grad, ReluGrad, SoftsignGrad"
+    with pytest.raises(ConversionError, match=f"^LiteRT has no kernel for {ops}$"):
+        convert({"f": concrete}, [])
+
+
+def plus_0(x: Any) -> Any:
+    """NaN where x is not finite: so TensorFlow's clip_by_global_norm does not hide what overflowed."""
+    return 1 / x + (x - x)
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": tf.exp,
+    "expm1": tf.math.expm1,
+    "log1p": tf.math.log1p,
+    "softplus": tf.nn.softplus,
+    "log_sigmoid": tf.math.log_sigmoid,
+    "selu": tf.nn.selu,
+    "selu's gradient": gradient_of(tf.nn.selu),
+    "rsqrt": tf.math.rsqrt,
+    "rsqrt's gradient": gradient_of(tf.math.rsqrt),
+    "1 / sqrt": lambda x: 1 / tf.sqrt(x),
+    "-1/2": lambda x: x**-0.5,
+    "is_inf": tf.math.is_inf,
+    "is_finite": tf.math.is_finite,
+    "x - x": lambda x: x - x,
+    "scalars": lambda x: tf.stack([plus_0(tf.reduce_max(x[start:stop])) for start, stop in ((0, 1), (1, 3), (4, 6))]),
+    "log_softmax's gradient": gradient_of(lambda x: tf.nn.log_softmax(x)[0]),
+    "logsumexp": tf.reduce_logsumexp,
+    "clip_by_global_norm of 0": lambda x: tf.clip_by_global_norm([x[3:5]], 1.0)[0][0],
+    "clip_by_global_norm of infinity": lambda x: tf.clip_by_global_norm([x[1:4]], 1.0)[0][0],
+    "clip_by_global_norm of what overflows": lambda x: tf.clip_by_global_norm([x[9:12]], 1.0)[0][0],
+    "clip_by_global_norm": lambda x: tf.clip_by_global_norm([x[5:9]], 1.0)[0][0],
+    "the largest number": lambda x: tf.where(x > 0, x, tf.float32.min),
+}
+
+
+def test_functions_of_awkward_numbers_in_litert() -> None:
+    """Each was found to be another function in LiteRT as it is, without a word."""
+    x = np.array([v for v in AWKWARD if abs(v) != TINY and str(v) != "-0.0"] + [100, -30, 1e-8, 0.39, 0.41], np.float32)
+
+    def program(x: Any) -> list[Any]:
+        return [function(x) for function in FUNCTIONS.values()]
+
+    concrete = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec(x.shape))
+    found = LiteProgram(convert({"f": concrete}, [])).signatures["f"]([x])
+    for name, ours, theirs in zip(FUNCTIONS, found, concrete(tf.constant(x)), strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-5, atol=1e-37, err_msg=name)
+
+
+def test_relu_of_a_product_in_litert() -> None:
+    """The converter makes one op of the two, which leaves relu out, unless there is a bias in between."""
+    rng = np.random.default_rng(0)
+    kernel = tf.Variable(rng.standard_normal((4, 5)).astype(np.float32))
+    bias = tf.Variable(rng.standard_normal(5).astype(np.float32))
+    x = rng.standard_normal((8, 4)).astype(np.float32)
+    between: dict[str, Callable[[Any], Any]] = {
+        "nothing": lambda y: y,
+        "a bias": lambda y: y + bias,
+        "a bias of 0": lambda y: y + 0.0,
+        "a factor of 1": lambda y: 1.0 * y,
+        "another shape": lambda y: tf.reshape(y, [-1]),
+        "other axes": tf.transpose,
+        "no gradient": tf.stop_gradient,
+        "a known shape": lambda y: tf.ensure_shape(y, [8, 5]),
+        "a function": tf.function(lambda y: y),
+    }
+    relus: list[Callable[[Any], Any]] = [
+        tf.nn.relu,
+        tf.nn.relu6,
+        lambda y: tf.maximum(y, 0.0),
+        lambda y: tf.clip_by_value(y, -1.0, 1.0),
+        tf.nn.softplus,
+    ]
+
+    def program(x: Any) -> list[Any]:
+        return [relu(change(x @ kernel)) for relu in relus for change in between.values()]
+
+    concrete = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec(x.shape))
+    signatures = LiteProgram(convert({"f": concrete}, [kernel, bias])).signatures
+    signatures["set"]([kernel.numpy(), bias.numpy()])
+    found = iter(signatures["f"]([x]))
+    expected = iter(concrete(tf.constant(x)))
+    for i in range(len(relus)):
+        for name in between:
+            np.testing.assert_allclose(next(found), next(expected), rtol=1e-5, atol=1e-6, err_msg=f"{i}: {name}")
+
+
+def test_nan_wins_in_litert() -> None:
+    x, y = np.array([nan, 1, 2, inf, nan], np.float32), np.array([1, nan, 3, 1, nan], np.float32)
+
+    def program(x: Any, y: Any) -> list[Any]:
+        return [tf.maximum(x, y), tf.minimum(x, y), tf.clip_by_value(x, -y, y)]
+
+    spec = tf.TensorSpec([5])
+    concrete = tf.function(program, autograph=False).get_concrete_function(spec, spec)
+    larger, smaller, clipped = LiteProgram(convert({"f": concrete}, [])).signatures["f"]([x, y])
+    np.testing.assert_array_equal(larger, np.array([nan, nan, 3, inf, nan], np.float32))
+    np.testing.assert_array_equal(smaller, np.array([nan, nan, 2, 1, nan], np.float32))
+    np.testing.assert_array_equal(clipped, np.array([nan, nan, 2, 1, nan], np.float32))
+
+
+def test_variables_with_themselves() -> None:
+    """LiteRT would end the process."""
+    v, w, u, kernel = (
+        tf.Variable(tf.fill(shape, value)) for shape, value in (([3], 2.0), ([3], 3.0), ([3], 5.0), ([2], 7.0))
+    )
+
+    def program() -> list[Any]:
+        before = v.read_value()
+        v.assign(v * v + 1)
+        return [before, v * v, before * v, w + w, tf.nn.l2_loss(u), kernel * tf.reshape(kernel, [2])]
+
+    concrete = tf.function(program, autograph=False).get_concrete_function()
+    signatures = LiteProgram(convert({"f": concrete}, [v, w, u, kernel])).signatures
+    signatures["set"]([v.numpy(), w.numpy(), u.numpy(), kernel.numpy()])
+    found = [array.tolist() for array in signatures["f"]([])]
+    assert found == [[2.0] * 3, [25.0] * 3, [10.0] * 3, [6.0] * 3, 37.5, [49.0] * 2]
+    assert signatures["get"]([])[0].tolist() == [5.0] * 3

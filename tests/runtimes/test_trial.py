@@ -1,0 +1,105 @@
+"""A converted program is tried against the traced one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.runtimes.conversion import ConversionError, convert
+from axonrl.runtimes.tracing import Program, Train
+from axonrl.runtimes.trial import try_out
+
+Make = Callable[..., Any]
+Traced = tuple[Program, Train]
+
+
+def model(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
+    weight = tf.Variable(1.0, name="weight")
+    if mode == Modes.PREDICT:
+        action = tf.gather([3, 4], tf.cast(features[:, 0] < 2, tf.int32))
+        return EstimatorSpec(mode, {"action": action, "value": weight * features[:, 1] + params.get("bias", 0.0)})
+    loss = tf.reduce_mean(weight * features * params.get("factor", 1.0))
+    weight.assign_sub(params.get("rate", 0.5))
+    action = labels["action"] - params.get("start", 0)
+    chosen = tf.gather(features, action, axis=1, batch_dims=1)
+    return EstimatorSpec(mode, loss=loss, metrics={"chosen": tf.reduce_mean(chosen) + params.get("offset", 0.0)})
+
+
+@pytest.fixture(scope="module")
+def made(trace: Make, batch_specs: Make) -> Callable[..., tuple[Program, Train, bytes]]:
+    """``made(**params)`` returns what was traced with these, and what it was converted to."""
+    kept: dict[str, tuple[Program, Train, bytes]] = {}
+
+    def make(**params: Any) -> tuple[Program, Train, bytes]:
+        if repr(params) not in kept:
+            program = trace(model, params=params)
+            train = program.trace_train(batch_specs(6))
+            functions = {"act": program.predict.function, "train": train.function}
+            kept[repr(params)] = program, train, convert(functions, list(program.store.variables().values()))
+        return kept[repr(params)]
+
+    return make
+
+
+def test_what_does_the_same_passes(made: Make) -> None:
+    program, train, content = made()
+    try_out(program, train, content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bias": 1.0}, r"another predictions\['value'\] \(1\.\d+ instead of 0\.\d+\)"),
+        ({"factor": 1.1}, r"another loss \(0\.\d+ instead of 0\.\d+\)"),
+        ({"offset": 1.0}, r"another chosen \(1\.\d+ instead of 0\.\d+\)"),
+        ({"rate": 0.25}, r"another loss \(0\.\d+ instead of 0\.\d+\)"),  # seen in the second update
+        ({"bias": float("nan")}, r"another predictions\['value'\] \(nan instead of 0\.\d+\)"),
+    ],
+)
+def test_a_conversion_that_computes_something_else_is_caught(change: Any, message: str, made: Make) -> None:
+    program, train, _ = made()
+    (variable,) = program.store.variables().values()
+    variable.assign(1.0)
+    with pytest.raises(ConversionError, match=f"^converted, it computes {message}$"):
+        try_out(program, train, made(**change)[2])
+    assert variable.numpy() == 1
+
+
+def test_variables_are_afterwards_as_they_were(made: Make) -> None:
+    program, train, content = made()
+    (variable,) = program.store.variables().values()
+    variable.assign(7.5)
+    try_out(program, train, content)
+    assert variable.numpy() == 7.5
+
+
+def test_what_tensorflow_itself_refuses_shows_nothing(made: Make) -> None:
+    """The made-up action 0 is none of those of an action space that begins at 1."""
+    program, train, content = made(start=1)
+    (variable,) = program.store.variables().values()
+    try_out(program, train, content)
+    assert variable.numpy() == 1
+    with pytest.raises(tf.errors.OpError):
+        train.function(*tf.nest.map_structure(tf.zeros_like, _inputs(train)))
+
+
+def test_what_only_litert_refuses_is_caught(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, train, content = made()
+    monkeypatch.setattr("axonrl.runtimes.litert.LiteRTExecutor.act", _refuse)
+    with pytest.raises(ConversionError, match=r"^converted, it does not run: no$"):
+        try_out(program, train, content)
+
+
+def _refuse(*arguments: Any) -> None:
+    raise RuntimeError("no")
+
+
+def _inputs(train: Train) -> Any:
+    return tf.nest.map_structure(
+        lambda spec: np.zeros(spec.shape, spec.dtype.as_numpy_dtype), train.function.structured_input_signature[0]
+    )
