@@ -380,7 +380,7 @@ def test_what_hooks_learn_in_their_end_is_saved_too(tmp_path: Path) -> None:
 
 def test_no_checkpoint_is_written_of_a_weight_that_is_not_finite(tmp_path: Path) -> None:
     """The last update overflows; its loss is still finite, so the guard sees nothing."""
-    one = agent(tmp_path, params={"learning_rate": 1e38})
+    one = agent(tmp_path, params={"learning_rate": 3e38})
     with pytest.raises(NonFiniteError, match=r"the weight 0000\.weights is NaN or infinite at global_step 1"):
         one.train(Counting(), 8, steps=1)
     assert saved(tmp_path) == [(0, 0, 0)]
