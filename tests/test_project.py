@@ -40,8 +40,16 @@ def test_examples_train(index: int, timesteps: int, steps: int, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
 
 
-def test_the_examples_are_two_and_the_first_is_short() -> None:
-    first, _ = blocks("python")
+def test_the_example_of_an_export_acts_without_tensorflow(tmp_path: Path) -> None:
+    exports, acts = blocks("python")[2:4]
+    for example in (exports, f"import sys\nsys.modules['tensorflow'] = None\n{acts}\nassert terminated or truncated"):
+        done = run(sys.executable, "-W", "error", "-c", example, folder=tmp_path, TMPDIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_examples_are_four_and_the_first_is_short() -> None:
+    first, *others = blocks("python")
+    assert len(others) == 3
     assert len([line for line in first.splitlines() if line.strip()]) <= 15
 
 
