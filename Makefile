@@ -34,7 +34,7 @@ run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" --model-dir "$(MODEL_DIR)" $(ARGS)
 
 test: lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 # The peers have an environment of their own, as their users have it: made by the same rules, under another name.
 bench: $(VENV)/installed-run
