@@ -119,13 +119,15 @@ _DQN = ("axonrl_agent", "sb3", "sbx")
 _ACT = ("axonrl_agent", "axonrl_policy", "torch", "jax", "sb3")
 _UPDATE = ("axonrl_agent", "torch", "jax", "sb3", "sbx")
 _SECONDS, _BATCHES, _CNN, _SMALL, _LARGE = 0.5, [1, 8, 64], "Nature CNN", "2x64", "2x256"
+UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
+"""Networks and sizes of batches."""
 CASES: Final = (
     Case("dqn", _DQN, {"update_frequency": 1, "timesteps": 10_000}, "one update per timestep"),
     Case("dqn", _DQN, {"update_frequency": 4, "timesteps": 20_000}, "one update per 4"),
     Case("dqn", _DQN, {"update_frequency": 10, "timesteps": 20_000}, "one update per 10"),
     Case("act", _ACT, {"networks": [_SMALL, _LARGE, _CNN], "batches": _BATCHES, "seconds": _SECONDS}),
     Case("act", _ACT, {"networks": [_CNN], "batches": _BATCHES, "seconds": _SECONDS}, "two threads", threads=2),
-    Case("update", _UPDATE, {"networks": [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]], "seconds": _SECONDS}),
+    Case("update", _UPDATE, {"networks": UPDATES, "seconds": _SECONDS}),
     Case("update", _UPDATE, {"networks": [[_LARGE, 256], [_CNN, 32]], "seconds": _SECONDS}, "two threads", threads=2),
     Case("memory", ("axonrl", "sb3", "cpprb"), {"seconds": _SECONDS}),
     Case("actor", ("axonrl_agent", "axonrl_policy", "sb3")),

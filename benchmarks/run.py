@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from . import report
-from .cases import CASES, PEERS, QUICK, TOPICS, Case
+from .cases import CASES, PEERS, QUICK, TOPICS, UPDATES, Case
 from .machine import machine
 
 HERE = Path(__file__).resolve().parent
@@ -118,7 +118,7 @@ def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
     )
     turns = [(case, contender) for case in CASES if case.topic in topics for contender in case.contenders]
     try:
-        results.executors = runner.measure(Case("executors", ()), "axonrl_agent")
+        results.executors = runner.measure(Case("executors", (), {"networks": UPDATES}), "axonrl_agent")
     except MeasurementError as error:
         results.failures.append(_failure(Case("executors", ()), "axonrl_agent", 1, error))
     for repeat in range(1, repeats + 1):

@@ -39,14 +39,14 @@ def trained(network: Network, folder: str, batch: int = 32) -> Agent:
     return agent.train(settings.environment_for(network), first_update=batch, timesteps=batch)
 
 
-def executors() -> dict[str, str]:
-    """What acts and learns with each network, as the run's record says."""
+def executors(networks: Sequence[tuple[str, int]]) -> dict[str, str]:
+    """What acts and learns with each network and size of batch, as the run's record says."""
     found = {}
-    for name, network in NETWORKS.items():
+    for name, batch in networks:
         with tempfile.TemporaryDirectory() as folder:
-            trained(network, folder)
+            trained(NETWORKS[name], folder, batch)
             runtime = json.loads(Path(folder, "run", "run.json").read_text())["runtime"]
-            found[name] = f"{runtime['actor']} acts, {runtime['learner']} learns"
+            found[f"{name}, batch {batch}"] = f"{runtime['actor']} acts, {runtime['learner']} learns"
     return found
 
 
