@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 
 def number(
     name: str, value: Any, *, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf
@@ -72,3 +74,14 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
     """``" (did you mean 'adam'?)"`` for the choice nearest to ``value``; empty if none is near."""
     nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1)
     return f" (did you mean {nearest[0]!r}?)" if nearest else ""
+
+
+def all_finite(array: Any) -> bool:
+    """Is no number of a float array NaN or infinite? Looking for a zero byte beats ``all()`` on few numbers."""
+    return 0 not in np.isfinite(array).tobytes()
+
+
+def shortened(value: object) -> str:
+    """The value's ``repr`` for an error message, on one line and cut where it is long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."

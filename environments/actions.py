@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
+from ..checks import all_finite
 from ..contracts import Array, NonFiniteError
 from . import spaces
-from .observations import all_finite
 
 
 class Actions:

@@ -11,9 +11,10 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from ..checks import all_finite, shortened
 from ..contracts import Array, ArrayTree, BrokenEnvironmentError, NonFiniteError
 from .actions import Actions
-from .observations import MismatchError, Observations, all_finite, keep_rows
+from .observations import MismatchError, Observations, keep_rows
 from .spaces import AnySpace
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
@@ -225,9 +226,3 @@ class Copies(BatchedEnvironment):
             given = f"terminated={shortened(terminated)} and truncated={shortened(truncated)}"
             self._refuse("step", f"{given}, which are not both booleans", i)
         return observation, float(reward), bool(terminated), bool(truncated)
-
-
-def shortened(value: object) -> str:
-    """The value's ``repr`` for an error message, on one line and cut where it is long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."

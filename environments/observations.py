@@ -8,17 +8,13 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
+from ..checks import all_finite
 from ..contracts import Array, ArrayTree
 from . import spaces
 
 
 class MismatchError(ValueError):
     """What an environment returned is not what its space says; the message completes "returned ..."."""
-
-
-def all_finite(array: Array) -> bool:
-    """Is no number NaN or infinite? The search for a zero byte is four times as fast as ``all()`` on few numbers."""
-    return 0 not in np.isfinite(array).tobytes()
 
 
 class Observations:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
+from ..checks import shortened
 from ..contracts import Array, ArrayTree, BrokenEnvironmentError
-from .batched import AnyVectorEnv, BatchedEnvironment, Step, shortened
+from .batched import AnyVectorEnv, BatchedEnvironment, Step
 from .observations import MismatchError, copied
 
 

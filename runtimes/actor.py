@@ -10,10 +10,11 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
+from ..checks import all_finite
 from ..contracts import Array, ArraySpec
 from ..explorations.describing import from_description
 from . import description as descriptions
-from .boundary import ActionsOut, ObservationsIn, all_finite
+from .boundary import ActionsOut, ObservationsIn
 from .description import Description
 from .executors import check_weights
 from .interpreter import LiteProgram

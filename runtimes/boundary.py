@@ -10,13 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import all_finite, shortened
 from ..contracts import Array
 from .description import Normalization, Part
-
-
-def all_finite(array: Array) -> bool:
-    """Is no number NaN or infinite? The search for a zero byte is several times as fast as ``all()`` on few numbers."""
-    return 0 not in np.isfinite(array).tobytes()
 
 
 class ObservationsIn:
@@ -90,11 +86,11 @@ class ObservationsIn:
             array = np.asarray(given, dtype, order="C")
         if dtype.kind == "f":
             if not all_finite(array):
-                raise ValueError(f"{what} has NaN or infinity: {_shortened(value)}")
+                raise ValueError(f"{what} has NaN or infinity: {shortened(value)}")
         elif array.dtype != given.dtype and not np.array_equal(array, given):
-            raise ValueError(f"{what} has values that {dtype} cannot hold: {_shortened(value)}")
+            raise ValueError(f"{what} has values that {dtype} cannot hold: {shortened(value)}")
         if part.low is not None and bool(((array < part.low) | (array > part.high)).any()):
-            raise ValueError(f"{what} must be in {part.low} .. {part.high}, got {_shortened(value)}")
+            raise ValueError(f"{what} must be in {part.low} .. {part.high}, got {shortened(value)}")
         return (array.reshape(1, *shape) if single else array.reshape(-1, *shape)), single
 
 
@@ -139,9 +135,9 @@ class ActionsOut:
         if self._kind == "Box":
             array = np.minimum(np.maximum(array, self._low), self._high)
             if not all_finite(array):
-                raise ValueError(f"the model's action is not finite: {_shortened(actions)}")
+                raise ValueError(f"the model's action is not finite: {shortened(actions)}")
         elif bool(((array < self._low) | (array > self._high)).any()):
-            raise ValueError(f"the model's action {_shortened(actions)} is not in {self._low} .. {self._high}")
+            raise ValueError(f"the model's action {shortened(actions)} is not in {self._low} .. {self._high}")
         return array[0] if single else array
 
 
@@ -154,8 +150,3 @@ def _flat(value: Any, name: str) -> list[tuple[str, Any]]:
     else:
         return [(name, value)]
     return [leaf for key, item in items for leaf in _flat(item, f"{name}/{key}" if name else str(key))]
-
-
-def _shortened(value: object) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from . import graphs
+
 _NAMES = ("container", "debug_name", "shared_name")
 """Attributes that only name things; those that begin with an underscore are hints."""
 
@@ -59,12 +61,9 @@ class _Digests:
             effects: nodes that run though nothing that is returned depends on them.
         """
         by_name = {node.name: node for node in nodes}
-        reached, todo = set[str](), [*outputs, *effects]
-        while todo:
-            name = _node_of(todo.pop())
-            if name not in reached and name in by_name:
-                reached.add(name)
-                todo.extend(by_name[name].input)
+        found: list[Any] = []
+        graphs.walk(by_name.values(), [*outputs, *effects], found)
+        reached = {node.name for node in found}
         labels, digest = dict(inputs), hashlib.sha256()
         for name in by_name:
             if name in reached and name not in inputs:

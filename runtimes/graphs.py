@@ -61,14 +61,14 @@ def reached_nodes(graph: Any) -> list[Any]:
     library = {function.signature.name: function for function in graph_def.library.function}
     found: list[Any] = []
     outputs = [tensor.op.name for tensor in graph.outputs] + [op.name for op in graph.control_outputs]
-    called = _walk(graph_def.node, outputs, found)
+    called = walk(graph_def.node, outputs, found)
     visited: set[str] = set()
     while called:
         name = called.pop()
         if name in library and name not in visited:
             visited.add(name)
             body = library[name]
-            called |= _walk(body.node_def, [*body.ret.values(), *body.control_ret.values()], found)
+            called |= walk(body.node_def, [*body.ret.values(), *body.control_ret.values()], found)
     return found
 
 
@@ -125,7 +125,7 @@ def _takes_twins(node: Any, by_name: Mapping[str, Any]) -> bool:
     return len(read) == 2 and read[0] == read[1]
 
 
-def _walk(nodes: Iterable[Any], outputs: list[str], found: list[Any]) -> set[str]:
+def walk(nodes: Iterable[Any], outputs: list[str], found: list[Any]) -> set[str]:
     """Add the nodes that lead to ``outputs`` to ``found``; returns the names of the functions that these call."""
     by_name = {node.name: node for node in nodes}
     todo, called = list(outputs), set[str]()
