@@ -16,21 +16,22 @@ from axonrl.memories import ReplayMemory
 
 SIZE, BATCH_SIZE, EPISODE_LENGTH = 100_000, 32, 200
 CALLS, REPETITIONS = 1_000, 50
+OBSERVATION = ArraySpec((4,), np.float32)
+TRANSITION = {
+    "observation": OBSERVATION,
+    "action": ArraySpec((), np.int32),
+    "reward": ArraySpec((), np.float32),
+    "terminated": ArraySpec((), np.bool_),
+    "truncated": ArraySpec((), np.bool_),
+    "next_observation": OBSERVATION,
+}
+"""CartPole's."""
 
 
 def filled(num_envs: int, n_step: int = 1) -> tuple[ReplayMemory, Callable[[], None]]:
     """A full memory, and a function that stores the next (vector) step the way the Agent does."""
-    observation = ArraySpec((4,), np.float32)
-    specs = {
-        "observation": observation,
-        "action": ArraySpec((), np.int32),
-        "reward": ArraySpec((), np.float32),
-        "terminated": ArraySpec((), np.bool_),
-        "truncated": ArraySpec((), np.bool_),
-        "next_observation": observation,
-    }
     memory = ReplayMemory(SIZE, BATCH_SIZE, n_step=n_step)
-    memory.build(specs, num_envs, np.random.default_rng(0))
+    memory.build(TRANSITION, num_envs, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     lead = () if num_envs == 1 else (num_envs,)
     observations = list(rng.normal(size=(1000, *lead, 4)).astype(np.float32))

@@ -7,27 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from axonrl.contracts import ArraySpec
 from axonrl.memories import ReplayMemory
 
 from .. import settings
+from ..memory import TRANSITION
 from ..settings import NETWORKS
 from ..timing import microseconds, seconds_of_command
 
 
 def memory(seconds: float) -> dict[str, float]:
     """Microseconds of storing a transition, and of drawing a batch."""
-    observation = ArraySpec((4,), np.float32)
-    specs = {
-        "observation": observation,
-        "action": ArraySpec((), np.int32),
-        "reward": ArraySpec((), np.float32),
-        "terminated": ArraySpec((), np.bool_),
-        "truncated": ArraySpec((), np.bool_),
-        "next_observation": observation,
-    }
     replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE)
-    replay.build(specs, 1, np.random.default_rng(0))
+    replay.build(TRANSITION, 1, np.random.default_rng(0))
     observations = list(settings.observations(NETWORKS["2x64"], 200))
     action = np.int64(1)
     timestep = 0

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,6 +15,7 @@ from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.executors import Executor
 from axonrl.runtimes.tracing import Program, Train
+from axonrl.tests.runtimes.networks import network
 
 Make = Callable[..., Any]
 COUNTERS = {"global_step": 7, "global_timestep": 2**40}
@@ -34,19 +34,6 @@ def execute(kind: str) -> Callable[..., Executor]:
         return choose(program, train, kind, None, lambda name, key, make: make())[0]
 
     return make
-
-
-def network(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-    net = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.Dense(2)])
-    q = net(features)
-    if mode == Modes.PREDICT:
-        return EstimatorSpec(mode, {"q": q, "action": tf.argmax(q, -1, output_type=tf.int32)})
-    error = labels["reward"] + labels["discount"] - tf.gather(q, labels["action"], axis=1, batch_dims=1)
-    loss = tf.reduce_mean(tf.square(error))
-    variables = net.trainable_variables
-    keras.optimizers.Adam(0.01).apply(tf.gradients(loss, [v.value for v in variables]), variables)
-    metrics = {"timestep": tf.cast(labels["global_timestep"], tf.float32) / 2**40, "step": labels["global_step"]}
-    return EstimatorSpec(mode, loss=loss, td_error=error, metrics=metrics)
 
 
 @pytest.fixture
@@ -186,7 +173,7 @@ KERNEL = "0000.sequential/dense/kernel"
 def test_weights_that_do_not_fit_are_refused_and_nothing_is_set(change: Make, message: str, executor: Executor) -> None:
     before = executor.get_weights()
     ones = {name: np.ones_like(value) for name, value in before.items()}
-    with pytest.raises(ValueError, match=re.escape(message.replace("HERE", f"{__name__}.network"))):
+    with pytest.raises(ValueError, match=re.escape(message.replace("HERE", f"{network.__module__}.network"))):
         executor.set_weights(change(ones))
     for name, value in executor.get_weights().items():
         np.testing.assert_array_equal(value, before[name])

@@ -9,13 +9,13 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.tests.runtimes.networks import network
 
 Make = Callable[..., Any]
 COUNTERS = {"global_step": 7, "global_timestep": 2**40}
@@ -29,19 +29,6 @@ def aligned(values: Any, dtype: Any = np.float32) -> Any:
     array = memory[start : start + values.nbytes].view(dtype).reshape(values.shape)
     array[...] = values
     return array
-
-
-def network(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-    net = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.Dense(2)])
-    q = net(features)
-    if mode == Modes.PREDICT:
-        return EstimatorSpec(mode, {"q": q, "action": tf.argmax(q, -1, output_type=tf.int32)})
-    error = labels["reward"] + labels["discount"] - tf.gather(q, labels["action"], axis=1, batch_dims=1)
-    loss = tf.reduce_mean(tf.square(error))
-    variables = net.trainable_variables
-    keras.optimizers.Adam(0.01).apply(tf.gradients(loss, [v.value for v in variables]), variables)
-    metrics = {"timestep": labels["global_timestep"] / 2**40, "step": labels["global_step"]}
-    return EstimatorSpec(mode, loss=loss, td_error=error, metrics=metrics)
 
 
 def test_large_programs_take_another_way_to_the_same_bits(
