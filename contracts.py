@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -288,8 +288,7 @@ class EpisodeFacts:
     seed: int
 
 
-@dataclasses.dataclass(frozen=True)
-class TimestepFacts:
+class TimestepFacts(NamedTuple):
     """One (vector) step was taken; every array is [N, ...]. Not to be changed."""
 
     observation: ArrayTree
@@ -300,8 +299,7 @@ class TimestepFacts:
     next_observation: ArrayTree
 
 
-@dataclasses.dataclass(frozen=True)
-class UpdateFacts:
+class UpdateFacts(NamedTuple):
     """One training step was run. ``metrics`` are those of the spec, as floats."""
 
     loss: float

@@ -63,6 +63,15 @@ class Actions:
                 raise ValueError(f"the action {value} is not in {self._space}")
         return values
 
+    def single(self, actions: Array) -> Any:
+        """The action of the only environment, as :meth:`each` has it."""
+        if self._is_discrete and actions.shape == (1,) and actions.dtype.kind == "i":
+            value = actions.item()
+            if self._low <= value <= self._high:
+                return value
+        (one,) = self.each(actions)  # says what is wrong, if anything is
+        return one
+
     def batch(self, actions: Array) -> Array:
         """A new array [N, ...] in the space's dtype, clipped where the space is a Box; raises as :meth:`each`."""
         self._check_kind(actions)

@@ -158,7 +158,7 @@ class BatchedEnvironment(abc.ABC):
 
 
 class Copies(BatchedEnvironment):
-    """N environments of this process, one after the other: a single Env, or the parts of a SyncVectorEnv.
+    """N environments of this process, one after the other: the parts of a SyncVectorEnv.
 
     Stepping the parts of a SyncVectorEnv here rather than through it tells which one failed, and copies once.
     """

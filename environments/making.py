@@ -15,6 +15,7 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
 from . import minatar
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
+from .single import Single
 from .vectors import NextStepVector, SameStepVector, Vector
 
 _EXTRAS = {"gymnasium.envs.box2d": "box2d", "minatar": "minatar"}
@@ -58,9 +59,9 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
     """
     if isinstance(env, str):
         made = _make_one(env, {})
-        return Copies(made, [made], owned=True, **_details(made, made))
+        return Single(made, owned=True, **_details(made, made))
     if isinstance(env, gymnasium.Env):
-        return Copies(env, [env], **_details(env, env))
+        return Single(env, **_details(env, env))
     if isinstance(env, VectorEnv):
         return _open_vector(env)
     raise ValueError(f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}")

@@ -39,6 +39,8 @@ class Observations:
         self.put: Callable[[ArrayTree, int, Any], None] = self._put if self._plain is None else self._plain.put
         """``put(batch, row, observation)`` writes one environment's observation into a row of ``batch``;
         ``MismatchError`` if the space forbids it."""
+        self.single: Callable[[Any], ArrayTree] = self._single if self._plain is None else self._plain.single
+        """``single(observation)``: a new batch [1, ...] of the only environment's; errors as ``put``."""
         self.all_finite: Callable[[ArrayTree], bool] = (
             self._all_finite if self._plain is None else self._plain.all_finite
         )
@@ -53,6 +55,11 @@ class Observations:
     def _put(self, batch: Any, row: int, observation: Any) -> None:
         for rows, value in zip(self._rows, _flat(self._space, observation, "an observation"), strict=True):
             rows.put(batch[rows.name], row, value)
+
+    def _single(self, observation: Any) -> ArrayTree:
+        batch = self._empty()
+        self._put(batch, 0, observation)
+        return batch
 
     def batch(self, observations: Any) -> ArrayTree:
         """A copy of a vector environment's observations; ``MismatchError`` if the space forbids them."""
@@ -118,15 +125,20 @@ class _Rows:
         return not self.is_float or all_finite(array)
 
     def put(self, array: Any, row: int, value: Any) -> None:
-        if (
-            self._limits is None
-            and type(value) is np.ndarray
+        array[row] = value if self._fits(value) else self._converted(value, self._shape)
+
+    def single(self, value: Any) -> Array:
+        array: Array = (value if self._fits(value) else self._converted(value, self._shape))[None].copy()
+        return array
+
+    def _fits(self, value: Any) -> bool:
+        """Can it be stored as it is?"""
+        return (
+            type(value) is np.ndarray
             and value.dtype is self._dtype
             and value.shape == self._shape
-        ):
-            array[row] = value
-        else:
-            array[row] = self._converted(value, self._shape)
+            and self._limits is None
+        )
 
     def batch(self, value: Any) -> Array:
         return np.array(self._converted(value, self._batch_shape))

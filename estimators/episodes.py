@@ -68,19 +68,25 @@ class Episodes:
 
     def record(self, actions: Array, rewards: Array, acted: Array | None) -> None:
         """One vector step: ``actions`` [N, ...] as chosen, ``rewards`` [N]; rows not ``acted`` do not count."""
+        self._log(actions)
+        if acted is None:
+            self.returns += rewards
+        else:
+            self.returns += np.where(acted, rewards, 0.0)
+            self._begins += ~acted  # these were reset instead
+
+    def record_single(self, action: Array, reward: float) -> None:
+        """As :meth:`record`, for one environment: ``action`` [1, ...]. Numbers take a fifth of the time of arrays."""
+        self._log(action)
+        self.returns[0] += reward
+
+    def _log(self, actions: Array) -> None:
         if self._num_actions == len(self._actions):
             self._keep(self._needed_actions(), self._actions.dtype)
         if actions.dtype is not self._actions.dtype:
             self._keep_precision(actions.dtype)
         self._actions[self._num_actions] = actions
         self._num_actions += 1
-        if acted is not None:
-            self.returns += np.where(acted, rewards, 0.0)
-            self._begins += ~acted  # these were reset instead
-        elif self.num_envs == 1:  # a fifth of the time that operations on arrays take
-            self.returns[0] += rewards[0]
-        else:
-            self.returns += rewards
 
     def add_loss(self, loss: float) -> None:
         """One update was run."""

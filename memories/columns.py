@@ -15,6 +15,8 @@ from ..contracts import Array, ArraySpec, ArrayTree, SpecTree
 
 OBSERVATIONS = ("observation", "next_observation")
 FLAGS = ("terminated", "truncated")
+_NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
+"""Types whose values need no second look: they have no shape."""
 REQUIRED = ("observation", "action", "reward", *FLAGS, "next_observation")
 
 
@@ -104,7 +106,8 @@ class Layout:
         self._columns = [leaf for key, column in columns.items() for leaf in _leaves(key, column)]
         self._observation, self._next_observation = (list(_leaves(key, rows)) for key in OBSERVATIONS)
         leaves = [*self._observation, *self._columns, *self._next_observation]
-        self._shapes = [(leaf.key, leaf.shape) for leaf in leaves if leaf.part is None]
+        self._numbers = [leaf.key for leaf in leaves if leaf.part is None and not leaf.shape]
+        self._shapes = [(leaf.key, leaf.shape) for leaf in leaves if leaf.part is None and leaf.shape]
         self._part_shapes = [(leaf.key, leaf.part, leaf.shape) for leaf in leaves if leaf.part is not None]
 
     def check(self, values: Mapping[str, Any]) -> None:
@@ -122,9 +125,11 @@ class Layout:
                 raise ValueError(f"{key} must be a dictionary of {', '.join(parts)}; got {type(value).__name__}")
             if value.keys() != parts:
                 raise _key_error(key, value, parts)
-        # Python numbers have no shape, and a list is looked at again, slowly.
+        for key in self._numbers:
+            if type(values[key]) not in _NUMBERS and np.shape(values[key]) != ():
+                raise ValueError(f"{key} must have shape (), got {np.shape(values[key])}")
         for key, shape in self._shapes:
-            if getattr(values[key], "shape", ()) != shape and np.shape(values[key]) != shape:
+            if getattr(values[key], "shape", None) != shape and np.shape(values[key]) != shape:  # it may be a list
                 raise ValueError(f"{key} must have shape {shape}, got {np.shape(values[key])}")
         for key, part, shape in self._part_shapes:
             value = values[key][part]

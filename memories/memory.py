@@ -192,7 +192,7 @@ class Memory(abc.ABC):
         return Ring.spare_rows(timesteps, row_bytes)
 
     def _with_discount(self, batch: dict[str, ArrayTree]) -> dict[str, ArrayTree]:
-        batch["discount"] = self._gamma * (_ONE - np.asarray(batch["terminated"]))
+        batch["discount"] = self._gamma * (_ONE - batch["terminated"])  # type: ignore[operator] # an array, never a dict
         return batch
 
     def _check_num_envs(self, num_envs: int) -> None:

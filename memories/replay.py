@@ -79,7 +79,8 @@ class ReplayMemory(Memory):
 
     def _num_timesteps(self) -> int:
         """Timesteps that could be drawn now: those whose n timesteps are all stored."""
-        return max(self._ring.count - self.n_step + 1, 0)
+        timesteps = self._ring.count - self.n_step + 1
+        return timesteps if timesteps > 0 else 0
 
     def _num_candidates(self) -> int:
         """Transitions that could be drawn now."""
@@ -90,11 +91,11 @@ class ReplayMemory(Memory):
 
     def _draw(self) -> Array:
         """Places [B] of transitions."""
-        low = self._ring.oldest * self.num_envs
-        number = self._num_timesteps() * self.num_envs
+        ring = self._ring
+        low, number = ring.oldest * self.num_envs, self._num_timesteps() * self.num_envs
         places = self._uniform(low, number, self.batch_size)
-        if self._ring.num_skipped:
-            while (wrong := np.flatnonzero(~self._ring.valid(places))).size:
+        if ring.num_skipped:
+            while (wrong := np.flatnonzero(~ring.valid(places))).size:
                 places[wrong] = self._uniform(low, number, wrong.size)
         return places
 
@@ -103,7 +104,8 @@ class ReplayMemory(Memory):
 
         A float64 in [0, 1) has 53 bits: no integer is more likely than another by more than number / 2**53.
         """
-        return low + (self.rng.random(size) * number).astype(np.intp)
+        drawn = (self.rng.random(size) * number).astype(np.intp)
+        return drawn + low if low else drawn
 
     def _look_ahead(self, first: Array) -> tuple[Array, Array, Array]:
         """From the places ``first`` [B]: those of the last timesteps, the numbers of timesteps m, the returns."""

@@ -38,8 +38,12 @@ class Ring:
         self._start = np.zeros((timesteps, num_envs), _INDEX)  # index into the flat rows: row * N + environment
         self._valid: Array | None = None  # [timesteps, N]; made when the first row comes that is not a transition
         self._envs = np.arange(num_envs)
+        self._num_envs = np.array(num_envs, _INDEX)  # an array is half the work of a Python number, for arithmetic
         self._vector = Layout(self._columns, self._rows)
         self.columns: dict[str, ArrayTree] = columns.merge_axes(self._columns)
+        # The fastest way differs: plain indexing of numbers, ``take`` of anything larger.
+        self._numbers = {key: c for key, c in self.columns.items() if isinstance(c, np.ndarray) and c.ndim == 1}
+        self._others = {key: column for key, column in self.columns.items() if key not in self._numbers}
         self._flat_rows: ArrayTree = columns.merge_axes(self._rows)
         self._flat_start = self._start.reshape(-1)
         # One environment needs no axis of its own, which makes storing faster.
@@ -92,12 +96,18 @@ class Ring:
 
     def gather(self, first: Array, last: Array) -> dict[str, ArrayTree]:
         """What is stored at the places ``first``, but flags and next observation of those at ``last``; copies."""
-        start = take(self._flat_start, first)
-        batch: dict[str, ArrayTree] = {"observation": take(self._flat_rows, start)}
-        for key, column in self.columns.items():
-            batch[key] = take(column, last if key in FLAGS else first)
-        end = start if first is last else take(self._flat_start, last)
-        batch["next_observation"] = take(self._flat_rows, end + self.num_envs)
+        if self.oldest:  # else no place is beyond the end
+            size = self.timesteps * self.num_envs
+            first, last = (first % size,) * 2 if first is last else (first % size, last % size)
+        start = self._flat_start[first]
+        end = start if first is last else self._flat_start[last]
+        batch: dict[str, ArrayTree] = {key: column[first] for key, column in self._numbers.items()}
+        if first is not last:
+            batch.update({key: self._numbers[key][last] for key in FLAGS})
+        for key, column in self._others.items():
+            batch[key] = take(column, first)
+        batch["observation"] = take(self._flat_rows, start)
+        batch["next_observation"] = take(self._flat_rows, end + self._num_envs)
         return batch
 
     def valid(self, places: Array) -> Array:

@@ -72,6 +72,13 @@ def reached_nodes(graph: Any) -> list[Any]:
     return found
 
 
+def read_inputs(graph: Any) -> set[int]:
+    """Which inputs of a function's graph a run of it reads, by their place."""
+    read = {name.lstrip("^").partition(":")[0] for node in reached_nodes(graph) for name in node.input}
+    read |= {tensor.op.name for tensor in graph.outputs}
+    return {i for i, tensor in enumerate(graph.inputs) if tensor.op.name in read}
+
+
 def reached_ops(nodes: Iterable[Any]) -> frozenset[str]:
     """The types of op that nodes have."""
     return frozenset(node.op for node in nodes)

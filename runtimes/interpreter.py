@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,9 @@ from ai_edge_litert.interpreter import Interpreter
 from ..contracts import Array
 from .executors import Acted, Features, leaves
 from .quiet import stderr_aside
+
+_drain: Callable[[Iterable[Any]], None] = deque[Any](maxlen=0).extend
+"""Takes everything out of an iterator, and keeps nothing."""
 
 
 class LiteProgram:
@@ -55,6 +60,7 @@ class Signature:
         self._subgraph = wrapper.GetSubgraphIndexFromSignature(name)
         self._inputs = [inputs[f"x{i}"]["index"] for i in range(len(inputs))]
         self._outputs = [outputs[f"y{i}"]["index"] for i in range(len(outputs))]
+        self._subgraphs = itertools.repeat(self._subgraph)
         self.inputs = [_spec(inputs[f"x{i}"]) for i in range(len(inputs))]
         """Shape, -1 where it is free, and dtype of each."""
         self.outputs = [_spec(outputs[f"y{i}"]) for i in range(len(outputs))]
@@ -69,20 +75,25 @@ class Signature:
         Returns:
             arrays of their own.
         """
-        self.run(arrays)
-        return [self._get(index, self._subgraph) for index in self._outputs]
+        # map runs no Python of its own; just after a training step, whose data has filled the caches, that counts twice
+        _drain(map(self._set, self._inputs, arrays, self._subgraphs))
+        self._invoke(self._subgraph)
+        return list(map(self._get, self._outputs, self._subgraphs))
 
     def run(self, arrays: Sequence[Array]) -> None:
         """As a call; what it puts out is asked for with :meth:`output`."""
-        subgraph = self._subgraph
-        for index, array in zip(self._inputs, arrays, strict=True):
-            self._set(index, array, subgraph)
-        self._invoke(subgraph)
+        _drain(map(self._set, self._inputs, arrays, self._subgraphs))
+        self._invoke(self._subgraph)
 
     def output(self, i: int) -> Array:
         """A copy of output ``i`` of the last run."""
         array: Array = self._get(self._outputs[i], self._subgraph)
         return array
+
+    def leave_out(self, inputs: Collection[int]) -> None:
+        """From now on take no values for these inputs, which the function does not read."""
+        self._inputs = [index for i, index in enumerate(self._inputs) if i not in inputs]
+        self.inputs = [spec for i, spec in enumerate(self.inputs) if i not in inputs]
 
     def resize(self, shapes: Sequence[Array]) -> None:
         """Take inputs of these shapes (int32 arrays) from now on."""
@@ -113,7 +124,7 @@ class Actor:
 
     def __call__(self, features: Features) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
-        arrays = leaves(features)
+        arrays = [features] if type(features) is np.ndarray else leaves(features)
         size = len(arrays[0])
         if size != self._size:
             self._signature.resize([np.array(array.shape, np.int32) for array in arrays])

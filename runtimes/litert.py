@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..contracts import Array, ArraySpec, ArrayTree
+from . import graphs
 from .executors import Acted, Features, TrainResult, check_weights
 from .interpreter import Actor, LiteProgram
 from .tracing import COUNTERS, Program, Train
@@ -38,8 +40,14 @@ class LiteRTExecutor:
         self._actor = Actor(signatures["act"], sorted(program.predict.outputs), names) if "act" in signatures else None
         self.acts = self._actor is not None
         self._train = None if train is None else signatures["train"]
-        self._places = [] if train is None else _places(train.function.structured_input_signature[0][0])
-        self._counters = [np.zeros((), np.int64) for _ in COUNTERS]
+        if self._train is not None and train is not None:
+            places = _places(train.function.structured_input_signature[0][0])
+            read = graphs.read_inputs(train.function.graph)
+            unread = set(range(len(places) + len(COUNTERS))) - read  # noise is handed over in any case
+            self._train.leave_out(unread)
+            self._values = _picked([place for i, place in enumerate(places) if i in read])
+            counters = {name: np.zeros((), np.int64) for i, name in enumerate(COUNTERS, len(places)) if i in read}
+            self._counters, self._counter_arrays = tuple(counters.items()), tuple(counters.values())
 
     def act(self, features: Features) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
@@ -59,10 +67,9 @@ class LiteRTExecutor:
         """
         if self._train is None:
             raise ValueError(f"this executor of {self._name} was made to act only")
-        for name, array in zip(COUNTERS, self._counters, strict=True):
+        for name, array in self._counters:
             array[()] = counters[name]
-        arrays: list[Any] = [batch[key] if part is None else batch[key][part] for key, part in self._places]
-        scalars, *td_error = self._train([*arrays, *self._counters, *draws])
+        scalars, *td_error = self._train((*self._values(batch), *self._counter_arrays, *draws))
         return TrainResult(scalars, td_error[0] if td_error else None)
 
     def get_weights(self) -> dict[str, Array]:
@@ -88,6 +95,13 @@ class LiteRTExecutor:
     def _put(self, weights: Mapping[str, Array]) -> None:
         if self._set is not None:
             self._set([np.asarray(weights[name]) for name in self._specs])
+
+
+def _picked(places: Sequence[tuple[str, str | None]]) -> Callable[[Mapping[str, Any]], Sequence[Array]]:
+    """A function of a batch that returns the arrays which stand at these places."""
+    if len(places) > 1 and all(part is None for _, part in places):
+        return operator.itemgetter(*(key for key, _ in places))
+    return lambda batch: [batch[key] if part is None else batch[key][part] for key, part in places]
 
 
 def _places(tree: Mapping[str, Any]) -> list[tuple[str, str | None]]:

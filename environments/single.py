@@ -1,0 +1,56 @@
+"""One environment, stepped without the arrays of a batch where they are not asked for."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..contracts import Array, ArrayTree
+from .batched import AnyEnv, Copies, Step
+from .observations import MismatchError
+
+
+class SingleStep(NamedTuple):
+    """What one step of one environment returned: the observation [1, ...], the rest without a batch axis."""
+
+    observation: ArrayTree
+    reward: float
+    terminated: bool
+    truncated: bool
+
+    def batched(self) -> Step:
+        """The same as one of N = 1 environments."""
+        terminated, truncated = np.array([self.terminated]), np.array([self.truncated])
+        return Step(self.observation, np.array([self.reward]), terminated, truncated, None)
+
+
+class Single(Copies):
+    """One ``gymnasium.Env``."""
+
+    def __init__(self, env: AnyEnv, **details: Any) -> None:
+        super().__init__(env, [env], **details)
+        self._step = env.step
+
+    def step(self, actions: Array) -> Step:
+        """As in every batch."""
+        return self.step_single(actions).batched()
+
+    def step_single(self, actions: Array) -> SingleStep:
+        """As :meth:`step`, which takes half as long again in a small environment: actions are [1, ...] here, too."""
+        if self._last is None:
+            self._current()
+        action = self._actions.single(actions)
+        try:
+            result = self._step(action)
+        except Exception as error:
+            raise self._raised("step", error, 0) from error
+        observation, reward, terminated, truncated = self._checked(result, 0)
+        try:
+            batch = self._observations.single(observation)
+        except MismatchError as error:
+            self._refuse("step", error, 0)
+        if not self._observations.all_finite(batch):
+            self._check_finite("step", batch)
+        self._last = batch
+        return SingleStep(batch, reward, terminated, truncated)
