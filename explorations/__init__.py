@@ -5,20 +5,26 @@
 
 from . import schedules
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
+from .sampling import Categorical, Gaussian, MultiCategorical
 from .schedules import Exponential, Linear, PiecewiseConstant, Polynomial, Schedule, ScheduleLike, make_schedule
+from .squashed import SquashedGaussian
 
 __all__ = [
+    "Categorical",
     "Constant",
     "EpsilonGreedy",
     "Exponential",
+    "Gaussian",
     "GaussianNoise",
     "Greedy",
     "Linear",
+    "MultiCategorical",
     "PiecewiseConstant",
     "Polynomial",
     "Random",
     "Schedule",
     "ScheduleLike",
+    "SquashedGaussian",
     "make_schedule",
     "schedules",
 ]

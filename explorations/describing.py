@@ -8,15 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import choice
 from ..contracts import Exploration
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
+from .sampling import Categorical, Gaussian, MultiCategorical
+from .squashed import SquashedGaussian
 
-_KINDS: Mapping[type, str] = {
-    Constant: "constant",
-    EpsilonGreedy: "epsilon_greedy",
-    GaussianNoise: "gaussian_noise",
-    Greedy: "greedy",
-    Random: "random",
+_KINDS: Mapping[str, type[Any]] = {
+    "constant": Constant,
+    "epsilon_greedy": EpsilonGreedy,
+    "gaussian_noise": GaussianNoise,
+    "greedy": Greedy,
+    "random": Random,
+    "categorical": Categorical,
+    "multi_categorical": MultiCategorical,
+    "gaussian": Gaussian,
+    "squashed_gaussian": SquashedGaussian,
 }
 
 
@@ -26,7 +33,8 @@ def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
     Returns:
         None for a policy that is not one of axonrl's own.
     """
-    kind = _KINDS.get(type(exploration))  # not a subclass, which may do anything
+    kinds = {policy: kind for kind, policy in _KINDS.items()}
+    kind = kinds.get(type(exploration))  # not a subclass, which may do anything
     if kind is None:
         return None
     described: dict[str, Any] = {"kind": kind}
@@ -43,20 +51,20 @@ def from_description(described: Mapping[str, Any], action_space: Mapping[str, An
     Args:
         described: what it returned.
         action_space: attributes of the action space, as far as the policies look at them: ``n`` and ``start`` of a
-            Discrete space, ``low``, ``high`` and ``dtype`` of a Box.
+            Discrete space, ``nvec`` and ``start`` of a MultiDiscrete, ``low``, ``high`` and ``dtype`` of a Box.
 
     Raises:
         KeyError, ValueError: it is no such description, or not one for these actions.
     """
     kind, space = described["kind"], SimpleNamespace(**action_space)
-    if kind == "constant":
-        return Constant(described["action"])
-    if kind == "epsilon_greedy":
-        return EpsilonGreedy(described["level"], space)
-    if kind == "gaussian_noise":
-        return GaussianNoise(described["level"], space)
-    if kind == "greedy":
-        return Greedy()
-    if kind == "random":
-        return Random(space)
-    raise ValueError(f"kind of exploration must be one of {', '.join(_KINDS.values())}; got {kind!r}")
+    policy = _KINDS[choice("kind of exploration", kind, _KINDS)]
+    made: Exploration
+    if policy is Greedy:
+        made = Greedy()
+    elif policy is Constant:
+        made = Constant(described["action"])
+    elif policy in (EpsilonGreedy, GaussianNoise):
+        made = policy(described["level"], space)
+    else:
+        made = policy(space)
+    return made

@@ -48,7 +48,7 @@ class EpsilonGreedy:
 
     def __init__(self, epsilon: ScheduleLike, action_space: Any) -> None:
         self._epsilon = make_schedule(epsilon, "epsilon", at_least=0, at_most=1)
-        if not _is_discrete(action_space):
+        if not is_discrete(action_space):
             raise ValueError(f"EpsilonGreedy needs a Discrete action space, got {action_space!r}")
         self._low = int(action_space.start)
         self._high = self._low + int(action_space.n)
@@ -82,13 +82,13 @@ class Random:
     """
 
     def __init__(self, action_space: Any) -> None:
-        self._discrete = _is_discrete(action_space)
+        self._discrete = is_discrete(action_space)
         self._low: Any
         self._high: Any
         if self._discrete:
             self._low = int(action_space.start)
             self._high = self._low + int(action_space.n)
-        elif _is_float_box(action_space):
+        elif is_float_box(action_space):
             if not (np.isfinite(action_space.low).all() and np.isfinite(action_space.high).all()):
                 raise ValueError(f"Random needs a Box with finite bounds, got {action_space!r}")
             self._low, self._high = action_space.low, action_space.high
@@ -146,7 +146,7 @@ class GaussianNoise:
 
     def __init__(self, sigma: ScheduleLike, action_space: Any) -> None:
         self._sigma = make_schedule(sigma, "sigma", at_least=0)
-        if not _is_float_box(action_space):
+        if not is_float_box(action_space):
             raise ValueError(f"GaussianNoise needs a Box of floats as action space, got {action_space!r}")
 
     def __call__(
@@ -162,10 +162,11 @@ class GaussianNoise:
         return float(self._sigma(timestep))
 
 
-def _is_discrete(space: Any) -> bool:
-    """Told by its attributes, so that Gymnasium need not be imported to act."""
+def is_discrete(space: Any) -> bool:
+    """Is it a Discrete space? Told by its attributes, so that Gymnasium need not be imported to act."""
     return hasattr(space, "n") and hasattr(space, "start")
 
 
-def _is_float_box(space: Any) -> bool:
+def is_float_box(space: Any) -> bool:
+    """Is it a Box of floats?"""
     return hasattr(space, "low") and hasattr(space, "high") and np.dtype(space.dtype).kind == "f"

@@ -7,10 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from axonrl.explorations import Constant, EpsilonGreedy, GaussianNoise, Greedy, Linear, Random
+from axonrl.environments import spaces
+from axonrl.explorations import (
+    Categorical,
+    Constant,
+    EpsilonGreedy,
+    Gaussian,
+    GaussianNoise,
+    Greedy,
+    Linear,
+    MultiCategorical,
+    Random,
+    SquashedGaussian,
+)
 from axonrl.explorations.describing import describe, from_description
+from axonrl.runtimes.description import space_attributes
 
 DISCRETE = Discrete(3, start=2)
 BOX = Box(-1, 1, (2,), np.float32)
@@ -42,6 +55,36 @@ def test_it_comes_back_as_it_was_at_the_time(exploration: Any, space: Any, descr
     assert (first.tolist(), first.dtype) == (second.tolist(), second.dtype)
 
 
+def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
+    """Predictions of a model for 50 environments."""
+    rng = np.random.default_rng(1)
+    return {name: rng.standard_normal((50, *shape)).astype(np.float32) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(
+    ("policy", "space", "kind", "predictions"),
+    [
+        (Categorical, DISCRETE, "categorical", learnt(logits=(3,))),
+        (MultiCategorical, MultiDiscrete([2, 4], start=[5, -1]), "multi_categorical", learnt(logits=(6,))),
+        (MultiCategorical, MultiDiscrete(np.array([[2], [200]])), "multi_categorical", learnt(logits=(202,))),
+        (Gaussian, Box(-1, 1, (2, 1)), "gaussian", learnt(mean=(2, 1), log_std=(2, 1))),
+        (Gaussian, Box(-np.inf, 1, (), np.float64), "gaussian", learnt(mean=(), log_std=())),
+        (SquashedGaussian, BOX, "squashed_gaussian", learnt(mean=(2,), log_std=(2,))),
+    ],
+)
+def test_what_draws_from_predictions_comes_back_with_the_space_of_an_exported_policy(
+    policy: Any, space: Any, kind: str, predictions: Any
+) -> None:
+    exploration = policy(space)
+    description = json.loads(json.dumps(describe(exploration, 7)))
+    assert description == {"kind": kind}
+    again = from_description(description, space_attributes(json.loads(json.dumps(spaces.to_json(space)))))
+    assert type(again) is policy
+    first, second = (each(predictions, 0, np.random.default_rng(3))[0] for each in (exploration, again))
+    assert first.shape == (50, *space.shape)
+    assert (first.tolist(), first.dtype) == (second.tolist(), second.dtype)
+
+
 class Own(Greedy):
     """May do anything."""
 
@@ -53,3 +96,8 @@ def test_what_is_not_ours_is_not_described() -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ValueError, match=r"must be one of constant, epsilon_greedy, .*; got 'boltzmann'"):
         from_description({"kind": "boltzmann"}, {})
+
+
+def test_a_space_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="MultiCategorical needs a MultiDiscrete action space"):
+        from_description({"kind": "multi_categorical"}, ATTRIBUTES["Discrete"])

@@ -1,0 +1,345 @@
+"""Stochastic policies: what they draw, how likely they say it was, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+import re
+from statistics import NormalDist
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+
+from axonrl.contracts import Exploration, NonFiniteError
+from axonrl.explorations import Categorical, Gaussian, MultiCategorical
+
+LARGEST = float(np.finfo(np.float32).max)
+BELOW_ONE = 1 - 2**-53
+"""The largest number that a generator draws."""
+BOX = Box(-1, 1, (2,))
+
+
+class Scripted:
+    """Stands in for a NumPy generator: hands out the given numbers, and notes what was asked for."""
+
+    def __init__(self, numbers: Any) -> None:
+        self._numbers = numbers
+        self.asked: list[Any] = []
+
+    def random(self, shape: Any) -> Any:
+        self.asked.append(shape)
+        return np.array(self._numbers, np.float64)
+
+    def standard_normal(self, shape: Any, dtype: Any) -> Any:
+        self.asked.append(shape)
+        return np.array(self._numbers, dtype)
+
+
+def floats(values: Any) -> Any:
+    return np.array(values, np.float32)
+
+
+def logits(*rows: Any) -> Any:
+    return {"logits": floats(rows)}
+
+
+def drawn(policy: Any, predictions: Any, numbers: Any) -> tuple[Any, Any]:
+    """Actions and log-probabilities, from these random numbers."""
+    rng: Any = Scripted(numbers)
+    actions, extras = policy(predictions, 0, rng)
+    assert list(extras) == ["log_prob"]
+    assert extras["log_prob"].dtype == np.float32
+    assert extras["log_prob"].shape == (len(actions),)
+    return actions, extras["log_prob"]
+
+
+def chi_squared(actions: Any, probabilities: Any) -> float:
+    expected = len(actions) * np.array(probabilities)
+    counts = np.bincount(actions, minlength=len(expected))
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+# -- Categorical ------------------------------------------------------------------------------------------------------
+
+
+def test_categorical_inverts_the_cumulative_sum() -> None:
+    """Equal logits: the sum over four actions passes u at 0.25, 0.5, 0.75 and 1."""
+    rows = logits(*[[7.0, 7.0, 7.0, 7.0]] * 8)
+    numbers = [0.0, 0.2499, 0.25, 0.4999, 0.5, 0.7499, 0.75, BELOW_ONE]
+    actions, log_prob = drawn(Categorical(Discrete(4)), rows, numbers)
+    assert actions.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert actions.dtype == np.int32
+    np.testing.assert_allclose(log_prob, [-math.log(4)] * 8, rtol=1e-7)
+
+
+def test_categorical_draws_one_number_for_each_environment_and_adds_the_start() -> None:
+    # Probabilities 1/4 1/2 1/4, and 2/3 1/6 1/6
+    rows = logits([0, math.log(2), 0], [math.log(4), 0, 0])
+    policy: Any = Categorical(Discrete(3, start=-5))
+    rng: Any = Scripted([0.5, 0.7])
+    actions, extras = policy(rows, 0, rng)
+    assert rng.asked == [2]
+    assert actions.tolist() == [-4, -4]
+    np.testing.assert_allclose(extras["log_prob"], [math.log(1 / 2), math.log(1 / 6)], rtol=1e-6)
+    one, log_prob = drawn(policy, logits([0, math.log(2), 0]), [0.8])
+    assert one.tolist() == [-3]
+    np.testing.assert_allclose(log_prob, [math.log(1 / 4)], rtol=1e-6)
+
+
+def test_categorical_follows_the_probabilities_in_each_environment() -> None:
+    probabilities = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25, 0.25, 0.25, 0.25]])
+    rows = {"logits": np.repeat(np.log(probabilities), 4000, axis=0).astype(np.float32) + 3}
+    actions, extras = Categorical(Discrete(4))(rows, 0, np.random.default_rng(0))
+    for i, expected in enumerate(probabilities):
+        chosen = slice(4000 * i, 4000 * (i + 1))
+        assert chi_squared(actions[chosen], expected) < 16.3  # 3 degrees of freedom: one in a thousand is above
+        np.testing.assert_allclose(np.exp(extras["log_prob"][chosen]), expected[actions[chosen]], rtol=1e-5)
+
+
+def test_environments_are_independent_and_the_seed_decides() -> None:
+    rows = logits(*[[0.0, 0.0]] * 2000)
+    policy = Categorical(Discrete(2))
+    first, second = (policy(rows, 0, np.random.default_rng(7))[0] for _ in range(2))
+    assert first.tolist() == second.tolist()
+    pairs = 2 * first[0::2] + first[1::2]  # of neighbours: all four are equally likely
+    assert chi_squared(pairs, [0.25] * 4) < 16.3
+
+
+@pytest.mark.parametrize("u", [0.0, 0.5, BELOW_ONE])
+@pytest.mark.parametrize(
+    ("row", "action"),
+    [
+        ([0, -1e9, -1e9], 0),
+        ([-1e9, 0, -1e9], 1),
+        ([-1e9, -1e9, 0], 2),
+        ([LARGEST, -LARGEST, -LARGEST], 0),
+        ([-LARGEST, 0, LARGEST], 2),
+    ],
+)
+def test_huge_logits_are_certain(row: Any, action: int, u: float) -> None:
+    """Neither end of the interval reaches an action of probability 0."""
+    actions, log_prob = drawn(Categorical(Discrete(3)), logits(row), [u])
+    assert (actions.tolist(), log_prob.tolist()) == ([action], [0])
+
+
+def test_only_differences_of_logits_matter() -> None:
+    near = drawn(Categorical(Discrete(2)), logits([0, 1], [0, 1]), [0.2, 0.9])
+    far = drawn(Categorical(Discrete(2)), logits([2**20, 2**20 + 1], [-(2**20), 1 - 2**20]), [0.2, 0.9])
+    assert [array.tolist() for array in near] == [array.tolist() for array in far]
+    assert near[0].tolist() == [0, 1]
+
+
+def test_the_last_of_many_actions_is_found() -> None:
+    """Rounding never leaves a draw without an action."""
+    row = np.random.default_rng(0).standard_normal((1, 5000)).astype(np.float32) * 3
+    actions, _ = drawn(Categorical(Discrete(5000)), {"logits": row}, [BELOW_ONE])
+    assert actions.tolist() == [4999]
+
+
+def test_float64_logits_are_taken_as_they_are() -> None:
+    rows = {"logits": np.array([[0.0, math.log(3)]])}
+    actions, log_prob = drawn(Categorical(Discrete(2)), rows, [0.24])
+    assert actions.tolist() == [0]
+    np.testing.assert_allclose(log_prob, [math.log(1 / 4)], rtol=1e-7)
+
+
+# -- MultiCategorical -------------------------------------------------------------------------------------------------
+
+
+def test_multi_categorical_draws_each_choice_by_itself() -> None:
+    policy = MultiCategorical(MultiDiscrete([2, 3], start=[10, -1]))
+    # Probabilities 1/4 3/4 and 1/4 1/2 1/4; then 1/2 1/2 and 1/3 1/3 1/3
+    rows = logits([0, math.log(3), 0, math.log(2), 0], [5, 5, -5, -5, -5])
+    actions, log_prob = drawn(policy, rows, [0.2, 0.8, 0.6, 0.3])
+    assert actions.tolist() == [[10, 1], [11, -1]]
+    assert actions.dtype == np.int32
+    np.testing.assert_allclose(log_prob, [math.log(1 / 4 * 1 / 4), math.log(1 / 2 * 1 / 3)], rtol=1e-6)
+
+
+def test_multi_categorical_in_the_shape_of_the_space() -> None:
+    """Choices of 1, 3, 2 and 2: one can only be 0, the others are told by a single large logit."""
+    policy = MultiCategorical(MultiDiscrete(np.array([[1, 3], [2, 2]]), start=np.array([[0, 0], [0, 100]])))
+    row = [-8, 0, 0, 1e6, 1e6, 0, 0, 1e6]
+    for u in (0.0, BELOW_ONE):
+        actions, log_prob = drawn(policy, logits(row, row), [u] * 8)
+        assert actions.tolist() == [[[0, 2], [0, 101]]] * 2
+        assert log_prob.tolist() == [0, 0]
+
+
+def test_multi_categorical_follows_the_probabilities() -> None:
+    first, second = [0.3, 0.7], [0.1, 0.6, 0.3]
+    rows = logits(*[np.log([*first, *second])] * 6000)
+    actions, extras = MultiCategorical(MultiDiscrete([2, 3]))(rows, 0, np.random.default_rng(0))
+    joint = np.outer(first, second)
+    assert chi_squared(3 * actions[:, 0] + actions[:, 1], joint.reshape(-1)) < 20.5  # 5 degrees of freedom: 1 in 1000
+    np.testing.assert_allclose(np.exp(extras["log_prob"]), joint[actions[:, 0], actions[:, 1]], rtol=1e-5)
+
+
+# -- Gaussian ---------------------------------------------------------------------------------------------------------
+
+
+def test_gaussian_adds_scaled_noise_and_does_not_clip() -> None:
+    predictions = {"mean": floats([[1, -2], [0, 10]]), "log_std": floats([[0, math.log(2)], [math.log(0.5), 0]])}
+    rng: Any = Scripted([[1, -3], [4, 0]])
+    actions, extras = Gaussian(BOX)(predictions, 0, rng)
+    assert rng.asked == [(2, 2)]
+    np.testing.assert_allclose(actions, [[2, -8], [2, 10]], rtol=1e-6)
+    assert actions.dtype == np.float32
+    # Of each component -z^2 / 2 - log_std - log(2 pi) / 2: z is 1 and -3, then 4 and 0
+    constant = math.log(2 * math.pi)
+    expected = [-(1 + 9) / 2 - math.log(2) - constant, -(16 + 0) / 2 + math.log(2) - constant]
+    np.testing.assert_allclose(extras["log_prob"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_gaussian_log_prob_is_that_of_the_action(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    mean = rng.normal(0, 5, (50, *shape)).astype(np.float32)
+    log_std = rng.uniform(-3, 1, (50, *shape)).astype(np.float32)
+    actions, extras = Gaussian(Box(-1, 1, shape))({"mean": mean, "log_std": log_std}, 0, rng)
+    assert actions.shape == mean.shape
+    flat = [array.reshape(50, -1).tolist() for array in (actions, mean, np.exp(log_std, dtype=np.float64))]
+    expected = [sum(math.log(NormalDist(m, s).pdf(a)) for a, m, s in zip(*row)) for row in zip(*flat)]  # noqa: B905
+    np.testing.assert_allclose(extras["log_prob"], expected, rtol=1e-5, atol=1e-4)
+
+
+def test_gaussian_log_prob_is_of_the_action_as_it_was_rounded() -> None:
+    """Next to 4096 float32 has steps of 2^-11: a standard deviation of 2^-12 and noise of 0.8 lead to no other."""
+    predictions = {"mean": floats([[4096.0]]), "log_std": floats([[-12 * math.log(2)]])}
+    actions, log_prob = drawn(Gaussian(Box(-1, 1, (1,))), predictions, [[0.8]])
+    assert actions.tolist() == [[4096.0]]
+    np.testing.assert_allclose(log_prob, [12 * math.log(2) - 0.5 * math.log(2 * math.pi)], rtol=1e-6)
+
+
+def test_gaussian_has_the_mean_and_deviation_of_each_environment() -> None:
+    mean, log_std = np.repeat(floats([[1, -1], [50, 0]]), 4000, 0), np.repeat(floats([[0, 1], [-2, 0]]), 4000, 0)
+    actions, _ = Gaussian(BOX)({"mean": mean, "log_std": log_std}, 0, np.random.default_rng(0))
+    standard = ((actions - mean) / np.exp(log_std)).reshape(2, 4000, 2)
+    assert np.abs(standard.mean(1)).max() < 0.06  # the mean of 4000 deviates by 0.016
+    assert np.abs(standard.std(1) - 1).max() < 0.045  # and their deviation by 0.011
+    assert (
+        abs(np.mean(standard[0] * standard[1])) < 0.045
+    )  # environments, and below components, have noise of their own
+    assert abs(np.mean(standard[..., 0] * standard[..., 1])) < 0.045
+
+
+# -- what does not fit ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Categorical(BOX), "Categorical needs a Discrete action space, got Box("),
+        (lambda: Categorical(MultiDiscrete([2, 2])), "got MultiDiscrete([2 2])"),
+        (lambda: Categorical(None), "Categorical needs a Discrete action space, got None"),
+        (lambda: MultiCategorical(Discrete(4)), "MultiCategorical needs a MultiDiscrete action space, got Discrete(4)"),
+        (lambda: MultiCategorical(MultiBinary(2)), "got MultiBinary(2)"),
+        (lambda: Gaussian(Discrete(2)), "Gaussian needs a Box of floats as action space, got Discrete(2)"),
+        (lambda: Gaussian(Box(0, 9, (2,), np.uint8)), "Gaussian needs a Box of floats as action space, got Box(0"),
+    ],
+)
+def test_another_space_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
+
+
+ACTION = np.zeros((2, 2), np.float32)
+ACTION.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("policy", "predictions", "message"),
+    [
+        (
+            Gaussian(BOX),
+            {"action": ACTION, "mean": ACTION},
+            "Gaussian needs predictions['log_std']; the model predicts action, mean",
+        ),
+        (Gaussian(BOX), {"action": ACTION}, "Gaussian needs predictions['mean']; the model predicts action"),
+        (Categorical(Discrete(2)), {"q": ACTION}, "Categorical needs predictions['logits']; the model predicts q"),
+        (
+            MultiCategorical(MultiDiscrete([2, 2])),
+            {"action": ACTION},
+            "MultiCategorical needs predictions['logits']; the model predicts action",
+        ),
+        (
+            Categorical(Discrete(3)),
+            {"logits": ACTION},
+            "Categorical needs predictions['logits'] of shape [N, 3], got [2, 2]",
+        ),
+        (
+            MultiCategorical(MultiDiscrete([2, 3])),
+            {"logits": ACTION},
+            "MultiCategorical needs predictions['logits'] of shape [N, 5], got [2, 2]",
+        ),
+        (
+            Gaussian(BOX),
+            {"mean": ACTION, "log_std": ACTION[0]},
+            "Gaussian needs predictions['log_std'] of shape [N, 2], got [2]",
+        ),
+    ],
+)
+def test_a_prediction_that_is_missing_or_of_another_shape_is_named(policy: Any, predictions: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        policy(predictions, 0, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("policy", "name", "others"),
+    [
+        (Categorical(Discrete(2)), "logits", ()),
+        (MultiCategorical(MultiDiscrete([1, 1])), "logits", ()),
+        (Gaussian(BOX), "mean", ("log_std",)),
+        (Gaussian(BOX), "log_std", ("mean",)),
+    ],
+)
+def test_numbers_that_are_not_finite_are_named(policy: Any, name: str, others: Any, bad: float) -> None:
+    predictions = dict.fromkeys(others, ACTION) | {name: floats([[0, 0], [0, bad]])}
+    message = f"{type(policy).__name__}: predictions['{name}'] has NaN or infinity: [[0.0, 0.0], [0.0, {bad}]]"
+    with pytest.raises(NonFiniteError, match=f"^{re.escape(message)}$"):
+        policy(predictions, 0, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("mean", "log_std"), [(0, -200), (0, 89), (0, 1e30), (0, -1e30), (LARGEST, 88)], ids=lambda value: f"{value:g}"
+)
+def test_a_deviation_that_float32_cannot_hold_is_refused(mean: float, log_std: float) -> None:
+    predictions = {"mean": floats([[mean]]), "log_std": floats([[log_std]])}
+    message = "exp(predictions['log_std']) is 0 or infinite in float32"
+    with pytest.raises(NonFiniteError, match=re.escape(message)) as caught:
+        drawn(Gaussian(Box(-1, 1, (1,))), predictions, [[2.0]])
+    assert f"log_std is in {log_std:g} .. {log_std:g}, mean in {mean:g} .. {mean:g}" in str(caught.value)
+
+
+# -- contracts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [Categorical(Discrete(2)), MultiCategorical(MultiDiscrete([2])), Gaussian(BOX)])
+def test_they_follow_the_protocol_and_have_no_level(policy: Any) -> None:
+    assert isinstance(policy, Exploration)
+    assert not hasattr(policy, "level")
+
+
+def test_a_space_is_told_by_its_attributes_alone() -> None:
+    discrete = SimpleNamespace(n=2, start=3)
+    assert drawn(Categorical(discrete), logits([0, 9]), [0.5])[0].tolist() == [4]
+    several = SimpleNamespace(nvec=[1, 2], start=[3, 3])
+    assert drawn(MultiCategorical(several), logits([0, 0, 9]), [0.5, 0.5])[0].tolist() == [[3, 4]]
+    box = SimpleNamespace(low=floats([-1]), high=floats([1]), dtype=np.dtype(np.float32))
+    assert drawn(Gaussian(box), {"mean": floats([[1]]), "log_std": floats([[0]])}, [[2]])[0].tolist() == [[3]]
+
+
+@pytest.mark.parametrize(
+    ("policy", "predictions"),
+    [
+        (Categorical(Discrete(2)), {"logits": ACTION}),
+        (MultiCategorical(MultiDiscrete([1, 1])), {"logits": ACTION}),
+        (Gaussian(BOX), {"mean": ACTION, "log_std": ACTION}),
+    ],
+)
+def test_predictions_are_left_alone(policy: Any, predictions: Any) -> None:
+    policy(predictions, 0, np.random.default_rng(0))[0][:] = 5  # what it returns belongs to the caller
+    assert not ACTION.any()

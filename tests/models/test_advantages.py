@@ -1,0 +1,235 @@
+"""Advantages and lambda-returns: by hand, against a loop over timesteps, and in LiteRT."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.models.advantages import gae, lambda_returns
+from axonrl.runtimes.conversion import convert
+from axonrl.runtimes.interpreter import LiteProgram
+
+
+def applied(function: Any, inputs: Any, lambda_: float) -> Any:
+    """``function`` of the five arrays of a rollout."""
+    return function(*inputs, lambda_)
+
+
+@pytest.fixture(params=["eager", "graph"])
+def run(request: pytest.FixtureRequest) -> Any:
+    """As :func:`applied`, on constants, eagerly or compiled."""
+
+    def call(function: Any, arrays: Any, lambda_: float) -> Any:
+        tensors = [tf.constant(array, tf.float32) for array in arrays]
+
+        def compute(*inputs: Any) -> Any:
+            return applied(function, inputs, lambda_)
+
+        return (tf.function(compute) if request.param == "graph" else compute)(*tensors).numpy()
+
+    return call
+
+
+# Four timesteps with gamma 1/2. Values are 2 4 6 8 and then 10, so the TD errors of an episode that goes on are
+#   1 + 4/2 - 2 = 1,   3 + 6/2 - 4 = 2,   2 + 8/2 - 6 = 0,   5 + 10/2 - 8 = 2
+REWARD = [1.0, 3.0, 2.0, 5.0]
+VALUE = [2.0, 4.0, 6.0, 8.0]
+NEXT_VALUE = [4.0, 6.0, 8.0, 10.0]
+
+
+def rollout(terminated: Any = (), truncated: Any = (), final_value: float = 0.0) -> Any:
+    """Of one environment, with an episode that ends at these timesteps with a final observation of this value."""
+    ends = {*terminated, *truncated}
+    return [
+        np.array(column).reshape(4, 1)
+        for column in (
+            REWARD,
+            [0.0 if t in terminated else 0.5 for t in range(4)],
+            [float(t in truncated) for t in range(4)],
+            VALUE,
+            [final_value if t in ends and t < 3 else NEXT_VALUE[t] for t in range(4)],
+        )
+    ]
+
+
+ROLLOUTS: Any = {
+    # With lambda 1/2 a quarter of what comes later counts: 0 + 2/4 = 0.5, 2 + 0.5/4 = 2.125, 1 + 2.125/4 = 1.53125
+    "open end": (rollout(), [1.53125, 2.125, 0.5, 2.0]),
+    # The TD error is 3 - 4 = -1 there, whatever the final observation's value, and 1 - 1/4 before
+    "terminated": (rollout(terminated=[1], final_value=99.0), [0.75, -1.0, 0.5, 2.0]),
+    # The TD error is 3 + 20/2 - 4 = 9 there, nothing of what comes later is added, and 1 + 9/4 before
+    "truncated": (rollout(truncated=[1], final_value=20.0), [3.25, 9.0, 0.5, 2.0]),
+    "terminated and truncated": (rollout([1], [1], final_value=99.0), [0.75, -1.0, 0.5, 2.0]),
+    # 5 - 8 = -3, 0 - 3/4 = -0.75, 2 - 0.75/4 = 1.8125, 1 + 1.8125/4 = 1.453125
+    "terminated at the end": (rollout(terminated=[3]), [1.453125, 1.8125, -0.75, -3.0]),
+    # Nothing comes later: as the open end, the value of the last observation stands for the rest
+    "truncated at the end": (rollout(truncated=[3]), [1.53125, 2.125, 0.5, 2.0]),
+    # Every timestep an episode: the TD errors with final values of 0, 1 - 2, 3 - 4, 2 - 6, and 2 at the end
+    "truncated everywhere": (rollout(truncated=[0, 1, 2, 3]), [-1.0, -1.0, -4.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", ROLLOUTS)
+def test_advantages_worked_out_by_hand(run: Any, name: str) -> None:
+    arrays, expected = ROLLOUTS[name]
+    assert run(gae, arrays, 0.5)[:, 0].tolist() == expected
+
+
+def test_environments_do_not_mix(run: Any) -> None:
+    """Each a column, with different ends."""
+    arrays = [np.concatenate(columns, 1) for columns in zip(*(arrays for arrays, _ in ROLLOUTS.values()), strict=True)]
+    found = run(gae, arrays, 0.5)
+    assert found.shape == (4, len(ROLLOUTS))
+    assert found.T.tolist() == [expected for _, expected in ROLLOUTS.values()]
+
+
+def test_ended_may_stand_for_truncated(run: Any) -> None:
+    reward, discount, _, value, next_value = rollout(terminated=[1], final_value=99.0)
+    ended = (discount == 0).astype(np.float32)
+    found = run(gae, [reward, discount, ended, value, next_value], 0.5)
+    assert found[:, 0].tolist() == ROLLOUTS["terminated"][1]
+
+
+def test_lambda_0_is_the_td_error(run: Any) -> None:
+    assert run(gae, rollout(), 0.0)[:, 0].tolist() == [1.0, 2.0, 0.0, 2.0]
+    assert run(gae, rollout(truncated=[1], final_value=20.0), 0.0)[:, 0].tolist() == [1.0, 9.0, 0.0, 2.0]
+
+
+def test_lambda_1_is_the_discounted_return_less_the_value(run: Any) -> None:
+    # Returns, from the end: 5 + 10/2 = 10, 2 + 10/2 = 7, 3 + 7/2 = 6.5, 1 + 6.5/2 = 4.25
+    assert run(gae, rollout(), 1.0)[:, 0].tolist() == [4.25 - 2, 6.5 - 4, 7.0 - 6, 10.0 - 8]
+    # 3, then 1 + 3/2
+    assert run(gae, rollout(terminated=[1]), 1.0)[:, 0].tolist() == [2.5 - 2, 3.0 - 4, 7.0 - 6, 10.0 - 8]
+    # 3 + 20/2 = 13, then 1 + 13/2
+    truncated = rollout(truncated=[1], final_value=20.0)
+    assert run(gae, truncated, 1.0)[:, 0].tolist() == [7.5 - 2, 13.0 - 4, 7.0 - 6, 10.0 - 8]
+
+
+def test_lambda_returns_worked_out_by_hand(run: Any) -> None:
+    # Half the next value, half the next return: 5 + 10/2 = 10, 2 + (8 + 10)/4 = 6.5, 3 + (6 + 6.5)/4 = 6.125,
+    # 1 + (4 + 6.125)/4 = 3.53125
+    assert run(lambda_returns, rollout(), 0.5)[:, 0].tolist() == [3.53125, 6.125, 6.5, 10.0]
+    # 3, then 1 + (4 + 3)/4
+    assert run(lambda_returns, rollout(terminated=[1], final_value=99.0), 0.5)[:, 0].tolist() == [2.75, 3.0, 6.5, 10.0]
+    # 3 + 20/2 = 13, then 1 + (4 + 13)/4
+    truncated = rollout(truncated=[1], final_value=20.0)
+    assert run(lambda_returns, truncated, 0.5)[:, 0].tolist() == [5.25, 13.0, 6.5, 10.0]
+
+
+# -- against a loop ---------------------------------------------------------------------------------------------------
+
+
+def random_rollout(length: int, num_envs: int) -> list[Any]:
+    """As a memory yields it and a network values it, float32."""
+    rng = np.random.default_rng(length)
+    shape = (length, num_envs)
+    reward, value, final = rng.standard_normal((3, *shape))
+    terminated, truncated = rng.random((2, *shape)) < 0.03
+    following = np.concatenate([value[1:], final[-1:]])
+    next_value = np.where(terminated | truncated, final, following)
+    columns = (reward, np.where(terminated, 0.0, 0.99), truncated, value, next_value)
+    return [column.astype(np.float32) for column in columns]
+
+
+def looped_gae(arrays: Any, lambda_: float) -> Any:
+    """In float64, from the last timestep to the first."""
+    reward, discount, truncated, value, next_value = (array.astype(np.float64) for array in arrays)
+    advantage, later = np.zeros_like(reward), np.zeros(reward.shape[1])
+    for t in reversed(range(len(reward))):
+        ended = (discount[t] == 0) | (truncated[t] == 1)
+        td_error = reward[t] + discount[t] * next_value[t] - value[t]
+        advantage[t] = later = td_error + 0.99 * lambda_ * np.where(ended, 0.0, later)
+    return advantage
+
+
+def looped_lambda_returns(arrays: Any, lambda_: float) -> Any:
+    """By the recursion for returns, which reads no value but the next."""
+    reward, discount, truncated, _, next_value = (array.astype(np.float64) for array in arrays)
+    found, later = np.zeros_like(reward), next_value[-1]
+    for t in reversed(range(len(reward))):
+        later = np.where(truncated[t] == 1, next_value[t], later)
+        found[t] = later = reward[t] + discount[t] * ((1 - lambda_) * next_value[t] + lambda_ * later)
+    return found
+
+
+@pytest.mark.parametrize(("length", "num_envs"), [(1, 3), (2, 1), (3, 2), (5, 1), (16, 4), (256, 8), (2048, 1)])
+@pytest.mark.parametrize("lambda_", [0.95, 1.0])
+def test_it_is_the_loop_up_to_rounding(length: int, num_envs: int, lambda_: float) -> None:
+    arrays = random_rollout(length, num_envs)
+    tensors = [tf.constant(array) for array in arrays]
+    for function, looped in ((gae, looped_gae), (lambda_returns, looped_lambda_returns)):
+        found = applied(function, tensors, lambda_).numpy()
+        assert (found.shape, found.dtype) == ((length, num_envs), np.float32)
+        np.testing.assert_allclose(found, looped(arrays, lambda_), rtol=1e-5, atol=1e-5)
+
+
+# -- in a program -----------------------------------------------------------------------------------------------------
+
+
+def traced(length: int, num_envs: int) -> Any:
+    def function(*inputs: Any) -> Any:
+        return applied(gae, inputs, 0.95), applied(lambda_returns, inputs, 0.95)
+
+    return tf.function(function, autograph=False).get_concrete_function(*[tf.TensorSpec([length, num_envs])] * 5)
+
+
+@pytest.mark.parametrize(("length", "num_envs"), [(256, 8), (2048, 1)])
+def test_litert_computes_the_same(length: int, num_envs: int) -> None:
+    arrays = random_rollout(length, num_envs)
+    program = LiteProgram(convert({"f": traced(length, num_envs)}, []))
+    advantage, returns = program.signatures["f"](arrays)
+    np.testing.assert_allclose(advantage, looped_gae(arrays, 0.95), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(returns, looped_lambda_returns(arrays, 0.95), rtol=1e-5, atol=1e-5)
+
+
+def test_the_graph_grows_with_the_logarithm_of_the_length() -> None:
+    small, large = ([op.type for op in traced(length, 1).graph.get_operations()] for length in (64, 2048))
+    # 6 rounds and 11, of two functions: with a graph per timestep it would be 32 times as many
+    assert len(small) < len(large) < 2 * len(small)
+    assert not {op for op in large if "While" in op}
+
+
+def test_no_gradient_flows_through_them() -> None:
+    inputs = [tf.constant(array, tf.float32) for array in rollout()]
+    with tf.GradientTape(persistent=True) as tape:
+        for tensor in inputs:
+            tape.watch(tensor)
+        results = [applied(function, inputs, 0.5) for function in (gae, lambda_returns)]
+    assert [tape.gradient(result, inputs) for result in results] == [[None] * 5] * 2
+
+
+# -- what does not fit ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [gae, lambda_returns])
+def test_other_shapes_are_refused(function: Any) -> None:
+    good, deep = tf.zeros([4, 2]), tf.zeros([4, 2, 1])
+    message = "one shape [T, N] with a static T, got reward (4, 2), discount (4, 2), truncated (4, 2), value (4, 2, 1)"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        function(good, good, good, deep, good, 0.5)
+    with pytest.raises(ValueError, match=re.escape("next_value (4, 1)")):
+        function(good, good, good, good, good[:, :1], 0.5)
+    with pytest.raises(ValueError, match=re.escape("reward (4,), discount (4,)")):
+        function(*[good[:, 0]] * 5, 0.5)
+    with pytest.raises(ValueError, match=re.escape("static T, got reward (None, 2)")):
+        tf.function(lambda *inputs: applied(function, inputs, 0.5)).get_concrete_function(
+            *[tf.TensorSpec([None, 2])] * 5
+        )
+
+
+def test_the_number_of_environments_may_be_unknown() -> None:
+    function = tf.function(lambda *inputs: applied(gae, inputs, 0.5), input_signature=[tf.TensorSpec([4, None])] * 5)
+    found = function(*[tf.constant(array, tf.float32) for array in rollout()])
+    assert found.numpy()[:, 0].tolist() == ROLLOUTS["open end"][1]
+
+
+@pytest.mark.parametrize("lambda_", [-0.1, 1.1, float("nan")])
+def test_lambda_out_of_range_is_refused(lambda_: float) -> None:
+    with pytest.raises(
+        ValueError, match=f"lambda_ must be a finite number of at least 0 and of at most 1, got {lambda_}"
+    ):
+        applied(gae, [tf.zeros([2, 1])] * 5, lambda_)
