@@ -26,7 +26,8 @@ class Step(NamedTuple):
 
     ``observation`` [N, ...] is the final one where an episode ended; ``reward`` float64 [N]; ``terminated`` and
     ``truncated`` bool [N]; ``acted`` bool [N] is False where the step reset the environment and was no transition,
-    and None when all acted.
+    and None when all acted. ``normalized_reward`` [N] is what a learner is given where rewards are normalised, and None
+    where they are not: returns are those of the environment in any case.
     """
 
     observation: ArrayTree
@@ -34,6 +35,7 @@ class Step(NamedTuple):
     terminated: Array
     truncated: Array
     acted: Array | None
+    normalized_reward: Array | None = None
 
 
 class BatchedEnvironment(abc.ABC):

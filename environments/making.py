@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Iterator
+import functools
+import importlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gymnasium
@@ -17,19 +19,32 @@ from . import minatar
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
 from .single import Single
 from .vectors import NextStepVector, SameStepVector, Vector
+from .wrapping import Given, NormalizedEnvironment, Wrapped, Wrapping, are_copies
 
-_EXTRAS = {"gymnasium.envs.box2d": "box2d", "minatar": "minatar"}
+_ATARI = "ALE/"
+"""The ids of the Arcade Learning Environment's games start with this."""
+_NAMESPACES = {minatar.NAMESPACE: "minatar", _ATARI: "ale_py"}
+"""What ids start with, and which module registers them."""
+_EXTRAS = {"gymnasium.envs.box2d": "box2d", "minatar": "minatar", "ale_py": "atari"}
 """Where an environment's code lives, and which of axonrl's extras installs what it needs."""
 _VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 """Keyword arguments of ``gymnasium.make_vec`` that it records among those of the environment."""
 
 
-def make(env_id: str, num_envs: int = 1, **kwargs: Any) -> AnyEnv | AnyVectorEnv:
+def make(env_id: str, num_envs: int = 1, *, wrappers: Sequence[Given] = (), **kwargs: Any) -> AnyEnv | AnyVectorEnv:
     """Make an environment from its id.
 
+    Example::
+
+        make("Hopper-v5", 4, wrappers=["normalize_observation", {"kind": "time_limit", "max_episode_steps": 200}])
+
     Args:
-        env_id: an id registered with Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), or one of MinAtar's.
+        env_id: an id registered with Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), one of MinAtar's, or of
+            the Arcade Learning Environment's (``"ALE/Pong-v5"``).
         num_envs: how many copies.
+        wrappers: names, or mappings ``{"kind": name, argument: value, ...}``, the innermost first; see
+            ``environments.wrapping``. They go around each copy, but for ``normalize_observation`` and
+            ``normalize_reward``: these go around all of them, with statistics in common.
         **kwargs: passed to ``gymnasium.make``: ``max_episode_steps`` and the environment's own arguments.
 
     Returns:
@@ -39,9 +54,12 @@ def make(env_id: str, num_envs: int = 1, **kwargs: Any) -> AnyEnv | AnyVectorEnv
     Raises:
         ValueError: the id is unknown (names the nearest), something that it needs is not installed (says what to
             install), the arguments are not the environment's, or ``num_envs`` is below 1.
+        WrapperError: a ValueError: a wrapper is unknown, its arguments are not its own, or it does not fit.
     """
     if not isinstance(num_envs, int) or num_envs < 1:
         raise ValueError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
+    if wrappers:
+        return _make_wrapped(env_id, num_envs, Wrapping(wrappers), kwargs)
     if num_envs == 1:
         return _make_one(env_id, kwargs)
     return SyncVectorEnv([lambda: _make_one(env_id, kwargs)] * num_envs, autoreset_mode=AutoresetMode.DISABLED)
@@ -60,6 +78,8 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
     if isinstance(env, str):
         made = _make_one(env, {})
         return Single(made, owned=True, **_details(made, made))
+    if isinstance(env, Wrapped):
+        return _open_copies(env, [env])
     if isinstance(env, gymnasium.Env):
         return Single(env, **_details(env, env))
     if isinstance(env, VectorEnv):
@@ -69,6 +89,8 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
 
 def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
     """A fresh single environment like ``env``, with the wrappers that ``env`` was made with.
+
+    If these normalise, it does so with the statistics that ``env`` has at the time, and does not change them.
 
     Args:
         env: an id, an environment made from one, or a Sync- or AsyncVectorEnv.
@@ -80,6 +102,8 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
         return _make_one(env, {})
     if isinstance(env, VectorWrapper):
         raise _pass_env(env, "what wraps a vector environment cannot be put around a single one")
+    if isinstance(env, SyncVectorEnv) and are_copies(env.envs):
+        env = env.envs[0]
     try:
         if isinstance(env, SyncVectorEnv | AsyncVectorEnv):
             fresh = env.env_fns[0]()
@@ -92,10 +116,29 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
     if isinstance(env, SyncVectorEnv) and fresh in env.envs:
         raise _pass_env(env, "its function returns the environment that it has already")
     for wrapper in _wrappers(fresh):
-        if isinstance(wrapper, NormalizeObservation | NormalizeReward):
+        learns = isinstance(wrapper, Wrapped) and wrapper.row is not None and any(wrapper.normalizers)
+        if learns or isinstance(wrapper, NormalizeObservation | NormalizeReward):
             fresh.close()
             raise _pass_env(env, f"{type(wrapper).__name__} keeps running statistics, which a fresh one would lack")
     return fresh
+
+
+def _make_wrapped(env_id: str, num_envs: int, wrapping: Wrapping, kwargs: dict[str, Any]) -> AnyEnv | AnyVectorEnv:
+    envs: list[AnyEnv] = []
+    try:
+        for _ in range(num_envs):
+            envs.append(_make_one(env_id, kwargs))
+            envs[-1] = wrapping.wrap(envs[-1])
+        normalizers = wrapping.normalizers(envs[0], num_envs)
+    except ValueError:
+        for env in envs:
+            env.close()
+        raise
+    wrapped = [Wrapped(env, normalizers, row) for row, env in enumerate(envs)]
+    if num_envs == 1:
+        return wrapped[0]
+    functions = [functools.partial(wrapped.__getitem__, row) for row in range(num_envs)]
+    return SyncVectorEnv(functions, autoreset_mode=AutoresetMode.DISABLED)
 
 
 def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
@@ -104,6 +147,8 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     try:
         if is_minatar:
             minatar.register()
+        elif name.startswith(_ATARI):
+            importlib.import_module("ale_py")  # registers the ids
         env: AnyEnv = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise ValueError(f"{name} needs something that is not installed: {_advice(name, str(error))}") from error
@@ -119,7 +164,8 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
 
 def _advice(name: str, otherwise: str) -> str:
     spec = gymnasium.registry.get(name)
-    where = "minatar" if name.startswith(minatar.NAMESPACE) else str(spec.entry_point if spec else "")
+    where = str(spec.entry_point if spec else "")
+    where = next((module for start, module in _NAMESPACES.items() if name.startswith(start)), where)
     extra = next((extra for module, extra in _EXTRAS.items() if where.startswith(module)), None)
     return f"pip install 'axonrl[{extra}]'" if extra else otherwise
 
@@ -144,9 +190,21 @@ def _wrappers(env: AnyEnv) -> Iterator[AnyEnv]:
         env = env.env
 
 
+def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> BatchedEnvironment:
+    """What was made with wrappers by name; normalised, if it is, all at once."""
+    inside, normalizers = [one.env for one in copies], copies[0].normalizers
+    details = _details(inside[0], inside[0])
+    inner = Single(inside[0], **details) if env is copies[0] else Copies(env, inside, **details)
+    if not any(normalizers):
+        return inner
+    return NormalizedEnvironment(env, inner, normalizers, learns=copies[0].row is not None)
+
+
 def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
     if type(env) is SyncVectorEnv and mode is AutoresetMode.DISABLED:
+        if are_copies(env.envs):
+            return _open_copies(env, env.envs)
         return Copies(env, env.envs, **_details(env, env.envs[0]))
     kinds: dict[object, type[BatchedEnvironment]] = {
         AutoresetMode.DISABLED: Vector,

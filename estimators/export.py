@@ -195,6 +195,7 @@ def normalization_of(statistics: State | None) -> tuple[dict[str, Any] | None, s
         "mean": {"values": mean.tolist(), "dtype": mean.dtype.name},
         "var": {"values": var.tolist(), "dtype": var.dtype.name},
         "epsilon": one["epsilon"],
+        "clip": one.get("clip"),  # axonrl's normalize_observation has one, Gymnasium's wrapper has not
     }, None
 
 

@@ -130,7 +130,7 @@ class Loop:
             *(() if step.acted is None else (step.acted,)),
             observation=observation,
             action=action,
-            reward=step.reward,
+            reward=step.reward if step.normalized_reward is None else step.normalized_reward,
             terminated=step.terminated,
             truncated=step.truncated,
             next_observation=step.observation,

@@ -1,4 +1,4 @@
-"""What Gymnasium's wrappers have learnt: running statistics, which no replay of the running episodes brings back."""
+"""What wrappers have learnt, Gymnasium's and ours: statistics, which no replay of the running episodes brings back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium import wrappers
 from gymnasium.vector import SyncVectorEnv, VectorWrapper
 
 from ..contracts import State
+from ..environments.wrapping import Wrapped, are_copies
 
 _KINDS = (
     wrappers.NormalizeObservation,
@@ -19,6 +21,7 @@ _KINDS = (
     wrappers.vector.NormalizeObservation,
     wrappers.vector.NormalizeReward,
 )
+_SETTINGS = ("epsilon", "clip")
 _STATISTICS = ("obs_rms", "return_rms")
 _MOMENTS = ("mean", "var", "count")
 _SUMS = ("discounted_reward", "accumulated_reward", "_prev_dones")
@@ -44,7 +47,8 @@ _BLIND = (
 def statistics_of(env: Any) -> State:
     """The running statistics of the wrappers of ``env``, and of the environments in a SyncVectorEnv; by position.
 
-    ``is_last`` tells of the one NormalizeObservation whose observations are those that come out of ``env``.
+    What copies that were made with wrappers by name have in common is there once, however many they are. ``is_last``
+    tells of the one NormalizeObservation whose observations are those that come out of ``env``.
     """
     last = _last_to_observe(env)
     return {
@@ -56,7 +60,8 @@ def statistics_of(env: Any) -> State:
 def frozen(env: Any, statistics: State) -> Iterator[None]:
     """``env`` has these ``statistics``; what is done inside does not change them.
 
-    So an observation that is normalised inside comes out as it did when the statistics were saved.
+    So an observation that is normalised inside comes out as it did when the statistics were saved. Afterwards ``env``
+    learns on from them; one that only watches another is as it was before, because these are the other's statistics.
 
     Raises:
         ValueError: ``env`` has other wrappers that learn than the environment that was saved.
@@ -67,39 +72,62 @@ def frozen(env: Any, statistics: State) -> Iterator[None]:
     if kinds != saved:
         raise ValueError(f"the saved environment has the statistics of {saved or 'no wrappers'}, this one {kinds}")
     updating = [wrapper.update_running_mean for wrapper in learning]
+    watches = any(isinstance(wrapper, Wrapped) and wrapper.row is None for wrapper in _wrappers(env))
+    afterwards = statistics_of(env) if watches else statistics
     _load(learning, statistics, [False] * len(learning))
     try:
         yield
     finally:
-        _load(learning, statistics, updating)
+        _load(learning, afterwards, updating)
+
+
+def as_in_training(env: Any, training: Any) -> contextlib.AbstractContextManager[None]:
+    """For an evaluation while ``training`` goes on: ``env`` is :func:`frozen` with what that has learnt until now.
+
+    Only wrappers by name are; Gymnasium's own, which users put around an environment of theirs, are left to them.
+
+    Raises:
+        ValueError: as for :func:`frozen`.
+    """
+    by_name = any(isinstance(wrapper, Wrapped) and any(wrapper.normalizers) for wrapper in _wrappers(env))
+    return frozen(env, statistics_of(training)) if by_name else contextlib.nullcontext()
 
 
 def _learning(env: Any) -> list[Any]:
-    found = []
+    """The wrappers that learn, or what they have in common, each of them once."""
+    found: list[Any] = []
+    for wrapper in _wrappers(env):
+        if isinstance(wrapper, Wrapped):
+            found += [one for one in wrapper.normalizers if one is not None]
+        elif isinstance(wrapper, _KINDS):
+            found.append(wrapper)
+    return list({id(one): one for one in found}.values())
+
+
+def _wrappers(env: Any) -> Iterator[Any]:
     while isinstance(env, gymnasium.Wrapper | VectorWrapper):
-        found += [env] if isinstance(env, _KINDS) else []
+        yield env
         env = env.env
     if isinstance(env, SyncVectorEnv):
-        found += [wrapper for one in env.envs for wrapper in _learning(one)]
-    return found
+        for one in env.envs:
+            yield from _wrappers(one)
 
 
 def _last_to_observe(env: Any) -> Any:
     """The outermost wrapper that may change observations, or what is inside of all wrappers."""
     while True:
-        if isinstance(env, _BLIND):
+        if isinstance(env, _BLIND) or (isinstance(env, Wrapped) and env.normalizers.observation is None):
             env = env.env
-        elif isinstance(env, SyncVectorEnv) and env.num_envs == 1:
+        elif isinstance(env, SyncVectorEnv) and (env.num_envs == 1 or are_copies(env.envs)):
             env = env.envs[0]
         else:
-            return env
+            return env.normalizers.observation if isinstance(env, Wrapped) else env
 
 
 def _read(wrapper: Any) -> State:
     held = vars(wrapper)
     state: dict[str, Any] = {name: copy.copy(held[name]) for name in _SUMS if name in held}
-    if "epsilon" in held:
-        state["epsilon"] = float(held["epsilon"])
+    state |= {name: float(held[name]) for name in _SETTINGS if name in held}
     for name in _STATISTICS:
         if name in held:
             state[name] = {moment: copy.copy(getattr(held[name], moment)) for moment in _MOMENTS}
@@ -109,7 +137,7 @@ def _read(wrapper: Any) -> State:
 def _load(learning: list[Any], statistics: State, updating: list[bool]) -> None:
     for wrapper, state, updates in zip(learning, statistics.values(), updating, strict=True):
         for name, value in state.items():
-            if name in _SUMS:
+            if name in _SUMS and np.shape(value) == np.shape(getattr(wrapper, name)):  # else other environments' sums
                 setattr(wrapper, name, copy.copy(value))
             elif name in _STATISTICS:
                 for moment in _MOMENTS:

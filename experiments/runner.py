@@ -165,14 +165,16 @@ def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str,
 
 @contextmanager
 def _environment(wanted: Environment, copies: int, document: Document | None = None) -> Iterator[Any]:
-    from ..environments import make
+    from ..environments import WrapperError, make
 
     try:
-        env = make(wanted.id, copies, **wanted.kwargs)
+        env = make(wanted.id, copies, wrappers=[one.model_dump() for one in wanted.wrappers], **wanted.kwargs)
     except (TypeError, ValueError) as error:
         if document is None:
             raise
-        at = ("environment", "kwargs" if isinstance(error, TypeError) else "id")
+        at: Place = ("environment", "kwargs" if isinstance(error, TypeError) else "id")
+        if isinstance(error, WrapperError):
+            at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))
         raise document.error(at, str(error)) from error
     try:
         yield env

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..checks import all_finite
 from ..contracts import Array, ArraySpec
 from . import patching
 from .patching import Placement
@@ -37,16 +38,22 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Normalization:
-    """What Gymnasium's NormalizeObservation does, with the statistics that it had learnt."""
+    """What a NormalizeObservation does, with what it had learnt: axonrl's clips, Gymnasium's does not."""
 
     mean: Array
     var: Array
     epsilon: float
+    clip: float | None = None
 
     def __call__(self, observation: Array) -> Array:
-        """In the very operations of Gymnasium's wrapper, so that the same bits come out."""
-        normalized: Array = np.float32((observation - self.mean) / np.sqrt(self.var + self.epsilon))
-        return np.asarray(normalized)
+        """In the very operations of the training's, so that the same bits come out; what is not finite stays so."""
+        if self.clip is not None:
+            with np.errstate(over="ignore"):  # infinities are the caller's to find
+                observation = np.asarray(observation, np.float32)  # axonrl's environments give it no other
+        normalized = np.asarray((observation - self.mean) / np.sqrt(self.var + self.epsilon))
+        if self.clip is not None and all_finite(normalized):
+            normalized = np.minimum(np.maximum(normalized, -self.clip), self.clip)
+        return np.asarray(np.float32(normalized))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +153,8 @@ def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
         return {**found, "n": space["n"], "start": space["start"], "dtype": np.dtype(space["dtype"])}
     if space["type"] == "MultiDiscrete":
         dtype = np.dtype(space["dtype"])
-        return {**found, "nvec": np.array(space["nvec"], dtype), "start": np.array(space["start"], dtype)}
+        sizes, start = (np.array(space[name], dtype) for name in ("nvec", "start"))
+        return {**found, "nvec": sizes, "start": start, "dtype": dtype}
     if space["type"] == "MultiBinary":
         return found
     raise ValueError(f"no action space is a {space['type']}")
@@ -187,4 +195,5 @@ def _part(name: str, value: Mapping[str, Any]) -> Part:
 
 def _normalization(value: Mapping[str, Any]) -> Normalization:
     mean, var = (np.array(value[moment]["values"], value[moment]["dtype"]) for moment in ("mean", "var"))
-    return Normalization(mean, var, float(value["epsilon"]))
+    clip = value.get("clip")
+    return Normalization(mean, var, float(value["epsilon"]), None if clip is None else float(clip))

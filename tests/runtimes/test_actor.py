@@ -198,6 +198,7 @@ def test_what_comes_out_is_the_caller_s_to_keep(box: Path) -> None:
         (Discrete(2, start=5), lambda f: sign(f) + 5, 6),
         (Discrete(2), lambda f: tf.cast(sign(f), tf.int64), 1),
         (MultiDiscrete([3, 4]), lambda f: tf.stack([sign(f), 3 * sign(f)], 1), [1, 3]),
+        (MultiDiscrete([300, 4]), lambda f: tf.stack([200 * sign(f), 3 * sign(f)], 1), [200, 3]),
         (MultiBinary(2), lambda f: tf.stack([sign(f), 0 * sign(f)], 1), [1, 0]),
     ],
 )

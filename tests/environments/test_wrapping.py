@@ -1,0 +1,480 @@
+"""Wrappers by name: what they do to an environment, what copies have in common, and what is refused."""
+
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import RecordEpisodeStatistics
+
+from axonrl import environments
+from axonrl.environments.single import Single
+from axonrl.environments.wrapping import Moments, NormalizeObservation, NormalizeReward, WrapperError
+
+make: Callable[..., Any] = environments.make
+open_environment: Callable[..., Any] = environments.open_environment
+similar: Callable[..., Any] = environments.similar
+register: Callable[..., Any] = gymnasium.register
+
+
+class Line(gymnasium.Env[Any, Any]):
+    """Observes the timestep and ten times that, in float64; pays 1, 2, 3, ...; ends after ``length`` timesteps."""
+
+    metadata: Any = {"render_modes": ["human", "rgb_array"], "render_fps": 30}  # noqa: RUF012 (as Gymnasium has it)
+
+    def __init__(self, length: int = 3, space: Any = None, actions: Any = None, render_mode: Any = None) -> None:
+        self.observation_space = Box(-np.inf, np.inf, (2,), np.float64) if space is None else space
+        self.action_space = Discrete(2) if actions is None else actions
+        self.length, self.timestep, self.render_mode = length, 0, render_mode
+        self.actions: list[Any] = []
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.timestep = 0
+        return self.observation(), {}
+
+    def step(self, action: Any) -> Any:
+        self.actions.append(action)
+        self.timestep += 1
+        return self.observation(), float(self.timestep), self.timestep == self.length, False, {}
+
+    def observation(self) -> Any:
+        if self.observation_space.shape == (2,):
+            return np.array([self.timestep, 10.0 * self.timestep])
+        return np.full(self.observation_space.shape, self.timestep, self.observation_space.dtype)
+
+
+@pytest.fixture(autouse=True)
+def line() -> Iterator[None]:
+    register("Line-v0", Line)
+    yield
+    del gymnasium.registry["Line-v0"]
+
+
+# -- running statistics -----------------------------------------------------------------------------------------------
+
+
+def test_moments_by_hand() -> None:
+    moments = Moments((1,))
+    assert (moments.mean.tolist(), moments.var.tolist(), moments.count) == ([0.0], [1.0], 0)
+    moments.update(np.array([[1.0], [3.0]]))
+    assert (moments.mean.tolist(), moments.var.tolist(), moments.count) == ([2.0], [1.0], 2)
+    moments.update(np.array([[8.0]]))
+    assert moments.count == 3
+    assert moments.mean.tolist() == pytest.approx([4.0])
+    assert moments.var.tolist() == pytest.approx([26 / 3])  # of 1, 3, 8: (9 + 1 + 16) / 3
+
+
+def test_moments_of_large_float32_numbers_are_precise() -> None:
+    rows = (10_000 + np.random.default_rng(0).standard_normal((1000, 3))).astype(np.float32)
+    moments = Moments((3,))
+    for start in range(0, 1000, 8):
+        moments.update(rows[start : start + 8])
+    np.testing.assert_allclose(moments.mean, rows.mean(axis=0, dtype=np.float64), rtol=1e-12)
+    np.testing.assert_allclose(moments.var, rows.astype(np.float64).var(axis=0), rtol=1e-8)
+
+
+def test_observations_by_hand() -> None:
+    normalize = NormalizeObservation(Box(-np.inf, np.inf, (1,)), clip=1.2)
+    assert normalize.space == Box(-1.2, 1.2, (1,), np.float32)
+    assert normalize(np.array([[0.5]], np.float32)).tolist() == [[0.5]]  # nothing is known yet
+    normalize.learn(np.array([[1.0], [3.0], [8.0]], np.float32))
+    found = normalize(np.array([[4.0], [1.0], [8.0]], np.float32))
+    assert found.dtype == np.float32
+    assert found.ravel().tolist() == pytest.approx([0.0, -3 / np.sqrt(26 / 3), 1.2])  # the last is 1.36, clipped
+
+
+def test_rewards_by_hand() -> None:
+    """Discounted sums 1; 2.5; 4.25. Their variances: 0; 9/16; 1.763889."""
+    normalize = NormalizeReward(1, discount=0.5, clip=10)
+    found = [normalize(np.array([reward])).item() for reward in (1.0, 2.0, 3.0)]
+    assert found == pytest.approx([10.0, 2 / 0.75, 3 / np.sqrt(1.763888888)])
+    normalize.begin(np.array([True]))
+    normalize(np.array([4.0]))
+    assert normalize.accumulated_reward.tolist() == [4.0]  # without the new beginning it would be 6.125
+    normalize.update_running_mean = False
+    assert normalize(np.array([7.0])).tolist() == [7.0]
+    normalize.begin(np.array([True]))
+    assert (normalize.accumulated_reward.tolist(), normalize.return_rms.count) == ([4.0], 4)
+
+
+# -- copies that share them -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_statistics_are_those_of_all_observations_of_all_copies(num_envs: int) -> None:
+    wrapped = make("CartPole-v1", num_envs, wrappers=["normalize_observation"])
+    env, plain = open_environment(wrapped), open_environment(make("CartPole-v1", num_envs))
+    rng = np.random.default_rng(0)
+    seeds = list(range(num_envs))
+    seen = [plain.reset(None, seeds)]
+    found = env.reset(None, seeds)
+    resets = 0
+    for _ in range(80):
+        actions = rng.integers(2, size=num_envs).astype(np.int32)
+        step, raw = env.step(actions), plain.step(actions)
+        seen.append(raw.observation)
+        known = np.concatenate(seen).astype(np.float64)
+        expected = (raw.observation - known.mean(axis=0)) / np.sqrt(known.var(axis=0) + 1e-8)
+        np.testing.assert_allclose(step.observation, expected, rtol=1e-4, atol=1e-5)
+        assert step.observation.dtype == np.float32
+        assert (step.reward.tolist(), step.terminated.tolist()) == (raw.reward.tolist(), raw.terminated.tolist())
+        ended = step.terminated | step.truncated
+        if ended.any():
+            resets += 1
+            found = env.reset(ended, seeds)
+            seen.append(plain.reset(ended, seeds)[ended])
+            assert found[~ended].tobytes() == step.observation[~ended].tobytes()
+    known = np.concatenate(seen).astype(np.float64)
+    one = wrapped if num_envs == 1 else wrapped.envs[0]
+    moments = one.normalizers.observation.obs_rms
+    assert moments.count == len(known)
+    np.testing.assert_allclose(moments.mean, known.mean(axis=0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(moments.var, known.var(axis=0), rtol=1e-9)
+    assert resets > 2
+
+
+def test_rewards_of_all_copies_by_hand() -> None:
+    """Two copies pay 1, 2, 3 and begin anew: the sums are 1, 1; 2.5, 2.5; 4.25, 4.25; 1, 1; ..."""
+    wrapped = make("Line-v0", 2, wrappers=[{"kind": "normalize_reward", "discount": 0.5, "clip": 2.4}])
+    env = open_environment(wrapped)
+    env.reset(None, [0, 0])
+    acts = np.zeros(2, np.int32)
+    steps = [env.step(acts) for _ in range(3)]
+    assert [step.reward.tolist() for step in steps] == [[1, 1], [2, 2], [3, 3]]
+    rewards = [step.normalized_reward.tolist() for step in steps]
+    assert rewards == [[2.4, 2.4], [2.4, 2.4], pytest.approx([3 / np.sqrt(1.763888888)] * 2)]
+    env.reset(np.array([True, False]), [0, 0])
+    wrapped.envs[1].reset()  # so that it may go on, without the new beginning of a reset of ours
+    assert wrapped.envs[0].normalizers.reward.accumulated_reward.tolist() == [0.0, 0.0]
+    assert env.step(acts).observation.tolist() == [[1.0, 10.0]] * 2  # observations are left as they are
+    assert wrapped.envs[0].normalizers.reward.return_rms.count == 8
+
+
+def test_one_copy_gives_what_its_gymnasium_wrapper_gives() -> None:
+    """Also where something is around it, so that the batched interface cannot look inside."""
+    names = ["normalize_observation", "normalize_reward"]
+    inside = open_environment(make("Line-v0", wrappers=names))
+    outside = open_environment(RecordEpisodeStatistics(make("Line-v0", wrappers=names)))
+    acts = np.zeros(1, np.int32)
+    for seed in range(3):
+        assert inside.reset(None, [seed]).tobytes() == outside.reset(None, [seed]).tobytes()
+        for _ in range(3):
+            one, other = inside.step(acts), outside.step(acts)
+            assert one.observation.tobytes() == other.observation.tobytes()
+            assert one.normalized_reward.tolist() == other.reward.tolist()
+
+
+def test_what_users_wrap_shares_the_statistics_too() -> None:
+    """A vector environment that is stepped through Gymnasium learns one row after the other."""
+    env = make("Line-v0", 2, wrappers=["normalize_observation", "normalize_reward"])
+    env.reset()
+    env.step(np.zeros(2, np.int64))
+    (one, other) = env.envs
+    assert one.normalizers is other.normalizers
+    moments = one.normalizers.observation.obs_rms
+    assert (moments.count, moments.mean.tolist()) == (4, pytest.approx([0.5, 5.0]))  # of 0, 0, 1, 1
+    assert one.normalizers.reward.accumulated_reward.tolist() == [1.0, 1.0]
+
+
+# -- another one, to evaluate in --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+@pytest.mark.parametrize("outer", [lambda env: env, RecordEpisodeStatistics])
+def test_a_similar_one_watches(num_envs: int, outer: Any) -> None:
+    names = ["normalize_observation", "normalize_reward", {"kind": "time_limit", "max_episode_steps": 2}]
+    training = make("Line-v0", num_envs, wrappers=names)
+    if num_envs == 1:
+        training = outer(training)
+    env = open_environment(training)
+    evaluation = open_environment(SyncVectorEnv([lambda: similar(training)] * 3, autoreset_mode=AutoresetMode.DISABLED))
+    normalizers = training.envs[0].normalizers if num_envs > 1 else training.get_wrapper_attr("normalizers")
+    moments = normalizers.observation.obs_rms
+    env.reset(None, [0] * num_envs)
+    for count in (2, 3):  # what it knows now, each time
+        env.step(np.zeros(num_envs, np.int32))
+        assert moments.count == count * num_envs
+        mean, std = moments.mean[0], np.sqrt(moments.var[0])
+        before = (moments.count, normalizers.reward.return_rms.count, normalizers.reward.accumulated_reward.tolist())
+        assert evaluation.reset(None, [0] * 3)[:, 0].tolist() == pytest.approx([-mean / std] * 3)
+        step = evaluation.step(np.zeros(3, np.int32))
+        assert step.observation[:, 0].tolist() == pytest.approx([(1 - mean) / std] * 3)
+        assert (step.reward.tolist(), step.normalized_reward) == ([1.0] * 3, None)
+        assert evaluation.step(np.zeros(3, np.int32)).truncated.all()
+        assert before == (
+            moments.count,
+            normalizers.reward.return_rms.count,
+            normalizers.reward.accumulated_reward.tolist(),
+        )
+
+
+def test_a_similar_one_is_evaluated_in_at_once() -> None:
+    """All of its copies are normalised together, not one by one."""
+    training = make("Line-v0", wrappers=["normalize_observation"])
+    several = SyncVectorEnv([lambda: similar(training)] * 8, autoreset_mode=AutoresetMode.DISABLED)
+    assert type(open_environment(several)) is type(open_environment(training))
+
+
+def test_a_similar_one_can_render() -> None:
+    """As a hook makes one for videos; and no second window is opened."""
+    spec = similar(make("Line-v0", wrappers=["normalize_observation"])).spec
+    assert gymnasium.make(spec, render_mode="rgb_array", disable_env_checker=True).render_mode == "rgb_array"
+    env = make("Line-v0", wrappers=["normalize_observation"], render_mode="human")
+    assert similar(env).render_mode is None
+
+
+def test_copies_that_do_not_share_cannot_be_made_again() -> None:
+    alone = SyncVectorEnv([lambda: make("Line-v0", wrappers=["normalize_observation"])] * 2)
+    with pytest.raises(ValueError, match="keeps running statistics, which a fresh one would lack; pass env instead"):
+        similar(alone)
+
+
+# -- around each copy -------------------------------------------------------------------------------------------------
+
+
+def test_without_normalisation_nothing_is_in_between() -> None:
+    env = open_environment(make("CartPole-v1", wrappers=[{"kind": "time_limit", "max_episode_steps": 2}]))
+    assert type(env) is Single
+    env.reset(None, [0])
+    assert [env.step(np.zeros(1, np.int32)).truncated.item() for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_the_first_one_is_innermost_and_normalisation_outermost(num_envs: int) -> None:
+    names = [
+        {"kind": "frame_stack", "stack_size": 2},
+        "normalize_observation",
+        {"kind": "time_limit", "max_episode_steps": 2},
+    ]
+    env = open_environment(make("Line-v0", num_envs, wrappers=names))
+    assert env.observation_space == Box(-10.0, 10.0, (2, 2), np.float32)
+    env.reset(None, [0] * num_envs)
+    step = env.step(np.zeros(num_envs, np.int32))
+    # Of the older frames 0, 0: mean 0, variance 0. Of the newer ones 0, 1: mean 1/2, deviation 1/2.
+    assert step.observation[0].tolist() == [[0.0, 0.0], pytest.approx([1.0, 1.0])]
+    assert env.step(np.zeros(num_envs, np.int32)).truncated.all()
+
+
+def test_frames_are_stacked() -> None:
+    env = make("Line-v0", wrappers=[{"kind": "frame_stack", "stack_size": 3}])
+    assert env.reset()[0][:, 0].tolist() == [0, 0, 0]
+    env.step(0)
+    assert env.step(0)[0][:, 0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.float32])
+def test_channels_move(dtype: Any) -> None:
+    bounds = np.arange(24).reshape(2, 3, 4).astype(dtype)
+    space = Box(np.zeros_like(bounds), bounds, dtype=dtype)
+    first = make("Line-v0", space=space, wrappers=["channels_first"])
+    assert first.observation_space == Box(np.zeros((4, 2, 3), dtype), np.moveaxis(bounds, -1, 0), dtype=dtype)
+    assert first.reset()[0].shape == (4, 2, 3)
+    last = make("Line-v0", space=space, wrappers=["channels_last"])
+    assert last.observation_space.shape == (3, 4, 2)
+    both = make("Line-v0", space=space, wrappers=["channels_first", "channels_last"])
+    assert both.observation_space == space
+    assert open_environment(both).reset(None, [0]).shape == (1, 2, 3, 4)
+
+
+def test_minatar_channels_first() -> None:
+    env = open_environment(make("MinAtar/Breakout-v1", 2, wrappers=["channels_first"]))
+    plain = open_environment(make("MinAtar/Breakout-v1", 2))
+    assert env.not_exact is None
+    assert env.observation_space.shape == (4, 10, 10)
+    found, expected = (one.reset(None, [1, 2]) for one in (env, plain))
+    assert found.tolist() == np.moveaxis(expected, -1, 1).tolist()
+
+
+def test_actions_are_rescaled() -> None:
+    space = Box(np.array([0.0, -3.0], np.float32), np.array([10.0, 1.0], np.float32))
+    env = make("Line-v0", actions=space, wrappers=["rescale_action"])
+    assert env.action_space == Box(-1.0, 1.0, (2,), np.float32)
+    batched = open_environment(env)
+    batched.reset(None, [0])
+    batched.step(np.array([[-1.0, 1.0]], np.float32))
+    batched.step(np.array([[0.5, 7.0]], np.float32))  # clipped to 1
+    assert [action.tolist() for action in env.unwrapped.actions] == [[0.0, 1.0], [7.5, 1.0]]
+    wide = make("Line-v0", actions=space, wrappers=[{"kind": "rescale_action", "min_action": 0, "max_action": 2}])
+    assert wide.action_space == Box(0.0, 2.0, (2,), np.float32)
+
+
+class Game(Line):
+    """As much of the Arcade Learning Environment as AtariPreprocessing asks for: frames of one brightness."""
+
+    def __init__(self, frameskip: int = 4) -> None:
+        super().__init__(length=50, space=Box(0, 255, (210, 160, 3), np.uint8), actions=Discrete(3))
+        self._frameskip = frameskip
+        self.ale = SimpleNamespace(getScreenGrayscale=self.paint, lives=lambda: 3)
+
+    def paint(self, frame: Any) -> None:
+        frame[:] = self.timestep
+
+    def get_action_meanings(self) -> list[str]:
+        return ["NOOP", "LEFT", "RIGHT"]
+
+
+@pytest.fixture
+def games(monkeypatch: Any) -> Iterator[None]:
+    """A game, and as much of OpenCV as it takes to make frames smaller."""
+    resize = SimpleNamespace(INTER_AREA=3, resize=lambda image, size, **_: image[: size[1], : size[0]].copy())
+    monkeypatch.setitem(sys.modules, "cv2", resize)
+    monkeypatch.setitem(sys.modules, "ale_py", SimpleNamespace())
+    register("ALE/Game-v5", Game)
+    yield
+    del gymnasium.registry["ALE/Game-v5"]
+
+
+ATARI = [
+    {"kind": "atari", "noop_max": 0},
+    {"kind": "frame_stack", "stack_size": 4},
+    "channels_last",
+    {"kind": "time_limit", "max_episode_steps": 3},
+]
+
+
+@pytest.mark.usefixtures("games")
+def test_atari_frames_are_prepared_for_a_network() -> None:
+    env = make("ALE/Game-v5", frameskip=1, wrappers=ATARI)
+    for one in (env, similar(env)):  # made again, its limit counts skipped frames as one, too
+        assert one.observation_space == Box(0, 255, (84, 84, 4), np.uint8)
+        assert one.reset()[0][0, 0].tolist() == [0, 0, 0, 0]
+        observation, reward, *_ = one.step(0)
+        assert (observation[0, 0].tolist(), reward) == ([0, 0, 0, 4], 1 + 2 + 3 + 4)
+        assert [one.step(0)[3] for _ in range(2)] == [False, True]
+        assert one.unwrapped.timestep == 12
+
+
+@pytest.mark.usefixtures("games")
+def test_what_atari_cannot_prepare(monkeypatch: Any) -> None:
+    with pytest.raises(WrapperError, match=r"the game does so itself: make it with frameskip=1 \(in kwargs, in a file"):
+        make("ALE/Game-v5", wrappers=["atari"])
+    with pytest.raises(WrapperError, match=r"atari needs a game of the Arcade Learning Environment .*Line"):
+        make("Line-v0", wrappers=["atari"])
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    with pytest.raises(WrapperError, match=r"atari needs OpenCV, .* pip install 'axonrl\[atari\]'"):
+        make("ALE/Game-v5", frameskip=1, wrappers=["atari"])
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(ValueError, match=r"ALE/Pong-v5 needs .* not installed: pip install 'axonrl\[atari\]'"):
+        make("ALE/Pong-v5")
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------------------
+
+WORDS = Dict({"a": Discrete(2)})
+IMAGE = Box(0, 255, (8, 8, 3), np.uint8)
+LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "kwargs", "index", "key", "message"),
+    [
+        (
+            ["normalise_observation"],
+            {},
+            0,
+            "kind",
+            "unknown wrapper 'normalise_observation' .did you mean 'normalize_obs",
+        ),
+        (
+            [LIMIT, "qqq"],
+            {},
+            1,
+            "kind",
+            "unknown wrapper 'qqq'; there are normalize_observation, normalize_reward, time",
+        ),
+        ([3], {}, 0, None, "a wrapper must be a name or a mapping with a kind, got 3"),
+        ([{"max_episode_steps": 3}], {}, 0, None, "a wrapper must be a name or a mapping with a kind, got {'max_"),
+        (["time_limit"], {}, 0, None, "time_limit needs the argument 'max_episode_steps'"),
+        (
+            [{**LIMIT, "max_steps": 3}],
+            {},
+            0,
+            "max_steps",
+            "time_limit takes no argument 'max_steps' .did you mean 'max",
+        ),
+        ([{"kind": "channels_last", "x": 3}], {}, 0, "x", "channels_last takes no argument 'x'"),
+        ([{**LIMIT, "max_episode_steps": 0}], {}, 0, "max_episode_steps", "must be an integer of at least 1, got 0"),
+        (
+            [{**LIMIT, "max_episode_steps": 9}],
+            {"max_episode_steps": 5},
+            0,
+            "max_episode_steps",
+            "max_episode_steps must be at most 5, the limit that Line-v0 has already, got 9",
+        ),
+        (
+            [{"kind": "frame_stack", "stack_size": 2.5}],
+            {},
+            0,
+            "stack_size",
+            "must be an integer of at least 1, got 2.5",
+        ),
+        ([{"kind": "frame_stack", "stack_size": 2}], {"space": WORDS}, 0, None, "frame_stack needs a Box, got Dict"),
+        (["normalize_observation"], {"space": Discrete(16)}, 0, None, r"needs a Box of floats, got Discrete\(16\)"),
+        ([LIMIT, "normalize_observation"], {"space": IMAGE}, 1, None, r"needs a Box of floats, got Box\(0, 255, \(8"),
+        (
+            ["normalize_observation"],
+            {"space": WORDS},
+            0,
+            None,
+            r"normalize_observation needs a Box of floats, got Dict",
+        ),
+        ([{"kind": "normalize_observation", "clip": 0}], {}, 0, "clip", "clip must be a finite number above 0, got 0"),
+        ([{"kind": "normalize_reward", "clip": "x"}], {}, 0, "clip", "clip must be a finite number above 0, got 'x'"),
+        (
+            [{"kind": "normalize_reward", "discount": 2}],
+            {},
+            0,
+            "discount",
+            "discount must be a finite number of at least 0 and of at most 1, got 2",
+        ),
+        (["normalize_reward", LIMIT, "normalize_reward"], {}, 2, None, "normalize_reward is there already"),
+        (
+            ["normalize_reward", "normalize_observation", "channels_last"],
+            {"space": IMAGE},
+            2,
+            None,
+            "channels_last must come before normalize_reward and normalize_observation: normalisation goes around it",
+        ),
+        (["channels_first"], {}, 0, None, r"channels_first needs images, a Box of three axes, got Box\(-inf"),
+        (["rescale_action"], {}, 0, None, r"needs a bounded Box of floats as action space, got Discrete\(2\)"),
+        (["rescale_action"], {"actions": Box(-np.inf, 1, (1,))}, 0, None, r"needs a bounded Box .* got Box\(-inf, 1.0"),
+        (
+            [{"kind": "rescale_action", "max_action": -1}],
+            {"actions": Box(0, 1, (1,))},
+            0,
+            "max_action",
+            "max_action must be above min_action, got -1.0 and -1.0",
+        ),
+    ],
+)
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_mistakes(wrappers: Any, kwargs: Any, index: Any, key: Any, message: Any, num_envs: int) -> None:
+    with pytest.raises(WrapperError, match=message) as caught:
+        make("Line-v0", num_envs, wrappers=wrappers, **kwargs)
+    assert (caught.value.index, caught.value.key) == (index, key)
+
+
+@pytest.mark.parametrize("wrong", ["normalize_reward", LIMIT, 3])
+def test_what_is_no_list_of_wrappers(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="wrappers must be a list of names and mappings with a kind, got "):
+        make("Line-v0", wrappers=wrong)
+
+
+def test_an_environment_that_is_refused_is_closed(monkeypatch: Any) -> None:
+    closed: list[Any] = []
+
+    def close(env: Any) -> None:
+        closed.append(env)
+
+    monkeypatch.setattr(Line, "close", close)
+    for wrappers in (["channels_first"], [LIMIT, {"kind": "normalize_reward", "clip": 0}]):
+        closed.clear()
+        with pytest.raises(WrapperError):
+            make("Line-v0", 2, wrappers=wrappers)
+        assert closed

@@ -1,0 +1,229 @@
+"""Training with normalisation by name: what is saved, brought back, evaluated with and exported."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl import Agent, RunConfig
+from axonrl.environments import make, open_environment, similar
+from axonrl.estimators.wrappers import frozen, statistics_of
+from axonrl.hooks import EvaluationHook
+from axonrl.memories import ReplayMemory
+from axonrl.models import dqn
+from axonrl.runtimes import Policy
+from axonrl.tests.estimators.fakes import At, ListMemory, Notes, agent, differences, snapshot
+
+BOTH = ["normalize_observation", "normalize_reward"]
+PARAMS = {"hidden": [8], "target_update_period": 20}
+
+
+def learner(model_dir: Path) -> Agent:
+    config = RunConfig(seed=3, save_checkpoints_secs=None)
+    return Agent(dqn.model_fn, ReplayMemory(200, batch_size=8), model_dir, config, PARAMS)
+
+
+def cart(num_envs: int = 1, wrappers: Any = BOTH) -> Any:
+    return make("CartPole-v1", num_envs, wrappers=wrappers)
+
+
+def moments_of(state: Any, kind: str = "obs_rms") -> Any:
+    (found,) = (one[kind] for one in state["statistics"].values() if kind in one)
+    return found
+
+
+# -- saved and brought back -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+@pytest.mark.parametrize("wrappers", [["normalize_observation"], BOTH])
+def test_a_run_in_two_parts_ends_bit_for_bit_like_one(tmp_path: Path, num_envs: int, wrappers: Any) -> None:
+    learner(tmp_path / "whole").train(cart(num_envs, wrappers), 40, 4, timesteps=400)
+    learner(tmp_path / "parts").train(cart(num_envs, wrappers), 40, 4, timesteps=250)
+    between = snapshot(tmp_path / "parts")
+    assert between["episodes"]["running"].any()
+    assert between["counters"]["global_timestep"] == -(-250 // num_envs) * num_envs
+    left = 400 - between["counters"]["global_timestep"]
+    learner(tmp_path / "parts").train(cart(num_envs, wrappers), 40, 4, timesteps=left)
+    whole, parts = snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")
+    assert differences(whole, parts) == []
+    assert differences(whole["weights"], between["weights"]) != []
+    assert differences(whole["statistics"], between["statistics"]) != []
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_it_goes_on_in_another_or_in_the_same_environment(tmp_path: Path, num_envs: int) -> None:
+    """What else was done in an environment does not count, and one process goes on like two."""
+    learner(tmp_path / "whole").train(cart(num_envs), 40, 4, timesteps=240)
+    env = cart(num_envs)
+    parts = learner(tmp_path / "parts")
+    parts.train(env, 40, 4, timesteps=120)
+    used = open_environment(env)
+    used.reset(None, [9] * num_envs)
+    used.step(np.zeros(num_envs, np.int32))
+    parts.train(env, 40, 4, timesteps=120)
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
+
+
+def test_what_was_learnt_is_that_of_every_observation(tmp_path: Path) -> None:
+    """Reset or step, of all copies: each counts once."""
+    learner(tmp_path).train(cart(4), 40, 4, timesteps=200)
+    state = snapshot(tmp_path)
+    begun = int(state["episodes"]["index"].sum())
+    assert begun > 8
+    assert moments_of(state)["count"] == 200 + begun
+    assert moments_of(state, "return_rms")["count"] == 200
+    (rewards,) = (one for one in state["statistics"].values() if one["kind"] == "NormalizeReward")
+    assert rewards["accumulated_reward"].shape == (4,)
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_learners_see_normalised_rewards_and_hooks_those_of_the_environment(tmp_path: Path, num_envs: int) -> None:
+    """CartPole pays 1 at every timestep: its discounted sums are 1, which is no deviation at all, then 1.99."""
+    notes, memory = Notes(), ListMemory(8)
+    agent(tmp_path, memory).train(cart(num_envs), 40, 4, timesteps=100, hooks=[notes])
+    stored = [float(row["reward"]) for row in memory.rows]
+    assert stored[: 2 * num_envs] == pytest.approx([10.0] * num_envs + [1 / 0.495] * num_envs)
+    assert all(facts.reward.tolist() == [1.0] * num_envs for facts in notes.facts["after_timestep"])
+    episodes = notes.facts["after_episode"]
+    assert episodes
+    assert all(facts.episode_return == facts.length for facts in episodes)
+
+
+def test_other_wrappers_are_refused(tmp_path: Path) -> None:
+    learner(tmp_path).train(cart(), 40, 4, timesteps=50)
+    with pytest.raises(ValueError, match=r"the statistics of .*'NormalizeReward'.*, this one .'NormalizeOb"):
+        learner(tmp_path).train(cart(wrappers=["normalize_observation"]), 40, 4, timesteps=50)
+
+
+# -- evaluation -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_evaluation_takes_the_statistics_of_training_and_the_rewards_of_the_environment(
+    tmp_path: Path, num_envs: int
+) -> None:
+    """An episode of CartPole pays 1 at every timestep. As many copies as one likes are evaluated in."""
+    learner(tmp_path).train(cart(num_envs), 40, 4, timesteps=100)
+    first = learner(tmp_path).evaluate(cart(8), episodes=8)
+    assert first["episode_return_mean"] == first["episode_length_mean"]
+    assert learner(tmp_path).evaluate(cart(), episodes=8) == first
+    env = cart(2)
+    evaluator = learner(tmp_path)
+    assert evaluator.evaluate(env, episodes=8) == evaluator.evaluate(env, episodes=8) == first
+    assert moments_of({"statistics": statistics_of(env)})["count"] == moments_of(snapshot(tmp_path))["count"]
+    # It is as it would be with these statistics, and with others it is not.
+    other = learner(tmp_path)
+    other._look_again()
+    other._actor()
+    assert other._statistics is not None
+    moments = moments_of({"statistics": other._statistics})
+    moments["mean"] = moments["mean"] + np.array([0.0, 3.0, 0.0, 3.0])
+    assert other.evaluate(cart(), episodes=8) != first
+
+
+def test_an_environment_that_was_evaluated_in_can_be_trained_in(tmp_path: Path) -> None:
+    learner(tmp_path / "one").train(cart(4), 40, 4, timesteps=100)
+    env = cart(2)
+    learner(tmp_path / "one").evaluate(env, episodes=2)
+    learner(tmp_path / "two").train(env, 40, 4, timesteps=100)
+    assert snapshot(tmp_path / "two")["counters"]["global_timestep"] == 100
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_an_evaluation_during_training_sees_what_training_sees_and_changes_nothing(
+    tmp_path: Path, num_envs: int
+) -> None:
+    """At two times, with the statistics of each; the agent need not be told of an environment."""
+    env = cart(num_envs)
+    found: list[Any] = []
+
+    def evaluate(session: Any) -> None:
+        before = statistics_of(env)
+        results = session.evaluate(episodes=5, seed=1)
+        assert differences(before, statistics_of(env)) == []
+        assert session.evaluate(episodes=5, seed=1) == results
+        assert results["episode_return_mean"] == results["episode_length_mean"]
+        batched = open_environment(similar(env))
+        raw = open_environment("CartPole-v1").reset(None, [7])
+        moments = moments_of({"statistics": before})
+        expected = ((raw - moments["mean"]) / np.sqrt(moments["var"] + 1e-8)).astype(np.float32)
+        assert batched.reset(None, [7]).tolist() == expected.tolist()  # type: ignore[union-attr]
+        found.append(moments["count"])
+
+    hooks = [At("after_update", 50, evaluate), At("after_update", 100, evaluate)]
+    learner(tmp_path / "watched").train(env, 40, 4, timesteps=120, hooks=hooks)
+    assert 0 < found[0] < found[1]
+    learner(tmp_path / "alone").train(cart(num_envs), 40, 4, timesteps=120)
+    assert differences(snapshot(tmp_path / "watched"), snapshot(tmp_path / "alone")) == []
+
+
+def test_evaluating_in_one_that_watches_leaves_the_training_alone() -> None:
+    """Even with older statistics, as Agent.evaluate has them while a session is open."""
+    env = cart(2)
+    training, watching = open_environment(env), similar(env)
+    training.reset(None, [0, 1])
+    older = statistics_of(env)
+    training.step(np.zeros(2, np.int32))
+    newer = statistics_of(env)
+    assert differences(older, newer) != []
+    with frozen(watching, older):
+        assert moments_of({"statistics": statistics_of(watching)})["count"] == 2
+        open_environment(watching).reset(None, [5])
+    assert differences(statistics_of(env), newer) == []
+    training.step(np.zeros(2, np.int32))
+    assert moments_of({"statistics": statistics_of(env)})["count"] == 6  # it learns on
+
+
+def test_an_environment_given_to_the_hook_is_evaluated_in_like_the_training_s_own(tmp_path: Path) -> None:
+    def evaluations(name: str, env: Any) -> list[Any]:
+        notes, hook = Notes(), EvaluationHook(40, episodes=3, env=env)
+        learner(tmp_path / name).train(cart(2), 40, 4, timesteps=120, hooks=[hook, notes])
+        return [facts.episode_returns for facts in notes.facts["after_evaluation"]]
+
+    assert evaluations("given", cart(3)) == evaluations("made", None)
+    with pytest.raises(ValueError, match=r"the statistics of .*NormalizeReward.*, this one .'NormalizeObservation'"):
+        evaluations("other", cart(wrappers=["normalize_observation"]))
+
+
+# -- export -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_the_exported_policy_acts_like_the_agent_on_normalised_observations(tmp_path: Path, num_envs: int) -> None:
+    """Bit for bit, without TensorFlow: it is given what the bare environment returns."""
+    limit = {"kind": "time_limit", "max_episode_steps": 30}
+    trained = agent(tmp_path / "run").train(cart(num_envs, [*BOTH, limit]), 40, 4, timesteps=200)
+    policy = Policy.load(trained.export(tmp_path / "exported"))
+    moments = moments_of(snapshot(tmp_path / "run"))
+    assert policy.description["normalization"]["mean"]["values"] == moments["mean"].tolist()
+    rows = np.random.default_rng(0).uniform(-13, 13, (50, 4))  # more than 10 is clipped
+    raws = (moments["mean"] + rows * np.sqrt(moments["var"])).astype(np.float32)
+    env = cart(wrappers=["normalize_observation", limit])
+    (statistics,) = (one for one in snapshot(tmp_path / "run")["statistics"].values() if "obs_rms" in one)
+    with frozen(env, {"0": statistics}):
+        seen = env.get_wrapper_attr("normalizers").observation(raws)
+    assert np.abs(seen).max() == 10.0
+    expected = trained.predict(seen)
+    found = policy.predict(raws)
+    assert found["values"].tolist() == expected["values"].tolist()
+    assert found["action"].tolist() == expected["action"].tolist()
+    assert set(expected["action"].tolist()) == {0, 1}
+    assert policy.predict(raws.astype(np.float64))["values"].tolist() == expected["values"].tolist()
+    for bad in (np.inf, np.nan, 1e300):
+        with pytest.raises(ValueError, match="observation has NaN or infinity"):
+            policy.predict(np.where(np.arange(4) == 1, bad, raws[:1].astype(np.float64)))
+
+
+def test_a_checkpoint_before_the_first_timestep_can_be_exported(tmp_path: Path) -> None:
+    """Nothing is known then, and observations stay what they are."""
+    made = agent(tmp_path / "run")
+    made.check(cart(2), 40, 4)
+    policy = Policy.load(made.export(tmp_path / "exported"))
+    raws = np.random.default_rng(0).uniform(-1, 1, (5, 4)).astype(np.float32)
+    np.testing.assert_allclose(policy.predict(raws)["values"], made.predict(raws)["values"], rtol=1e-6)
+    assert dataclasses.asdict(made._counters()) == {"global_step": 0, "global_timestep": 0, "global_episode": 0}
