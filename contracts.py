@@ -402,11 +402,19 @@ class Session(Protocol):
     def save_checkpoint(self) -> None:
         """Write a checkpoint: at once between timesteps, from within an event at the end of the timestep."""
 
-    def prepare_evaluation(self, env: Any = None, episodes: int = 10) -> None:
-        """Open the environments that ``evaluate`` will use, so that what is wrong with them shows at once."""
+    def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None:
+        """Open the environments that ``evaluate`` will use, and trace EVAL, so that what is wrong shows at once."""
 
-    def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
-        """Greedy episodes in an environment of their own; training is not disturbed."""
+    def evaluate(
+        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
+    ) -> Mapping[str, float]:
+        """Greedy episodes in an environment of their own, and EVAL on batches of the memory; disturbs nothing."""
+
+    def prepare_video(self, env: Any = None) -> None:
+        """Open the environment that ``record_video`` will use, so that what is wrong with it shows at once."""
+
+    def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
+        """A greedy episode in an environment of its own, as an mp4; no evaluation, and training is not disturbed."""
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
         """Write PREDICT's weights as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` inside."""

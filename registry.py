@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
-    "model_fn": {"dqn": "axonrl.models.dqn:model_fn"},
+    "model_fn": {
+        "a2c": "axonrl.models.a2c:model_fn",
+        "dqn": "axonrl.models.dqn:model_fn",
+        "ppo": "axonrl.models.ppo:model_fn",
+        "sac": "axonrl.models.sac:model_fn",
+    },
     "memory": {
         "replay": "axonrl.memories:ReplayMemory",
         "batch": "axonrl.memories:BatchMemory",
@@ -31,12 +36,15 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "stop_at_episode": "axonrl.hooks:StopAtEpisode",
         "stop_at_timestep": "axonrl.hooks:StopAtTimestep",
         "stop_at_return": "axonrl.hooks:StopAtReturn",
+        "stop_after_no_improvement": "axonrl.hooks:StopAfterNoImprovement",
         "nan_guard": "axonrl.hooks:NaNGuard",
         "evaluation": "axonrl.hooks:EvaluationHook",
+        "video": "axonrl.hooks:VideoHook",
+        "final_values": "axonrl.hooks:FinalValuesHook",
         "progress": "axonrl.hooks:ProgressHook",
     },
 }
-"""Kind, then short name, then where it is. Other packages add names as entry points of the group ``axonrl.<kind>``."""
+"""Kind, then short name, then where it is. Other packages add names as entry points: see :func:`group`."""
 
 
 def find(kind: str, name: str) -> Any:
@@ -54,15 +62,20 @@ def find(kind: str, name: str) -> Any:
         return _resolve(kind, name)
     if name in built_in:
         return _resolve(kind, built_in[name])
-    for entry in entry_points(group=f"axonrl.{kind}"):
+    for entry in entry_points(group=group(kind)):
         if entry.name == name:
             return _resolve(kind, entry.value)
     raise ValueError(f"unknown {kind} {name!r}{suggestion(name, names(kind))}; it may also be 'package.module:name'")
 
 
+def group(kind: str) -> str:
+    """The entry-point group of a kind: ``"axonrl.hooks"`` for hooks, else ``"axonrl.<kind>"``."""
+    return "axonrl.hooks" if kind == "hook" else f"axonrl.{kind}"
+
+
 def names(kind: str) -> list[str]:
     """The short names of a kind, sorted: the built-in ones and those that installed packages add."""
-    return sorted({*_built_in(kind), *(entry.name for entry in entry_points(group=f"axonrl.{kind}"))})
+    return sorted({*_built_in(kind), *(entry.name for entry in entry_points(group=group(kind)))})
 
 
 def name_of(function: Any) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from ..hooks.hook import Hooks
 from .episodes import Episodes
 from .errors import refuse_non_finite
 from .estimator import Estimator, as_hooks
-from .evaluation import EvaluationEnvironments, Watchers, summarize
+from .evaluation import EvalMode, EvaluationEnvironments, Watchers, recorded, summarize
 from .limits import Goal, Limits, Schedule
 from .loop import Plan
 from .provenance import differences, provenance
@@ -32,6 +33,7 @@ from .seeding import generators
 from .session import MonitoredSession
 from .state import Counters, TrainingState
 from .training import batch_specs, recorded_specs, transition_specs, trial_of
+from .wrappers import as_in_training
 
 if TYPE_CHECKING:
     from ..runtimes.choosing import Choice
@@ -395,11 +397,39 @@ class Agent(Estimator):
         self._take_spaces(opened.observation_space, opened.action_space)
         return opened
 
-    def _evaluate_live(self, env: Any, episodes: int, seed: int | None) -> tuple[dict[str, float], list[float]]:
+    def _evaluate_live(
+        self, env: Any, episodes: int, seed: int | None, eval_batches: int
+    ) -> tuple[dict[str, float], list[float]]:
         """Evaluate the weights as they are now, in an environment that the training does not use."""
-        opened = self._evaluation_environment(env, episodes)
-        stats = self._greedy_episodes(opened, episodes, seed, stream=1, watch=Watchers())
-        return summarize(stats), [one.episode_return for one in stats]
+        stats = self._live_episodes(self._evaluation_environment(env, episodes), episodes, seed)
+        results = summarize(stats)
+        if eval_batches and self._state is not None:
+            results.update(self._eval_mode(self._state, count("eval_batches", eval_batches)))
+        return results, [one.episode_return for one in stats]
+
+    def _live_episodes(self, opened: BatchedEnvironment, episodes: int, seed: int | None) -> list[EpisodeStats]:
+        with as_in_training(opened.env, self._source):
+            return self._greedy_episodes(opened, episodes, seed, stream=1, watch=Watchers())
+
+    @functools.cached_property
+    def _eval_mode(self) -> EvalMode:
+        return EvalMode(self._traced(), self._run_seed)
+
+    def _prepare_eval(self) -> None:
+        _ = self._eval_mode  # is traced
+
+    def _video_environment(self, env: Any) -> gymnasium.Env[Any, Any]:
+        if self._evaluations is None:
+            raise ValueError("this session is over: it records no more")
+        self._refuse_own(env)
+        opened = self._evaluations.rendering(env)
+        self._take_spaces(opened.observation_space, opened.action_space)
+        return opened
+
+    def _record_live(self, path: Path, env: Any) -> EpisodeStats:
+        """The first of the evaluations' episodes, with the weights as they are now."""
+        with recorded(self._video_environment(env), path) as opened:
+            return self._live_episodes(opened, 1, None)[0]
 
 
 def _check_first_update(schedule: Schedule, memory: Memory) -> None:

@@ -34,7 +34,15 @@ class Owner(Protocol):
 
     def _evaluation_environment(self, env: Any, episodes: int) -> BatchedEnvironment: ...
 
-    def _evaluate_live(self, env: Any, episodes: int, seed: int | None) -> tuple[dict[str, float], list[float]]: ...
+    def _prepare_eval(self) -> None: ...
+
+    def _evaluate_live(
+        self, env: Any, episodes: int, seed: int | None, eval_batches: int
+    ) -> tuple[dict[str, float], list[float]]: ...
+
+    def _video_environment(self, env: Any) -> Any: ...
+
+    def _record_live(self, path: Path, env: Any) -> EpisodeStats: ...
 
 
 class MonitoredSession:
@@ -128,18 +136,30 @@ class MonitoredSession:
             finally:
                 self._interrupts.release()
 
-    def prepare_evaluation(self, env: Any = None, episodes: int = 10) -> None:
-        """Open the environments that ``evaluate`` will use, so that what is wrong with them shows at once."""
+    def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None:
+        """Open the environments that ``evaluate`` will use, and trace EVAL, so that what is wrong shows at once."""
         self._owner._evaluation_environment(env, episodes)
+        if eval_batches:
+            self._owner._prepare_eval()
 
-    def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
-        """Greedy episodes in an environment of their own; training is not disturbed."""
-        results, returns = self._owner._evaluate_live(env, episodes, seed)
+    def evaluate(
+        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
+    ) -> Mapping[str, float]:
+        """Greedy episodes in an environment of their own, and EVAL on batches of the memory; disturbs nothing."""
+        results, returns = self._owner._evaluate_live(env, episodes, seed, eval_batches)
         if self._hooks.after_evaluation:
             facts = EvaluationFacts(results, tuple(returns))
             for call in self._hooks.after_evaluation:
                 call(self, facts)
         return results
+
+    def prepare_video(self, env: Any = None) -> None:
+        """Open the environment that ``record_video`` will use, so that what is wrong with it shows at once."""
+        self._owner._video_environment(env)
+
+    def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
+        """A greedy episode in an environment of its own, as an mp4; no evaluation, and training is not disturbed."""
+        return self._owner._record_live(path, env)
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
         """Write PREDICT's weights as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` inside."""

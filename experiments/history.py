@@ -16,6 +16,7 @@ from ..hooks import Hook
 
 EPISODES: Final = "episodes.csv"
 EVALUATIONS: Final = "evaluations.csv"
+EVAL: Final = "eval.csv"
 _log = logging.getLogger("axonrl")
 
 
@@ -39,11 +40,19 @@ class Evaluation(NamedTuple):
     episodes: int
 
 
+class Found(NamedTuple):
+    """A value that the model_fn's EVAL had in an evaluation: ``eval_loss`` or ``eval/<metric>``."""
+
+    global_timestep: int
+    name: str
+    value: float
+
+
 _Row = TypeVar("_Row")
 
 
 class HistoryHook(Hook):
-    """Appends every episode and every evaluation to the run folder's CSV files. Give it before other hooks."""
+    """Appends every episode, every evaluation and what EVAL had in it to the CSV files. Give it before other hooks."""
 
     def __init__(self) -> None:
         self.global_timestep = 0
@@ -60,6 +69,9 @@ class HistoryHook(Hook):
             _log.warning("%s lacks %d episodes before this point; the curve has a gap", folder / EPISODES, missing)
         _rewrite(folder / EPISODES, Episode._fields, episodes)
         _rewrite(folder / EVALUATIONS, Evaluation._fields, evaluations)
+        if (folder / EVAL).exists():
+            found = [row for row in read_eval(folder) if row.global_timestep <= session.global_timestep]
+            _rewrite(folder / EVAL, Found._fields, found)
         self._file = (folder / EPISODES).open("a", encoding="utf-8", newline="\n", buffering=1)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
@@ -86,6 +98,13 @@ class HistoryHook(Hook):
         )
         with (session.model_dir / EVALUATIONS).open("a", encoding="utf-8", newline="\n") as file:
             file.write(_line(row))
+        if eval_found := {name: value for name, value in found.items() if name.startswith(("eval_", "eval/"))}:
+            path = session.model_dir / EVAL
+            if not path.exists():
+                _rewrite(path, Found._fields, [])
+            rows = [Found(session.global_timestep, name, float(value)) for name, value in eval_found.items()]
+            with path.open("a", encoding="utf-8", newline="\n") as file:
+                file.write("".join(map(_line, rows)))
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Close the file."""
@@ -113,6 +132,15 @@ def read_evaluations(folder: Path) -> list[Evaluation]:
     return list({row.global_timestep: row for row in _read(folder / EVALUATIONS, _evaluation)}.values())
 
 
+def read_eval(folder: Path) -> list[Found]:
+    """What EVAL had in the evaluations of a run, one row for each timestep and name: the last.
+
+    Raises:
+        ValueError: the file is damaged; names it and the line.
+    """
+    return list({row[:2]: row for row in _read(folder / EVAL, _found)}.values())
+
+
 def _read(path: Path, parse: Callable[[str], _Row]) -> list[_Row]:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -136,7 +164,13 @@ def _evaluation(line: str) -> Evaluation:
     return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes))
 
 
-def _rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[float, ...]]) -> None:
+def _found(line: str) -> Found:
+    timestep, rest = line.split(",", 1)
+    name, value = rest.rsplit(",", 1)  # a metric's name is the user's
+    return Found(int(timestep), name, float(value))
+
+
+def _rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.write_text(_line(header) + "".join(map(_line, rows)), encoding="utf-8", newline="\n")
     temporary.replace(path)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from .. import registry
 from ..contracts import RunConfig
 from .files import Document, ExperimentError, Path, read, scalar, show
 from .values import override, replace
@@ -47,16 +48,8 @@ class Param(Section):
     default: Any
 
 
-class Environment(Section):
-    """The environment: its Gymnasium id, how many copies are stepped together, and its keyword arguments."""
-
-    id: str
-    num_envs: Count = 1
-    kwargs: dict[str, Any] = {}
-
-
 class Named(Section):
-    """Something that the registry knows: its kind, and keyword arguments beside it."""
+    """Something that is found by its name: its kind, and keyword arguments beside it."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -66,6 +59,15 @@ class Named(Section):
     def kwargs(self) -> dict[str, Any]:
         """The keyword arguments."""
         return dict(self.model_extra or {})
+
+
+class Environment(Section):
+    """The environment: its Gymnasium id, how many copies are stepped together, its arguments, and what goes around."""
+
+    id: str
+    num_envs: Count = 1
+    kwargs: dict[str, Any] = {}
+    wrappers: list[Named] = []
 
 
 class AgentSection(Section):
@@ -196,10 +198,13 @@ def _typed(value: Any, kind: str) -> Any:
 
 
 def _expand(raw: dict[str, Any]) -> None:
-    """Write the short forms out: a hook or a memory by its name alone, and which policy is evaluated."""
+    """Write the short forms out: hooks, wrappers, a memory by name alone; and which policy is evaluated."""
     hooks, agent, evaluate = raw.get("hooks", []), raw.get("agent"), raw.get("evaluate", {})
     if isinstance(hooks, list):
-        hooks = raw["hooks"] = [{"kind": hook} if isinstance(hook, str) else hook for hook in hooks]
+        hooks = raw["hooks"] = _by_kind(hooks)
+    environment = raw.get("environment")
+    if isinstance(environment, dict) and isinstance(environment.get("wrappers"), list):
+        environment["wrappers"] = _by_kind(environment["wrappers"])
     if isinstance(agent, dict) and isinstance(agent.get("memory"), str):
         agent["memory"] = {"kind": agent["memory"]}
     if isinstance(evaluate, dict) and isinstance(hooks, list):
@@ -207,9 +212,14 @@ def _expand(raw: dict[str, Any]) -> None:
         raw["evaluate"] = {"policy": "best" if "evaluation" in kinds else "last", **evaluate}
 
 
+def _by_kind(items: list[Any]) -> list[Any]:
+    return [{"kind": item} if isinstance(item, str) else item for item in items]
+
+
 def _keeps_best(experiment: Experiment) -> bool:
     """A hook that is not axonrl's own may keep the best policy too."""
-    return any(hook.kind == "evaluation" or ":" in hook.kind for hook in experiment.hooks)
+    own = registry.BUILT_IN["hook"]
+    return any(hook.kind == "evaluation" or hook.kind not in own for hook in experiment.hooks)
 
 
 def _check_config(experiment: Experiment, document: Document) -> None:

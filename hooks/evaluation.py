@@ -1,4 +1,4 @@
-"""Greedy evaluation during training, keeping the best policy."""
+"""Greedy evaluation during training, keeping the best policy; with EVAL on batches of the memory, if asked for."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ class EvaluationHook(Hook):
     the highest mean return; of equals the latest, which has learned longest. It is ``<model_dir>/<name>.safetensors``;
     the mean that is to be beaten is in every checkpoint.
 
+    With ``eval_batches`` the model_fn's EVAL also runs on that many batches of the training's memory. The means over
+    them are among the results: ``eval_loss``, and ``eval/<name>`` for each of the ``eval_metric_ops``. They draw from a
+    generator of their own, so that the training is the same with and without them. A memory that cannot be sampled at
+    that time (a BatchMemory can when it is full, at multiples of its size) leaves them out; that is said once.
+
     Args:
         every_timesteps: timesteps between evaluations.
         episodes: episodes per evaluation.
@@ -27,6 +32,7 @@ class EvaluationHook(Hook):
         keep_best: whether to write the best policy.
         name: its name.
         stop_at: stop the run when an evaluation's mean return reaches this; None for never.
+        eval_batches: batches of the memory to run the model_fn's EVAL on; None for none.
 
     Raises:
         ValueError: an argument is out of range.
@@ -41,9 +47,12 @@ class EvaluationHook(Hook):
         keep_best: bool = True,
         name: str = "best",
         stop_at: float | None = None,
+        eval_batches: int | None = None,
     ) -> None:
         self._every = count("EvaluationHook(every_timesteps)", every_timesteps)
-        self._episodes = count("EvaluationHook(episodes)", episodes)
+        self._asked = {"episodes": count("EvaluationHook(episodes)", episodes)}
+        if eval_batches is not None:
+            self._asked["eval_batches"] = count("EvaluationHook(eval_batches)", eval_batches)
         self._env = env
         if not isinstance(keep_best, bool):
             raise ValueError(f"EvaluationHook(keep_best) must be true or false, got {keep_best!r}")
@@ -62,8 +71,8 @@ class EvaluationHook(Hook):
         return self._best
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Find the next multiple; an environment that cannot be evaluated in is refused now, not after hours."""
-        session.prepare_evaluation(self._env, self._episodes)
+        """Find the next multiple; what cannot be evaluated (environment, EVAL) is refused now, not after hours."""
+        session.prepare_evaluation(self._env, **self._asked)
         self._next = self._multiple_after(session.global_timestep)
 
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
@@ -85,7 +94,7 @@ class EvaluationHook(Hook):
         return (timestep // self._every + 1) * self._every
 
     def _evaluate(self, session: Session) -> float:
-        results = session.evaluate(self._env, episodes=self._episodes)
+        results = session.evaluate(self._env, **self._asked)
         self._evaluated_at = session.global_timestep
         mean = float(results["episode_return_mean"])
         if mean >= (-math.inf if self._best is None else self._best):

@@ -60,7 +60,9 @@ class LoggingHook(StatusHook):
         returns = facts.episode_returns
         spread = f" ({min(returns):.6g} to {max(returns):.6g})" if returns else ""
         mean = facts.results["episode_return_mean"]
-        line = f"return {mean:.6g}{spread} over {len(returns)} episodes"
+        # What EVAL found on batches stands behind what the episodes came to.
+        found = [f"{name} {value:.4g}" for name, value in facts.results.items() if name.startswith(("eval_", "eval/"))]
+        line = " | ".join([f"return {mean:.6g}{spread} over {len(returns)} episodes", *found])
         _log.info("evaluation at timestep %s: %s", f"{session.global_timestep:,}", line)
 
     def end(self, session: Session, facts: EndFacts) -> None:

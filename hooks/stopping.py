@@ -1,11 +1,15 @@
-"""Hooks that stop a run: at a total, or when it is good enough."""
+"""Hooks that stop a run: at a total, when it is good enough, or when it no longer gets better."""
 
 from __future__ import annotations
 
+import logging
+
 from ..checks import count, number
-from ..contracts import BeginFacts, EpisodeStats, Session, State, TimestepFacts, UpdateFacts
+from ..contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, State, TimestepFacts, UpdateFacts
 from .hook import Hook
 from .measures import ReturnWindow
+
+_log = logging.getLogger(__name__)
 
 
 class StopAtStep(Hook):
@@ -131,3 +135,58 @@ class StopAtReturn(Hook):
     def load_state_dict(self, state: State) -> None:
         """Go on with the saved returns."""
         self._returns.load_state_dict(state)
+
+
+class StopAfterNoImprovement(Hook):
+    """Stops when so many evaluations in a row did not improve on the best mean return before them.
+
+    It counts the evaluations of an EvaluationHook, whichever of the two hooks comes first; of several such hooks, the
+    evaluations of all. The first evaluation is the first best. What is to be beaten and the count are in every
+    checkpoint: a resumed run stops at the evaluation at which it would have stopped.
+
+    Args:
+        evaluations: how many without improvement.
+        min_delta: by more than this must the mean return exceed the best one.
+
+    Raises:
+        ValueError: ``evaluations`` is not an integer of at least 1, or ``min_delta`` not a finite number of at least 0.
+    """
+
+    def __init__(self, evaluations: int, min_delta: float = 0.0) -> None:
+        self._evaluations = count("StopAfterNoImprovement(evaluations)", evaluations)
+        self._min_delta = number("StopAfterNoImprovement(min_delta)", min_delta, at_least=0)
+        self._best: float | None = None
+        self._without = 0
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Stop before the first timestep if the run had stopped improving when it was saved."""
+        self._check(session)
+
+    def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
+        """Compare with the best, and stop if that was often enough in vain."""
+        mean = facts.results["episode_return_mean"]
+        if self._best is None or mean > self._best + self._min_delta:
+            self._best, self._without = mean, 0
+        else:
+            self._without += 1
+        self._check(session)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Say so if it never could have stopped the run."""
+        if facts.error is None and self._best is None:
+            _log.warning("StopAfterNoImprovement saw no evaluation during the run: it needs an EvaluationHook")
+
+    def _check(self, session: Session) -> None:
+        if self._best is not None and self._without >= self._evaluations:
+            session.request_stop(
+                f"{self._without} evaluations did not improve on the mean return {self._best:.6g}"
+                + (f" by more than {self._min_delta:g}" if self._min_delta else "")
+            )
+
+    def state_dict(self) -> State:
+        """The best mean return, and the evaluations since."""
+        return {"best": self._best, "without": self._without}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on counting."""
+        self._best, self._without = state["best"], state["without"]

@@ -43,6 +43,8 @@ class SummaryHook(Hook):
     ``rate/...``            ``global_step``      with ``update/...``: see :class:`~.measures.Rates`
     ``weights/...``         ``global_step``      every ``weights_every_steps`` updates: the Euclidean
                                                  norm of each variable
+    ``histogram/...``       ``global_step``      with ``weights/...``, if ``weights_histograms``: how the
+                                                 values of each variable are distributed
     ``episode/...``         ``global_timestep``  every episode: return, length, exploration
     ``evaluation/...``      ``global_timestep``  every evaluation: its results
     ======================  ===================  =====================================================
@@ -54,23 +56,36 @@ class SummaryHook(Hook):
     Args:
         every_steps: updates between two summaries of updates.
         weights_every_steps: updates between two summaries of weights; None for never.
+        weights_histograms: whether these have histograms, too: 30 bins from the smallest to the largest value, of
+            which those that are NaN or infinite are left out.
         clock: seconds; injected by tests.
 
     Raises:
-        ValueError: a value is not an integer of at least 1.
+        ValueError: a value is not an integer of at least 1; histograms are asked for, but no summaries of weights.
     """
 
     def __init__(
-        self, every_steps: int = 100, weights_every_steps: int | None = 1000, *, clock: Clock = time.monotonic
+        self,
+        every_steps: int = 100,
+        weights_every_steps: int | None = 1000,
+        *,
+        weights_histograms: bool = False,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._every = count("SummaryHook(every_steps)", every_steps)
         self._weights_every = (
             None if weights_every_steps is None else count("SummaryHook(weights_every_steps)", weights_every_steps)
         )
+        if not isinstance(weights_histograms, bool):
+            raise ValueError(f"SummaryHook(weights_histograms) must be true or false, got {weights_histograms!r}")
+        if weights_histograms and weights_every_steps is None:
+            raise ValueError("SummaryHook(weights_histograms) needs weights_every_steps, which is None: never")
+        self._histograms = weights_histograms
         self._clock = clock
         self._meter = Meter(clock)
         self._writer: Any = None
-        self._waiting: list[tuple[float, int, Mapping[str, float]]] = []  # wall time, step and values of events
+        self._waiting: list[tuple[float, int, Mapping[str, Any]]] = []
+        """Wall time, step and values of events: numbers, and arrays for histograms."""
         self._hand_over_at = math.inf
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
@@ -87,7 +102,7 @@ class SummaryHook(Hook):
             values.update(_tagged("rate", _known(dataclasses.asdict(self._meter.read(session)))))
             self._write(step, values)
         if self._weights_every is not None and step % self._weights_every == 0:
-            self._write(step, _tagged("weights", _norms(session.weights())))
+            self._write_weights(step, session.weights())
 
     @by_the_clock
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
@@ -145,7 +160,15 @@ class SummaryHook(Hook):
                 writer, self._writer = self._writer, None
                 writer.close()
 
-    def _write(self, step: int, values: Mapping[str, float]) -> None:
+    def _write_weights(self, step: int, weights: Mapping[str, Any]) -> None:
+        arrays = {name: np.asarray(value) for name, value in weights.items()}
+        floats = {name: array for name, array in arrays.items() if np.issubdtype(array.dtype, np.floating)}
+        self._write(step, _tagged("weights", {name: _norm(array) for name, array in floats.items()}))
+        if self._histograms:
+            self._write(step, _tagged("histogram", floats))
+            self._hand_over()  # arrays are not kept waiting
+
+    def _write(self, step: int, values: Mapping[str, Any]) -> None:
         """Keep one event with all values until it is handed over."""
         if not self._waiting:
             self._hand_over_at = self._clock() + FLUSH_SECS / 2  # the other half is the writer's
@@ -160,11 +183,16 @@ class SummaryHook(Hook):
 
         waiting, self._waiting, self._hand_over_at = self._waiting, [], math.inf
         for wall_time, step, values in waiting:
-            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
+            summary = Summary()
+            for tag, value in values.items():
+                if isinstance(value, np.ndarray):
+                    summary.MergeFrom(_histogram(tag, value))
+                else:
+                    summary.value.add(tag=tag, simple_value=value)
             self._writer.add_event(Event(wall_time=wall_time, step=step, summary=summary))
 
 
-def _tagged(group: str, values: Mapping[str, float]) -> dict[str, float]:
+def _tagged(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{group}/{name}": value for name, value in values.items()}
 
 
@@ -173,9 +201,11 @@ def _known(values: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if not math.isnan(value)}
 
 
-def _norms(weights: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, float]:
-    return {
-        name: float(np.linalg.norm(value.astype(np.float64, copy=False).ravel()))
-        for name, value in weights.items()
-        if np.issubdtype(value.dtype, np.floating)
-    }
+def _norm(array: np.ndarray[Any, Any]) -> float:
+    return float(np.linalg.norm(array.astype(np.float64, copy=False).ravel()))
+
+
+def _histogram(tag: str, value: np.ndarray[Any, Any]) -> Any:
+    from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+
+    return histogram_pb(tag, value[np.isfinite(value)])

@@ -1,4 +1,4 @@
-"""The TensorFlow executor: concrete functions, no retracing."""
+"""The TensorFlow executor: concrete functions, no retracing. And what runs EVAL, whatever executor a run has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ..contracts import Array, ArraySpec, ArrayTree
 from .executors import Acted, Features, TrainResult, check_weights, leaves
-from .tracing import COUNTERS, Program, Train
+from .tracing import COUNTERS, Eval, Program, Train
 
 _FEW: Final = 8
 """Observations that even a convolutional network acts on faster by the short way: it is one chain of ops."""
@@ -72,6 +72,35 @@ class TensorFlowExecutor:
         check_weights(self._name, weights, self._predict, self._specs)
         for name, value in weights.items():
             self._variables[name].assign(value)
+
+
+class TensorFlowEval:
+    """Runs EVAL on weights that it is handed. It is rare: TensorFlow runs it, whichever executor holds the weights.
+
+    Args:
+        program: the traced ``model_fn``.
+        evaluation: its EVAL.
+    """
+
+    def __init__(self, program: Program, evaluation: Eval) -> None:
+        used = {id(tensor) for tensor in evaluation.function.captured_inputs}
+        self._variables = {name: v for name, v in program.store.variables().items() if id(v.handle) in used}
+        self._run = _Call(evaluation.function, small=False)
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Evaluate these weights from now on: all of a run's, by name.
+
+        TensorFlow's own executors hold the same variables; a LiteRT executor keeps its weights inside, and
+        TensorFlow's variables are as they were when it was made.
+        """
+        for name, variable in self._variables.items():
+            variable.assign(weights[name])
+
+    def __call__(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> Array:
+        """The loss, then the eval metrics in the order of ``Eval.metrics``, float32 [1 + M]."""
+        numbers = {name: np.asarray(counters[name], np.int64) for name in COUNTERS}
+        (scalars,) = self._run(batch, numbers, draws)
+        return scalars
 
 
 class _Call:

@@ -1,7 +1,8 @@
 """Tracing: a plain ``model_fn`` becomes graphs, once, and no executor ever calls it again.
 
-PREDICT is traced first; its variables are handed over to the trace of TRAIN (see ``variables.py``). Noise requested
-inside becomes further inputs. What a trace must not do is refused here, before the first timestep.
+PREDICT is traced first; its variables are handed over to the trace of TRAIN (see ``variables.py``). EVAL is traced only
+if somebody asks for it, and is handed the variables of both. Noise requested inside becomes further inputs. What a
+trace must not do is refused here, before the first timestep.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +21,7 @@ from .. import noise
 from ..contracts import ArraySpec, EstimatorSpec, Exploration, Modes, SpecTree
 from . import graphs
 from .signature import BoundModelFn
-from .variables import VariableStore
+from .variables import VariableStore, relative_name
 
 Tensor: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -69,8 +71,21 @@ class Train:
     training_hooks: tuple[Any, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class Eval:
+    """The traced EVAL mode, which changes nothing.
+
+    ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}``: the loss, then the eval metrics in
+    the order of ``metrics``.
+    """
+
+    function: Any
+    metrics: tuple[str, ...]
+    noise: tuple[noise.Request, ...]
+
+
 class Program:
-    """A ``model_fn`` traced for an observation space: PREDICT at once, TRAIN when the batch is known.
+    """A ``model_fn`` traced for an observation space: PREDICT at once, TRAIN when the batch is known, EVAL on demand.
 
     TensorFlow's global seed, and Python's and NumPy's generators, are left as they were.
 
@@ -87,6 +102,7 @@ class Program:
         self.name = model_fn.name
         self._model_fn = model_fn
         self._seed = seed
+        self._batch: Mapping[str, SpecTree] | None = None
         self.store = VariableStore(self.name)
         self.predict = self._trace_predict(tensor_specs(observation, batch_axes=(None,)))
         self.store.end_predict()
@@ -102,10 +118,8 @@ class Program:
         if "observation" not in batch:
             raise ValueError(f"the memory's batches have no 'observation', only {', '.join(sorted(batch))}")
         self.store.forget_training()
-        function, spec, requests = self._train_function(batch, [])
-        if requests:  # known now: trace once more, with an input for each
-            function, spec, _ = self._train_function(batch, requests)
-        self.store.check_used(Modes.TRAIN, function)
+        self._batch = None
+        function, spec, requests = self._trace_batch(batch, Modes.TRAIN)
         nodes = graphs.reached_nodes(function.graph)
         ops = graphs.reached_ops(nodes)
         if not graphs.assigns(ops):
@@ -113,6 +127,7 @@ class Program:
                 f"{self.name} in mode 'train' assigns no variable, with or without a train_op: it would never learn;"
                 " call optimizer.apply(gradients, variables) inside model_fn"
             )
+        self._batch = batch
         return Train(
             function=function,
             large=graphs.why_large(function.graph, ops),
@@ -123,9 +138,28 @@ class Program:
             training_hooks=spec.training_hooks,
         )
 
+    def trace_eval(self) -> Eval:
+        """Trace EVAL for batches like TRAIN's, with the variables that PREDICT and TRAIN created.
+
+        Raises:
+            ValueError: the function breaks the contract, assigns a variable, or needs one that TRAIN did not create.
+            RuntimeError: TRAIN is not traced.
+        """
+        if self._batch is None:
+            raise RuntimeError(f"EVAL of {self.name} takes over TRAIN's variables and batches: trace TRAIN first")
+        function, spec, requests = self._trace_batch(self._batch, Modes.EVAL)
+        ops = graphs.reached_ops(graphs.reached_nodes(function.graph))
+        if graphs.assigns(ops):
+            raise ValueError(
+                f"{self.name} in mode 'eval' assigns variables, but an evaluation must not change what is trained:"
+                " leave optimizer.apply, target updates and assignments to mode 'train'"
+            )
+        return Eval(function=function, metrics=tuple(spec.eval_metric_ops), noise=tuple(requests))
+
     def _call(self, features: Tree, labels: Mapping[str, Tree] | None, mode: str) -> EstimatorSpec:
         """The one place where the user's function is called; always within a trace."""
-        with self.store.handing_over(mode), _seeded(self._seed):
+        handing_over = _lending(self.name, self.store) if mode == Modes.EVAL else self.store.handing_over(mode)
+        with handing_over, _seeded(self._seed):
             return self._model_fn(features, labels, mode)
 
     # -- PREDICT ------------------------------------------------------------------------------------------------------
@@ -172,12 +206,22 @@ class Program:
 
         return tf.function(call, autograph=False).get_concrete_function(features), specs[-1]
 
-    # -- TRAIN --------------------------------------------------------------------------------------------------------
+    # -- TRAIN and EVAL -----------------------------------------------------------------------------------------------
 
-    def _train_function(
-        self, batch: Mapping[str, SpecTree], requests: Sequence[noise.Request]
+    def _trace_batch(
+        self, batch: Mapping[str, SpecTree], mode: str
+    ) -> tuple[Any, EstimatorSpec, Sequence[noise.Request]]:
+        """Trace a mode that works on batches; returns its function, its spec and the noise that it asks for."""
+        function, spec, requests = self._batch_function(batch, mode, [])
+        if requests:  # known now: trace once more, with an input for each
+            function, spec, _ = self._batch_function(batch, mode, requests)
+        self.store.check_used(mode, function)
+        return function, spec, requests
+
+    def _batch_function(
+        self, batch: Mapping[str, SpecTree], mode: str, requests: Sequence[noise.Request]
     ) -> tuple[Any, EstimatorSpec, list[noise.Request]]:
-        """Trace TRAIN with an input for each of the noise ``requests``; returns which noise it asked for, too."""
+        """Trace a mode with an input for each of the noise ``requests``; returns which noise it asked for, too."""
         specs: list[EstimatorSpec] = []
         asked: list[noise.Request] = []
 
@@ -191,12 +235,9 @@ class Program:
 
             features, labels = _as_labels(batch)
             with noise.supplying(supply):
-                spec = self._call(features, {**labels, **counters}, Modes.TRAIN)
+                spec = self._call(features, {**labels, **counters}, mode)
             specs.append(spec)
-            outputs = {"scalars": _scalars(self.name, spec)}
-            if spec.td_error is not None:
-                outputs["td_error"] = _tensor(self.name, "td_error", spec.td_error)
-            return outputs
+            return _eval_outputs(self.name, spec) if mode == Modes.EVAL else _train_outputs(self.name, spec)
 
         function = tf.function(call, autograph=False).get_concrete_function(
             {key: tensor_specs(value) for key, value in batch.items()},
@@ -260,12 +301,23 @@ def _row_specs(model: str, field: str, tensors: Mapping[str, Tensor]) -> dict[st
     return {name: ArraySpec(tuple(v.shape[1:]), v.dtype.as_numpy_dtype) for name, v in tensors.items()}
 
 
-def _scalars(model: str, spec: EstimatorSpec) -> Tensor:
-    """The loss and the metrics, float32 [1 + M]."""
-    metrics = _tensors(model, "metrics", spec.metrics)
+def _train_outputs(model: str, spec: EstimatorSpec) -> dict[str, Tensor]:
+    outputs = {"scalars": _scalars(model, spec.loss, "metrics", spec.metrics)}
+    if spec.td_error is not None:
+        outputs["td_error"] = _tensor(model, "td_error", spec.td_error)
+    return outputs
+
+
+def _eval_outputs(model: str, spec: EstimatorSpec) -> dict[str, Tensor]:
+    return {"scalars": _scalars(model, spec.loss, "eval_metric_ops", spec.eval_metric_ops)}
+
+
+def _scalars(model: str, loss: Any, field: str, values: Any) -> Tensor:
+    """The loss and the metrics of a field, float32 [1 + M]."""
+    metrics = _tensors(model, field, values)
     if "loss" in metrics:
-        raise ValueError(f"{model}: metrics must not contain 'loss', which has a field of its own")
-    scalars = {"loss": _tensor(model, "loss", spec.loss), **{f"metrics[{k!r}]": v for k, v in metrics.items()}}
+        raise ValueError(f"{model}: {field} must not contain 'loss', which has a field of its own")
+    scalars = {"loss": _tensor(model, "loss", loss), **{f"{field}[{k!r}]": v for k, v in metrics.items()}}
     for what, tensor in scalars.items():
         dtype = tensor.dtype
         if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
@@ -280,6 +332,62 @@ def _check_next_state(model: str, declared: Mapping[str, ArraySpec], state: Mapp
             f"{model}: called with features['state'] it must return the next state, {dict(declared)} as it declared;"
             f" it returned {found}"
         )
+
+
+@contextlib.contextmanager
+def _lending(model: str, store: VariableStore) -> Iterator[None]:
+    """One call of ``model_fn`` in EVAL: variables asked for are PREDICT's, in their order, then TRAIN's, by their path.
+
+    By path, because EVAL may leave out what only learning needs (an optimizer, say), and so has gaps in the order.
+
+    Raises:
+        ValueError: it asks for a variable that is not there, or leaves open which one it means.
+    """
+    stored = [(f"{key.partition('.')[2]} {v.dtype.name}{v.shape}", v) for key, v in store.variables().items()]
+    shared, lent = store.num_predict, list[int]()
+
+    def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
+        wanted, number = _described(kwargs), len(lent)
+        places = [number] if number < shared else [i for i in range(shared, len(stored)) if i not in lent]
+        place = next((i for i in places if stored[i][0] == wanted), None)
+        if place is None:
+            raise _not_lent(model, wanted, number, stored[number][0] if number < shared else None)
+        lent.append(place)
+        return stored[place][1]
+
+    with tf.variable_creator_scope(creator):
+        yield
+    if len(lent) < shared:
+        raise _not_lent(model, "nothing more", len(lent), stored[len(lent)][0])
+    there = Counter(key for key, _ in stored[shared:])
+    for key, number in Counter(stored[i][0] for i in lent[shared:]).items():
+        if number < there[key]:
+            raise ValueError(
+                f"{model} in mode 'eval' creates {number} of the {there[key]} variables {key} of mode 'train': which"
+                " ones cannot be told; create all of them, in the same order, or give their layers different names"
+            )
+
+
+def _described(kwargs: Mapping[str, Any]) -> str:
+    """A variable that is asked for: relative name, dtype and shape."""
+    name = relative_name(tf.compat.v1.get_default_graph().get_name_scope(), kwargs.get("name"))
+    initial = kwargs.get("initial_value")
+    value = tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
+    shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])
+    return f"{name} {value.dtype.name}{shape}"
+
+
+def _not_lent(model: str, wanted: str, number: int, expected: str | None) -> ValueError:
+    creates = f"{model} in mode 'eval' creates {wanted}"
+    if expected is None:
+        return ValueError(
+            f"{creates}, which mode 'train' did not create: EVAL has the variables that are trained and no others, so"
+            " compute eval metrics from the batch (Keras' metrics keep variables of their own)"
+        )
+    return ValueError(
+        f"{creates} as its variable number {number}, where mode 'predict' created {expected}: every mode must first"
+        " create PREDICT's variables, in the same order (the online network before the target network)"
+    )
 
 
 @contextlib.contextmanager

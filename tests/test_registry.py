@@ -47,8 +47,8 @@ def test_every_built_in_hook_is_one_and_has_a_summary(name: str) -> None:
 
 def test_names_are_sorted() -> None:
     assert registry.names("memory") == ["batch", "replay"]
-    assert registry.names("model_fn") == ["dqn"]
-    assert len(registry.names("hook")) == 11
+    assert registry.names("model_fn") == ["a2c", "dqn", "ppo", "sac"]
+    assert len(registry.names("hook")) == 14
 
 
 def test_a_module_and_attribute(user_module: str) -> None:
@@ -63,7 +63,11 @@ def test_a_module_and_attribute(user_module: str) -> None:
     [
         ("memori", "replay", r"unknown kind 'memori'; did you mean 'memory'\?"),
         ("memory", "reply", r"unknown memory 'reply'; did you mean 'replay'\?"),
-        ("model_fn", "quantum", r"unknown model_fn 'quantum'; there are dqn; it may also be 'package.module:name'"),
+        (
+            "model_fn",
+            "quantum",
+            r"unknown model_fn 'quantum'; there are a2c, dqn, ppo, sac; it may also be 'package\.mod",
+        ),
         ("model_fn", "nowhere.at_all:f", "there is no module 'nowhere' on the import path"),
         ("model_fn", "users_registry_module.sub:f", "there is no module 'users_registry_module.sub' on the"),
         ("model_fn", "users_registry_module:mak", r"has no 'mak'; did you mean 'make'\?"),
@@ -123,4 +127,4 @@ print([registry.summary(kind, name) != "" for kind in registry.BUILT_IN for name
 print(sorted({"tensorflow", "keras", "gymnasium"} & set(sys.modules)))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == f"{[True] * 14}\n[]\n"
+    assert found.stdout == f"{[True] * 20}\n[]\n"

@@ -43,10 +43,17 @@ class FakeSession:
 
     def save_checkpoint(self) -> None: ...
 
-    def prepare_evaluation(self, env: Any = None, episodes: int = 10) -> None: ...
+    def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None: ...
 
-    def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
+    def evaluate(
+        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
+    ) -> Mapping[str, float]:
         return {}
+
+    def prepare_video(self, env: Any = None) -> None: ...
+
+    def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
+        raise NotImplementedError
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
         return self.model_dir / name
@@ -63,13 +70,14 @@ class FakeSession:
         for call in hooks.after_episode:
             call(self, stats)
 
-    def evaluated(self, hooks: Hooks, mean: float) -> None:
+    def evaluated(self, hooks: Hooks, mean: float, **more: float) -> None:
         """An evaluation of three episodes."""
         results = {
             "episode_return_mean": mean,
             "episode_return_std": 0.5,
             "episode_length_mean": 2.0,
             "episodes": 3,
+            **more,
         }
         for call in hooks.after_evaluation:
             call(self, EvaluationFacts(results, (mean, mean, mean)))

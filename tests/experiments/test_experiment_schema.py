@@ -58,7 +58,7 @@ def test_everything(tmp_path: Path) -> None:
             "size": {"type": "int", "default": 64},
             "game": {"type": "str", "default": "Cart"},
         },
-        "environment": {"id": "CartPole-v1", "num_envs": 4, "kwargs": {"level": 2}},
+        "environment": {"id": "CartPole-v1", "num_envs": 4, "kwargs": {"level": 2}, "wrappers": []},
         "agent": {
             "model_fn": "my_module:model_fn",
             "params": {"learning_rate": 1e-3, "hidden": [64, 32], "note": "rate 0.001, size 64"},
@@ -97,6 +97,36 @@ def test_a_memory_by_its_name_alone(tmp_path: Path) -> None:
     memory = experiment(tmp_path, MINIMAL + "  memory: replay\n").agent.memory
     assert memory is not None
     assert (memory.kind, memory.kwargs) == ("replay", {})
+
+
+def test_wrappers_by_name_alone_or_with_arguments(tmp_path: Path) -> None:
+    text = """\
+environment:
+  id: CartPole-v1
+  wrappers: [normalize_observation, {kind: time_limit, max_episode_steps: "${limit}"}]
+params: {limit: 200}
+agent: {model_fn: dqn}
+"""
+    found = experiment(tmp_path, text, sets={"environment.wrappers.0": "rescale_action"}).environment.wrappers
+    assert [wrapper.kind for wrapper in found] == ["rescale_action", "time_limit"]
+    assert [wrapper.kwargs for wrapper in found] == [{}, {"max_episode_steps": 200}]
+    assert [wrapper.model_dump() for wrapper in experiment(tmp_path, text).environment.wrappers] == [
+        {"kind": "normalize_observation"},
+        {"kind": "time_limit", "max_episode_steps": 200},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "message"),
+    [
+        ("normalize_reward", "3: environment.wrappers: must be a list, got 'normalize_reward'"),
+        ("[{max_episode_steps: 3}]", "3: environment.wrappers.0.kind: this key is required"),
+        ("[time_limit, 3]", "3: environment.wrappers.1: must be a mapping, got 3"),
+    ],
+)
+def test_what_is_no_list_of_wrappers(tmp_path: Path, wrappers: str, message: str) -> None:
+    text = f"environment:\n  id: CartPole-v1\n  wrappers: {wrappers}\nagent: {{model_fn: dqn}}\n"
+    assert str(error(tmp_path, text)) == f"{tmp_path / 'my_run.yml'}:{message}"
 
 
 @pytest.mark.parametrize(
@@ -239,5 +269,8 @@ def test_shipped_experiments_are_valid_and_described(name: str) -> None:
     assert found.train.max_timesteps is not None
 
 
-def test_four_experiments_ship() -> None:
-    assert list(shipped()) == ["dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout"]
+def test_what_ships() -> None:
+    dqn = ["dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout"]
+    ppo = ["ppo_acrobot", "ppo_cartpole", "ppo_lunarlander", "ppo_pendulum"]
+    sac = ["sac_halfcheetah", "sac_lunarlander_continuous", "sac_pendulum"]
+    assert list(shipped()) == [*dqn, *ppo, *sac]

@@ -9,11 +9,14 @@ import pytest
 from axonrl.contracts import BeginFacts, EndFacts
 from axonrl.experiments.history import (
     EPISODES,
+    EVAL,
     EVALUATIONS,
     Episode,
     Evaluation,
+    Found,
     HistoryHook,
     read_episodes,
+    read_eval,
     read_evaluations,
 )
 from axonrl.hooks import Hooks
@@ -112,3 +115,21 @@ def test_end_without_begin(session: Any) -> None:
     hook = HistoryHook()
     hook.end(session, END)
     assert hook.global_timestep == 0
+
+
+def test_what_eval_found_has_a_file_of_its_own(session: Any, tmp_path: Path) -> None:
+    hook, hooks = begin(session)
+    session.episode(hooks)
+    session.evaluated(hooks, 1.0)
+    assert read_eval(tmp_path) == []
+    for timestep, loss in ((4, 0.5), (6, 0.25)):
+        session.global_timestep = timestep
+        session.evaluated(hooks, 2.0, **{"eval_loss": loss, "eval/q, mean": 3.0})
+    hook.end(session, END)
+    assert (tmp_path / EVAL).read_text() == (
+        "global_timestep,name,value\n4,eval_loss,0.5\n4,eval/q, mean,3.0\n6,eval_loss,0.25\n6,eval/q, mean,3.0\n"
+    )
+    resumed = type(session)(tmp_path, timestep=4, episode=1)
+    hook, _ = begin(resumed)
+    hook.end(resumed, END)
+    assert read_eval(tmp_path) == [Found(4, "eval_loss", 0.5), Found(4, "eval/q, mean", 3.0)]

@@ -86,6 +86,21 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
         ("hooks.0", "{kind: 'users_model:Fussy', size: 1, colour: blue}", "hooks.0.colour", "no such colour"),
         ("environment.id", "CartPol-v1", "environment.id", "'CartPole-v1'"),
         ("environment.kwargs", "{num_envs: 2}", "environment.kwargs", "num_envs"),
+        ("environment.wrappers", "[normalise]", "environment.wrappers.0.kind", "did you mean 'normalize_reward'?"),
+        ("environment.wrappers", "[time_limit]", "environment.wrappers.0", "time_limit needs the argument 'max_epi"),
+        (
+            "environment.wrappers",
+            "[normalize_reward, {kind: time_limit, max_episode_steps: 0}]",
+            "environment.wrappers.1.max_episode_steps",
+            "max_episode_steps must be an integer of at least 1, got 0",
+        ),
+        (
+            "environment.wrappers",
+            "[{kind: normalize_reward, discont: 1}]",
+            "environment.wrappers.0.discont",
+            "discount",
+        ),
+        ("environment.wrappers", "[rescale_action]", "environment.wrappers.0", "got Discrete(2)"),
     ],
 )
 def test_check_names_the_key(file: Path, name: str, value: str, key: str, message: str) -> None:
@@ -101,6 +116,23 @@ def test_check_names_the_line_and_the_nearest(file: Path) -> None:
     with pytest.raises(ExperimentError, match="did you mean 'batch_size'") as caught:
         runner.check(*load(file))
     assert (caught.value.file, caught.value.line, caught.value.key) == (str(file), 7, "agent.memory.batch")
+
+
+def test_check_names_the_line_of_a_wrapper(file: Path) -> None:
+    wrappers = "environment:\n  id: CartPole-v1\n  wrappers:\n  - normalize_reward\n  - channels_last\nagent:"
+    file.write_text(file.read_text().replace("environment: {id: CartPole-v1}\nagent:", wrappers))
+    with pytest.raises(ExperimentError, match="channels_last must come before normalize_reward") as caught:
+        runner.check(*load(file))
+    assert (caught.value.file, caught.value.line, caught.value.key) == (str(file), 7, "environment.wrappers.1")
+
+
+def test_wrappers_go_around_training_and_evaluation(file: Path, agents: list[Any]) -> None:
+    wrappers = "[normalize_observation, {kind: time_limit, max_episode_steps: 7}]"
+    run(file, sets={"environment.num_envs": "2", "environment.wrappers": wrappers})
+    for env, copies in zip(agents[0].envs, (2, 4), strict=True):
+        assert [str(one).count("TimeLimit") for one in env.envs] == [2] * copies
+        assert len({id(one.normalizers) for one in env.envs}) == 1
+        assert env.envs[0].normalizers.observation is not None
 
 
 def test_check_passes_and_leaves_nothing(file: Path, agents: list[Any]) -> None:

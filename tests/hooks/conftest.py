@@ -39,16 +39,28 @@ class FakeSession:
     def save_checkpoint(self) -> None:
         self.calls.append(("save_checkpoint", self.global_step, self.global_episode))
 
-    def prepare_evaluation(self, env: Any = None, episodes: int = 10) -> None:
-        self.prepared = (env, episodes)
+    def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None:
+        self.prepared: tuple[Any, ...] = (env, episodes, eval_batches) if eval_batches else (env, episodes)
 
-    def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None) -> Mapping[str, float]:
-        self.calls.append(("evaluate", self.global_timestep, env, episodes))
+    def evaluate(
+        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
+    ) -> Mapping[str, float]:
+        asked = (env, episodes, eval_batches) if eval_batches else (env, episodes)
+        self.calls.append(("evaluate", self.global_timestep, *asked))
         mean = self.evaluations.pop(0)
         results = {"episode_return_mean": mean, "episodes": float(episodes)}
+        if eval_batches:
+            results |= {"eval_loss": mean / 2, "eval/entropy": 0.25}
         for call in self.listeners:
             call(self, EvaluationFacts(results, (mean,) * episodes))
         return results
+
+    def prepare_video(self, env: Any = None) -> None:
+        self.prepared = (env,)
+
+    def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
+        self.calls.append(("record_video", path, env))
+        return EpisodeStats(7.0, 3, True, False, math.nan, math.nan, 0.1)
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
         self.calls.append(("save_policy", name, dict(info)))

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -159,3 +160,21 @@ def test_stop_at(session: Any) -> None:
 def test_arguments_are_checked(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         EvaluationHook(**{"every_timesteps": 10, **arguments})
+
+
+def test_eval_on_batches_is_asked_for_and_kept_with_the_best_policy(session: Any) -> None:
+    session.evaluations = [3.0]
+    hook = EvaluationHook(every_timesteps=10, episodes=5, eval_batches=8)
+    hook.begin(session, BEGIN)
+    assert session.prepared == (None, 5, 8)
+    run(hook, session, range(1, 11))
+    assert session.calls[0] == ("evaluate", 10, None, 5, 8)
+    _, name, info = session.calls[1]
+    assert (name, info["eval_loss"], info["eval/entropy"]) == ("best", 1.5, 0.25)
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.0, True, "many"])
+def test_eval_batches_is_a_count(value: Any) -> None:
+    message = f"EvaluationHook(eval_batches) must be an integer of at least 1, got {value!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        EvaluationHook(10, eval_batches=value)

@@ -105,3 +105,11 @@ def test_end_without_begin(session: Any, lines: Any) -> None:
 def test_arguments_are_checked(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LoggingHook(**arguments)
+
+
+def test_what_eval_found_is_in_the_line_of_the_evaluation(session: Any, lines: Any) -> None:
+    results = {"episode_return_mean": 2.5, "episodes": 2.0, "eval_loss": 0.123456, "eval/entropy": 12345.0}
+    LoggingHook().after_evaluation(session, EvaluationFacts(results, (2.0, 3.0)))
+    assert lines() == [
+        "evaluation at timestep 0: return 2.5 (2 to 3) over 2 episodes | eval_loss 0.1235 | eval/entropy 1.234e+04"
+    ]

@@ -4,8 +4,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import BeginFacts, TimestepFacts, UpdateFacts
-from axonrl.hooks import StopAtEpisode, StopAtReturn, StopAtStep, StopAtTimestep
+from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, UpdateFacts
+from axonrl.hooks import (
+    EvaluationHook,
+    Hooks,
+    StopAfterNoImprovement,
+    StopAtEpisode,
+    StopAtReturn,
+    StopAtStep,
+    StopAtTimestep,
+)
 
 BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
 UPDATE = UpdateFacts(0.5, {})
@@ -109,3 +117,84 @@ def test_totals_are_checked(hook: Any, name: str, value: object) -> None:
 def test_the_threshold_is_checked(value: Any) -> None:
     with pytest.raises(ValueError, match=r"^StopAtReturn\(threshold\) must be a finite number, got"):
         StopAtReturn(threshold=value)
+
+
+def evaluated(hook: StopAfterNoImprovement, session: Any, *means: float) -> list[bool]:
+    """After each evaluation with these mean returns: is the run to stop?"""
+    stopped = []
+    for mean in means:
+        hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": mean}, (mean,)))
+        stopped.append(session.stop_reason is not None)
+    return stopped
+
+
+def test_stops_after_evaluations_in_a_row_without_improvement(session: Any) -> None:
+    hook = StopAfterNoImprovement(evaluations=2)
+    hook.begin(session, BEGIN)
+    # 5 is beaten by 6; 6 is no improvement on 6, 7 is, and is not beaten twice.
+    assert evaluated(hook, session, 5, 4, 6, 6, 7, -3, 6.5) == [False] * 6 + [True]
+    assert session.stop_reason == "2 evaluations did not improve on the mean return 7"
+
+
+def test_an_improvement_is_more_than_min_delta_over_the_best(session: Any) -> None:
+    """Small steps do not add up: 1, 1.5 and 2 are all compared with 1."""
+    hook = StopAfterNoImprovement(evaluations=3, min_delta=1.0)
+    hook.begin(session, BEGIN)
+    assert evaluated(hook, session, 1, 1.5, 2, 2.25, 2.5, 3, 3.25) == [False] * 6 + [True]
+    assert session.stop_reason == "3 evaluations did not improve on the mean return 2.25 by more than 1"
+
+
+def test_a_resumed_run_stops_at_the_same_evaluation(session: Any) -> None:
+    first = StopAfterNoImprovement(evaluations=3)
+    evaluated(first, session, 5, 4, 4)
+    resumed = StopAfterNoImprovement(evaluations=3)
+    resumed.load_state_dict(first.state_dict())
+    resumed.begin(session, BEGIN)
+    assert session.stop_reason is None
+    assert evaluated(resumed, session, 4.5) == [True]
+
+
+def test_a_run_that_had_stopped_improving_when_saved_stops_at_once(session: Any) -> None:
+    first = StopAfterNoImprovement(evaluations=1)
+    evaluated(first, session, 5, 4)
+    session.stop_reason = None
+    resumed = StopAfterNoImprovement(evaluations=1)
+    resumed.load_state_dict(first.state_dict())
+    resumed.begin(session, BEGIN)
+    assert session.stop_reason == "1 evaluations did not improve on the mean return 5"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_order_of_the_hooks_does_not_matter(order: int, session: Any) -> None:
+    session.evaluations = [3.0, 2.0, 1.0]
+    hooks = Hooks([StopAfterNoImprovement(2), EvaluationHook(10)][::order])
+    session.listeners = hooks.after_evaluation
+    for call in hooks.begin:
+        call(session, BEGIN)
+    stops = []
+    for session.global_timestep in (10, 20, 30):
+        for call in hooks.after_timestep:
+            call(session, TIMESTEP)
+        stops.append(session.stop_reason)
+    assert stops == [None, None, "2 evaluations did not improve on the mean return 3"]
+
+
+def test_without_any_evaluation_it_says_what_it_needs(session: Any, caplog: pytest.LogCaptureFixture) -> None:
+    hook = StopAfterNoImprovement(2)
+    hook.begin(session, BEGIN)
+    hook.end(session, EndFacts("failed", ValueError(), 1.0))
+    assert caplog.messages == []
+    hook.end(session, EndFacts("the limit", None, 1.0))
+    assert caplog.messages == ["StopAfterNoImprovement saw no evaluation during the run: it needs an EvaluationHook"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0,), "StopAfterNoImprovement(evaluations) must be an integer of at least 1, got 0"),
+        ((3, -0.5), "StopAfterNoImprovement(min_delta) must be a finite number of at least 0, got -0.5"),
+    ],
+)
+def test_bad_arguments_for_no_improvement(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        StopAfterNoImprovement(*arguments)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.util.tensor_util import make_ndarray
 
 from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, Timings, UpdateFacts
 from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
@@ -181,3 +182,77 @@ def test_arguments_are_checked(name: str) -> None:
     arguments: Any = {name: 0}
     with pytest.raises(ValueError, match=rf"SummaryHook\({name}\) must be an integer of at least 1, got 0"):
         SummaryHook(**arguments)
+
+
+def histograms(model_dir: Path) -> list[tuple[int, str, Any]]:
+    """Step, tag and [bins, 3] (left, right, count) of every histogram."""
+    found = []
+    for path in sorted((model_dir / "events").iterdir()):
+        for record in RawEventFileLoader(str(path)).Load():
+            event = Event.FromString(record)
+            values = [v for v in event.summary.value if v.metadata.plugin_data.plugin_name == "histograms"]
+            found += [(event.step, value.tag, make_ndarray(value.tensor)) for value in values]
+    return found
+
+
+def test_histograms_of_floating_weights(session: Any) -> None:
+    """30 bins from the smallest value to the largest; those that are not finite are in none."""
+    values = np.array([-1.0, 2.0, 2.0, 0.45, np.nan, np.inf], np.float32)
+    session.variables |= {"dense/bias": values, "rate": np.float32(0.5)}
+    hook = SummaryHook(every_steps=100, weights_every_steps=2, weights_histograms=True)
+    hook.begin(session, BEGIN)
+    for session.global_step in range(1, 4):
+        hook.after_update(session, UpdateFacts(0.5, {}))
+    session.variables["dense/bias"][:] = 0  # what was written is what was there then
+    hook.end(session, END)
+    found = histograms(session.model_dir)
+    tags = ["histogram/dense/kernel", "histogram/dense/bias", "histogram/rate"]
+    assert [(step, tag) for step, tag, _ in found] == [(2, tag) for tag in tags]
+    kernel, bias, rate = (bins for _, _, bins in found)
+    assert kernel.shape == bias.shape == (30, 3)
+    assert {i: n for i, n in enumerate(kernel[:, 2]) if n} == {0: 2, 22: 1, 29: 1}  # 0, 0; 3 of 4 is 22.5 of 30; 4
+    assert {i: n for i, n in enumerate(bias[:, 2]) if n} == {0: 1, 14: 1, 29: 2}  # 0.45 is 14.5 widths above -1
+    assert bias[:, 0] == pytest.approx(np.linspace(-1, 2, 31)[:-1])
+    assert bias[:, 1] == pytest.approx(np.linspace(-1, 2, 31)[1:])
+    assert rate[-1].tolist() == [0.5, 0.5, 1]
+    norms = {"weights/dense/kernel": 5.0, "weights/dense/bias": math.nan, "weights/rate": 0.5}
+    step, written = read(session.model_dir)[0]
+    assert step == 2
+    assert written == pytest.approx(norms, nan_ok=True)
+
+
+def test_no_histograms_unless_asked_for(session: Any) -> None:
+    hook = SummaryHook(weights_every_steps=1)
+    hook.begin(session, BEGIN)
+    hook.after_update(session, UpdateFacts(0.5, {}))
+    hook.end(session, END)
+    assert histograms(session.model_dir) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weights_histograms": 1}, r"SummaryHook\(weights_histograms\) must be true or false, got 1"),
+        ({"weights_histograms": True, "weights_every_steps": None}, "needs weights_every_steps, which is None: never"),
+    ],
+)
+def test_bad_histograms(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SummaryHook(**arguments)
+
+
+def test_what_eval_found_is_written_with_the_evaluation(session: Any) -> None:
+    session.evaluations = [3.0]
+    summary, evaluation = SummaryHook(), EvaluationHook(10, episodes=2, eval_batches=1)
+    session.listeners = Hooks([summary, evaluation]).after_evaluation
+    summary.begin(session, BEGIN)
+    evaluation.begin(session, BEGIN)
+    session.global_timestep = 10
+    evaluation.after_timestep(session, TIMESTEP)
+    summary.end(session, END)
+    [(step, values)] = read(session.model_dir)
+    assert step == 10
+    assert {tag: values[tag] for tag in ("evaluation/eval_loss", "evaluation/eval/entropy")} == {
+        "evaluation/eval_loss": 1.5,
+        "evaluation/eval/entropy": 0.25,
+    }

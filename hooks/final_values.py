@@ -1,0 +1,139 @@
+"""Values as they stand when a run ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ..checks import did_you_mean
+from ..contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, State, UpdateFacts
+from .hook import Hook
+
+FILE: Final = "final_values.json"
+_COUNTERS: Final = ("global_step", "global_timestep", "global_episode")
+_EPISODE: Final = ("return", "length", "exploration")
+_log = logging.getLogger(__name__)
+
+
+class FinalValuesHook(Hook):
+    """Hands out chosen values as they stand when a run ends, as an Estimator's FinalOpsHook did.
+
+    After the run ``values`` has them by name, ``<model_dir>/final_values.json`` too, and the log has the numbers. Names
+    are those of :class:`~axonrl.hooks.SummaryHook`: ``update/loss``, ``update/<metric>``, ``episode/return``,
+    ``episode/length``, ``episode/exploration``, ``evaluation/<result>``; ``weights/<variable>``, which is the array
+    itself; and the counters, ``global_step``, ``global_timestep`` and ``global_episode``. A run that failed has none.
+
+    Example::
+
+        final = FinalValuesHook(["update/loss", "weights/0000.online/dense/kernel"])
+        agent.train(env, max_timesteps=10_000, hooks=[final])
+        final.values["update/loss"]
+
+    Args:
+        names: which values.
+
+    Raises:
+        ValueError: there are none, or one cannot be a value's name.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ValueError(f"FinalValuesHook(names) must be a sequence of names, got {names!r}")
+        self._names = tuple(names)
+        if not self._names:
+            raise ValueError("FinalValuesHook(names) must name at least one value, got none")
+        for name in self._names:
+            _check_name(name)
+        self.values: dict[str, Any] = {}
+        """Name to number, or to array for weights; empty until the run has ended."""
+        self._seen: dict[str, float] = {}
+        self._ended = False
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Refuse weights that the model does not have."""
+        self.values, self._ended = {}, False
+        known = [f"weights/{name}" for name in session.weights()]
+        for name in self._names:
+            if name.startswith("weights/") and name not in known:
+                near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+                raise ValueError(f"FinalValuesHook(names): the model has no {name!r}{near}")
+
+    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+        """Keep what is asked for."""
+        self._keep("update", {"loss": facts.loss, **facts.metrics})
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        """Keep what is asked for."""
+        values = {"return": facts.episode_return, "length": facts.length, "exploration": facts.exploration}
+        self._keep("episode", values)
+
+    def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
+        """Keep what is asked for; also from an evaluation that a later hook makes in its ``end``."""
+        self._keep("evaluation", facts.results)
+        if self._ended:
+            self._hand_out(session)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Hand the values out, and say which there were none of."""
+        if facts.error is not None:
+            return
+        self._ended = True
+        self._hand_out(session)
+        numbers = {name: value for name, value in self.values.items() if not isinstance(value, np.ndarray)}
+        if numbers:
+            _log.info("final values: %s", ", ".join(f"{name} {value:.6g}" for name, value in numbers.items()))
+        missing = [name for name in self._names if name not in self.values]
+        if missing:
+            _log.warning("the run had no value of %s until its end", ", ".join(missing))
+
+    def _keep(self, group: str, values: Mapping[str, float]) -> None:
+        for name in self._names:
+            kind, _, rest = name.partition("/")
+            if kind == group and rest in values:
+                self._seen[name] = values[rest]
+
+    def _hand_out(self, session: Session) -> None:
+        weights = session.weights()
+        found: dict[str, Any] = {
+            **{name: getattr(session, name) for name in _COUNTERS},
+            **{f"weights/{name}": np.asarray(value) for name, value in weights.items()},
+            **self._seen,
+        }
+        self.values = {name: found[name] for name in self._names if name in found}
+        text = json.dumps({name: _as_json(value) for name, value in self.values.items()}, indent=2)
+        path = session.model_dir / FILE
+        temporary = path.with_name(f".{FILE}.tmp")
+        temporary.write_text(f"{text}\n", encoding="utf-8")
+        temporary.replace(path)
+
+    def state_dict(self) -> State:
+        """The values seen last."""
+        return dict(self._seen)
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on with them."""
+        self._seen = {name: value for name, value in state.items() if name in self._names}
+
+
+def _check_name(name: Any) -> None:
+    expected = (*_COUNTERS, *(f"episode/{value}" for value in _EPISODE))
+    if isinstance(name, str):
+        group, _, rest = name.partition("/")
+        if name in expected or (group in ("update", "evaluation", "weights") and rest):
+            return
+    raise ValueError(
+        f"FinalValuesHook(names) must be {', '.join(expected)}, update/..., evaluation/... or weights/...;"
+        f" got {name!r}{did_you_mean(name, expected)}"
+    )
+
+
+def _as_json(value: Any) -> Any:
+    """Numbers and lists of them; what JSON has no number for is null."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value if math.isfinite(value) else None

@@ -1,0 +1,66 @@
+"""Videos of greedy episodes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Final
+
+from ..checks import count
+from ..contracts import BeginFacts, EndFacts, Session, TimestepFacts
+from .hook import Hook
+
+FOLDER: Final = "videos"
+_log = logging.getLogger(__name__)
+
+
+class VideoHook(Hook):
+    """Records a greedy episode every so many timesteps: ``<model_dir>/videos/timestep-<n>.mp4``.
+
+    It is recorded at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end
+    of a run that reached its limit. The episode is the one that an EvaluationHook's evaluations begin with, in an
+    environment of its own; it is no evaluation itself, and the training is the same with and without it. A video that
+    cannot be written (a full disk) is left out with a warning. Needs the package ``moviepy``: ``axonrl[video]``.
+
+    Args:
+        every_timesteps: timesteps between videos.
+        env: an environment with ``render_mode="rgb_array"``, or an id; None for a copy of the training environment.
+
+    Raises:
+        ValueError: ``every_timesteps`` is not an integer of at least 1.
+    """
+
+    def __init__(self, every_timesteps: int, *, env: Any = None) -> None:
+        self._every = count("VideoHook(every_timesteps)", every_timesteps)
+        self._env = env
+        self._next = sys.maxsize
+        self._recorded_at: int | None = None
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Find the next multiple; an environment that cannot render is refused now, and so is a missing package."""
+        session.prepare_video(self._env)
+        self._next = self._multiple_after(session.global_timestep)
+
+    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+        """Record if a multiple is reached."""
+        if session.global_timestep >= self._next:
+            self._next = self._multiple_after(session.global_timestep)
+            self._record(session)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Record what the run ended with, unless it failed, was asked to stop, or was recorded at this timestep."""
+        if facts.error is None and not facts.stopped and self._recorded_at != session.global_timestep:
+            self._record(session)
+
+    def _multiple_after(self, timestep: int) -> int:
+        return (timestep // self._every + 1) * self._every
+
+    def _record(self, session: Session) -> None:
+        self._recorded_at = timestep = session.global_timestep
+        path = session.model_dir / FOLDER / f"timestep-{timestep}.mp4"
+        try:
+            stats = session.record_video(path, self._env)
+        except OSError as error:
+            _log.warning("there is no video of timestep %d: %s", timestep, error)
+        else:
+            _log.info("%s: return %.6g in %d timesteps", path, stats.episode_return, stats.length)

@@ -1,0 +1,128 @@
+import json
+import logging
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
+from axonrl.hooks import EvaluationHook, FinalValuesHook, Hooks
+from axonrl.tests.estimators.fakes import Counting, agent
+
+BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
+END = EndFacts("done", None, 1.0)
+EVERYTHING = [
+    *("global_step", "update/loss", "update/entropy", "episode/return", "episode/exploration"),
+    *("evaluation/eval_loss", "weights/dense/kernel"),
+]
+
+
+def written(model_dir: Path) -> Any:
+    return json.loads((model_dir / "final_values.json").read_text())
+
+
+def test_the_last_value_of_each(session: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "axonrl")
+    hook = FinalValuesHook(EVERYTHING)
+    hook.begin(session, BEGIN)
+    for session.global_step in (1, 2):
+        hook.after_update(session, UpdateFacts(0.5 / session.global_step, {"entropy": 1.5, "other": 9.0}))
+        hook.after_episode(session, session.episode(10.0 * session.global_step))
+    hook.after_evaluation(session, EvaluationFacts({"eval_loss": 0.125, "episodes": 1.0}, (1.0,)))
+    assert hook.values == {}
+    session.variables["dense/kernel"] = np.array([[1.0, 2.0]], np.float32)
+    hook.end(session, END)
+    kernel = hook.values.pop("weights/dense/kernel")
+    assert (kernel.dtype, kernel.tolist()) == (np.float32, [[1.0, 2.0]])
+    exploration = hook.values.pop("episode/exploration")
+    assert math.isnan(exploration)
+    numbers = {
+        **{"global_step": 2, "update/loss": 0.25, "update/entropy": 1.5, "episode/return": 20.0},
+        "evaluation/eval_loss": 0.125,
+    }
+    assert hook.values == numbers
+    # JSON has no NaN.
+    assert written(session.model_dir) == {**numbers, "weights/dense/kernel": [[1.0, 2.0]], "episode/exploration": None}
+    assert [path.name for path in session.model_dir.iterdir()] == ["final_values.json"]
+    assert caplog.messages == [
+        "final values: global_step 2, update/loss 0.25, update/entropy 1.5, episode/return 20,"
+        " episode/exploration nan, evaluation/eval_loss 0.125"
+    ]
+
+
+def test_what_there_was_none_of_is_said(session: Any, caplog: pytest.LogCaptureFixture) -> None:
+    hook = FinalValuesHook(["update/entropy", "global_step", "evaluation/episodes"])
+    hook.begin(session, BEGIN)
+    hook.after_update(session, UpdateFacts(0.5, {}))
+    hook.end(session, END)
+    assert hook.values == written(session.model_dir) == {"global_step": 0}
+    assert caplog.messages == ["the run had no value of update/entropy, evaluation/episodes until its end"]
+
+
+def test_a_run_that_failed_has_none(session: Any) -> None:
+    hook = FinalValuesHook(["global_step"])
+    hook.begin(session, BEGIN)
+    hook.end(session, EndFacts("an error", ValueError(), 1.0))
+    assert hook.values == {}
+    assert list(session.model_dir.iterdir()) == []
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_evaluation_at_the_end_counts_whichever_hook_comes_first(order: int, session: Any) -> None:
+    session.evaluations = [3.0]
+    final = FinalValuesHook(["evaluation/episode_return_mean"])
+    hooks = Hooks([final, EvaluationHook(10)][::order])
+    session.listeners = hooks.after_evaluation
+    for call in hooks.begin:
+        call(session, BEGIN)
+    session.global_timestep = 5
+    hooks.end(session, END)
+    assert final.values == written(session.model_dir) == {"evaluation/episode_return_mean": 3.0}
+
+
+def test_a_resumed_run_has_the_values_from_before(session: Any) -> None:
+    first = FinalValuesHook(["update/loss", "episode/length"])
+    first.after_update(session, UpdateFacts(0.5, {}))
+    first.after_episode(session, session.episode(1.0, length=4))
+    resumed = FinalValuesHook(["episode/length"])
+    resumed.load_state_dict(first.state_dict())
+    resumed.begin(session, BEGIN)
+    resumed.end(session, END)
+    assert resumed.values == {"episode/length": 4}
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("update/loss", "FinalValuesHook(names) must be a sequence of names, got 'update/loss'"),
+        (3, "FinalValuesHook(names) must be a sequence of names, got 3"),
+        ([], "FinalValuesHook(names) must name at least one value, got none"),
+        (["global_steps"], "got 'global_steps' (did you mean 'global_step'?)"),
+        (["loss"], "update/..., evaluation/... or weights/...; got 'loss'"),
+        (["update/"], "got 'update/'"),
+        (["episode/returns"], "got 'episode/returns' (did you mean 'episode/return'?)"),
+        ([7], "got 7"),
+    ],
+)
+def test_bad_names(names: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        FinalValuesHook(names)
+
+
+def test_weights_that_the_model_does_not_have(session: Any) -> None:
+    hook = FinalValuesHook(["weights/dense/kernl"])
+    message = "the model has no 'weights/dense/kernl' (did you mean 'weights/dense/kernel'?)"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        hook.begin(session, BEGIN)
+
+
+def test_of_a_real_run(tmp_path: Path) -> None:
+    final = FinalValuesHook(["update/loss", "update/target", "weights/0000.weights", "global_timestep"])
+    one = agent(tmp_path).train(Counting(3), 4, 2, timesteps=12, hooks=[final])
+    assert list(final.values) == ["update/loss", "update/target", "weights/0000.weights", "global_timestep"]
+    assert final.values["global_timestep"] == one.global_timestep == 12
+    assert final.values["weights/0000.weights"].shape == (2, 2)
+    assert written(tmp_path)["update/loss"] == final.values["update/loss"] > 0

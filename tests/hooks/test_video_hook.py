@@ -1,0 +1,213 @@
+"""Videos: when, of what, refused when, and that training does not notice."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from axonrl.contracts import BeginFacts, EndFacts, TimestepFacts
+from axonrl.hooks import EvaluationHook, VideoHook
+from axonrl.tests.estimators.fakes import Counting, Notes, agent, differences, snapshot
+
+BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
+END = EndFacts("the limit", None, 1.0)
+_ROW = np.zeros(1)
+TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+
+
+class Rendered(Counting):
+    """Renders an image as bright as it is old."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012 (Gymnasium's)
+
+    def __init__(self, render_mode: str | None = None, image: Any = None) -> None:
+        super().__init__(length=4)
+        self.render_mode = render_mode
+        self.image = image
+
+    def render(self) -> Any:
+        return np.full((16, 16, 3), 60 * self.timestep, np.uint8) if self.image is None else self.image
+
+
+class Unrendered(Counting):
+    """Has no images."""
+
+
+@pytest.fixture
+def ids() -> Iterator[None]:
+    """Gymnasium knows the environments."""
+    for kind in (Rendered, Unrendered):
+        gymnasium.register(f"axonrl-test/{kind.__name__}-v0", f"{__name__}:{kind.__name__}")
+    yield
+    for kind in (Rendered, Unrendered):
+        del gymnasium.registry[f"axonrl-test/{kind.__name__}-v0"]
+
+
+# -- when -------------------------------------------------------------------------------------------------------------
+
+
+def run(hook: VideoHook, session: Any, timesteps: Any) -> None:
+    hook.begin(session, BEGIN)
+    for session.global_timestep in timesteps:
+        hook.after_timestep(session, TIMESTEP)
+
+
+def test_at_each_multiple_and_at_the_end(session: Any) -> None:
+    hook = VideoHook(10, env="CartPole-v1")
+    run(hook, session, range(4, 27, 4))  # 4, 8, 12, 16, 20, 24
+    assert session.prepared == ("CartPole-v1",)
+    hook.end(session, END)
+    paths = [session.model_dir / "videos" / f"timestep-{timestep}.mp4" for timestep in (12, 20, 24)]
+    assert session.calls == [("record_video", path, "CartPole-v1") for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("last", "end"),
+    [
+        (20, END),  # recorded just now
+        (21, EndFacts("an error", KeyboardInterrupt(), 1.0)),
+        (21, EndFacts("SIGTERM came", None, 1.0, stopped=True)),
+    ],
+)
+def test_no_other_one_at_the_end(last: int, end: EndFacts, session: Any) -> None:
+    hook = VideoHook(20)
+    run(hook, session, range(1, last + 1))
+    hook.end(session, end)
+    assert len(session.calls) == 1
+
+
+def test_a_video_that_cannot_be_written_does_not_end_the_run(session: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def fails(path: Path, env: Any) -> None:
+        raise OSError("no space left")
+
+    session.record_video = fails
+    run(VideoHook(5), session, range(1, 6))
+    assert caplog.messages == ["there is no video of timestep 5: no space left"]
+
+
+def test_every_timesteps_is_a_count() -> None:
+    with pytest.raises(ValueError, match=r"VideoHook\(every_timesteps\) must be an integer of at least 1, got 0"):
+        VideoHook(0)
+
+
+# -- of what ----------------------------------------------------------------------------------------------------------
+
+
+def decoded(path: Path) -> tuple[Any, str]:
+    """The images [frames, 16, 16, 3], and what ffmpeg says of the file."""
+    ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()  # moviepy's; the readers of both leave pipes open
+    command = [ffmpeg, "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    return np.frombuffer(done.stdout, np.uint8).reshape(-1, 16, 16, 3), done.stderr.decode()
+
+
+@pytest.mark.usefixtures("ids")
+def test_the_first_episode_of_the_evaluations(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("moviepy")
+    caplog.set_level(logging.INFO, "axonrl")
+    notes = Notes()
+    hooks = [notes, VideoHook(10), EvaluationHook(10, episodes=2)]
+    agent(tmp_path).train("axonrl-test/Rendered-v0", 4, 2, timesteps=15, hooks=hooks)
+    folder = tmp_path / "videos"
+    assert sorted(path.name for path in folder.iterdir()) == ["timestep-10.mp4", "timestep-15.mp4"]
+    lines = [text for text in caplog.messages if text.startswith(str(folder))]
+    assert lines == [f"{folder}/timestep-{n}.mp4: return 10 in 4 timesteps" for n in (10, 15)]
+    assert len(notes.facts["after_evaluation"]) == 2  # a video is no evaluation
+    frames, about = decoded(folder / "timestep-10.mp4")
+    assert [frame.mean() for frame in frames] == pytest.approx([0, 60, 120, 180, 240], abs=8)
+    assert "16x16" in about
+    assert "5 fps" in about
+
+
+@pytest.mark.usefixtures("ids")
+def test_training_does_not_notice(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    for name, hooks in (("a", [VideoHook(5)]), ("b", [])):
+        agent(tmp_path / name).train("axonrl-test/Rendered-v0", 4, 2, timesteps=22, hooks=hooks)
+    with_videos, without = ({**snapshot(tmp_path / name), "hooks": {}} for name in "ab")
+    assert differences(with_videos, without) == []
+
+
+def test_an_environment_of_one_s_own(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    env = Rendered("rgb_array")
+    agent(tmp_path).train(Counting(3), 4, 2, timesteps=8, hooks=[VideoHook(8, env=env)])
+    assert [path.name for path in (tmp_path / "videos").iterdir()] == ["timestep-8.mp4"]
+    assert len(env.actions) == 4
+
+
+def test_an_episode_that_fails_leaves_no_video(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+
+    class Breaks(Rendered):
+        def step(self, action: Any) -> Any:
+            if self.timestep == 2:
+                raise RuntimeError("it broke")
+            return super().step(action)
+
+    hooks = [VideoHook(8, env=Breaks("rgb_array"))]
+    with pytest.raises(RuntimeError, match="it broke"):
+        agent(tmp_path).train(Counting(3), 4, 2, timesteps=8, hooks=hooks)
+    assert list((tmp_path / "videos").iterdir()) == []
+
+
+# -- what is refused before the first timestep ------------------------------------------------------------------------
+
+
+def refused(tmp_path: Path, env: Any, hook: VideoHook, message: str) -> None:
+    notes = Notes()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        agent(tmp_path).train(env, timesteps=20, hooks=[notes, hook])
+    assert [event[0] for event in notes.events] == ["begin", "end"]
+
+
+@pytest.mark.usefixtures("ids")
+def test_an_environment_without_images(tmp_path: Path) -> None:
+    message = "axonrl-test/Unrendered-v0 cannot render rgb_array, only []: there is no video of it"
+    refused(tmp_path, "axonrl-test/Unrendered-v0", VideoHook(5), message)
+
+
+def test_an_environment_that_cannot_be_copied(tmp_path: Path) -> None:
+    refused(tmp_path, Counting(), VideoHook(5), "cannot make another environment like <Counting instance>")
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (Rendered(), "Rendered has render_mode=None: a video needs 'rgb_array'"),
+        (Rendered("rgb_array", image="text"), "Rendered renders str, where an image uint8 [height, width, 3] is"),
+        (Rendered("rgb_array", image=np.zeros((4, 4))), "Rendered renders float64[4, 4], where an image uint8"),
+        (3, "a video is taken of one environment, a gymnasium.Env or an id, got 3"),
+    ],
+)
+def test_an_environment_that_does_not_render(env: Any, message: str, tmp_path: Path) -> None:
+    refused(tmp_path, Counting(), VideoHook(5, env=env), message)
+
+
+def test_an_environment_that_fails_to_render(tmp_path: Path) -> None:
+    class Fails(Rendered):
+        def render(self) -> Any:
+            raise RuntimeError("pygame is not installed")
+
+    message = "Fails cannot render rgb_array: RuntimeError: pygame is not installed"
+    refused(tmp_path, Counting(), VideoHook(5, env=Fails("rgb_array")), message)
+
+
+def test_the_environment_that_is_being_trained_in(tmp_path: Path) -> None:
+    env = Rendered("rgb_array")
+    refused(tmp_path, env, VideoHook(5, env=env), "the environment that is being trained in")
+
+
+def test_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "moviepy", None)
+    hook = VideoHook(5, env=Rendered("rgb_array"))
+    refused(tmp_path, Counting(), hook, "a video needs the package moviepy, which cannot be imported")

@@ -1,0 +1,276 @@
+"""EVAL is traced when it is asked for, with the variables that PREDICT and TRAIN created, and changes none of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl import noise
+from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.noise import Request
+from axonrl.runtimes.tensorflow import TensorFlowEval, TensorFlowExecutor
+
+Make = Callable[..., Any]
+COUNTERS = {"global_step": 3, "global_timestep": 7}
+
+
+def dense(name: str, units: int = 1) -> Any:
+    return keras.layers.Dense(units, kernel_initializer="ones", name=name)
+
+
+def predict(q: Any) -> EstimatorSpec:
+    return EstimatorSpec(Modes.PREDICT, {"action": tf.cast(q[:, 0], tf.int32)})
+
+
+def minimize(loss: Any, layer: Any) -> EstimatorSpec:
+    optimizer = keras.optimizers.SGD(0.5, momentum=0.9, name="sgd")
+    optimizer.apply(tf.gradients(loss, [v.value for v in layer.trainable_variables]), layer.trainable_variables)
+    return EstimatorSpec(Modes.TRAIN, loss=loss)
+
+
+def online_and_target(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """In EVAL the target comes after the online network and a temperature that only TRAIN has is left out."""
+    online = dense("online")
+    q = online(features)
+    if mode == Modes.PREDICT:
+        return predict(q)
+    if mode == Modes.TRAIN:
+        temperature = tf.Variable(2.0, name="temperature")
+    target = dense("target")(labels["next_observation"])
+    error = tf.reduce_mean(target - q)
+    if mode == Modes.EVAL:
+        metrics = {
+            "step": labels["global_step"],
+            "timestep": labels["global_timestep"],
+            "reward": tf.reduce_sum(labels["reward"]),
+        }
+        return EstimatorSpec(mode, loss=error, eval_metric_ops=metrics)
+    return minimize(error * temperature, online)
+
+
+def prepared(program: Any, specs: Any) -> tuple[TensorFlowExecutor, Any]:
+    executor = TensorFlowExecutor(program, program.trace_train(specs))
+    return executor, program.trace_eval()
+
+
+def test_loss_and_metrics_of_the_weights_that_it_is_handed(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    program = trace(online_and_target)
+    executor, traced = prepared(program, batch_specs(3))
+    assert (traced.metrics, traced.noise) == (("step", "timestep", "reward"), ())
+    run = TensorFlowEval(program, traced)
+    batch = batch_of(batch_specs(3))
+    weights = executor.get_weights()
+    assert list(weights)[:5] == [
+        *("0000.online/kernel", "0001.online/bias"),
+        *("0002.temperature", "0003.target/kernel", "0004.target/bias"),
+    ]
+    weights["0001.online/bias"] = np.array([10], np.float32)
+    weights["0003.target/kernel"] = np.full((4, 1), 2, np.float32)
+    weights["0004.target/bias"] = np.array([100], np.float32)
+    run.set_weights(weights)
+    q = batch["observation"].sum(axis=1) + 10
+    target = 2 * batch["next_observation"].sum(axis=1) + 100
+    expected = [(target - q).mean(), 3, 7, batch["reward"].sum()]
+    assert run(batch, COUNTERS, []) == pytest.approx(expected, rel=1e-5)
+    assert run(batch, COUNTERS, []).dtype == np.float32
+
+
+def test_nothing_is_changed_and_training_goes_on_as_it_would(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    batch = batch_of(batch_specs(3))
+    ends = []
+    for evaluates in (False, True):
+        program = trace(online_and_target)
+        executor = TensorFlowExecutor(program, program.trace_train(batch_specs(3)))
+        executor.train(batch, COUNTERS, [])
+        before = executor.get_weights()
+        if evaluates:
+            run = TensorFlowEval(program, program.trace_eval())
+            run.set_weights(before)
+            run(batch, COUNTERS, [])
+            after = executor.get_weights()
+            assert before.keys() == after.keys()
+            assert all(np.array_equal(before[name], after[name]) for name in before)
+        executor.train(batch, COUNTERS, [])
+        ends.append(executor.get_weights())
+    assert all(ends[0][name].tobytes() == ends[1][name].tobytes() for name in ends[0])
+    assert not np.array_equal(ends[0]["0000.online/kernel"], np.ones((4, 1)))
+
+
+def test_the_function_is_called_while_eval_is_traced_and_not_after_that(
+    trace: Make, batch_specs: Make, batch_of: Make
+) -> None:
+    calls = []
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        calls.append(mode)
+        return online_and_target(features, labels, mode)
+
+    program = trace(model_fn)
+    program.trace_train(batch_specs(3))
+    assert Modes.EVAL not in calls
+    run = TensorFlowEval(program, program.trace_eval())
+    assert calls.count(Modes.EVAL) == 1
+    run(batch_of(batch_specs(3)), COUNTERS, [])
+    run(batch_of(batch_specs(3)), COUNTERS, [])
+    assert calls.count(Modes.EVAL) == 1
+
+
+def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        online = dense("online")
+        q = online(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        if mode == Modes.TRAIN:
+            return minimize(tf.reduce_mean(q), online)
+        drawn = {"sum": tf.reduce_sum(noise.normal([2])), "first": noise.permutation(3)[0]}
+        return EstimatorSpec(mode, loss=tf.reduce_sum(noise.uniform([2], 1, 2)), eval_metric_ops=drawn)
+
+    program = trace(model_fn)
+    _, traced = prepared(program, batch_specs(3))
+    assert traced.noise == (Request("normal", (2,)), Request("permutation", (3,)), Request("uniform", (2,), 1, 2))
+    draws = [np.array([1, 2], np.float32), np.array([2, 0, 1], np.int32), np.array([1.25, 1.5], np.float32)]
+    assert TensorFlowEval(program, traced)(batch_of(batch_specs(3)), COUNTERS, draws).tolist() == [2.75, 3, 2]
+
+
+def test_features_and_labels_are_those_of_train(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    seen: dict[str, Any] = {}
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        if labels is not None:
+            types = {key: (value.dtype, tuple(value.shape)) for key, value in labels.items()}
+            seen.setdefault(mode, []).append((features.dtype, tuple(features.shape), types))
+        return online_and_target(features, labels, mode)
+
+    program = trace(model_fn)
+    prepared(program, batch_specs(2, 3))
+    assert seen[Modes.EVAL][0] == seen[Modes.TRAIN][0]
+
+
+def test_twins_of_one_path_are_handed_over_in_their_order(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    """Keras numbers layers of one name; numbers say nothing in another trace."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        online = dense("online")
+        q = online(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        first, second = (tf.Variable(0.0, name="bound") for _ in range(2))
+        if mode == Modes.EVAL:
+            return EstimatorSpec(mode, loss=first, eval_metric_ops={"second": second})
+        return minimize(tf.reduce_mean(q) + first + second, online)
+
+    program = trace(model_fn)
+    executor, traced = prepared(program, batch_specs(3))
+    weights = executor.get_weights()
+    weights["0002.bound"], weights["0003.bound"] = np.float32(5), np.float32(6)
+    run = TensorFlowEval(program, traced)
+    run.set_weights(weights)
+    assert run(batch_of(batch_specs(3)), COUNTERS, []).tolist() == [5, 6]
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def in_eval(make: Callable[[Any, Any], EstimatorSpec]) -> Any:
+    """A model of one layer and, in TRAIN, two variables ``bound``, whose EVAL is ``make(features, labels)``."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        if mode == Modes.EVAL:
+            return make(features, labels)
+        online = dense("online")
+        q = online(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        bounds = [tf.Variable(0.0, name="bound") for _ in range(2)]
+        return minimize(tf.reduce_mean(q) + sum(bounds), online)
+
+    return model_fn
+
+
+def spec(loss: Any, **others: Any) -> EstimatorSpec:
+    return EstimatorSpec(Modes.EVAL, loss=loss, **others)
+
+
+def learns(features: Any, labels: Any) -> EstimatorSpec:
+    online = dense("online")
+    loss = tf.reduce_mean(online(features))
+    for variable in online.trainable_variables:
+        variable.assign_sub(variable.value)
+    return spec(loss)
+
+
+def counts(features: Any, labels: Any) -> EstimatorSpec:
+    loss = tf.reduce_mean(dense("online")(features))
+    return spec(loss + tf.Variable(0.0, name="total"))
+
+
+def leaves_out(features: Any, labels: Any) -> EstimatorSpec:
+    return spec(tf.reduce_mean(features))
+
+
+def in_another_order(features: Any, labels: Any) -> EstimatorSpec:
+    bound = tf.Variable(0.0, name="bound")
+    return spec(tf.reduce_mean(dense("online")(features)) + bound)
+
+
+def in_another_shape(features: Any, labels: Any) -> EstimatorSpec:
+    return spec(tf.reduce_mean(dense("online", units=2)(features)))
+
+
+def one_of_two(features: Any, labels: Any) -> EstimatorSpec:
+    return spec(tf.reduce_mean(dense("online")(features)) + tf.Variable(0.0, name="bound"))
+
+
+def measures(**metrics: Any) -> Callable[[Any, Any], EstimatorSpec]:
+    return lambda features, labels: spec(tf.reduce_mean(dense("online")(features)), eval_metric_ops=metrics)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (learns, "in mode 'eval' assigns variables, but an evaluation must not change what is trained"),
+        (counts, "in mode 'eval' creates total float32(), which mode 'train' did not create: EVAL has the variables"),
+        (leaves_out, "creates nothing more as its variable number 0, where mode 'predict' created online/kernel"),
+        (in_another_order, "creates bound float32() as its variable number 0, where mode 'predict' created online"),
+        (
+            in_another_shape,
+            "creates online/kernel float32(4, 2) as its variable number 0, where mode 'predict' created",
+        ),
+        (one_of_two, "creates 1 of the 2 variables bound float32() of mode 'train': which ones cannot be told"),
+        (measures(q=[1.0, 2.0]), "eval_metric_ops['q'] must be a scalar number, got float32 of shape (2,)"),
+        (measures(q="high"), "eval_metric_ops['q'] must be a scalar number, got string of shape ()"),
+        (measures(loss=1.0), "eval_metric_ops must not contain 'loss', which has a field of its own"),
+        (lambda *_: EstimatorSpec(Modes.TRAIN, loss=1.0), "called in mode 'eval' and returned a spec of mode 'train'"),
+        (lambda *_: spec(None), "EstimatorSpec(mode='eval') needs a loss, a scalar tensor; got None"),
+    ],
+)
+def test_what_is_refused(make: Any, message: str, trace: Make, batch_specs: Make) -> None:
+    program = trace(in_eval(make))
+    program.trace_train(batch_specs(3))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        program.trace_eval()
+
+
+def test_a_layer_from_outside(trace: Make, batch_specs: Make) -> None:
+    outside = tf.Variable(1.0, name="outside")
+
+    def make(features: Any, labels: Any) -> EstimatorSpec:
+        return spec(tf.reduce_mean(dense("online")(features)) * outside)
+
+    program = trace(in_eval(make))
+    program.trace_train(batch_specs(3))
+    with pytest.raises(ValueError, match=r"in mode 'eval' uses the variable outside:0 that it did not create"):
+        program.trace_eval()
+
+
+def test_train_comes_first(trace: Make, batch_specs: Make) -> None:
+    program = trace(online_and_target)
+    with pytest.raises(RuntimeError, match="takes over TRAIN's variables and batches: trace TRAIN first"):
+        program.trace_eval()
