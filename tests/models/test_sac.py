@@ -1,0 +1,453 @@
+"""SAC against numbers worked out by hand, on networks that are one matrix: Q(s, a) = [s a] w + b."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from axonrl import Agent, RunConfig, noise
+from axonrl.contracts import ArraySpec, Modes
+from axonrl.environments.spaces import observation_spec
+from axonrl.explorations.squashed import SquashedGaussian
+from axonrl.memories import ReplayMemory
+from axonrl.models import sac
+from axonrl.models.sac import SACParams
+from axonrl.runtimes.choosing import choose
+from axonrl.runtimes.executors import Executor
+from axonrl.runtimes.signature import BoundModelFn
+from axonrl.runtimes.tracing import Program, Train
+
+F32 = np.float32
+CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (1,)))
+LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1}
+BATCH: dict[str, Any] = {
+    "observation": np.array([[1], [2]], F32),
+    "action": np.array([[1], [3]], F32),  # -0.5 and 0.5 in -1 .. 1
+    "reward": np.array([1, -1], F32),
+    "terminated": np.array([0, 1], F32),
+    "truncated": np.array([1, 0], F32),
+    "discount": np.array([0.5, 0], F32),
+    "next_observation": np.array([[2], [3]], F32),
+}
+NOISE = [np.array([[0.5], [-1.0]], F32), np.array([[1.0], [0.2]], F32)]  # the actor's, the next action's
+ACTOR = {"mean/kernel": 0.25, "mean/bias": -0.5, "log_std/kernel": 0.1, "log_std/bias": -0.7}
+CRITICS = {  # by observation, by action, bias
+    "critic1": [0.5, 2.0, 0.1],
+    "critic2": [0.4, 1.0, 0.3],
+    "target1": [0.3, -1.0, 0.0],
+    "target2": [0.2, 0.5, 0.2],
+}
+ALPHA = 0.5
+
+
+class Model:
+    """SAC as an executor runs it, with its weights by their names."""
+
+    def __init__(self, params: Any, config: RunConfig = CONFIG, batch: Any = None, runtime: str = "tensorflow") -> None:
+        assert config.observation_space is not None
+        bound = BoundModelFn(sac.model_fn, params, config, None)
+        self.program = Program(bound, observation_spec(config.observation_space), 0)
+        batch = BATCH if batch is None else batch
+        specs = {name: ArraySpec(value.shape, value.dtype) for name, value in batch.items()}
+        self.train_program: Train = self.program.trace_train(specs)
+        self.executor: Executor = choose(
+            self.program, self.train_program, runtime, None, lambda name, key, make: make()
+        )[0]
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        return {name.partition(".")[2].replace("mlp/", ""): v for name, v in self.executor.get_weights().items()}
+
+    def set(self, weights: dict[str, Any]) -> None:
+        """Those named; the others stay."""
+        changed = {}
+        for name, value in self.executor.get_weights().items():
+            new = weights.get(name.partition(".")[2].replace("mlp/", ""), value)
+            changed[name] = np.asarray(new, value.dtype).reshape(value.shape)
+        self.executor.set_weights(changed)
+
+    def train(self, step: int = 1, draws: Any = None, **batch: Any) -> dict[str, Any]:
+        counters = {"global_step": step, "global_timestep": step}
+        result = self.executor.train({**BATCH, **batch}, counters, NOISE if draws is None else draws)
+        names = ("loss", *self.train_program.metrics)
+        return {**dict(zip(names, result.scalars.tolist(), strict=True)), "td_error": result.td_error}
+
+
+def critic_weights(values: dict[str, Any]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for name, (*kernel, bias) in values.items():
+        named |= {f"{name}/q_value/kernel": kernel, f"{name}/q_value/bias": bias}
+    return named
+
+
+@functools.cache
+def made(runtime: str, weight: bool, **params: Any) -> Model:
+    batch = {**BATCH, "weight": np.ones(2, F32)} if weight else BATCH
+    return Model({**LINEAR, **params}, batch=batch, runtime=runtime)
+
+
+def linear(runtime: str = "tensorflow", weight: bool = False, **params: Any) -> Model:
+    """All its networks hold ACTOR and CRITICS. There is one for the same arguments: plain SGD has no memory."""
+    model = made(runtime, weight, **params)
+    model.set({f"actor/{name}": value for name, value in ACTOR.items()} | critic_weights(CRITICS))
+    model.set({"log_temperature": np.log(ALPHA)})
+    return model
+
+
+class ByHand:
+    """One update of LINEAR in float64: gradients from paper and pencil, no automatic differentiation."""
+
+    def __init__(self, alpha: float = ALPHA, weight: Any = 1.0, rate: float = 0.005, lr: float = 0.1) -> None:
+        s, a = BATCH["observation"][:, 0], np.array([-0.5, 0.5])
+        w = {name: np.array(value) for name, value in CRITICS.items()}
+        for i in (1, 2):
+            w[f"target{i}"] = w[f"target{i}"] + rate * (w[f"critic{i}"] - w[f"target{i}"])
+        u, _, log_prob = self.act(BATCH["next_observation"][:, 0], NOISE[1][:, 0])
+        value = np.minimum(*[self.q(w[f"target{i}"], np.array([2, 3]), np.tanh(u)) for i in (1, 2)])
+        target = BATCH["reward"] + BATCH["discount"] * (value - alpha * log_prob)
+        q_values = [self.q(w[f"critic{i}"], s, a) for i in (1, 2)]
+        errors = [target - q for q in q_values]
+        self.q_mean = np.mean(q_values)
+        self.td_error = np.mean(errors, axis=0)
+        self.critic_loss = np.mean(weight * (errors[0] ** 2 + errors[1] ** 2) / 2)
+        # d (weight e^2 / 2) / d (w_s, w_a, b) is -weight e (s, a, 1).
+        for i, error in enumerate(errors, start=1):
+            w[f"critic{i}"] = w[f"critic{i}"] + lr * np.mean(weight * error * np.array([s, a, np.ones(2)]), axis=1)
+        self.critics = w
+
+        u, std, log_prob = self.act(s, NOISE[0][:, 0])
+        action = np.tanh(u)
+        values = [self.q(w[f"critic{i}"], s, action) for i in (1, 2)]
+        self.actor_loss = np.mean(alpha * log_prob - np.minimum(*values))
+        self.entropy = -np.mean(log_prob)
+        slope = np.where(values[0] < values[1], w["critic1"][1], w["critic2"][1])  # d min Q / d a
+        # log p = -noise^2 / 2 - log_std - log(1 - tanh(u)^2) + constant; its derivative by u is 2 tanh(u).
+        by_u = alpha * 2 * action - slope * (1 - action**2)
+        by_log_std = -alpha + by_u * std * NOISE[0][:, 0]
+        gradients = np.array([by_u * s, by_u, by_log_std * s, by_log_std]).mean(axis=1)
+        self.actor = {name: value - lr * g for (name, value), g in zip(ACTOR.items(), gradients, strict=True)}
+        self.log_temperature = np.log(alpha) - lr * (self.entropy - (-1)) if alpha else None  # one component: -1
+
+    @staticmethod
+    def act(s: Any, z: Any) -> tuple[Any, Any, Any]:
+        std = np.exp(0.1 * s - 0.7)
+        u = 0.25 * s - 0.5 + std * z
+        log_prob = -(z**2) / 2 - np.log(std) - np.log(2 * np.pi) / 2 - np.log(1 - np.tanh(u) ** 2)
+        return u, std, log_prob
+
+    @staticmethod
+    def q(w: Any, s: Any, a: Any) -> Any:
+        return w[0] * s + w[1] * a + w[2]
+
+
+def check(model: Model, result: dict[str, Any], expected: ByHand) -> None:
+    assert result["loss"] == pytest.approx(expected.critic_loss, rel=1e-5)
+    assert result["actor_loss"] == pytest.approx(expected.actor_loss, rel=1e-5)
+    assert result["entropy"] == pytest.approx(expected.entropy, rel=1e-5)
+    assert result["q_mean"] == pytest.approx(expected.q_mean, rel=1e-5)
+    np.testing.assert_allclose(result["td_error"], expected.td_error, rtol=1e-5)
+    weights = model.weights
+    for name, value in critic_weights(expected.critics).items():
+        np.testing.assert_allclose(weights[name].ravel(), np.ravel(value), rtol=1e-5, err_msg=name)
+    for name, value in expected.actor.items():
+        np.testing.assert_allclose(weights[f"actor/{name}"].ravel(), [value], rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+def test_one_update_by_hand(runtime: str) -> None:
+    model = linear(runtime)
+    result = model.train()
+    expected = ByHand()
+    check(model, result, expected)
+    assert result["temperature"] == pytest.approx(ALPHA)  # the one that was used
+    assert result["learning_rate"] == pytest.approx(0.1)
+    assert model.weights["log_temperature"] == pytest.approx(expected.log_temperature)
+
+
+def test_the_numbers_of_that_update_in_full() -> None:
+    """Of the terminated transition, so that they can be followed without a program: its target is its reward."""
+    result = linear().train()
+    # Q1 = 0.5 * 2 + 2 * 0.5 + 0.1 = 2.1, Q2 = 0.4 * 2 + 1 * 0.5 + 0.3 = 1.6; errors -3.1 and -2.6.
+    assert result["td_error"][1] == pytest.approx((-3.1 - 2.6) / 2)
+
+
+def test_a_fixed_temperature_is_no_variable() -> None:
+    for alpha in (0.0, 0.2):
+        model = linear(temperature=alpha)
+        assert "log_temperature" not in model.weights
+        result = model.train()
+        check(model, result, ByHand(alpha=alpha))
+        assert result["temperature"] == pytest.approx(alpha)
+
+
+def test_weights_of_a_prioritized_memory_scale_the_critics_errors() -> None:
+    weight = np.array([1.0, 0.25], F32)
+    model = linear(weight=True)
+    check(model, model.train(weight=weight), ByHand(weight=weight))
+
+
+def test_truncation_bootstraps_and_termination_does_not() -> None:
+    """Labels' discount says which; what the next observation is worth counts for the first transition only."""
+    model = linear()
+    before = model.train()["td_error"]
+    model = linear()
+    model.set({"target1/q_value/bias": 100.0, "target2/q_value/bias": 100.0})
+    after = model.train()["td_error"]
+    assert after[0] - before[0] > 40  # about 0.5 * 100
+    assert after[1] == before[1]
+
+
+def test_targets_begin_as_copies_and_follow_at_their_rate() -> None:
+    model = linear(target_update_rate=0.25)
+    model.train(0)
+    weights = critic_weights({f"target{i}": CRITICS[f"critic{i}"] for i in (1, 2)})
+    for name, value in weights.items():
+        np.testing.assert_allclose(model.weights[name].ravel(), np.ravel(value), rtol=1e-6)
+    critics = {name: value for name, value in model.weights.items() if name.startswith("critic")}
+    model.train(1)
+    for name, value in critics.items():
+        theirs = weights[name.replace("critic", "target")]
+        expected = 0.75 * np.ravel(theirs) + 0.25 * value.ravel()
+        np.testing.assert_allclose(model.weights[name.replace("critic", "target")].ravel(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("target_entropy", "rises"), [(5.0, True), (-5.0, False), ("auto", False)])
+def test_the_temperature_rises_where_entropy_is_too_low(target_entropy: Any, rises: bool) -> None:
+    model = linear(target_entropy=target_entropy)
+    entropy = model.train()["entropy"]
+    assert -1 < entropy < 5
+    change = model.weights["log_temperature"] - np.log(ALPHA)
+    aim = -1.0 if target_entropy == "auto" else target_entropy
+    assert change == pytest.approx(-0.1 * (entropy - aim), rel=1e-4)
+    assert (change > 0) == rises
+
+
+def test_the_temperature_begins_where_it_is_told() -> None:
+    assert Model({**LINEAR, "initial_temperature": 0.2}).weights["log_temperature"] == pytest.approx(np.log(0.2))
+    assert Model(LINEAR).weights["log_temperature"] == 0.0
+
+
+def test_several_gradient_steps_are_that_many_updates_on_the_parts_of_the_batch() -> None:
+    rng = np.random.default_rng(0)
+    batch = {name: np.concatenate([value, value[::-1] * F32(0.5)]) for name, value in BATCH.items()}
+    draws = [rng.standard_normal((4, 1)).astype(F32) for _ in range(2)]
+    params = {"hidden": (8,), "target_update_rate": 0.3, "max_gradient_norm": 0.7}
+    one, two = Model(params), Model({**params, "updates": 2}, batch=batch)
+    two.executor.set_weights(one.executor.get_weights())
+    halves = [slice(0, 2), slice(2, 4)]
+    singles = [
+        one.train(step, [d[half] for d in draws], **{name: value[half] for name, value in batch.items()})
+        for step, half in enumerate(halves)
+    ]
+    both = two.train(0, draws, **batch)
+    for name, value in one.weights.items():
+        np.testing.assert_allclose(two.weights[name], value, rtol=1e-5, atol=1e-7, err_msg=name)
+    np.testing.assert_allclose(both.pop("td_error"), np.concatenate([s.pop("td_error") for s in singles]), rtol=1e-5)
+    for name, value in both.items():
+        assert value == pytest.approx((singles[0][name] + singles[1][name]) / 2, rel=1e-5), name
+
+
+def test_gradients_are_clipped_each_by_its_own_norm() -> None:
+    models = {norm: linear(max_gradient_norm=norm) for norm in (None, 1e9, 1e-3)}
+    begun = models[None].weights
+    results = {norm: model.train() for norm, model in models.items()}
+    moved = {norm: {name: model.weights[name] - begun[name] for name in begun} for norm, model in models.items()}
+    for part in ("critic", "actor"):
+        length = {
+            norm: np.sqrt(sum(np.sum(np.square(move)) for name, move in moves.items() if name.startswith(part)))
+            for norm, moves in moved.items()
+        }
+        assert length[1e-3] == pytest.approx(0.1 * 1e-3, rel=1e-2)
+        assert length[1e9] == pytest.approx(length[None], rel=1e-6)
+        assert results[1e9][f"{part}_gradient_norm"] == pytest.approx(length[None] / 0.1, rel=1e-4)
+        assert f"{part}_gradient_norm" not in results[None]
+    assert results[1e-3]["critic_gradient_norm"] == results[1e9]["critic_gradient_norm"]  # before clipping
+
+
+def test_the_learning_rate_follows_global_step() -> None:
+    model = Model({**LINEAR, "learning_rate": {"kind": "piecewise_constant", "boundaries": [3], "values": [0.2, 0.1]}})
+    assert model.train(2)["learning_rate"] == pytest.approx(0.2)
+    assert model.train(3)["learning_rate"] == pytest.approx(0.1)
+
+
+def test_predictions_are_greedy_in_the_environments_units() -> None:
+    model = linear()
+    predictions, _ = model.executor.act(np.array([[1], [40]], F32))
+    np.testing.assert_allclose(predictions["mean"], [[-0.25], [9.5]])
+    np.testing.assert_allclose(predictions["log_std"], [[-0.6], [2.0]], rtol=1e-6)  # 3.3, clipped
+    np.testing.assert_allclose(predictions["action"], [[2 + 2 * np.tanh(-0.25)], [4.0]], rtol=1e-6)
+    low, _ = model.executor.act(np.array([[-1000]], F32))
+    assert low["log_std"].tolist() == [[-20.0]]
+
+
+def test_predict_has_the_actor_only_and_records_nothing() -> None:
+    model = Model({"hidden": (3,)})
+    assert list(model.program.store.predict_variables()) == [
+        "0000.actor/mlp/dense1/kernel",
+        "0001.actor/mlp/dense1/bias",
+        "0002.actor/mean/kernel",
+        "0003.actor/mean/bias",
+        "0004.actor/log_std/kernel",
+        "0005.actor/log_std/bias",
+    ]
+    assert isinstance(model.program.predict.exploration, SquashedGaussian)
+    assert model.program.predict.record == ()
+    order = [name.partition(".")[2].partition("/")[0] for name in model.program.store.variables()]
+    assert list(dict.fromkeys(order))[:6] == ["actor", "critic1", "critic2", "target1", "target2", "log_temperature"]
+    assert [request.shape for request in model.train_program.noise] == [(2, 1), (2, 1)]
+
+
+def test_actions_of_any_shape_and_dict_observations() -> None:
+    observation_space = spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-1, 1, (2, 2))})
+    action_space = spaces.Box(-3, 3, (2, 3), np.float64)
+    config = RunConfig(observation_space=observation_space, action_space=action_space)
+    observation = {"a": tf.ones([4, 2, 2]), "b": tf.constant([0, 1, 1, 0])}
+    spec = sac.model_fn(observation, None, Modes.PREDICT, {"hidden": (5,)}, config)
+    assert spec.predictions is not None
+    assert {name: value.shape for name, value in spec.predictions.items()} == dict.fromkeys(
+        ("action", "mean", "log_std"), (4, 2, 3)
+    )
+    labels = {
+        "action": tf.zeros([4, 2, 3]),
+        "next_observation": observation,
+        **{name: tf.ones([4]) for name in ("reward", "discount")},
+    }
+    with noise.supplying(lambda request: tf.zeros(request.shape)):
+        loss = sac.model_fn(observation, labels, Modes.EVAL, {"hidden": (5,)}, config).loss
+    assert np.isfinite(loss)
+
+
+def test_eval_is_the_critics_loss() -> None:
+    draws = iter(tf.constant(z) for z in NOISE)
+    labels = {name: tf.constant(value) for name, value in BATCH.items() if name != "observation"}
+    params = {**LINEAR, "initializer": "zeros", "initial_temperature": ALPHA}
+    with noise.supplying(lambda request: next(draws)):
+        spec = sac.model_fn(tf.constant(BATCH["observation"]), labels, Modes.EVAL, params, CONFIG)
+    # All Q are 0, mean 0, std 1: the first target is 1 - 0.5 * alpha * log p of u = 1, the second -1.
+    log_prob = -0.5 - np.log(2 * np.pi) / 2 - np.log(1 - np.tanh(1.0) ** 2)
+    expected = np.mean([(1 - 0.5 * ALPHA * log_prob) ** 2, 1])  # half the square, twice
+    assert spec.loss.numpy() == pytest.approx(expected, rel=1e-6)
+    assert spec.train_op is None
+    assert spec.metrics == {}
+
+
+def test_both_executors_have_the_same_losses_over_200_updates() -> None:
+    """From the same weights at each update: SAC is chaotic, and left alone the two part ways sooner or later."""
+    config = RunConfig(observation_space=spaces.Box(-1, 1, (3,)), action_space=spaces.Box(-2, 2, (2,)))
+    rng = np.random.default_rng(0)
+
+    def draw() -> dict[str, Any]:
+        batch = {name: rng.standard_normal(32).astype(F32) for name in ("reward", "terminated", "truncated")}
+        batch |= {name: rng.standard_normal((32, 3)).astype(F32) for name in ("observation", "next_observation")}
+        return batch | {"action": rng.uniform(-2, 2, (32, 2)).astype(F32), "discount": np.full(32, 0.99, F32)}
+
+    params = {"hidden": (32,), "max_gradient_norm": 1.0, "updates": 2}
+    litert, tensorflow = (Model(params, config, draw(), runtime) for runtime in ("litert", "tensorflow"))
+    losses = []
+    for step in range(200):
+        tensorflow.executor.set_weights(litert.executor.get_weights())
+        batch = draw()
+        draws = [request.draw(rng) for request in litert.train_program.noise]
+        found, expected = (model.train(step, draws, **batch) for model in (litert, tensorflow))
+        np.testing.assert_allclose(found.pop("td_error"), expected.pop("td_error"), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(list(found.values()), list(expected.values()), rtol=2e-6, atol=2e-6)
+        losses.append(found["loss"])
+    assert np.ptp(losses) > 0.1
+
+
+class Bandit(gymnasium.Env[Any, Any]):
+    """Sees x, one of -1 and 1; an action costs its squared distance from 1 + x, of the range -1 .. 3; one timestep."""
+
+    observation_space = spaces.Box(-1, 1, (1,))
+    action_space = spaces.Box(-1, 3, (1,))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.x = self.np_random.choice([-1.0, 1.0])
+        return np.array([self.x], F32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.array([self.x], F32), -10 * float((action[0] - (1 + self.x)) ** 2), True, False, {}
+
+
+def test_it_finds_the_best_action_and_keeps_the_target_entropy(tmp_path: Path) -> None:
+    params = {"hidden": (32, 32), "learning_rate": 5e-3, "target_update_rate": 0.05, "target_entropy": -0.5}
+    agent = Agent(sac.model_fn, ReplayMemory(2000, 64), tmp_path, RunConfig(seed=1, runtime="tensorflow"), params)
+    agent.train(Bandit(), first_update=64, update_frequency=1, max_timesteps=1500)
+    predictions = agent.predict(np.array([[-1], [1]], F32))
+    np.testing.assert_allclose(predictions["action"], [[0], [2]], atol=0.15)
+    rng = np.random.default_rng(0)
+    u = predictions["mean"] + np.exp(predictions["log_std"]) * rng.standard_normal((2, 20_000)).astype(F32)
+    log_prob = -0.5 * ((u - predictions["mean"]) / np.exp(predictions["log_std"])) ** 2 - predictions["log_std"]
+    entropy = -np.mean(log_prob - np.log(2 * np.pi) / 2 - np.log(1 - np.tanh(u) ** 2))
+    assert entropy == pytest.approx(-0.5, abs=0.3)  # a wrong sign of the temperature leads to -20 or to log 2
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"learning_rat": 1}, "SACParams has no 'learning_rat' (did you mean 'learning_rate'?), only hidden, activ"),
+        ({"hidden": 64}, "hidden must be a list of layer sizes, got 64"),
+        ({"hidden": None}, "hidden must be a list of layer sizes, got None"),
+        ({"activation": "rellu"}, "(did you mean 'relu'?)"),
+        ({"initializer": "he"}, "initializer must be one of"),
+        ({"optimizer": "adams"}, "(did you mean 'adam"),
+        ({"learning_rate": -1}, "learning_rate must stay in 0 .. inf, got -1"),
+        ({"target_update_rate": 0}, "target_update_rate must be a finite number above 0 and of at most 1, got 0"),
+        ({"target_update_rate": 1.5}, "target_update_rate must be a finite number above 0 and of at most 1, got 1.5"),
+        ({"temperature": "aut"}, "temperature must be one of auto; got 'aut' (did you mean 'auto'?)"),
+        ({"temperature": -0.1}, "temperature must be a finite number of at least 0, got -0.1"),
+        ({"temperature": None}, "temperature must be a finite number of at least 0, got None"),
+        ({"initial_temperature": 0}, "initial_temperature must be a finite number above 0, got 0"),
+        ({"target_entropy": "low"}, "target_entropy must be one of auto; got 'low'"),
+        ({"target_entropy": np.inf}, "target_entropy must be a finite number, got inf"),
+        ({"updates": 0}, "updates must be an integer of at least 1, got 0"),
+        ({"max_gradient_norm": 0}, "max_gradient_norm must be a finite number above 0, got 0"),
+    ],
+)
+def test_wrong_parameters_are_named(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        sac.model_fn(tf.constant(BATCH["observation"]), None, Modes.PREDICT, params, CONFIG)
+
+
+def test_a_batch_that_cannot_be_split_is_refused() -> None:
+    message = (
+        "updates must divide the memory's batch_size, of which each gradient step takes an equal part; got updates=3"
+        " and batch_size=2"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Model({**LINEAR, "updates": 3})
+
+
+def test_batches_of_rollouts_are_refused() -> None:
+    batch = {name: np.stack([value, value]) for name, value in BATCH.items()}
+    with pytest.raises(ValueError, match=re.escape("from a ReplayMemory; got rewards of shape (2, 2)")):
+        Model(LINEAR, batch=batch)
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.Discrete(3), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 255, (2,), np.uint8), None]
+)
+def test_other_action_spaces_are_refused(space: Any) -> None:
+    config = RunConfig(observation_space=CONFIG.observation_space, action_space=space)
+    message = f"SAC needs a bounded Box of floats as action space, got {space!r}; DQN and PPO take Discrete"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        sac.model_fn(tf.constant(BATCH["observation"]), None, Modes.PREDICT, None, config)
+
+
+def test_the_documented_defaults_are_those_of_the_code() -> None:
+    page = (Path(sac.__file__).parents[1] / "docs/algorithms/sac.md").read_text()
+    documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", page.split("## Parameters")[1], re.MULTILINE))
+    expected = {f.name: getattr(SACParams(), f.name) for f in dataclasses.fields(SACParams)}
+    said: dict[Any, str] = {None: "none", (256, 256): "[256, 256]", 3e-4: "0.0003", 1.0: "1"}
+    words = {k: f"`{v}`" if isinstance(v, str) else said.get(v, str(v)) for k, v in expected.items()}
+    assert documented == words
