@@ -39,7 +39,7 @@ _DIES_OF_TWINS = ("Maximum", "Minimum", "RealDiv", "SquaredDifference", "Sub")
 """With a variable and itself as operands these end the process; others of this kind are rewritten."""
 
 _MATMUL = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x", "BatchMatMulV3": "adj_x"}
-_PARALLEL = ("Conv", "DepthwiseConv", "While", "StatelessWhile")
+_CONVOLUTIONS = ("Conv", "DepthwiseConv")
 
 
 def assigns(ops: Iterable[str]) -> bool:
@@ -150,19 +150,20 @@ def walk(nodes: Iterable[Any], outputs: list[str], found: list[Any]) -> set[str]
 def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0) -> str | None:
     """Why the arithmetic is what a run costs, rather than the overhead of its call; None if it is the call.
 
-    By ops and shapes alone: convolutions and loops count as large, and so do matrix products of more than
-    ``limit_mflop`` million operations together (axes of unknown size as 1).
+    By ops and shapes alone: convolutions count as large, and so do matrix products of more than ``limit_mflop``
+    million operations together (axes of unknown size as 1; of a loop, in one round of it: what counts is how long the
+    single ops take).
 
     Args:
         graph: a function's graph.
         ops: those that it reaches.
         limit_mflop: how much is small.
     """
-    parallel = sorted(op for op in ops if op.startswith(_PARALLEL))
-    if parallel:
-        return f"it has the op {parallel[0]}"
+    convolutions = sorted(op for op in ops if op.startswith(_CONVOLUTIONS))
+    if convolutions:
+        return f"it has the op {convolutions[0]}"
     total = 0
-    for op in graph.get_operations():
+    for op in _operations(graph):
         if op.type in _MATMUL:
             left, result = op.inputs[0].shape, op.outputs[0].shape
             if result.rank is None or left.rank is None:
@@ -171,3 +172,13 @@ def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0) -> str
             total += 2 * math.prod(size or 1 for size in (*result, inner))
     mflop = total / 1e6
     return f"its matrix products take {mflop:.0f} MFLOP, more than {limit_mflop:.0f}" if mflop > limit_mflop else None
+
+
+def _operations(graph: Any) -> Iterator[Any]:
+    """The operations of a graph, and of the functions that these call: the bodies of loops, branches."""
+    for op in graph.get_operations():
+        yield op
+        for attribute in op.node_def.attr.values():
+            for function in (attribute.func, *attribute.list.func):
+                if function.name:
+                    yield from _operations(graph._get_function(function.name).graph)

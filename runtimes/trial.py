@@ -55,8 +55,10 @@ def _compare_actions(lite: Executor, theirs: Executor, program: Program) -> None
 
 
 def _compare_updates(lite: Executor, theirs: Executor, train: Train) -> None:
-    batch, _, draws = _made_up(train.function)
+    batch, _, _ = _made_up(train.function)
+    rng = np.random.default_rng(0)
     for step in range(_UPDATES):
+        draws = [request.draw(rng) for request in train.noise]
         expected, found = (executor.train(batch, dict.fromkeys(COUNTERS, step), draws) for executor in (theirs, lite))
         for name, a, b in zip(("loss", *train.metrics), found.scalars.tolist(), expected.scalars.tolist(), strict=True):
             _compare(name, np.array(a), np.array(b))
