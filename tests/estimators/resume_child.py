@@ -24,6 +24,7 @@ import numpy as np
 CALLS = ("mkdir", "open", "fsync", "rename", "replace", "unlink", "rmdir")
 """The calls to the file system that a save makes, by their names in ``os``."""
 PARAMS = {"hidden": [16], "target_update_period": 10, "epsilon": 0.3}
+PPO_PARAMS = {"hidden": [16], "epochs": 2, "minibatch_size": 8, "max_kl": 0.1}
 
 
 def say(*words: object) -> None:
@@ -125,7 +126,8 @@ def run(job: dict[str, Any]) -> None:
     from axonrl import Agent, RunConfig
     from axonrl.environments import make
     from axonrl.hooks import EvaluationHook
-    from axonrl.memories import ReplayMemory
+    from axonrl.memories import BatchMemory, ReplayMemory
+    from axonrl.models import ppo
 
     model_dir = Path(job["model_dir"])
     logging.basicConfig(filename=model_dir.with_suffix(".log"), level=logging.INFO)
@@ -143,8 +145,12 @@ def run(job: dict[str, Any]) -> None:
     config = RunConfig(
         seed=job["seed"], save_checkpoints_steps=job["save_every"], save_summary_steps=20, runtime=job["runtime"]
     )
-    agent = Agent(noisy_dqn, ReplayMemory(200, 16), model_dir, config, PARAMS)
-    env = make("CartPole-v1", job["num_envs"])
+    if job["algorithm"] == "dqn":
+        agent = Agent(noisy_dqn, ReplayMemory(200, 16), model_dir, config, PARAMS)
+        env = make("CartPole-v1", job["num_envs"])
+    else:
+        agent = Agent(ppo.model_fn, BatchMemory(32), model_dir, config, PPO_PARAMS)
+        env = make("CartPole-v1", job["num_envs"], wrappers=["normalize_observation", "normalize_reward"])
     agent.train(env, first_update=40, update_frequency=4, max_timesteps=job["timesteps"], hooks=hooks)
 
 
@@ -167,7 +173,13 @@ def serve() -> None:
     """Import everything, then fork a child for every job."""
     for module in ("tensorflow", "keras", "tensorboard.summary.writer.event_file_writer", "axonrl.estimators.agent"):
         importlib.import_module(module)
-    for module in ("axonrl.models.dqn", "axonrl.runtimes.choosing", "axonrl.memories", "axonrl.hooks"):
+    for module in (
+        "axonrl.models.dqn",
+        "axonrl.models.ppo",
+        "axonrl.runtimes.choosing",
+        "axonrl.memories",
+        "axonrl.hooks",
+    ):
         importlib.import_module(module)
     status = Path("/proc/self/status")
     if status.exists() and "\nThreads:\t1\n" not in status.read_text():

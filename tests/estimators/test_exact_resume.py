@@ -91,7 +91,7 @@ def server() -> Iterator[Server]:
 
 def job(model_dir: Path, num_envs: int = 1, **changes: Any) -> dict[str, Any]:
     settings = {"do": "train", "seed": 5, "timesteps": TIMESTEPS, "save_every": 6, "evaluate_every": 150}
-    settings["runtime"] = "auto"
+    settings |= {"runtime": "auto", "algorithm": "dqn"}
     return {**settings, "model_dir": str(model_dir), "num_envs": num_envs, **changes}
 
 
@@ -139,14 +139,14 @@ def assert_same_run(a: Path, b: Path) -> None:
 
 @pytest.fixture(scope="module")
 def uninterrupted(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The model directory of a run that nothing disturbs, by the number of its environments and by its executor."""
-    runs: dict[tuple[int, str], Path] = {}
+    """The model directory of a run that nothing disturbs: of so many environments, an executor, an algorithm."""
+    runs: dict[tuple[int, str, str], Path] = {}
 
-    def get(num_envs: int, runtime: str = "auto") -> Path:
-        key = num_envs, runtime
+    def get(num_envs: int, runtime: str = "auto", algorithm: str = "dqn") -> Path:
+        key = num_envs, runtime, algorithm
         if key not in runs:
             runs[key] = tmp_path_factory.mktemp("uninterrupted") / "run"
-            server.start(**job(runs[key], num_envs, runtime=runtime))
+            server.start(**job(runs[key], num_envs, runtime=runtime, algorithm=algorithm))
             assert server.wait() == (0, [])
         return runs[key]
 
@@ -168,24 +168,24 @@ def kills(rng: random.Random) -> Iterator[tuple[dict[str, Any], float]]:
 
 
 @pytest.mark.parametrize(("runtime", "kind"), [("auto", "litert"), ("tensorflow", "tensorflow")])
-@pytest.mark.parametrize("num_envs", [1, 4])
+@pytest.mark.parametrize(("num_envs", "algorithm"), [(1, "dqn"), (4, "dqn"), (4, "ppo")])
 def test_killed_six_times_a_run_ends_as_if_nothing_had_happened(
-    num_envs: int, runtime: str, kind: str, server: Server, uninterrupted: Any, tmp_path: Path
+    num_envs: int, algorithm: str, runtime: str, kind: str, server: Server, uninterrupted: Any, tmp_path: Path
 ) -> None:
     rng = random.Random(f"{num_envs} {runtime}")
     victim_dir = tmp_path / "run"
     for victim, delay in kills(rng):
-        pid = server.start(**job(victim_dir, num_envs, runtime=runtime, victim=victim))
+        pid = server.start(**job(victim_dir, num_envs, runtime=runtime, algorithm=algorithm, victim=victim))
         if victim["calls"] is None:
             if victim["at"] <= TIMESTEPS:
                 assert server.read().startswith("reached ")
             time.sleep(delay)
             os.kill(pid, signal.SIGKILL)
         assert server.wait()[0] == -signal.SIGKILL
-    server.start(**job(victim_dir, num_envs, runtime=runtime))
+    server.start(**job(victim_dir, num_envs, runtime=runtime, algorithm=algorithm))
     assert server.wait() == (0, [])
 
-    assert_same_run(uninterrupted(num_envs, runtime), victim_dir)
+    assert_same_run(uninterrupted(num_envs, runtime, algorithm), victim_dir)
     assert record(victim_dir)["runtime"] == {"actor": kind, "learner": kind}
 
 
