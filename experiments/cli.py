@@ -136,10 +136,11 @@ def _list(arguments: argparse.Namespace) -> int:
     sections = {"experiments": {name: schema.load(path)[0].description for name, path in schema.shipped().items()}}
     for title, kind in (("models", "model_fn"), ("memories", "memory"), ("hooks", "hook")):
         sections[title] = {name: registry.summary(kind, name) for name in registry.names(kind)}
+    width = 2 + max(len(name) for entries in sections.values() for name in entries)
     for title, entries in sections.items():
         print(f"{title}:")
         for name, line in entries.items():
-            print(f"  {name:<24}{line.partition(chr(10))[0]}".rstrip())
+            print(f"  {name:<{width}}{line.partition(chr(10))[0]}".rstrip())
     return DONE
 
 

@@ -133,3 +133,42 @@ def dueling(value: Tensor, advantage: Tensor, baseline: str) -> Tensor:
         raise ValueError(f"baseline must be one of {', '.join(DUELING)}; got {baseline!r}")
     reduce = tf.reduce_mean if baseline == "mean" else tf.reduce_max
     return value + advantage - reduce(advantage, axis=-1, keepdims=True)
+
+
+def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: Tensor) -> Tensor:
+    """PPO's objective, to be minimised: ``-min(r A, clip(r, 1 - c, 1 + c) A)``.
+
+    Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equation 7.
+
+    Args:
+        log_ratio: log r, float [B]: of the action's probabilities now and when it was taken.
+        advantage: A, float [B].
+        clip: c, float scalar.
+
+    Returns:
+        float [B].
+    """
+    ratio = tf.exp(log_ratio)
+    bounded = tf.minimum(tf.maximum(ratio, 1 - clip), 1 + clip)
+    return -tf.minimum(ratio * advantage, bounded * advantage)
+
+
+def clipped_squared(value: Tensor, recorded: Tensor, returns: Tensor, clip: float | None) -> Tensor:
+    """The squared error of values; clipped, the larger of it and that of values near the recorded ones.
+
+    Source: Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3, optimisation 1.
+
+    Args:
+        value: float [B], the prediction.
+        recorded: float [B], the prediction when the action was taken.
+        returns: float [B], what is to be learned.
+        clip: how near; ``None`` does not clip.
+
+    Returns:
+        float [B].
+    """
+    error = tf.square(value - returns)
+    if clip is None:
+        return error
+    near = recorded + tf.minimum(tf.maximum(value - recorded, -clip), clip)
+    return tf.maximum(error, tf.square(near - returns))

@@ -62,7 +62,11 @@ _NATURE_SMALLEST = 36  # pixels that leave one after the three convolutions
 
 
 def mlp(
-    shape: Sequence[int], units: Sequence[int], activation: str = "relu", initializer: str = "glorot_uniform"
+    shape: Sequence[int],
+    units: Sequence[int],
+    activation: str = "relu",
+    initializer: str = "glorot_uniform",
+    scale: float = 1.0,
 ) -> Any:
     """Dense layers, one after another; inputs of more than one axis are flattened first.
 
@@ -71,6 +75,7 @@ def mlp(
         units: sizes of the layers; none leaves just the flat input.
         activation: one of :data:`ACTIVATIONS`, after every layer.
         initializer: one of :data:`INITIALIZERS`.
+        scale: what the kernels' initial values are multiplied by.
 
     Returns:
         a built ``keras.Sequential``, float32 [B, *shape] to [B, units[-1]].
@@ -81,11 +86,15 @@ def mlp(
     layers = [keras.Input(tuple(shape))]
     if len(shape) != 1 or not units:  # a Sequential must have a layer
         layers.append(keras.layers.Flatten())
-    return keras.Sequential([*layers, *_dense(units, activation, initializer)], name="mlp")
+    return keras.Sequential([*layers, *_dense(units, activation, initializer, scale)], name="mlp")
 
 
 def nature_cnn(
-    shape: Sequence[int], units: Sequence[int], activation: str = "relu", initializer: str = "glorot_uniform"
+    shape: Sequence[int],
+    units: Sequence[int],
+    activation: str = "relu",
+    initializer: str = "glorot_uniform",
+    scale: float = 1.0,
 ) -> Any:
     """Three convolutions and dense layers, for stacked frames.
 
@@ -96,6 +105,7 @@ def nature_cnn(
         units: sizes of the dense layers; the paper's is (512,).
         activation: one of :data:`ACTIVATIONS`, after every layer.
         initializer: one of :data:`INITIALIZERS`.
+        scale: what the kernels' initial values are multiplied by.
 
     Returns:
         a built ``keras.Sequential``, float32 [B, *shape] to [B, units[-1]].
@@ -108,26 +118,31 @@ def nature_cnn(
             f"nature_cnn needs frames of shape [height, width, channels] with at least {_NATURE_SMALLEST} x"
             f" {_NATURE_SMALLEST} pixels, got {list(shape)}; network 'mlp' takes any shape"
         )
-    function, kernel = _activation(activation), choice("initializer", initializer, INITIALIZERS)
+    function = _activation(activation)
     convolutions = [
         keras.layers.Conv2D(
             filters,
             size,
             strides=stride,
             activation=function,
-            kernel_initializer=kernel,
+            kernel_initializer=_kernel(initializer, scale),
             data_format="channels_last",
             name=f"convolution{index}",
         )
         for index, (filters, size, stride) in enumerate(_NATURE_CONVOLUTIONS, start=1)
     ]
     flatten = keras.layers.Flatten(data_format="channels_last")
-    dense = _dense(units, activation, initializer)
+    dense = _dense(units, activation, initializer, scale)
     return keras.Sequential([keras.Input(tuple(shape)), *convolutions, flatten, *dense], name="nature_cnn")
 
 
 def make_network(
-    name: str, shape: Sequence[int], units: Sequence[int] | None, activation: str, initializer: str
+    name: str,
+    shape: Sequence[int],
+    units: Sequence[int] | None,
+    activation: str,
+    initializer: str,
+    scale: float = 1.0,
 ) -> Any:
     """A network by name: ``"mlp"`` or ``"nature_cnn"``; ``units=None`` gives it its :data:`DEFAULT_UNITS`.
 
@@ -135,12 +150,20 @@ def make_network(
         ValueError: a name is unknown, or the shape does not fit.
     """
     network = {"mlp": mlp, "nature_cnn": nature_cnn}[choice("network", name, DEFAULT_UNITS)]
-    return network(shape, DEFAULT_UNITS[name] if units is None else units, activation, initializer)
+    return network(shape, DEFAULT_UNITS[name] if units is None else units, activation, initializer, scale)
 
 
-def linear(inputs: int, outputs: int, name: str, initializer: str = "glorot_uniform") -> Any:
-    """A built dense layer without activation, float32 [B, inputs] to [B, outputs]: the head of a network."""
-    layer = keras.layers.Dense(outputs, kernel_initializer=choice("initializer", initializer, INITIALIZERS), name=name)
+def linear(inputs: int, outputs: int, name: str, initializer: str = "glorot_uniform", scale: float = 1.0) -> Any:
+    """A built dense layer without activation, float32 [B, inputs] to [B, outputs]: the head of a network.
+
+    Args:
+        inputs: numbers that it takes.
+        outputs: numbers that it gives.
+        name: of the layer.
+        initializer: one of :data:`INITIALIZERS`.
+        scale: what the kernel's initial values are multiplied by.
+    """
+    layer = keras.layers.Dense(outputs, kernel_initializer=_kernel(initializer, scale), name=name)
     layer.build((None, inputs))
     return layer
 
@@ -196,12 +219,30 @@ def encode(observation: Any, space: Space[Any] | None) -> Tensor:
     return values / 255.0 if observation.dtype == tf.uint8 else values
 
 
-def _dense(units: Sequence[int], activation: str, initializer: str) -> list[Any]:
-    function, kernel = _activation(activation), choice("initializer", initializer, INITIALIZERS)
+def _dense(units: Sequence[int], activation: str, initializer: str, scale: float) -> list[Any]:
+    function = _activation(activation)
     return [
-        keras.layers.Dense(size, activation=function, kernel_initializer=kernel, name=f"dense{index}")
+        keras.layers.Dense(
+            size, activation=function, kernel_initializer=_kernel(initializer, scale), name=f"dense{index}"
+        )
         for index, size in enumerate(units, start=1)
     ]
+
+
+def _kernel(initializer: str, scale: float) -> Any:
+    """A kernel's initialiser: new for each layer, for with one of them equal shapes would begin equal."""
+    name = choice("initializer", initializer, INITIALIZERS)
+    return name if scale == 1.0 else _Scaled(keras.initializers.get(name), scale)
+
+
+class _Scaled(keras.initializers.Initializer):  # type: ignore[misc] # Keras has no types
+    """What another initialiser makes, multiplied."""
+
+    def __init__(self, initializer: Any, scale: float) -> None:
+        self._initializer, self._scale = initializer, scale
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        return self._scale * self._initializer(shape, dtype=dtype)
 
 
 def _activation(name: str) -> str:

@@ -3,6 +3,7 @@ import subprocess
 import sys
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -104,6 +105,47 @@ def test_linear_head() -> None:
     head = networks.linear(3, 2, "q_values", "zeros")
     assert names(head) == [("q_values/kernel", (3, 2)), ("q_values/bias", (2,))]
     assert head(tf.ones((5, 3))).numpy().tolist() == [[0.0, 0.0]] * 5
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda *arguments: networks.mlp((8,), (8, 8), "relu", *arguments),
+        lambda *arguments: networks.nature_cnn((36, 36, 1), (8,), "relu", *arguments),
+        lambda *arguments: networks.make_network("mlp", (8,), None, "relu", *arguments),
+        lambda *arguments: networks.linear(8, 3, "head", *arguments),
+    ],
+    ids=["mlp", "nature_cnn", "make_network", "linear"],
+)
+def test_a_scale_multiplies_the_initial_kernels(make: Any) -> None:
+    def initial(*arguments: Any) -> list[Any]:
+        keras.utils.set_random_seed(7)
+        return [variable.numpy() for variable in make(*arguments).variables]
+
+    plain, scaled = initial("he_normal"), initial("he_normal", 0.25)
+    assert len(plain) == len(scaled) >= 2
+    for kernel, expected in zip(scaled[::2], plain[::2], strict=True):
+        np.testing.assert_allclose(kernel, 0.25 * expected, rtol=1e-6)
+        assert kernel.any()
+    assert not any(bias.any() for bias in scaled[1::2])
+    for kernel, expected in zip(initial("he_normal", 1.0), plain, strict=True):
+        np.testing.assert_array_equal(kernel, expected)
+
+
+def test_scaled_orthogonal_kernels_have_that_gain() -> None:
+    kernel = networks.linear(3, 5, "head", "orthogonal", np.sqrt(2)).variables[0].numpy()
+    np.testing.assert_allclose(kernel @ kernel.T, 2 * np.eye(3), atol=1e-5)
+
+
+def test_scaled_layers_of_equal_shapes_begin_differently() -> None:
+    first, second = [v.numpy() for v in networks.mlp((4,), (4, 4), "relu", "orthogonal", 1.5).variables[::2]]
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_an_unknown_initializer_of_a_head_is_refused(scale: float) -> None:
+    with pytest.raises(ValueError, match=re.escape("got 'orthogonl' (did you mean 'orthogonal'?)")):
+        networks.linear(3, 2, "head", "orthogonl", scale)
 
 
 # (space, observations as they come at the boundary [B, ...], what the network takes)

@@ -1,0 +1,140 @@
+"""Distributions over actions, against numbers worked out by hand, and scipy's where it is installed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.models.distributions import Categorical, Gaussian, MultiCategorical
+
+LOGITS = np.log(np.array([[1, 2, 5], [6, 1, 1]], np.float32))  # probabilities 1/8, 2/8, 5/8 and 6/8, 1/8, 1/8
+ENTROPY = [np.log(8) - (2 * np.log(2) + 5 * np.log(5)) / 8, np.log(8) - 6 * np.log(6) / 8]
+MEAN = np.array([[1, -1], [0, 3]], np.float32)
+LOG_STD = np.log(np.array([[0.5, 2], [1, 1]], np.float32))
+ACTION = np.array([[2, -1], [-1, 1]], np.float32)  # 2, 0 and -1, -2 standard deviations from the mean
+LOG_SQRT_2PI = 0.9189385
+
+
+def gradients(function: Callable[..., Any], *arrays: Any) -> list[Any]:
+    """Of the sum of what ``function`` returns, for each array."""
+    tensors = [tf.constant(array, tf.float32) for array in arrays]
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        result = function(*tensors)
+    return [gradient.numpy() for gradient in tape.gradient(result, tensors)]
+
+
+@pytest.mark.parametrize("shift", [0.0, -100.0, 1000.0])
+def test_categorical(shift: float) -> None:
+    policy = Categorical(tf.constant(LOGITS + np.float32(shift)))
+    tolerance = 1e-6 if shift == 0 else 1e-3  # float32 has so many digits
+    assert policy.mode().numpy().tolist() == [2, 0]
+    assert policy.mode().dtype == tf.int32
+    np.testing.assert_allclose(policy.log_prob(tf.constant([1, 0])), np.log([2 / 8, 6 / 8]), rtol=tolerance)
+    np.testing.assert_allclose(policy.log_prob(tf.constant([2, 2])), np.log([5 / 8, 1 / 8]), rtol=tolerance)
+    np.testing.assert_allclose(policy.entropy(), ENTROPY, rtol=tolerance)
+
+
+def test_gradients_of_categorical() -> None:
+    (gradient,) = gradients(lambda logits: Categorical(logits).log_prob(tf.constant([2, 1])), LOGITS)
+    np.testing.assert_allclose(gradient, np.array([[-1, -2, 3], [-6, 7, -1]]) / 8, rtol=1e-5)  # one-hot less p
+    (gradient,) = gradients(lambda logits: Categorical(logits).entropy(), LOGITS)
+    p = np.exp(LOGITS) / 8
+    np.testing.assert_allclose(gradient, -p * (np.log(p) + np.reshape(ENTROPY, (2, 1))), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("logits", "mode", "log_prob", "entropy"),
+    [
+        ([1e9, -1e9, 0.0], 0, [0, -2e9, -1e9], 0),
+        ([1e30, -1e30, -1e30], 0, [0, -2e30, -2e30], 0),
+        ([-1e9, -1e9, -1e9], 0, [-np.log(3)] * 3, np.log(3)),
+        ([1e4, 1e4, -1e4], 0, [-np.log(2), -np.log(2), -2e4 - np.log(2)], np.log(2)),
+    ],
+)
+def test_extreme_logits(logits: list[float], mode: int, log_prob: list[float], entropy: float) -> None:
+    policy = Categorical(tf.constant([logits] * 3))
+    actions = tf.constant([0, 1, 2])
+    assert policy.mode().numpy().tolist() == [mode] * 3
+    np.testing.assert_allclose(policy.log_prob(actions), log_prob, rtol=1e-6)
+    np.testing.assert_allclose(policy.entropy(), [entropy] * 3, rtol=1e-6)
+    for function in (lambda x: Categorical(x).log_prob(actions), lambda x: Categorical(x).entropy()):
+        (gradient,) = gradients(function, [logits] * 3)
+        assert np.isfinite(gradient).all()
+        np.testing.assert_allclose(gradient.sum(1), 0, atol=1e-6)  # a shift of all logits changes nothing
+
+
+def test_multi_categorical() -> None:
+    logits = tf.constant(np.concatenate([np.log([[3, 1], [1, 1]]), LOGITS], axis=1).astype(np.float32))  # [2, 2 + 3]
+    policy = MultiCategorical(logits, [2, 3])
+    assert policy.mode().numpy().tolist() == [[0, 2], [0, 0]]
+    assert policy.mode().dtype == tf.int32
+    action = tf.constant([[1, 2], [0, 1]])
+    np.testing.assert_allclose(policy.log_prob(action), np.log([1 / 4 * 5 / 8, 1 / 2 * 1 / 8]), rtol=1e-6)
+    first = [np.log(4) - 3 / 4 * np.log(3), np.log(2)]
+    np.testing.assert_allclose(policy.entropy(), np.add(first, ENTROPY), rtol=1e-6)
+
+
+def test_multi_categorical_of_one_choice_is_categorical() -> None:
+    one, other = MultiCategorical(tf.constant(LOGITS), [3]), Categorical(tf.constant(LOGITS))
+    assert one.mode().numpy().tolist() == [[2], [0]]
+    np.testing.assert_array_equal(one.log_prob(tf.constant([[1], [2]])), other.log_prob(tf.constant([1, 2])))
+    np.testing.assert_array_equal(one.entropy(), other.entropy())
+
+
+def test_gradients_of_multi_categorical_stay_in_their_choice() -> None:
+    action = tf.constant([[1, 2]])
+    (gradient,) = gradients(lambda x: MultiCategorical(x, [2, 3]).log_prob(action), np.zeros((1, 5), np.float32))
+    np.testing.assert_allclose(gradient, [[-1 / 2, 1 / 2, -1 / 3, -1 / 3, 2 / 3]], rtol=1e-6)
+
+
+def test_gaussian() -> None:
+    policy = Gaussian(tf.constant(MEAN), tf.constant(LOG_STD))
+    np.testing.assert_array_equal(policy.mode(), MEAN)
+    # -z^2 / 2 of each component; the logarithms of 0.5 and 2 cancel out.
+    np.testing.assert_allclose(policy.log_prob(tf.constant(ACTION)), np.array([-2, -2.5]) - 2 * LOG_SQRT_2PI, rtol=1e-6)
+    np.testing.assert_allclose(policy.entropy(), [1 + 2 * LOG_SQRT_2PI] * 2, rtol=1e-6)
+
+
+def test_a_standard_deviation_may_be_shared_by_all_rows() -> None:
+    one = Gaussian(tf.constant(MEAN), tf.constant(LOG_STD[0]))
+    other = Gaussian(tf.constant(MEAN), tf.constant(LOG_STD[[0, 0]]))
+    np.testing.assert_array_equal(one.log_prob(tf.constant(ACTION)), other.log_prob(tf.constant(ACTION)))
+    np.testing.assert_array_equal(one.entropy(), other.entropy())
+    assert one.entropy().shape == (2,)
+
+
+def test_gradients_of_gaussian() -> None:
+    mean, log_std = gradients(lambda m, s: Gaussian(m, s).log_prob(tf.constant(ACTION)), MEAN, LOG_STD)
+    np.testing.assert_allclose(mean, [[4, 0], [-1, -2]], rtol=1e-6)  # z / std
+    np.testing.assert_allclose(log_std, [[3, -1], [0, 3]], rtol=1e-6)  # z^2 - 1
+    _, log_std = gradients(lambda m, s: Gaussian(m, s).entropy() + 0 * tf.reduce_sum(m), MEAN, LOG_STD)
+    np.testing.assert_allclose(log_std, np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("log_std", [-15.0, 15.0])
+def test_gradients_of_extreme_standard_deviations_are_finite(log_std: float) -> None:
+    for gradient in gradients(
+        lambda m, s: Gaussian(m, s).log_prob(tf.constant(ACTION)), MEAN, np.full((2, 2), log_std)
+    ):
+        assert np.isfinite(gradient).all()
+
+
+def test_they_are_those_of_scipy() -> None:
+    stats: Any = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 3, (50, 4)).astype(np.float32)
+    policy = Categorical(tf.constant(logits))
+    p = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(1, keepdims=True)
+    actions = rng.integers(0, 4, 50).astype(np.int32)
+    expected = [stats.multinomial.logpmf(np.eye(4)[a], 1, row) for a, row in zip(actions, p, strict=True)]
+    np.testing.assert_allclose(policy.log_prob(tf.constant(actions)), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(policy.entropy(), stats.entropy(p, axis=1), rtol=1e-4, atol=1e-5)
+
+    mean, log_std, action = rng.normal(0, 1.5, (3, 50, 3)).astype(np.float32)
+    gaussian = Gaussian(tf.constant(mean), tf.constant(log_std))
+    normal = stats.norm(mean.astype(float), np.exp(log_std.astype(float)))
+    np.testing.assert_allclose(gaussian.log_prob(tf.constant(action)), normal.logpdf(action).sum(1), rtol=1e-4)
+    np.testing.assert_allclose(gaussian.entropy(), normal.entropy().sum(1), rtol=1e-4, atol=1e-5)

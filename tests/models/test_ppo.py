@@ -1,0 +1,705 @@
+"""PPO against numbers worked out by hand, on networks that are one matrix; and through the Agent, as users meet it."""
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from axonrl import Agent, RunConfig
+from axonrl.contracts import ArraySpec
+from axonrl.environments import make
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import actor_critic, ppo
+from axonrl.models.losses import clipped_squared, clipped_surrogate
+from axonrl.models.ppo import PPOParams
+from axonrl.noise import Request
+from axonrl.runtimes.signature import BoundModelFn
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.runtimes.tracing import Program
+from axonrl.tests.estimators.fakes import differences, snapshot
+
+OBSERVATIONS = spaces.Box(-10, 10, (2,))
+LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "max_gradient_norm": None}
+WHOLE = {**LINEAR, "epochs": 1, "minibatch_size": None, "normalize_advantages": False}
+"""One step on the whole rollout, as A2C does."""
+
+
+class Learner:
+    """PPO's programs as a run executes them, on rollouts [T, 1] that the test makes up.
+
+    Args:
+        params: of PPO.
+        rollout: labels, the first axis being T; what is not given is 0.
+        action_space: which actions.
+        observation_space: which observations.
+    """
+
+    def __init__(
+        self,
+        params: Mapping[str, Any],
+        rollout: Mapping[str, Any],
+        action_space: Any = None,
+        observation_space: Any = OBSERVATIONS,
+    ) -> None:
+        config = RunConfig(observation_space=observation_space, action_space=action_space or spaces.Discrete(2))
+        self.rows = len(rollout["observation"])
+        scalars = ("reward", "discount", "terminated", "truncated", "log_prob", "value")
+        zeros = {name: np.zeros(self.rows, np.float32) for name in scalars}
+        self.rollout = {"next_observation": rollout["observation"], **zeros, **rollout}
+        self.rollout = {name: value[:, None] for name, value in self.rollout.items()}
+        specs = {name: ArraySpec(value.shape, value.dtype) for name, value in self.rollout.items()}
+        observation = specs["observation"]
+        self.program = Program(
+            BoundModelFn(ppo.model_fn, params, config, None), ArraySpec(observation.shape[2:], observation.dtype), 0
+        )
+        self.traced = self.program.trace_train(specs)
+        self.executor = TensorFlowExecutor(self.program, self.traced)
+
+    def train(self, step: int = 0, draws: Sequence[Any] | None = None, **changes: Any) -> dict[str, float]:
+        """One update; ``draws`` are the permutations, in order where they are not given."""
+        if draws is None:
+            draws = [np.arange(self.rows)] * len(self.traced.noise)
+        batch = {**self.rollout, **{name: np.asarray(value)[:, None] for name, value in changes.items()}}
+        counters = {"global_step": step, "global_timestep": 10 * step}
+        result = self.executor.train(batch, counters, [np.asarray(draw, np.int32) for draw in draws])
+        return dict(zip(("loss", *self.traced.metrics), result.scalars.tolist(), strict=True))
+
+    def weights(self) -> dict[str, Any]:
+        """Of the networks, by name."""
+        return {name.partition(".")[2]: value for name, value in self.executor.get_predict_weights().items()}
+
+    def set(self, **weights: Any) -> None:
+        """Change some weights: ``policy_head_kernel=...``."""
+        found = self.executor.get_weights()
+        for name in found:
+            short = name.partition(".")[2].replace("/", "_")
+            if short in weights:
+                found[name] = np.array(weights.pop(short), np.float32).reshape(found[name].shape)
+        assert not weights
+        self.executor.set_weights(found)
+
+
+# -- the losses -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "gradient"),
+    [
+        (1.0, 2.0, -2.0, -2.0),
+        (1.0, -2.0, 2.0, 2.0),
+        (1.1, 2.0, -2.2, -2.2),
+        (0.9, -2.0, 1.8, 1.8),
+        (1.5, 2.0, -2.4, 0.0),  # good and already likelier: cut at 1.2 A
+        (1.5, -2.0, 3.0, 3.0),  # bad and likelier: to be undone, at any distance
+        (0.5, 2.0, -1.0, -1.0),  # good and less likely: likewise
+        (0.5, -2.0, 1.6, 0.0),  # bad and already less likely: cut at 0.8 A
+        (1.5, 0.0, 0.0, 0.0),
+    ],
+)
+def test_clipped_surrogate(ratio: float, advantage: float, loss: float, gradient: float) -> None:
+    log_ratio = tf.math.log([ratio])
+    with tf.GradientTape() as tape:
+        tape.watch(log_ratio)
+        result = clipped_surrogate(log_ratio, tf.constant([advantage]), tf.constant(0.2))
+    assert result.numpy() == pytest.approx(loss)
+    assert tape.gradient(result, log_ratio).numpy() == pytest.approx([gradient])
+
+
+def test_clipped_surrogate_of_rows() -> None:
+    log_ratio = tf.math.log([1.1, 1.5, 0.5])
+    found = clipped_surrogate(log_ratio, tf.constant([2.0, 2.0, -2.0]), tf.constant(0.2))
+    assert found.numpy() == pytest.approx([-2.2, -2.4, 1.6])
+
+
+@pytest.mark.parametrize(
+    ("value", "clip", "error", "gradient"),
+    [
+        (1.2, None, 3.24, -3.6),
+        (4.0, None, 1.0, 2.0),
+        (1.2, 0.5, 3.24, -3.6),  # near the recorded 1
+        (2.0, 0.5, 2.25, 0.0),  # moved beyond 1.5: the error of 1.5 counts, which is larger
+        (4.0, 0.5, 2.25, 0.0),
+        (0.0, 0.5, 9.0, -6.0),  # moved away from the return 3: larger than that of 0.5
+    ],
+)
+def test_clipped_squared(value: float, clip: float | None, error: float, gradient: float) -> None:
+    predicted = tf.constant([value])
+    with tf.GradientTape() as tape:
+        tape.watch(predicted)
+        result = clipped_squared(predicted, tf.constant([1.0]), tf.constant([3.0]), clip)
+    assert result.numpy() == pytest.approx(error)
+    assert tape.gradient(result, predicted).numpy() == pytest.approx([gradient])
+
+
+def test_clipped_squared_of_rows() -> None:
+    recorded, returns = tf.constant([1.0, 1.0]), tf.constant([3.0, 3.0])
+    assert clipped_squared(tf.constant([2.0, 0.0]), recorded, returns, 0.5).numpy() == pytest.approx([2.25, 9])
+
+
+# -- one update, by hand ----------------------------------------------------------------------------------------------
+
+POLICY = np.array([[1.0, 0.0], [0.0, 2.0]], np.float32)
+OBSERVATION = np.array([[1, 0], [0, 1]], np.float32)  # logits [1, 0] and [0, 2]
+TAKEN = np.exp([0, 2]) / (np.exp([1, 0]) + np.exp([0, 2]))  # probabilities of action 1: 0.269 and 0.881
+ROLLOUT: dict[str, Any] = {
+    "observation": OBSERVATION,
+    "action": np.array([1, 1], np.int32),
+    "reward": np.array([4, 2], np.float32),
+    "terminated": np.ones(2, np.float32),
+    "value": np.array([1, 1], np.float32),  # so that the advantages are 3 and 1
+    "log_prob": np.log(TAKEN).astype(np.float32),
+}
+TOWARDS = np.array([[TAKEN[0] - 1, 1 - TAKEN[0]], [TAKEN[1] - 1, 1 - TAKEN[1]]])
+"""The gradient of log pi with respect to the logits, of each row: one-hot of action 1 less the probabilities."""
+
+
+def linear(rollout: Mapping[str, Any] = ROLLOUT, **params: Any) -> Learner:
+    learner = Learner({**WHOLE, **params}, rollout)
+    learner.set(policy_head_kernel=POLICY, policy_head_bias=[0, 0], value_head_kernel=[1, 1], value_head_bias=[0])
+    return learner
+
+
+@pytest.mark.parametrize("minibatch_size", [None, 2])
+@pytest.mark.parametrize(("normalize", "advantages"), [(False, [3, 1]), (True, [1, -1])])
+def test_the_first_step_follows_the_policy_gradient(
+    normalize: bool, advantages: list[int], minibatch_size: int | None
+) -> None:
+    learner = linear(normalize_advantages=normalize, minibatch_size=minibatch_size)
+    result = learner.train()
+    ascent = np.array(advantages)[:, None] * TOWARDS / 2  # the mean over two rows, of the logits
+    weights = learner.weights()
+    # Row 0 observes the first unit vector, row 1 the second: each moves its own row of the kernel.
+    np.testing.assert_allclose(weights["policy/head/kernel"], POLICY + 0.1 * ascent, rtol=1e-5)
+    np.testing.assert_allclose(weights["policy/head/bias"], 0.1 * ascent.sum(0), rtol=1e-4, atol=1e-7)
+    # Values 1 and 1 of returns 4 and 2; 0.5 (v - R)^2, and the mean: gradients -3 / 2 and -1 / 2.
+    np.testing.assert_allclose(weights["value/head/kernel"], [[1.15], [1.05]], rtol=1e-6)
+    np.testing.assert_allclose(weights["value/head/bias"], [0.2], rtol=1e-6)
+    gradient = [*ascent.flat, *ascent.sum(0), 1.5, 0.5, 2.0]
+    p = np.stack([1 - TAKEN, TAKEN])
+    expected = {
+        "loss": -np.mean(advantages) + 0.5 * 5,
+        "policy_loss": -np.mean(advantages),
+        "value_loss": (9 + 1) / 2,
+        "entropy": -(p * np.log(p)).sum() / 2,
+        "kl": 0,
+        "clip_fraction": 0,
+        "gradient_norm": np.linalg.norm(gradient),
+        "optimizer_steps": 1,
+        "explained_variance": 0,
+        "learning_rate": 0.1,
+    }
+    assert result == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_gradients_are_clipped_by_their_global_norm() -> None:
+    free, clipped = linear(), linear(max_gradient_norm=0.5)
+    norm = free.train()["gradient_norm"]
+    assert clipped.train()["gradient_norm"] == pytest.approx(norm)  # before clipping
+    assert norm > 2
+    np.testing.assert_allclose(clipped.weights()["value/head/bias"], [0.1 * 2 * 0.5 / norm], rtol=1e-5)
+
+
+def test_a_ratio_beyond_the_clip_is_left_alone() -> None:
+    """Both actions are 1.5 times as likely now as when they were taken; only one was good."""
+    learner = linear(clip=0.2)
+    log_prob = np.log(TAKEN / 1.5).astype(np.float32)
+    result = learner.train(log_prob=log_prob, reward=np.array([4, -2], np.float32))  # advantages 3 and -3
+    assert result["policy_loss"] == pytest.approx(-(1.2 * 3 - 1.5 * 3) / 2, rel=1e-5)
+    assert result["clip_fraction"] == 1
+    assert result["kl"] == pytest.approx(0.5 - np.log(1.5), rel=1e-4)
+    kernel = learner.weights()["policy/head/kernel"]
+    np.testing.assert_array_equal(kernel[0], POLICY[0])
+    np.testing.assert_allclose(kernel[1], POLICY[1] - 0.1 * 1.5 * 3 * TOWARDS[1] / 2, rtol=1e-5)
+
+
+def test_entropy_is_a_gain() -> None:
+    learner = linear({**ROLLOUT, "reward": np.ones(2, np.float32)}, entropy_coefficient=1.0)  # advantages 0
+    before = learner.train()
+    assert before["loss"] == pytest.approx(-before["entropy"])
+    assert learner.train()["entropy"] > before["entropy"] + 0.003
+
+
+def test_values_are_clipped_where_that_is_asked_for() -> None:
+    rollout = {**ROLLOUT, "value": np.array([0, 1], np.float32)}  # the first has moved from 0 to 1, of a return of 4
+    learner = linear(rollout, value_clip=0.5)
+    assert learner.train()["value_loss"] == pytest.approx((3.5**2 + 1) / 2)
+    np.testing.assert_allclose(learner.weights()["value/head/kernel"], [[1.0], [1.05]], rtol=1e-6)
+
+
+def test_a_truncated_episode_bootstraps_from_its_own_last_observation() -> None:
+    rollout = {
+        **ROLLOUT,
+        "next_observation": np.array([[0, 3], [5, 5]], np.float32),
+        "reward": np.array([1, -1], np.float32),
+        "discount": np.array([0.5, 0], np.float32),
+        "terminated": np.array([0, 1], np.float32),
+        "truncated": np.array([1, 0], np.float32),
+    }
+    # Values 1 and 1. V([0, 3]) is 3, so the returns are 1 + 0.5 * 3 and -1; the second row is another episode.
+    assert linear(rollout).train()["value_loss"] == pytest.approx((1.5**2 + 2**2) / 2)
+
+
+def test_advantages_go_back_in_time_within_an_episode() -> None:
+    rollout = {
+        **ROLLOUT,
+        "next_observation": np.array([[0, 1], [0, 6]], np.float32),
+        "reward": np.array([1, -1], np.float32),
+        "discount": np.full(2, 0.5, np.float32),
+        "terminated": np.zeros(2, np.float32),
+    }
+    # Values 1 and 1; TD errors 1 + 0.5 - 1 and -1 + 0.5 * 6 - 1 (the rollout's open end), lambda 0.4.
+    advantages = np.array([0.5 + 0.5 * 0.4 * 1, 1])
+    result = linear(rollout, gae_lambda=0.4).train()
+    assert result["policy_loss"] == pytest.approx(-advantages.mean())
+    assert result["value_loss"] == pytest.approx((advantages**2).mean())
+
+
+@pytest.mark.parametrize(
+    ("value", "explained"),
+    [([1, 2, 3, 4], 1), ([1, 2, 3, 3], 0.85), ([7, 7, 7, 7], 0), ([4, 3, 2, 1], -3)],
+)
+def test_explained_variance(value: list[float], explained: float) -> None:
+    rollout = {
+        "observation": np.zeros((4, 2), np.float32),
+        "action": np.zeros(4, np.int32),
+        "reward": np.array([1, 2, 3, 4], np.float32),  # of variance 1.25; the second case leaves 0.1875
+    }
+    learner = Learner(WHOLE, rollout)
+    assert learner.train(value=np.array(value, np.float32))["explained_variance"] == pytest.approx(explained)
+    alike = learner.train(value=np.array(value, np.float32), reward=np.full(4, 0.1, np.float32))
+    assert alike["explained_variance"] == 0
+
+
+# -- epochs and minibatches -------------------------------------------------------------------------------------------
+
+
+def visits(learner: Learner, draws: Any = None, **changes: Any) -> tuple[list[int], float]:
+    """How often each of six rows was learned from, and the number of steps.
+
+    Every row observes something of its own, so the value's kernel tells: a row's weight begins at 0, and each visit
+    moves it towards the return 1 by nearly the same small amount.
+    """
+    learner.set(value_head_kernel=np.zeros(6), value_head_bias=[0])
+    steps = learner.train(draws=draws, **changes)["optimizer_steps"]
+    moved = learner.weights()["value/head/kernel"][:, 0] / (1e-3 * 2 * 0.5 / 2)
+    counted = np.rint(moved)
+    np.testing.assert_allclose(moved, counted, atol=0.1)
+    return counted.astype(int).tolist(), steps
+
+
+def six_rows(**params: Any) -> Learner:
+    rollout = {"observation": np.eye(6, dtype=np.float32), "action": np.zeros(6, np.int32)}
+    rollout |= {"reward": np.ones(6, np.float32), "log_prob": np.full(6, np.log(0.5), np.float32)}
+    settings = {**LINEAR, "minibatch_size": 2, "learning_rate": 1e-3, "initializer": "zeros", **params}
+    return Learner(settings, rollout, observation_space=spaces.Box(0, 1, (6,)))
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_every_epoch_learns_once_from_every_row(epochs: int) -> None:
+    learner = six_rows(epochs=epochs)
+    assert learner.traced.noise == (Request("permutation", (6,)),) * epochs
+    rng = np.random.default_rng(0)
+    draws = [rng.permutation(6) for _ in range(epochs)]
+    assert visits(learner, draws) == ([epochs] * 6, 3 * epochs)
+
+
+def test_minibatches_are_parts_of_the_permutation() -> None:
+    """The policy that acted is far away, so the first step is the last one: it shows a single minibatch."""
+    learner = six_rows(epochs=2, max_kl=1e-3)
+    elsewhere = np.full(6, np.log(0.4), np.float32)
+    assert visits(learner, [[4, 1, 0, 2, 3, 5], [0, 1, 2, 3, 4, 5]], log_prob=elsewhere) == ([0, 1, 0, 0, 1, 0], 1)
+    assert visits(learner, [[5, 3, 0, 2, 1, 4], [0, 1, 2, 3, 4, 5]], log_prob=elsewhere) == ([0, 0, 0, 1, 0, 1], 1)
+
+
+@pytest.mark.parametrize(("max_kl", "steps"), [(0.0012, 2), (0.0013, 3), (0.01, 4), (None, 6)])
+def test_the_step_that_finds_the_policy_moved_is_the_last(max_kl: float | None, steps: int) -> None:
+    """The first step finds the policy where it acted, and moves its logits apart by 2 * 0.1 * 0.5: a KL of 0.00125."""
+    learner = six_rows(epochs=2, max_kl=max_kl, learning_rate=0.1)
+    action = np.array([0, 1, 0, 1, 0, 1], np.int32)
+    reward = np.array([1, -1, 1, -1, 1, -1], np.float32)
+    result = learner.train(action=action, reward=reward)
+    assert result["optimizer_steps"] == steps
+    if steps == 2:  # metrics are means over the steps that were made
+        assert result["kl"] == pytest.approx(0.00125 / 2, rel=0.01)
+
+
+def test_nothing_stops_where_the_policy_rests() -> None:
+    learner = six_rows(epochs=2, max_kl=1e-6)  # all advantages are equal: normalised they are 0
+    assert visits(learner) == ([2] * 6, 6)
+
+
+def test_metrics_are_means_over_the_steps() -> None:
+    rollout = {**ROLLOUT, "reward": np.array([4, 2], np.float32)}
+    learner = linear(rollout, epochs=1, minibatch_size=1, learning_rate=0.0)
+    result = learner.train()
+    assert result["optimizer_steps"] == 2
+    assert result["policy_loss"] == pytest.approx(-(3 + 1) / 2)
+    assert result["value_loss"] == pytest.approx((9 + 1) / 2)
+    p = np.stack([1 - TAKEN, TAKEN])
+    assert result["entropy"] == pytest.approx(-(p * np.log(p)).sum() / 2)
+
+
+def test_schedules_follow_global_step() -> None:
+    line = {"kind": "linear", "duration": 10}
+    params = {
+        "learning_rate": {**line, "start": 0.1, "stop": 0.02},
+        "clip": {**line, "start": 0.6, "stop": 0.2},
+        "entropy_coefficient": {**line, "start": 1.0, "stop": 0.0},
+    }
+    learner = linear({**ROLLOUT, "log_prob": np.log(TAKEN / 1.5).astype(np.float32)}, **params)
+    start = learner.weights()
+    for step, rate, outside, entropy in [(0, 0.1, 0, 1), (5, 0.06, 1, 0.5), (20, 0.02, 1, 0)]:
+        learner.set(**{name.replace("/", "_"): value for name, value in start.items()})
+        result = learner.train(step)
+        assert result["learning_rate"] == pytest.approx(rate)
+        assert result["clip_fraction"] == outside  # the ratio is 1.5
+        assert result["loss"] == pytest.approx(result["policy_loss"] + 2.5 - entropy * result["entropy"], rel=1e-5)
+        np.testing.assert_allclose(learner.weights()["value/head/bias"], [2 * rate], rtol=1e-5)
+
+
+# -- networks ---------------------------------------------------------------------------------------------------------
+
+
+def small(**params: Any) -> Learner:
+    rollout = {"observation": np.ones((4, 2), np.float32), "action": np.ones((4, 3), np.float32)}
+    return Learner({"hidden": [2, 8], "minibatch_size": 4, **params}, rollout, spaces.Box(-1, 1, (3,)))
+
+
+def test_two_networks_or_one_with_two_heads() -> None:
+    heads = ["policy/head/kernel", "policy/head/bias", "policy/log_std", "value/head/kernel", "value/head/bias"]
+    body = [f"mlp/dense{i}/{part}" for i in (1, 2) for part in ("kernel", "bias")]
+    apart, shared = small().weights(), small(shared=True).weights()
+    assert set(apart) == {*heads, *(f"{name}/{part}" for name in ("policy", "value") for part in body)}
+    assert set(shared) == {*heads, *(f"policy/{part}" for part in body)}
+    assert not np.array_equal(apart["policy/mlp/dense1/kernel"], apart["value/mlp/dense1/kernel"])
+
+
+def test_kernels_begin_orthogonal_with_the_usual_gains() -> None:
+    weights = small(log_std=-0.5).weights()
+    for body in ("policy", "value"):
+        kernels = [weights[f"{body}/mlp/dense{i}/kernel"] for i in (1, 2)]
+        for kernel in kernels:  # [2, 2] and [2, 8]
+            np.testing.assert_allclose(kernel @ kernel.T, 2 * np.eye(2), atol=1e-5)
+    head = weights["policy/head/kernel"]
+    np.testing.assert_allclose(head.T @ head, 1e-4 * np.eye(3), atol=1e-9)
+    np.testing.assert_allclose(np.linalg.norm(weights["value/head/kernel"]), 1, rtol=1e-5)
+    assert weights["policy/log_std"].tolist() == [-0.5] * 3
+    assert not any(value.any() for name, value in weights.items() if name.endswith("bias"))
+
+
+def test_other_initializers_are_not_scaled_but_in_the_policys_head() -> None:
+    weights = small(hidden=[64], initializer="glorot_uniform").weights()
+    limit = np.sqrt(6 / (2 + 64))
+    assert 0.9 * limit < np.abs(weights["policy/mlp/dense1/kernel"]).max() <= limit
+    limit = 0.01 * np.sqrt(6 / (64 + 3))
+    assert 0.9 * limit < np.abs(weights["policy/head/kernel"]).max() <= limit
+
+
+# -- through the Agent ------------------------------------------------------------------------------------------------
+
+
+class Choosing(gymnasium.Env[Any, Any]):
+    """Random observations; episodes of four timesteps, which terminate and truncate in turn. Takes only its actions."""
+
+    def __init__(self, action_space: Any, observation_space: Any = OBSERVATIONS) -> None:
+        self.action_space, self.observation_space = action_space, observation_space
+        self.episodes = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        self.timestep = 0
+        self.episodes += 1
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action), action
+        self.timestep += 1
+        ended, truncates = self.timestep == 4, self.episodes % 2 == 0
+        return self.observation_space.sample(), self.reward(action), ended and not truncates, ended and truncates, {}
+
+    def reward(self, action: Any) -> float:
+        return float(self.np_random.normal())
+
+
+class Watching:
+    """A hook that keeps weights from the beginning and the end, and what every update reported."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+        self.metrics: list[Mapping[str, float]] = []
+
+    def begin(self, session: Any, facts: Any) -> None:
+        self.first = session.weights()
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        self.losses.append(facts.loss)
+        self.metrics.append(facts.metrics)
+
+    def end(self, session: Any, facts: Any) -> None:
+        self.last = session.weights()
+
+
+def agent(model_dir: Path, memory: Any = None, runtime: str = "tensorflow", seed: int = 0, **params: Any) -> Agent:
+    settings = {"hidden": [8], "epochs": 2, "minibatch_size": 8, **params}
+    config = RunConfig(seed=seed, save_checkpoints_secs=None, runtime=runtime)
+    return Agent(ppo.model_fn, BatchMemory(16) if memory is None else memory, model_dir, config, settings)
+
+
+DISCRETE = spaces.Discrete(3, start=-1)
+ENVIRONMENTS = {
+    "Discrete with start": Choosing(DISCRETE),
+    "MultiDiscrete": Choosing(spaces.MultiDiscrete([2, 3], start=[5, -1])),
+    "MultiDiscrete of two axes": Choosing(
+        spaces.MultiDiscrete(np.array([[2, 3], [4, 2]]), start=np.array([[1, -2], [0, 5]]))
+    ),
+    "Box (1,)": Choosing(spaces.Box(-1, 1, (1,))),
+    "Box (3,)": Choosing(spaces.Box(-np.inf, np.inf, (3,))),
+    "Box (2, 2)": Choosing(spaces.Box(np.array([[-1, 0], [1, 2]], np.float32), np.float32(3))),
+    "Box of float64": Choosing(spaces.Box(-1, 1, (2,), np.float64)),
+    "Dict observations": Choosing(
+        DISCRETE, spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-1, 1, (2, 2)), "c": spaces.MultiBinary(2)})
+    ),
+    "Discrete observations": Choosing(DISCRETE, spaces.Discrete(4, start=2)),
+}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_spaces(name: str, tmp_path: Path) -> None:
+    env: Any = ENVIRONMENTS[name]
+    watching = Watching()
+    one = agent(tmp_path, entropy_coefficient=0.01).train(env, timesteps=50, hooks=[watching])
+    assert one.global_step == 3
+    assert [metrics["optimizer_steps"] for metrics in watching.metrics] == [4] * 3
+    assert np.isfinite([list(metrics.values()) for metrics in watching.metrics]).all()
+    unchanged = [key for key, value in watching.first.items() if np.array_equal(value, watching.last[key])]
+    assert unchanged == []
+    observations = [env.observation_space.sample() for _ in range(5)]
+    stacked: Any = np.stack(observations)
+    if isinstance(env.observation_space, spaces.Dict):
+        stacked = {key: np.stack([o[key] for o in observations]) for key in observations[0]}
+    predicted = one.predict(stacked)
+    assert predicted["action"].shape == (5, *env.action_space.shape)
+    assert predicted["value"].shape == (5,)
+    if isinstance(env.action_space, spaces.Box):
+        assert {"mean", "log_std"} < set(predicted)
+        assert predicted["log_std"].shape == predicted["mean"].shape == (5, *env.action_space.shape)
+        np.testing.assert_array_equal(predicted["action"], predicted["mean"])
+    else:
+        assert all(env.action_space.contains(np.asarray(a, env.action_space.dtype)) for a in predicted["action"])
+        sizes = env.action_space.nvec.sum() if hasattr(env.action_space, "nvec") else env.action_space.n
+        assert predicted["logits"].shape == (5, sizes)
+
+
+def test_the_first_step_is_on_policy_whatever_the_actions(tmp_path: Path) -> None:
+    """What sampled and what learns agree on the probabilities: the ratio is 1 until the policy moves."""
+    for name in ("Discrete with start", "MultiDiscrete of two axes", "Box (2, 2)"):
+        watching = Watching()
+        one = agent(tmp_path / name, epochs=1, minibatch_size=None, log_std=0.3, initializer="he_normal")
+        one.train(ENVIRONMENTS[name], timesteps=48, hooks=[watching])
+        assert [metrics["kl"] for metrics in watching.metrics] == pytest.approx([0] * 3, abs=1e-6)
+        assert [metrics["clip_fraction"] for metrics in watching.metrics] == [0] * 3
+
+
+def test_frames(tmp_path: Path) -> None:
+    env, watching = Choosing(DISCRETE, spaces.Box(0, 255, (36, 36, 1), np.uint8)), Watching()
+    one = agent(tmp_path, BatchMemory(4), network="nature_cnn", shared=True, activation="relu", minibatch_size=2)
+    one.train(env, timesteps=4, hooks=[watching])
+    assert np.isfinite(watching.losses).all()
+    assert one.predict(np.zeros((2, 36, 36, 1), np.uint8))["value"].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("env", "memory", "params", "message"),
+    [
+        (
+            Choosing(DISCRETE),
+            BatchMemory(16),
+            {"minibatch_size": 5},
+            "minibatch_size must divide the rollout of 16 timesteps, got 5",
+        ),
+        (
+            Choosing(DISCRETE),
+            BatchMemory(16),
+            {"minibatch_size": 32},
+            "minibatch_size must divide the rollout of 16 timesteps, got 32",
+        ),
+        (Choosing(DISCRETE), BatchMemory(16), {"minibatch_size": 1}, "normalize_advantages leaves nothing to learn"),
+        (
+            Choosing(DISCRETE),
+            ReplayMemory(100, 8),
+            {},
+            "PPO and A2C learn from rollouts [T, N, ...]: use a BatchMemory; this memory's batches have rewards of shape"
+            " [8]",
+        ),
+        (
+            Choosing(spaces.MultiBinary(3)),
+            BatchMemory(16),
+            {},
+            "PPO and A2C need Discrete, MultiDiscrete or float Box actions, got MultiBinary(3)",
+        ),
+        (Choosing(DISCRETE), BatchMemory(16), {"network": "nature_cnn"}, "nature_cnn needs frames of shape"),
+        (
+            Choosing(DISCRETE),
+            BatchMemory(16),
+            {"minibatchsize": 8},
+            "no 'minibatchsize' (did you mean 'minibatch_size'",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_first_timestep(
+    env: Any, memory: Any, params: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    one = agent(tmp_path, memory, **params)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        one.train(env, timesteps=100)
+    assert one.global_timestep == 0
+
+
+def test_rollouts_that_do_not_divide_among_the_environments_are_refused(tmp_path: Path) -> None:
+    message = "size must be a multiple of the number of environments, got size=16 with 3"
+    with contextlib.closing(make("CartPole-v1", num_envs=3)) as env, pytest.raises(ValueError, match=message):
+        agent(tmp_path).train(env, timesteps=100)
+
+
+@pytest.mark.parametrize("space", [spaces.Box(0, 5, (2,), np.int32), spaces.MultiBinary(3), None])
+def test_other_actions_are_refused(space: Any) -> None:
+    message = f"PPO and A2C need Discrete, MultiDiscrete or float Box actions, got {space!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        actor_critic.num_outputs(space)
+
+
+# -- executors --------------------------------------------------------------------------------------------------------
+
+FOUR: dict[str, Any] = {"hidden": [16], "minibatch_size": 32, "learning_rate": 1e-3, "entropy_coefficient": 0.01}
+
+
+def cartpole(model_dir: Path, runtime: str, *timesteps: int) -> Watching:
+    """PPO on four CartPoles, each number of timesteps with an Agent of its own."""
+    watching = Watching()
+    for number in timesteps:
+        one = agent(model_dir, BatchMemory(64), runtime, 3, **FOUR)
+        with contextlib.closing(make("CartPole-v1", num_envs=4)) as env:
+            one.train(env, timesteps=number, hooks=[watching])
+    return watching
+
+
+def test_both_executors_compute_the_same(tmp_path: Path) -> None:
+    found = {}
+    for runtime in ("tensorflow", "litert"):
+        first, again = [cartpole(tmp_path / f"{runtime}{i}", runtime, 320) for i in (1, 2)]
+        assert first.losses == again.losses
+        assert len(first.losses) == 5
+        assert differences(first.last, again.last) == []
+        found[runtime] = first
+    for name in found["litert"].metrics[0]:
+        litert, tensorflow = ([metrics[name] for metrics in found[runtime].metrics] for runtime in found)
+        np.testing.assert_allclose(litert, tensorflow, rtol=1e-4, atol=1e-6, err_msg=name)
+    np.testing.assert_allclose(found["litert"].losses, found["tensorflow"].losses, rtol=1e-5)
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+def test_a_run_goes_on_exactly_from_the_middle_of_a_rollout(runtime: str, tmp_path: Path) -> None:
+    whole = cartpole(tmp_path / "whole", runtime, 600)
+    parts = cartpole(tmp_path / "parts", runtime, 352, 248)  # 352 are five rollouts and a half
+    assert whole.losses == parts.losses
+    assert len(whole.losses) == 9
+    assert differences(whole.last, parts.last) == []
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
+
+
+# -- it learns --------------------------------------------------------------------------------------------------------
+
+
+class Bandit(Choosing):
+    """Every timestep is an episode. The action 1 pays 1, others nothing; of a Box, the nearer to 0.7 the better."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, _, _, info = super().step(action)
+        return observation, reward, True, False, info
+
+    def reward(self, action: Any) -> float:
+        return float(action == 1) if isinstance(self.action_space, spaces.Discrete) else -float((action[0] - 0.7) ** 2)
+
+
+BANDIT: dict[str, Any] = {"learning_rate": 0.02, "minibatch_size": 32, "epochs": 4}
+
+
+def test_it_learns_which_action_pays(tmp_path: Path) -> None:
+    one = agent(tmp_path, BatchMemory(64), **BANDIT).train(Bandit(DISCRETE), timesteps=64 * 15)
+    predicted = one.predict(np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32))
+    probabilities = np.exp(predicted["logits"]) / np.exp(predicted["logits"]).sum(1, keepdims=True)
+    assert (probabilities[:, 2] > 0.9).all()  # of -1, 0, 1
+    assert (predicted["action"] == 1).all()
+    assert (predicted["value"] > 0.7).all()
+
+
+def test_it_learns_where_in_a_box_it_pays_most(tmp_path: Path) -> None:
+    one = agent(tmp_path, BatchMemory(64), **BANDIT).train(Bandit(spaces.Box(-5, 5, (1,))), timesteps=64 * 30)
+    predicted = one.predict(np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32))
+    np.testing.assert_allclose(predicted["action"], 0.7, atol=0.25)
+    assert (predicted["log_std"] < -0.5).all()  # from 0: there is no use in missing it
+
+
+# -- parameters -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"network": "cnn"}, "network must be one of mlp, nature_cnn; got 'cnn'"),
+        ({"hidden": 64}, "hidden must be a list of layer sizes, got 64"),
+        ({"activation": "tahn"}, "(did you mean 'tanh'?)"),
+        ({"initializer": "he"}, "initializer must be one of"),
+        ({"shared": 1}, "shared must be true or false, got 1"),
+        ({"normalize_advantages": "yes"}, "normalize_advantages must be true or false, got 'yes'"),
+        ({"epochs": 0}, "epochs must be an integer of at least 1, got 0"),
+        ({"epochs": 2.5}, "epochs must be an integer of at least 1, got 2.5"),
+        ({"minibatch_size": 0}, "minibatch_size must be an integer of at least 1, got 0"),
+        ({"clip": -0.1}, "clip must stay in 0 .. inf, got -0.1"),
+        ({"clip": None}, "clip must be a finite number, got None"),
+        ({"value_clip": 0}, "value_clip must be a finite number above 0, got 0"),
+        ({"value_coefficient": -1}, "value_coefficient must be a finite number of at least 0, got -1"),
+        (
+            {"entropy_coefficient": {"kind": "linear", "start": 1, "stop": -1, "duration": 5}},
+            "entropy_coefficient must",
+        ),
+        ({"gae_lambda": 1.1}, "gae_lambda must be a finite number of at least 0 and of at most 1, got 1.1"),
+        ({"max_kl": 0}, "max_kl must be a finite number above 0, got 0"),
+        ({"optimizer": "adams"}, "(did you mean 'adam"),
+        ({"learning_rate": -1}, "learning_rate must stay in 0 .. inf, got -1"),
+        ({"max_gradient_norm": 0}, "max_gradient_norm must be a finite number above 0, got 0"),
+        ({"log_std": 21}, "log_std must be a finite number of at least -20 and of at most 20, got 21"),
+    ],
+)
+def test_wrong_parameters_are_named(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        PPOParams(**params)
+
+
+def test_whole_floats_are_integers() -> None:
+    params: Any = {"epochs": 1e1, "minibatch_size": 64.0, "hidden": [8.0]}
+    found = PPOParams(**params)
+    assert repr((found.epochs, found.minibatch_size, found.hidden)) == "(10, 64, (8,))"
+
+
+def test_the_documented_defaults_are_those_of_the_code() -> None:
+    page = (Path(ppo.__file__).parents[1] / "docs/algorithms/ppo.md").read_text()
+    documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", page.split("## Parameters")[1], re.MULTILINE))
+    defaults = {f.name: getattr(PPOParams(), f.name) for f in dataclasses.fields(PPOParams)}
+    assert documented == {**{name: in_words(value) for name, value in defaults.items()}, "hidden": "the network's own"}
+
+
+def in_words(value: Any) -> str:
+    """A default as the pages write it."""
+    if isinstance(value, bool | str):
+        return f"`{str(value).lower()}`"
+    return "none" if value is None else f"{value:g}"
