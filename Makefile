@@ -38,6 +38,7 @@ test: lint types
 
 # The peers have an environment of their own, as their users have it: made by the same rules, under another name.
 bench: $(VENV)/installed-run
+	@$(PIP) --editable ".[mujoco]"
 	@$(MAKE) --no-print-directory VENV=.venv-bench .venv-bench/installed-bench
 	$(BIN)/python -m axonrl.benchmarks.run --peers .venv-bench/bin/python $(ARGS)
 

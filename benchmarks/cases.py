@@ -83,6 +83,20 @@ TOPICS: Final = {
         " writing a checkpoint. Gradients are clipped to a norm of 10, but for SBX, which does not clip.",
         more_is_better=True,
     ),
+    "ppo": Topic(
+        "PPO: timesteps per second",
+        "`Agent.train` with its default hooks, `PPO.learn` of Stable-Baselines3 and of SBX with their reports switched"
+        " off. Policy and value have two hidden layers of 64 units each, tanh; 10 epochs, Adam at 3e-4. CartPole-v1:"
+        " 8 environments, rollouts of 256 timesteps of each, minibatches of 256. HalfCheetah-v5: 4 environments, 512"
+        " timesteps of each, minibatches of 64. A first rollout compiles everything and is not timed.",
+        more_is_better=True,
+    ),
+    "sac": Topic(
+        "SAC on Pendulum-v1, one update per timestep: timesteps per second",
+        "As for DQN, with `SAC.learn`: actor and twin critics with two hidden layers, automatic temperature, soft"
+        " targets. 400 timesteps, 300 of them without updates, compile everything and are not timed.",
+        more_is_better=True,
+    ),
     "act": Topic(
         "Acting: microseconds from a NumPy observation to a NumPy action",
         "axonrl is the actor of an Agent that trains, whose weights may change at any time; exported is what"
@@ -118,6 +132,7 @@ TOPICS: Final = {
 _DQN = ("axonrl_agent", "sb3", "sbx")
 _ACT = ("axonrl_agent", "axonrl_policy", "torch", "jax", "sb3")
 _UPDATE = ("axonrl_agent", "torch", "jax", "sb3", "sbx")
+_CARTPOLE, _CHEETAH = "CartPole-v1", "HalfCheetah-v5"
 _SECONDS, _BATCHES, _CNN, _SMALL, _LARGE = 0.5, [1, 8, 64], "Nature CNN", "2x64", "2x256"
 UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
 """Networks and sizes of batches."""
@@ -125,6 +140,12 @@ CASES: Final = (
     Case("dqn", _DQN, {"update_frequency": 1, "timesteps": 10_000}, "one update per timestep"),
     Case("dqn", _DQN, {"update_frequency": 4, "timesteps": 20_000}, "one update per 4"),
     Case("dqn", _DQN, {"update_frequency": 10, "timesteps": 20_000}, "one update per 10"),
+    Case(
+        "ppo", _DQN, {"env_id": _CARTPOLE, "num_envs": 8, "rollout": 256, "minibatch": 256, "rollouts": 20}, _CARTPOLE
+    ),
+    Case("ppo", _DQN, {"env_id": _CHEETAH, "num_envs": 4, "rollout": 512, "minibatch": 64, "rollouts": 8}, _CHEETAH),
+    Case("sac", _DQN, {"hidden": [64, 64], "batch": 64, "timesteps": 3_000}, "2x64, batch 64"),
+    Case("sac", _DQN, {"hidden": [256, 256], "batch": 256, "timesteps": 1_000}, "2x256, batch 256"),
     Case("act", _ACT, {"networks": [_SMALL, _LARGE, _CNN], "batches": _BATCHES, "seconds": _SECONDS}),
     Case("act", _ACT, {"networks": [_CNN], "batches": _BATCHES, "seconds": _SECONDS}, "two threads", threads=2),
     Case("update", _UPDATE, {"networks": UPDATES, "seconds": _SECONDS}),
@@ -134,13 +155,24 @@ CASES: Final = (
     Case("cli", ("axonrl",), {"times": 5}),
     Case("environment", ("gymnasium",), {"timesteps": 100_000}),
 )
-QUICK: Final = {"timesteps": 2_000, "seconds": 0.05, "times": 1}
+QUICK: Final = {"timesteps": 2_000, "rollouts": 1, "seconds": 0.05, "times": 1}
 """Arguments of a run that only shows that everything works."""
 
 _EVERY, _FOURTH, _CONVOLUTIONS = "one update per timestep", "one update per 4", "Nature CNN, batch 1"
 GOALS: Final = (
     *(Goal(f"DQN on CartPole, {_EVERY}", "dqn", _EVERY, "axonrl_agent", peer, 12) for peer in ("sb3", "sbx")),
     *(Goal(f"DQN on CartPole, {_FOURTH}", "dqn", _FOURTH, "axonrl_agent", peer, 12) for peer in ("sb3", "sbx")),
+    *(Goal(f"PPO on {_CARTPOLE}", "ppo", _CARTPOLE, "axonrl_agent", *goal) for goal in (("sb3", 6), ("sbx", 5))),
+    Goal(f"PPO on {_CHEETAH}", "ppo", _CHEETAH, "axonrl_agent", "sb3", 3),
+    *(
+        Goal(f"SAC, {row}", "sac", row, "axonrl_agent", peer, at_least)
+        for row, peer, at_least in (
+            ("2x64, batch 64", "sb3", 8),
+            ("2x64, batch 64", "sbx", 5),
+            ("2x256, batch 256", "sb3", 2.7),
+            ("2x256, batch 256", "sbx", 1.2),
+        )
+    ),
     Goal("acting, 2x64, batch 1", "act", "2x64, batch 1", "axonrl_agent", "torch", 5),
     Goal("DQN update, 2x64, batch 32", "update", "2x64, batch 32", "axonrl_agent", "sb3", 10),
     Goal(

@@ -24,6 +24,11 @@ WARM_UP_TIMESTEPS: Final = 1_000
 EPSILON_TIMESTEPS: Final = 50
 
 
+PPO: Final = {"learning_rate": 3e-4, "epochs": 10, "clip": 0.2, "gae_lambda": 0.95, "max_gradient_norm": 0.5}
+SAC: Final = {"learning_rate": 1e-3, "target_update_rate": 0.005}
+SAC_FIRST_UPDATE: Final = 300
+
+
 @dataclasses.dataclass(frozen=True)
 class Network:
     """A Q network: its dense layers, after the three convolutions of Nature's DQN where observations are frames."""

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from axonrl import Agent, RunConfig
-from axonrl.memories import ReplayMemory
+from axonrl.environments import make
+from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn as model
+from axonrl.models import ppo as ppo_model
+from axonrl.models import sac as sac_model
 
 from .. import settings
 from ..settings import NETWORKS, Network
@@ -61,6 +64,33 @@ def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
             agent.train(env, settings.FIRST_UPDATE, update_frequency, timesteps=count)
 
         train(settings.WARM_UP_TIMESTEPS)
+        return {"": timesteps / seconds_of(lambda: train(timesteps))}
+
+
+def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
+    """Timesteps per second of ``Agent.train`` with PPO; ``rollout`` timesteps of each environment."""
+    size = rollout * num_envs
+    params = {"hidden": [64, 64], "minibatch_size": minibatch, **settings.PPO}
+    env = make(env_id, num_envs)
+    with tempfile.TemporaryDirectory() as folder:
+        memory = BatchMemory(size, discount=settings.DISCOUNT)
+        agent = Agent(ppo_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
+        agent.train(env, timesteps=size)
+        return {"": rollouts * size / seconds_of(lambda: agent.train(env, timesteps=rollouts * size))}
+
+
+def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``Agent.train`` with SAC, one update per timestep."""
+    env = make("Pendulum-v1")
+    with tempfile.TemporaryDirectory() as folder:
+        memory = ReplayMemory(settings.MEMORY_SIZE, batch, discount=settings.DISCOUNT)
+        params = {"hidden": hidden, **settings.SAC}
+        agent = Agent(sac_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
+
+        def train(count: int) -> None:
+            agent.train(env, settings.SAC_FIRST_UPDATE, 1, timesteps=count)
+
+        train(settings.SAC_FIRST_UPDATE + 100)
         return {"": timesteps / seconds_of(lambda: train(timesteps))}
 
 

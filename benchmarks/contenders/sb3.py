@@ -11,8 +11,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from stable_baselines3 import DQN
+from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.vec_env import DummyVecEnv
 from stable_baselines3.dqn import CnnPolicy, MlpPolicy
 
 from .. import settings
@@ -51,6 +52,65 @@ def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
     policy = {"net_arch": [64, 64]}
     more = {"max_grad_norm": settings.MAX_GRADIENT_NORM, "policy_kwargs": policy, **arguments(update_frequency)}
     return {"": timesteps_per_second(DQN("MlpPolicy", settings.cartpole(), **more), timesteps)}
+
+
+def ppo_with(
+    algorithm: Any, policy: Any, env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int
+) -> dict[str, float]:
+    """Timesteps per second of ``learn``; ``rollout`` timesteps of each environment."""
+    given, size = settings.PPO, rollout * num_envs
+    env = DummyVecEnv([partial(gymnasium.make, env_id, disable_env_checker=True)] * num_envs)
+    model = algorithm(
+        "MlpPolicy",
+        env,
+        learning_rate=given["learning_rate"],
+        n_steps=rollout,
+        batch_size=minibatch,
+        n_epochs=given["epochs"],
+        gamma=settings.DISCOUNT,
+        gae_lambda=given["gae_lambda"],
+        clip_range=given["clip"],
+        max_grad_norm=given["max_gradient_norm"],
+        policy_kwargs=policy,
+        seed=0,
+        device="cpu",
+    )
+    model.learn(size, log_interval=None)
+    learn = partial(model.learn, rollouts * size, log_interval=None, reset_num_timesteps=False)
+    return {"": rollouts * size / seconds_of(learn)}
+
+
+def ppo(**arguments: Any) -> dict[str, float]:
+    """Timesteps per second of ``PPO.learn``."""
+    layers = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}, "activation_fn": torch.nn.Tanh}
+    return ppo_with(PPO, layers, **arguments)
+
+
+def sac_with(algorithm: Any, hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``learn``, with one update per timestep."""
+    model = algorithm(
+        "MlpPolicy",
+        gymnasium.make("Pendulum-v1", disable_env_checker=True),
+        learning_rate=settings.SAC["learning_rate"],
+        buffer_size=settings.MEMORY_SIZE,
+        learning_starts=settings.SAC_FIRST_UPDATE,
+        batch_size=batch,
+        tau=settings.SAC["target_update_rate"],
+        gamma=settings.DISCOUNT,
+        train_freq=1,
+        gradient_steps=1,
+        policy_kwargs={"net_arch": list(hidden)},
+        seed=0,
+        device="cpu",
+    )
+    model.learn(settings.SAC_FIRST_UPDATE + 100, log_interval=None)
+    learn = partial(model.learn, timesteps, log_interval=None, reset_num_timesteps=False)
+    return {"": timesteps / seconds_of(learn)}
+
+
+def sac(**arguments: Any) -> dict[str, float]:
+    """Timesteps per second of ``SAC.learn``."""
+    return sac_with(SAC, **arguments)
 
 
 def policy_for(network: Network) -> Any:

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sbx import DQN
+import flax
+from sbx import DQN, PPO, SAC
 
 from .. import settings
-from .sb3 import arguments, timesteps_per_second, update_with
+from .sb3 import arguments, ppo_with, sac_with, timesteps_per_second, update_with
 
 
 def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``DQN.learn``. It does not clip gradients."""
     more = {"policy_kwargs": {"net_arch": [64, 64]}, **arguments(update_frequency)}
     return {"": timesteps_per_second(DQN("MlpPolicy", settings.cartpole(), **more), timesteps)}
+
+
+def ppo(**arguments: Any) -> dict[str, float]:
+    """Timesteps per second of ``PPO.learn``."""
+    layers = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}, "activation_fn": flax.linen.tanh}
+    return ppo_with(PPO, layers, **arguments)
+
+
+def sac(**arguments: Any) -> dict[str, float]:
+    """Timesteps per second of ``SAC.learn``."""
+    return sac_with(SAC, **arguments)
 
 
 def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float]:
