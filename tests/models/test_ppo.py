@@ -537,8 +537,8 @@ def test_frames(tmp_path: Path) -> None:
             Choosing(DISCRETE),
             ReplayMemory(100, 8),
             {},
-            "PPO and A2C learn from rollouts [T, N, ...]: use a BatchMemory; this memory's batches have rewards of shape"
-            " [8]",
+            "PPO and A2C learn from rollouts [T, N, ...]: use a BatchMemory; this memory's batches have rewards of"
+            " shape [8]",
         ),
         (
             Choosing(spaces.MultiBinary(3)),
