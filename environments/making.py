@@ -17,9 +17,10 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
 from . import minatar
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
+from .normalization import NormalizedEnvironment, Wrapped, are_copies
 from .single import Single
 from .vectors import NextStepVector, SameStepVector, Vector
-from .wrapping import Given, NormalizedEnvironment, Wrapped, Wrapping, are_copies
+from .wrapping import Given, Wrapping
 
 _ATARI = "ALE/"
 """The ids of the Arcade Learning Environment's games start with this."""

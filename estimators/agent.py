@@ -24,7 +24,8 @@ from ..hooks.hook import Hooks
 from .episodes import Episodes
 from .errors import refuse_non_finite
 from .estimator import Estimator, as_hooks
-from .evaluation import EvalMode, EvaluationEnvironments, Watchers, recorded, summarize
+from .eval_mode import EvalMode
+from .evaluation import EvaluationEnvironments, Watchers, summarize
 from .limits import Goal, Limits, Schedule
 from .loop import Plan
 from .provenance import differences, provenance
@@ -33,6 +34,7 @@ from .seeding import generators
 from .session import MonitoredSession
 from .state import Counters, TrainingState
 from .training import batch_specs, recorded_specs, transition_specs, trial_of
+from .video import recorded
 from .wrappers import as_in_training
 
 if TYPE_CHECKING:

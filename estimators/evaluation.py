@@ -1,20 +1,15 @@
-"""Greedy episodes, counted one by one, in one environment or several at once; EVAL on batches; videos."""
+"""Greedy episodes, counted one by one, in one environment or several at once."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
-import importlib
-import logging
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -23,20 +18,13 @@ from ..environments.batched import AnyEnv, BatchedEnvironment, Step
 from ..environments.making import open_environment, similar
 from ..hooks.hook import Hooks
 from .errors import FAILURES, located
-from .seeding import evaluation_seed
-from .state import TrainingState, zero_rows
-
-if TYPE_CHECKING:
-    from ..runtimes.tracing import Program
+from .state import zero_rows
+from .video import rendering
 
 Act = Callable[[Any, "dict[str, Array] | None"], "tuple[dict[str, Array], dict[str, Array] | None]"]
 """Observations and recurrent state [N, ...] to predictions and the next recurrent state."""
 COPIES = 8
 """Environments that an evaluation during training steps together, at most."""
-_EVAL_STREAM = 2
-"""Of :func:`~.seeding.evaluation_seed`: 0 and 1 are those of greedy episodes."""
-_RENDER_MODE = "rgb_array"
-logger = logging.getLogger("axonrl")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,69 +143,6 @@ def summarize(stats: Sequence[EpisodeStats]) -> dict[str, float]:
     }
 
 
-class EvalMode:
-    """The EVAL of a ``model_fn`` on batches of the training's memory; what the training follows from stays as it is.
-
-    Batches and noise are drawn from generators of their own, made from the run's seed and ``global_timestep``.
-
-    Args:
-        program: the traced ``model_fn``, TRAIN included; its EVAL is traced now.
-        seed: the run's.
-
-    Raises:
-        ValueError: EVAL breaks the contract.
-    """
-
-    def __init__(self, program: Program, seed: int) -> None:
-        from ..runtimes.tensorflow import TensorFlowEval
-
-        self._traced = program.trace_eval()
-        self._run = TensorFlowEval(program, self._traced)
-        self._seed = seed
-        self._said_cannot_sample = False
-
-    def __call__(self, state: TrainingState, batches: int) -> dict[str, float]:
-        """Means over ``batches`` batches: ``eval_loss``, and ``eval/<name>`` for each of the ``eval_metric_ops``.
-
-        Nothing, and said once, where the memory cannot be sampled.
-        """
-        counters = dataclasses.asdict(state.counters)
-        if not state.memory.can_sample():
-            self._say_cannot_sample(state)
-            return {}
-        seed = evaluation_seed(self._seed, _EVAL_STREAM, counters["global_timestep"])
-        sampling, noise = np.random.default_rng(seed).spawn(2)
-        memory = copy.copy(state.memory)  # what sampling notes on the memory is noted on the copy
-        self._run.set_weights(state.executor.get_weights())
-        scalars = []
-        with _drawing_like(state.generators["memory"], sampling):
-            for _ in range(batches):
-                draws = [request.draw(noise) for request in self._traced.noise]
-                scalars.append(self._run(memory.sample(), counters, draws))
-        means: list[float] = np.array(scalars, np.float64).mean(axis=0).tolist()
-        return dict(zip(("eval_loss", *(f"eval/{name}" for name in self._traced.metrics)), means, strict=True))
-
-    def _say_cannot_sample(self, state: TrainingState) -> None:
-        if not self._said_cannot_sample:
-            self._said_cannot_sample = True
-            logger.warning(
-                "EVAL is left out of the evaluation at timestep %d: the memory cannot be sampled then%s",
-                state.counters.global_timestep,
-                " (it is full at multiples of its size only)" if state.memory.fills_and_empties else "",
-            )
-
-
-@contextlib.contextmanager
-def _drawing_like(generator: np.random.Generator, other: np.random.Generator) -> Iterator[None]:
-    """Inside, ``generator`` draws what ``other`` would; afterwards it goes on where it was."""
-    kept = generator.bit_generator.state
-    generator.bit_generator.state = other.bit_generator.state
-    try:
-        yield
-    finally:
-        generator.bit_generator.state = kept
-
-
 class EvaluationEnvironments:
     """The environments of evaluations during training: opened when they are first asked for, closed together.
 
@@ -249,94 +174,15 @@ class EvaluationEnvironments:
         return self._opened[key]
 
     def rendering(self, env: Any = None) -> AnyEnv:
-        """``env``, or for None one like the training's, that has shown to render images; for :func:`recorded`.
+        """``env``, or for None one like the training's, that has shown to render images; for :func:`.video.recorded`.
 
         Raises:
             ValueError: it does not render images, none can be made, or what writes videos is not installed.
         """
         key = env if env is None or isinstance(env, str) else id(env)
         if key not in self._rendering:
-            if env is None or isinstance(env, str):
-                env = _made_rendering(self._source if env is None else env)
-                self._closing.callback(env.close)
-            _check_rendering(env)
-            _need_moviepy()
-            self._rendering[key] = env
+            self._rendering[key] = rendering(env, self._source, self._closing)
         return self._rendering[key]
-
-
-@contextlib.contextmanager
-def recorded(env: AnyEnv, path: Path) -> Iterator[BatchedEnvironment]:
-    """``env`` behind the batched interface; the one episode played inside becomes the video ``path``.
-
-    Gymnasium's recorder writes it, at the frame rate of the environment. It is there whole or not at all.
-
-    Args:
-        env: what :meth:`EvaluationEnvironments.rendering` returned.
-        path: ``.mp4``; its folder is made.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as folder:
-        made = Path(folder) / "video"  # the recorder warns of a folder that is there already
-        recorder: Any = gymnasium.wrappers.RecordVideo(env, str(made), episode_trigger=lambda episode: True)
-        try:
-            yield open_environment(recorder)
-            recorder.stop_recording()
-            next(made.glob("*.mp4")).replace(path)
-        finally:
-            recorder.recorded_frames = []  # of an episode that failed: it would warn of them
-
-
-def _need_moviepy() -> None:
-    try:
-        importlib.import_module("moviepy")
-    except ImportError as error:
-        raise ValueError(
-            f"a video needs the package moviepy, which cannot be imported ({error}): pip install 'axonrl[video]'"
-        ) from error
-
-
-def _made_rendering(source: Any) -> AnyEnv:
-    """A fresh single environment like ``source`` that renders images."""
-    env = similar(source)
-    if env.render_mode == _RENDER_MODE:
-        return env
-    env.close()
-    spec, modes = env.spec, env.metadata.get("render_modes") or []
-    if _RENDER_MODE not in modes:
-        raise ValueError(f"{_name(env)} cannot render {_RENDER_MODE}, only {modes}: there is no video of it")
-    if spec is None:
-        raise ValueError(
-            f"{_name(env)} has render_mode={env.render_mode!r}, and no id from which to make one that renders images:"
-            f" pass env with render_mode={_RENDER_MODE!r}"
-        )
-    try:
-        return gymnasium.make(spec, render_mode=_RENDER_MODE, disable_env_checker=True)
-    except Exception as error:  # whatever an environment does that is made
-        raise ValueError(f"{_name(env)} cannot be made with render_mode={_RENDER_MODE!r}: {error}") from error
-
-
-def _check_rendering(env: Any) -> None:
-    """Render one image: what is wrong with that shows now."""
-    if not isinstance(env, gymnasium.Env):
-        raise ValueError(f"a video is taken of one environment, a gymnasium.Env or an id, got {env!r}")
-    if env.render_mode != _RENDER_MODE:
-        raise ValueError(f"{_name(env)} has render_mode={env.render_mode!r}: a video needs {_RENDER_MODE!r}")
-    try:
-        env.reset(seed=0)
-        image: Any = env.render()
-    except Exception as error:  # whatever an environment does; a package that it draws with may be missing
-        raise ValueError(f"{_name(env)} cannot render {_RENDER_MODE}: {type(error).__name__}: {error}") from error
-    if not (isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] == 3 and image.dtype == np.uint8):
-        what = f"{image.dtype}{list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__
-        raise ValueError(f"{_name(env)} renders {what}, where an image uint8 [height, width, 3] is expected")
-
-
-def _name(env: AnyEnv) -> str:
-    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
 class EvaluationSession:

@@ -13,7 +13,7 @@ from gymnasium import wrappers
 from gymnasium.vector import SyncVectorEnv, VectorWrapper
 
 from ..contracts import State
-from ..environments.wrapping import Wrapped, are_copies
+from ..environments.normalization import Wrapped, are_copies
 
 _KINDS = (
     wrappers.NormalizeObservation,

@@ -1,8 +1,8 @@
 """Tracing: a plain ``model_fn`` becomes graphs, once, and no executor ever calls it again.
 
 PREDICT is traced first; its variables are handed over to the trace of TRAIN (see ``variables.py``). EVAL is traced only
-if somebody asks for it, and is handed the variables of both. Noise requested inside becomes further inputs. What a
-trace must not do is refused here, before the first timestep.
+if somebody asks for it, and is lent the variables of both. Noise requested inside becomes further inputs. What a trace
+must not do or return (see ``outputs.py``) is refused, before the first timestep.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,10 +19,10 @@ import tensorflow as tf
 from .. import noise
 from ..contracts import ArraySpec, EstimatorSpec, Exploration, Modes, SpecTree
 from . import graphs
+from .outputs import Tensor, check_next_state, eval_outputs, row_specs, tensors, train_outputs
 from .signature import BoundModelFn
-from .variables import VariableStore, relative_name
+from .variables import VariableStore
 
-Tensor: TypeAlias = Any
 Tree: TypeAlias = Any
 """A tensor, or a dictionary of tensors."""
 
@@ -158,8 +157,8 @@ class Program:
 
     def _call(self, features: Tree, labels: Mapping[str, Tree] | None, mode: str) -> EstimatorSpec:
         """The one place where the user's function is called; always within a trace."""
-        handing_over = _lending(self.name, self.store) if mode == Modes.EVAL else self.store.handing_over(mode)
-        with handing_over, _seeded(self._seed):
+        variables = self.store.lending() if mode == Modes.EVAL else self.store.handing_over(mode)
+        with variables, _seeded(self._seed):
             return self._model_fn(features, labels, mode)
 
     # -- PREDICT ------------------------------------------------------------------------------------------------------
@@ -168,12 +167,12 @@ class Program:
         function, spec = self._predict_function(features, None)
         state = None
         if "state" in function.structured_outputs:  # recurrent: what was traced is only the state's declaration
-            state = _row_specs(self.name, "state", function.structured_outputs["state"])
+            state = row_specs(self.name, "state", function.structured_outputs["state"])
             self.store = VariableStore(self.name)
             recurrent = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}
             function, spec = self._predict_function(recurrent, state)
         self.store.check_used(Modes.PREDICT, function)
-        outputs = _row_specs(self.name, "predictions", function.structured_outputs["predictions"])
+        outputs = row_specs(self.name, "predictions", function.structured_outputs["predictions"])
         if "action" not in outputs:
             raise ValueError(f"{self.name}: predictions has no 'action', only {list(outputs)}")
         nodes = graphs.reached_nodes(function.graph)
@@ -197,11 +196,11 @@ class Program:
         def call(features: Tree) -> dict[str, dict[str, Tensor]]:
             spec = self._call(_as_features(features), None, Modes.PREDICT)
             specs.append(spec)
-            outputs = {"predictions": _tensors(self.name, "predictions", spec.predictions)}
+            outputs = {"predictions": tensors(self.name, "predictions", spec.predictions)}
             if spec.state is not None:
-                outputs["state"] = _tensors(self.name, "state", spec.state)
+                outputs["state"] = tensors(self.name, "state", spec.state)
             if state is not None:
-                _check_next_state(self.name, state, outputs.get("state", {}))
+                check_next_state(self.name, state, outputs.get("state", {}))
             return outputs
 
         return tf.function(call, autograph=False).get_concrete_function(features), specs[-1]
@@ -237,7 +236,7 @@ class Program:
             with noise.supplying(supply):
                 spec = self._call(features, {**labels, **counters}, mode)
             specs.append(spec)
-            return _eval_outputs(self.name, spec) if mode == Modes.EVAL else _train_outputs(self.name, spec)
+            return eval_outputs(self.name, spec) if mode == Modes.EVAL else train_outputs(self.name, spec)
 
         function = tf.function(call, autograph=False).get_concrete_function(
             {key: tensor_specs(value) for key, value in batch.items()},
@@ -275,119 +274,6 @@ def _as_labels(batch: Mapping[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
         elif key in _FLOAT_LABELS or getattr(value, "dtype", None) == tf.bool:
             labels[key] = tf.cast(value, tf.float32)
     return features, labels
-
-
-def _tensors(model: str, field: str, values: Any) -> dict[str, Tensor]:
-    if not isinstance(values, Mapping):
-        raise ValueError(f"{model}: {field} must be a mapping of names to tensors, got {values!r:.200}")
-    return {name: _tensor(model, f"{field}[{name!r}]", value) for name, value in values.items()}
-
-
-def _tensor(model: str, what: str, value: Any) -> Tensor:
-    try:
-        return tf.convert_to_tensor(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{model}: {what} must be a tensor, got {value!r:.200}") from error
-
-
-def _row_specs(model: str, field: str, tensors: Mapping[str, Tensor]) -> dict[str, ArraySpec]:
-    """The specs of one row of tensors [B, ...]."""
-    for name, tensor in tensors.items():
-        if not tensor.shape.rank or tensor.shape[0] is not None or None in tensor.shape[1:]:
-            raise ValueError(
-                f"{model}: {field}[{name!r}] must have the shape [B, ...], with a row for each observation and other"
-                f" axes of known sizes, got {tensor.shape}"
-            )
-    return {name: ArraySpec(tuple(v.shape[1:]), v.dtype.as_numpy_dtype) for name, v in tensors.items()}
-
-
-def _train_outputs(model: str, spec: EstimatorSpec) -> dict[str, Tensor]:
-    outputs = {"scalars": _scalars(model, spec.loss, "metrics", spec.metrics)}
-    if spec.td_error is not None:
-        outputs["td_error"] = _tensor(model, "td_error", spec.td_error)
-    return outputs
-
-
-def _eval_outputs(model: str, spec: EstimatorSpec) -> dict[str, Tensor]:
-    return {"scalars": _scalars(model, spec.loss, "eval_metric_ops", spec.eval_metric_ops)}
-
-
-def _scalars(model: str, loss: Any, field: str, values: Any) -> Tensor:
-    """The loss and the metrics of a field, float32 [1 + M]."""
-    metrics = _tensors(model, field, values)
-    if "loss" in metrics:
-        raise ValueError(f"{model}: {field} must not contain 'loss', which has a field of its own")
-    scalars = {"loss": _tensor(model, "loss", loss), **{f"{field}[{k!r}]": v for k, v in metrics.items()}}
-    for what, tensor in scalars.items():
-        dtype = tensor.dtype
-        if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
-            raise ValueError(f"{model}: {what} must be a scalar number, got {dtype.name} of shape {tensor.shape}")
-    return tf.stack([tf.cast(tensor, tf.float32) for tensor in scalars.values()])
-
-
-def _check_next_state(model: str, declared: Mapping[str, ArraySpec], state: Mapping[str, Tensor]) -> None:
-    found = _row_specs(model, "state", state)
-    if found != dict(declared):
-        raise ValueError(
-            f"{model}: called with features['state'] it must return the next state, {dict(declared)} as it declared;"
-            f" it returned {found}"
-        )
-
-
-@contextlib.contextmanager
-def _lending(model: str, store: VariableStore) -> Iterator[None]:
-    """One call of ``model_fn`` in EVAL: variables asked for are PREDICT's, in their order, then TRAIN's, by their path.
-
-    By path, because EVAL may leave out what only learning needs (an optimizer, say), and so has gaps in the order.
-
-    Raises:
-        ValueError: it asks for a variable that is not there, or leaves open which one it means.
-    """
-    stored = [(f"{key.partition('.')[2]} {v.dtype.name}{v.shape}", v) for key, v in store.variables().items()]
-    shared, lent = store.num_predict, list[int]()
-
-    def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
-        wanted, number = _described(kwargs), len(lent)
-        places = [number] if number < shared else [i for i in range(shared, len(stored)) if i not in lent]
-        place = next((i for i in places if stored[i][0] == wanted), None)
-        if place is None:
-            raise _not_lent(model, wanted, number, stored[number][0] if number < shared else None)
-        lent.append(place)
-        return stored[place][1]
-
-    with tf.variable_creator_scope(creator):
-        yield
-    if len(lent) < shared:
-        raise _not_lent(model, "nothing more", len(lent), stored[len(lent)][0])
-    there = Counter(key for key, _ in stored[shared:])
-    for key, number in Counter(stored[i][0] for i in lent[shared:]).items():
-        if number < there[key]:
-            raise ValueError(
-                f"{model} in mode 'eval' creates {number} of the {there[key]} variables {key} of mode 'train': which"
-                " ones cannot be told; create all of them, in the same order, or give their layers different names"
-            )
-
-
-def _described(kwargs: Mapping[str, Any]) -> str:
-    """A variable that is asked for: relative name, dtype and shape."""
-    name = relative_name(tf.compat.v1.get_default_graph().get_name_scope(), kwargs.get("name"))
-    initial = kwargs.get("initial_value")
-    value = tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
-    shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])
-    return f"{name} {value.dtype.name}{shape}"
-
-
-def _not_lent(model: str, wanted: str, number: int, expected: str | None) -> ValueError:
-    creates = f"{model} in mode 'eval' creates {wanted}"
-    if expected is None:
-        return ValueError(
-            f"{creates}, which mode 'train' did not create: EVAL has the variables that are trained and no others, so"
-            " compute eval metrics from the batch (Keras' metrics keep variables of their own)"
-        )
-    return ValueError(
-        f"{creates} as its variable number {number}, where mode 'predict' created {expected}: every mode must first"
-        " create PREDICT's variables, in the same order (the online network before the target network)"
-    )
 
 
 @contextlib.contextmanager

@@ -7,23 +7,40 @@ import dataclasses
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from ..contracts import Modes
 
 
+class Described(NamedTuple):
+    """What identifies a variable; its name is relative to layers that Keras has numbered."""
+
+    name: str
+    dtype: tf.DType
+    shape: tf.TensorShape
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype.name}{self.shape}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A variable and what identifies it: its name relative to layers that Keras has numbered."""
+    """A variable that is stored, and its relative name."""
 
     variable: tf.Variable
     name: str
 
+    @property
+    def described(self) -> Described:
+        """What it must be asked for as."""
+        return Described(self.name, self.variable.dtype, self.variable.shape)
+
     def __str__(self) -> str:
-        return f"{self.name} {self.variable.dtype.name}{self.variable.shape}"
+        return str(self.described)
 
 
 class VariableStore:
@@ -53,13 +70,12 @@ class VariableStore:
 
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
             nonlocal cursor
-            name = relative_name(tf.compat.v1.get_default_graph().get_name_scope(), kwargs.get("name"))
             if tf.executing_eagerly() and callable(kwargs.get("initial_value")):
                 kwargs["initial_value"] = _seeded_value(kwargs["initial_value"])
             if cursor == len(self._entries):
-                self._entries.append(Entry(next_creator(**kwargs), name))
+                self._entries.append(Entry(next_creator(**kwargs), _name_asked_for(kwargs)))
             else:
-                self._compare(mode, cursor, name, kwargs)
+                self._compare(mode, cursor, _asked_for(kwargs))
             cursor += 1
             return self._entries[cursor - 1].variable
 
@@ -67,6 +83,40 @@ class VariableStore:
             yield
         if cursor < len(self._entries):
             self._refuse_missing(mode, cursor)
+
+    @contextlib.contextmanager
+    def lending(self) -> Iterator[None]:
+        """One call of ``model_fn`` in EVAL: variables asked for are PREDICT's, in their order, then TRAIN's, by name.
+
+        By name, because EVAL may leave out what only learning needs (an optimizer, say), and so has gaps in the order.
+
+        Raises:
+            ValueError: it asks for a variable that is not there, or leaves open which one it means.
+        """
+        shared, lent = self.num_predict, list[int]()
+        stored = [str(entry) for entry in self._entries]
+
+        def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
+            wanted, number = str(_asked_for(kwargs)), len(lent)
+            places = [number] if number < shared else [i for i in range(shared, len(stored)) if i not in lent]
+            place = next((i for i in places if stored[i] == wanted), None)
+            if place is None:
+                raise self._not_lent(wanted, number)
+            lent.append(place)
+            return self._entries[place].variable
+
+        with tf.variable_creator_scope(creator):
+            yield
+        if len(lent) < shared:
+            raise self._not_lent("nothing more", len(lent))
+        there = Counter(stored[shared:])
+        for key, number in Counter(stored[i] for i in lent[shared:]).items():
+            if number < there[key]:
+                raise ValueError(
+                    f"{self._model_name} in mode 'eval' creates {number} of the {there[key]} variables {key} of mode"
+                    " 'train': which ones cannot be told; create all of them, in the same order, or give their layers"
+                    " different names"
+                )
 
     def end_predict(self) -> None:
         """PREDICT is traced: the variables so far are its own."""
@@ -99,23 +149,31 @@ class VariableStore:
         """Those that PREDICT created, as in :meth:`variables`."""
         return dict(itertools.islice(self.variables().items(), self.num_predict))
 
-    def _compare(self, mode: str, index: int, name: str, kwargs: dict[str, Any]) -> None:
-        entry = self._entries[index]
-        initial = kwargs.get("initial_value")
-        # The value is dead code in the trace; it only tells shape and dtype.
-        value = tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
-        shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])
-        if (name, shape, value.dtype) == (entry.name, entry.variable.shape, entry.variable.dtype):
+    def _compare(self, mode: str, index: int, wanted: Described) -> None:
+        if wanted == self._entries[index].described:
             return
-        found = f"{self._model_name} in mode {mode!r} creates {name} {value.dtype.name}{shape}"
         if index < self.num_predict and mode != Modes.PREDICT:
-            raise ValueError(
-                f"{found} as its variable number {index}, where mode 'predict' created {entry}: every mode must first"
-                " create PREDICT's variables, in the same order (the online network before the target network)"
-            )
+            raise self._other_than_predict(mode, str(wanted), index)
         raise ValueError(
-            f"{found} as its variable number {index}, where an earlier call in the same mode created {entry}: every"
-            " call must create the same variables in the same order; build layers inside model_fn"
+            f"{self._model_name} in mode {mode!r} creates {wanted} as its variable number {index}, where an earlier"
+            f" call in the same mode created {self._entries[index]}: every call must create the same variables in the"
+            " same order; build layers inside model_fn"
+        )
+
+    def _other_than_predict(self, mode: str, wanted: str, index: int) -> ValueError:
+        return ValueError(
+            f"{self._model_name} in mode {mode!r} creates {wanted} as its variable number {index}, where mode 'predict'"
+            f" created {self._entries[index]}: every mode must first create PREDICT's variables, in the same order (the"
+            " online network before the target network)"
+        )
+
+    def _not_lent(self, wanted: str, index: int) -> ValueError:
+        if index < self.num_predict:
+            return self._other_than_predict(Modes.EVAL, wanted, index)
+        return ValueError(
+            f"{self._model_name} in mode 'eval' creates {wanted}, which mode 'train' did not create: EVAL has the"
+            " variables that are trained and no others, so compute eval metrics from the batch (Keras' metrics keep"
+            " variables of their own)"
         )
 
     def _refuse_missing(self, mode: str, cursor: int) -> None:
@@ -140,6 +198,19 @@ def relative_name(scope: str, name: str | None) -> str:
     """
     path = f"{scope}/{name or 'Variable'}".strip("/")
     return re.sub(r"_\d+(?=_|/|$)", "", path)
+
+
+def _name_asked_for(kwargs: Mapping[str, Any]) -> str:
+    return relative_name(tf.compat.v1.get_default_graph().get_name_scope(), kwargs.get("name"))
+
+
+def _asked_for(kwargs: Mapping[str, Any]) -> Described:
+    """The variable that a creator is asked for."""
+    initial = kwargs.get("initial_value")
+    # The value is dead code in the trace; it only tells shape and dtype.
+    value = tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
+    shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])
+    return Described(_name_asked_for(kwargs), value.dtype, shape)
 
 
 def _seeded_value(initial: Callable[[], Any]) -> tf.Tensor:

@@ -13,8 +13,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from axonrl import environments
+from axonrl.environments.normalization import Moments, NormalizeObservation, NormalizeReward
 from axonrl.environments.single import Single
-from axonrl.environments.wrapping import Moments, NormalizeObservation, NormalizeReward, WrapperError
+from axonrl.environments.wrapping import WrapperError
 
 make: Callable[..., Any] = environments.make
 open_environment: Callable[..., Any] = environments.open_environment
@@ -302,6 +303,13 @@ def test_actions_are_rescaled() -> None:
     assert [action.tolist() for action in env.unwrapped.actions] == [[0.0, 1.0], [7.5, 1.0]]
     wide = make("Line-v0", actions=space, wrappers=[{"kind": "rescale_action", "min_action": 0, "max_action": 2}])
     assert wide.action_space == Box(0.0, 2.0, (2,), np.float32)
+    rounded = make("Line-v0", actions=Box(-2.98, 1.9, (1,)), wrappers=["rescale_action"])
+    rounded.reset()
+    rounded.step(np.ones(1, np.float32))  # -1 + 2 / 4.88 * (1.9 + 2.98), in float32, is more than 1.9
+    assert rounded.unwrapped.actions[0] == np.float32(1.9)
+    fixed = Box(np.zeros(2, np.float32), np.array([0, 1], np.float32))
+    with pytest.raises(WrapperError, match=r"rescale_action needs low below high in all of the action space, got Box"):
+        make("Line-v0", actions=fixed, wrappers=["rescale_action"])
 
 
 class Game(Line):

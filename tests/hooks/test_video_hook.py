@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from axonrl.contracts import BeginFacts, EndFacts, TimestepFacts
+from axonrl.contracts import BeginFacts, BrokenEnvironmentError, EndFacts, TimestepFacts
 from axonrl.hooks import EvaluationHook, VideoHook
 from axonrl.tests.estimators.fakes import Counting, Notes, agent, differences, snapshot
 
@@ -156,6 +156,20 @@ def test_an_episode_that_fails_leaves_no_video(tmp_path: Path) -> None:
 
     hooks = [VideoHook(8, env=Breaks("rgb_array"))]
     with pytest.raises(RuntimeError, match="it broke"):
+        agent(tmp_path).train(Counting(3), 4, 2, timesteps=8, hooks=hooks)
+    assert list((tmp_path / "videos").iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*Recording stopped")
+def test_images_that_cease_to_come_leave_no_video(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+
+    class Ceases(Rendered):
+        def render(self) -> Any:
+            return super().render() if self.timestep < 2 else None
+
+    hooks = [VideoHook(8, env=Ceases("rgb_array"))]
+    with pytest.raises(BrokenEnvironmentError, match=r"Ceases.render did not return an image"):
         agent(tmp_path).train(Counting(3), 4, 2, timesteps=8, hooks=hooks)
     assert list((tmp_path / "videos").iterdir()) == []
 

@@ -1,0 +1,85 @@
+"""EVAL on batches of the training's memory."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .seeding import evaluation_seed
+from .state import TrainingState
+
+if TYPE_CHECKING:
+    from ..runtimes.tracing import Program
+
+_EVAL_STREAM = 2
+"""Of :func:`~.seeding.evaluation_seed`: 0 and 1 are those of greedy episodes."""
+logger = logging.getLogger("axonrl")
+
+
+class EvalMode:
+    """The EVAL of a ``model_fn`` on batches of the training's memory; what the training follows from stays as it is.
+
+    Batches and noise are drawn from generators of their own, made from the run's seed and ``global_timestep``.
+
+    Args:
+        program: the traced ``model_fn``, TRAIN included; its EVAL is traced now.
+        seed: the run's.
+
+    Raises:
+        ValueError: EVAL breaks the contract.
+    """
+
+    def __init__(self, program: Program, seed: int) -> None:
+        from ..runtimes.tensorflow import TensorFlowEval
+
+        self._traced = program.trace_eval()
+        self._run = TensorFlowEval(program, self._traced)
+        self._seed = seed
+        self._said_cannot_sample = False
+
+    def __call__(self, state: TrainingState, batches: int) -> dict[str, float]:
+        """Means over ``batches`` batches: ``eval_loss``, and ``eval/<name>`` for each of the ``eval_metric_ops``.
+
+        Nothing, and said once, where the memory cannot be sampled.
+        """
+        counters = dataclasses.asdict(state.counters)
+        if not state.memory.can_sample():
+            self._say_cannot_sample(state)
+            return {}
+        seed = evaluation_seed(self._seed, _EVAL_STREAM, counters["global_timestep"])
+        sampling, noise = np.random.default_rng(seed).spawn(2)
+        memory = copy.copy(state.memory)  # what sampling notes on the memory is noted on the copy
+        self._run.set_weights(state.executor.get_weights())
+        scalars = []
+        with _drawing_like(state.generators["memory"], sampling):
+            for _ in range(batches):
+                draws = [request.draw(noise) for request in self._traced.noise]
+                scalars.append(self._run(memory.sample(), counters, draws))
+        means: list[float] = np.array(scalars, np.float64).mean(axis=0).tolist()
+        return dict(zip(("eval_loss", *(f"eval/{name}" for name in self._traced.metrics)), means, strict=True))
+
+    def _say_cannot_sample(self, state: TrainingState) -> None:
+        if not self._said_cannot_sample:
+            self._said_cannot_sample = True
+            logger.warning(
+                "EVAL is left out of the evaluation at timestep %d: the memory cannot be sampled then%s",
+                state.counters.global_timestep,
+                " (it is full at multiples of its size only)" if state.memory.fills_and_empties else "",
+            )
+
+
+@contextlib.contextmanager
+def _drawing_like(generator: np.random.Generator, other: np.random.Generator) -> Iterator[None]:
+    """Inside, ``generator`` draws what ``other`` would; afterwards it goes on where it was."""
+    kept = generator.bit_generator.state
+    generator.bit_generator.state = other.bit_generator.state
+    try:
+        yield
+    finally:
+        generator.bit_generator.state = kept
