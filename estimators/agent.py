@@ -14,7 +14,7 @@ import gymnasium
 
 from .. import registry
 from ..checks import count
-from ..contracts import EpisodeStats, Memory, ModelFn, RunConfig
+from ..contracts import EpisodeStats, Memory, ModelFn, RunConfig, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import open_environment
 from ..environments.spaces import action_spec
@@ -35,7 +35,7 @@ from .session import MonitoredSession
 from .state import Counters, TrainingState
 from .training import batch_specs, recorded_specs, transition_specs, trial_of
 from .video import recorded
-from .wrappers import as_in_training
+from .wrappers import as_in_training, statistics_of
 
 if TYPE_CHECKING:
     from ..runtimes.choosing import Choice
@@ -264,6 +264,7 @@ class Agent(Estimator):
             if self._record is not None:
                 logger.warning("%s has a record of a run but no checkpoint: it begins at zero", self.model_dir)
             self._write_record(env, self._choice)
+            self._state.statistics = statistics_of(env.env)
             self._save()
             self._programs.keep()
         else:
@@ -391,13 +392,18 @@ class Agent(Estimator):
             self._store.save(state)
             self._loaded = self._store.newest()
 
+    def _statistics_now(self) -> State | None:
+        open_env = None if self._state is None else self._state.env
+        return super()._statistics_now() if open_env is None else statistics_of(open_env.env)
+
     def _evaluation_environment(self, env: Any, episodes: int) -> BatchedEnvironment:
         if self._evaluations is None:
             raise ValueError("this session is over: it evaluates no more")
         self._refuse_own(env)
         opened = self._evaluations.get(env, count("episodes", episodes))
         self._take_spaces(opened.observation_space, opened.action_space)
-        return opened
+        with as_in_training(opened.env, self._source):
+            return opened  # where it lacks a wrapper that learns, that is refused now
 
     def _evaluate_live(
         self, env: Any, episodes: int, seed: int | None, eval_batches: int

@@ -41,7 +41,7 @@ from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
 from .programs import FOLDER, ProgramCache
 from .seeding import draw_seed, evaluation_seed, model_seed
 from .state import Counters
-from .storage import load_arrays, save_arrays
+from .storage import join_state, load_arrays, save_arrays, split_state
 from .wrappers import frozen
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ..runtimes.tracing import Program
 
 logger = logging.getLogger("axonrl")
+_STATISTICS = "statistics"
 
 
 class Estimator:
@@ -203,11 +204,11 @@ class Estimator:
         executor = self._actor()
         counters = self._counters()
         with self._weights_of(policy) as about:
-            weights = executor.get_predict_weights()
+            weights, statistics = executor.get_predict_weights(), self._statistics
         known = {field.name: about[field.name] for field in dataclasses.fields(Counters) if field.name in about}
         counters = dataclasses.replace(counters, **known)
         refuse_non_finite(weights, f"in the policy {policy!r}; that is not exported")
-        trained = Trained(policy, weights, counters, self._statistics)
+        trained = Trained(policy, weights, counters, statistics)
         return export(self._traced(), self.config, trained, directory, self._programs)
 
     def _refuse_own(self, env: Any) -> None:
@@ -349,12 +350,21 @@ class Estimator:
         weights = self._build().get_predict_weights()
         refuse_non_finite(weights, f"in the policy {name!r}; that is not saved")
         path = self._policy_path(name)
-        save_arrays(path, weights, {"info": json.dumps(dict(info))})
+        # What it was evaluated with: the same weights are another policy once observations are normalised otherwise.
+        arrays, tree = split_state({_STATISTICS: self._statistics_now()})
+        save_arrays(path, {**weights, **arrays}, {"info": json.dumps(dict(info)), _STATISTICS: json.dumps(tree)})
         return path
+
+    def _statistics_now(self) -> State | None:
+        """What the wrappers of the training have learnt until now."""
+        return self._statistics
 
     @contextlib.contextmanager
     def _weights_of(self, policy: str) -> Iterator[Mapping[str, Any]]:
-        """The actor has this policy's weights inside, and its own again afterwards; yields what was saved with them."""
+        """The actor has this policy's weights, and so do environments its statistics; afterwards their own again.
+
+        Yields what was saved with them.
+        """
         if policy == "last":
             yield {}
             return
@@ -367,15 +377,19 @@ class Estimator:
             )
         arrays, about = load_arrays(path)
         executor = self._build()
-        own = executor.get_predict_weights()
+        own, statistics = executor.get_predict_weights(), self._statistics
+        learnt = {name: arrays.pop(name) for name in list(arrays) if name.startswith(f"{_STATISTICS}/")}
         try:
+            if _STATISTICS in about:
+                self._statistics = join_state(learnt, json.loads(about[_STATISTICS]))[_STATISTICS]
             self._load_predict_weights(arrays, str(path))
             yield json.loads(about.get("info", "{}"))
         finally:
+            self._statistics = statistics
             executor.set_weights(own)
 
     def _frozen(self, env: BatchedEnvironment) -> contextlib.AbstractContextManager[None]:
-        """``env`` normalises as the training did at its last checkpoint, and learns nothing meanwhile."""
+        """``env`` normalises as the training did when the policy was saved, and learns nothing meanwhile."""
         return contextlib.nullcontext() if self._statistics is None else frozen(env.env, self._statistics)
 
     # -- greedy episodes ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -186,8 +187,47 @@ def test_an_environment_given_to_the_hook_is_evaluated_in_like_the_training_s_ow
         return [facts.episode_returns for facts in notes.facts["after_evaluation"]]
 
     assert evaluations("given", cart(3)) == evaluations("made", None)
+    began = Notes()
+    hooks = [EvaluationHook(40, episodes=3, env=cart(wrappers=["normalize_observation"])), began]
     with pytest.raises(ValueError, match=r"the statistics of .*NormalizeReward.*, this one .'NormalizeObservation'"):
-        evaluations("other", cart(wrappers=["normalize_observation"]))
+        learner(tmp_path / "other").train(cart(2), 40, 4, timesteps=120, hooks=hooks)
+    assert "after_timestep" not in began.facts  # it is refused when the run begins
+
+
+def test_a_kept_policy_is_kept_with_the_statistics_of_its_time(tmp_path: Path) -> None:
+    def means() -> dict[str, list[float]]:
+        exported = {name: one.export(tmp_path / name, policy=name) for name in ("best", "last")}
+        return {
+            name: json.loads((path / "policy.json").read_text())["normalization"]["mean"]["values"]
+            for name, path in exported.items()
+        }
+
+    one = learner(tmp_path / "run")
+    keep = At("after_timestep", 100, lambda session: session.save_policy("best", {}))
+    one.train(cart(), 40, 4, timesteps=100, hooks=[keep])
+    first = means()
+    assert first["best"] == first["last"]
+    results = one.evaluate(cart(), episodes=5, seed=1, policy="best")
+
+    one.train(cart(), 40, 4, timesteps=300)
+    second = means()
+    assert second["best"] == first["best"]
+    assert second["last"] != first["last"]
+    assert learner(tmp_path / "run").evaluate(cart(), episodes=5, seed=1, policy="best") == results
+
+
+def test_a_first_session_that_fails_leaves_nothing_learnt(tmp_path: Path) -> None:
+    """The environment has learnt in it; the run begins anew, and so do its statistics."""
+
+    def fail(session: Any) -> None:
+        raise ZeroDivisionError
+
+    env, one = cart(), learner(tmp_path / "twice")
+    with pytest.raises(ZeroDivisionError):
+        one.train(env, 40, 4, timesteps=60, hooks=[At("after_timestep", 30, fail)])
+    one.train(env, 40, 4, timesteps=60)
+    learner(tmp_path / "once").train(cart(), 40, 4, timesteps=60)
+    assert differences(snapshot(tmp_path / "twice"), snapshot(tmp_path / "once")) == []
 
 
 # -- export -----------------------------------------------------------------------------------------------------------
