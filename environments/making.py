@@ -6,6 +6,7 @@ import copy
 import difflib
 import functools
 import importlib
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from .single import Single
 from .vectors import NextStepVector, SameStepVector, Vector
 from .wrapping import Given, Wrapping
 
+logger = logging.getLogger("axonrl")
 _ATARI = "ALE/"
 """The ids of the Arcade Learning Environment's games start with this."""
 _NAMESPACES = {minatar.NAMESPACE: "minatar", _ATARI: "ale_py"}
@@ -82,6 +84,7 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
     if isinstance(env, Wrapped):
         return _open_copies(env, [env])
     if isinstance(env, gymnasium.Env):
+        _warn_if_rewards_are_hidden(env, [env])
         return Single(env, **_details(env, env))
     if isinstance(env, VectorEnv):
         return _open_vector(env)
@@ -201,17 +204,29 @@ def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> Batch
     return NormalizedEnvironment(env, inner, normalizers, learns=copies[0].row is not None)
 
 
+def _warn_if_rewards_are_hidden(env: Any, copies: Sequence[AnyEnv]) -> None:
+    """Behind somebody else's wrapper nobody can see what the environment's own rewards were."""
+    for wrapper in (wrapper for one in copies for wrapper in _wrappers(one)):
+        if isinstance(wrapper, Wrapped) and wrapper.row is not None and wrapper.normalizers.reward is not None:
+            around = type(copies[0] if isinstance(env, SyncVectorEnv) else env).__name__
+            logger.warning("%s is around normalize_reward: all returns will be those of normalised rewards", around)
+            return
+
+
 def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
     if type(env) is SyncVectorEnv and mode is AutoresetMode.DISABLED:
         if are_copies(env.envs):
             return _open_copies(env, env.envs)
+        _warn_if_rewards_are_hidden(env, env.envs)
         return Copies(env, env.envs, **_details(env, env.envs[0]))
     kinds: dict[object, type[BatchedEnvironment]] = {
         AutoresetMode.DISABLED: Vector,
         AutoresetMode.SAME_STEP: SameStepVector,
         AutoresetMode.NEXT_STEP: NextStepVector,
     }
+    if isinstance(env, VectorWrapper) and isinstance(env.unwrapped, SyncVectorEnv):
+        _warn_if_rewards_are_hidden(env, env.unwrapped.envs)
     details = _details(env, env.envs[0] if isinstance(env, SyncVectorEnv) else None)
     if mode not in kinds:
         raise ValueError(f"{details['name']}: metadata['autoreset_mode'] must be an AutoresetMode, got {mode!r}")

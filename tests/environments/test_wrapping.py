@@ -183,6 +183,17 @@ def test_what_users_wrap_shares_the_statistics_too() -> None:
     assert one.normalizers.reward.accumulated_reward.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_a_wrapper_around_normalised_rewards_is_said(num_envs: int, caplog: pytest.LogCaptureFixture) -> None:
+    around: Any = gymnasium.wrappers.vector.RecordEpisodeStatistics if num_envs > 1 else RecordEpisodeStatistics
+    said = "RecordEpisodeStatistics is around normalize_reward: all returns will be those of normalised rewards"
+    open_environment(around(make("Line-v0", num_envs, wrappers=["normalize_observation"])))
+    open_environment(make("Line-v0", num_envs, wrappers=["normalize_reward"]))
+    assert said not in caplog.messages
+    open_environment(around(make("Line-v0", num_envs, wrappers=["normalize_reward"])))
+    assert said in caplog.messages
+
+
 # -- another one, to evaluate in --------------------------------------------------------------------------------------
 
 
