@@ -11,6 +11,7 @@ import numpy as np
 from ..checks import count, number
 from ..contracts import Array, ArrayTree, SpecTree, State
 from . import columns
+from .frames import FrameRing, Stack
 from .ring import Ring
 
 _ONE = np.ones((), np.float32)  # an array is half the work of a Python number for arithmetic on a small batch
@@ -34,10 +35,19 @@ class Memory(abc.ABC):
     A transition that is not followed by its next observation, although its episode did not end, counts as truncated:
     nobody knows how its episode went on.
 
+    With ``frame_stack`` = k every *frame* is stored once, in about a k-th of the memory, where observations are stacks
+    of the last k frames (of the wrapper ``frame_stack``, say). A stack that does not go on from the one before, such
+    as the first of an episode, is stored whole. So batches are the same bit for bit, and frames that are not stacked
+    in this way only need more memory. With frames too large to have many to spare (64 MiB of them), the oldest
+    timesteps go before ``size`` is reached if episodes are shorter than 8 k timesteps on average.
+
     Args:
         size: transitions kept; a multiple of the number of environments.
         batch_size: transitions in a batch.
         discount: gamma, in 0 .. 1.
+        frame_stack: frames in an observation, along its first or last axis: the one that has this size. Where both
+            have, it is the last of an image's three axes (channels), else the first. None: observations are stored
+            whole.
 
     Raises:
         ValueError: an argument is out of range.
@@ -45,15 +55,16 @@ class Memory(abc.ABC):
 
     fills_and_empties = False
     """Is the memory to be sampled when it is full, and then cleared?"""
-    _settings: ClassVar[tuple[str, ...]] = ("size", "num_envs", "batch_size", "discount")
+    _settings: ClassVar[tuple[str, ...]] = ("size", "num_envs", "batch_size", "discount", "frame_stack")
     """What a saved memory must have in common with the one that goes on with it."""
 
-    def __init__(self, size: int, batch_size: int, *, discount: float = 0.99) -> None:
+    def __init__(self, size: int, batch_size: int, *, discount: float = 0.99, frame_stack: int | None = None) -> None:
         self.size = count("size", size)
         self.batch_size = count("batch_size", batch_size)
         if self.batch_size > self.size:
             raise ValueError(f"batch_size must be at most size, got batch_size={batch_size} and size={size}")
         self.discount = number("discount", discount, at_least=0, at_most=1)
+        self.frame_stack = None if frame_stack is None else count("frame_stack", frame_stack)
         self._gamma = np.array(self.discount, np.float32)
         self.num_envs = 0  # not built
 
@@ -67,18 +78,15 @@ class Memory(abc.ABC):
             rng: the generator that sampling draws from. It belongs to the caller, and is not in the state.
 
         Raises:
-            ValueError: the specs cannot be stored, ``size`` is not a multiple of ``num_envs``, or the machine has
-                less memory than this needs.
+            ValueError: the specs cannot be stored, ``size`` is not a multiple of ``num_envs``, observations are no
+                stacks of ``frame_stack`` frames, or the machine has less memory than this needs.
             RuntimeError: the memory is built already.
         """
         if self.num_envs:
             raise RuntimeError("this memory is built already; every Agent needs a memory of its own")
         stored = columns.checked_specs(specs)
         self._check_num_envs(num_envs)
-        timesteps = self.size // num_envs
-        num_rows = timesteps + self._spare_rows(timesteps, num_envs * columns.nbytes(stored["observation"]))
-        self._refuse_if_too_large(Ring.needed_bytes(stored, timesteps, num_envs, num_rows))
-        self._ring = Ring(stored, timesteps, num_envs, num_rows)
+        self._ring = self._allocate(stored, self.size // num_envs, num_envs)
         self.rng = rng
         self.num_envs = num_envs
 
@@ -182,10 +190,19 @@ class Memory(abc.ABC):
         """
         self._require_built()
         for name in self._settings:
-            mine = getattr(self, name)
-            if state[name] != mine:
-                raise ValueError(f"the saved memory has {name}={state[name]}, this one has {name}={mine}")
+            saved, mine = state.get(name), getattr(self, name)  # states were saved before there was a frame_stack
+            if saved != mine:
+                raise ValueError(f"the saved memory has {name}={saved}, this one has {name}={mine}")
         self._ring.load_state_dict(state)
+
+    def _allocate(self, specs: Mapping[str, SpecTree], timesteps: int, num_envs: int) -> Ring:
+        if self.frame_stack is not None:
+            stack = Stack.of(specs["observation"], self.frame_stack)
+            self._refuse_if_too_large(FrameRing.bytes_for(specs, stack, timesteps, num_envs))
+            return FrameRing(specs, stack, timesteps, num_envs)
+        num_rows = timesteps + self._spare_rows(timesteps, num_envs * columns.nbytes(specs["observation"]))
+        self._refuse_if_too_large(Ring.needed_bytes(specs, timesteps, num_envs, num_rows))
+        return Ring(specs, timesteps, num_envs, num_rows)
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
         """Rows of observations beyond one for every timestep."""

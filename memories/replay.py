@@ -26,6 +26,8 @@ class ReplayMemory(Memory):
         batch_size: transitions in a batch, B.
         discount: gamma, in 0 .. 1.
         n_step: timesteps that a return is summed over.
+        frame_stack: frames in an observation, each of which is then stored once (see :class:`Memory`); None: it is
+            stored whole.
 
     Raises:
         ValueError: an argument is out of range.
@@ -33,8 +35,16 @@ class ReplayMemory(Memory):
 
     _settings = (*Memory._settings, "n_step")
 
-    def __init__(self, size: int, batch_size: int, *, discount: float = 0.99, n_step: int = 1) -> None:
-        super().__init__(size, batch_size, discount=discount)
+    def __init__(
+        self,
+        size: int,
+        batch_size: int,
+        *,
+        discount: float = 0.99,
+        n_step: int = 1,
+        frame_stack: int | None = None,
+    ) -> None:
+        super().__init__(size, batch_size, discount=discount, frame_stack=frame_stack)
         self.n_step = count("n_step", n_step)
         self._powers = (self.discount ** np.arange(n_step + 1)).astype(np.float32)
 

@@ -51,9 +51,13 @@ class Ring:
         self.clear()
 
     @staticmethod
-    def spare_rows(timesteps: int, row_bytes: int) -> int:
-        """As many as could ever be needed if they take at most 64 MiB, else an eighth of the timesteps."""
-        return min(timesteps, max(timesteps // 8, _SPARE_BYTES // max(row_bytes, 1), 1))
+    def spare_rows(timesteps: int, row_bytes: int, at_most: int = 2) -> int:
+        """As many as could ever be needed if they take at most 64 MiB, else an eighth of the timesteps.
+
+        A timestep needs ``at_most`` rows at most.
+        """
+        needed = at_most - 1  # beside one for every timestep
+        return min(needed * timesteps, max(timesteps // 8, _SPARE_BYTES // max(row_bytes, 1), needed))
 
     @staticmethod
     def needed_bytes(specs: Mapping[str, SpecTree], timesteps: int, num_envs: int, num_rows: int) -> int:

@@ -378,6 +378,7 @@ def test_a_state_is_arrays_and_numbers_of_the_used_part_only(built: Any, step: A
         "num_envs": 1,
         "batch_size": 1,
         "discount": 0.99,
+        "frame_stack": None,
         "used_rows": 4,
     }
     assert {key: len(array) for key, array in arrays.items()} == {

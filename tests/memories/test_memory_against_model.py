@@ -49,40 +49,58 @@ class Model:
         return rows[t] | ends | {"reward": reward, "discount": discount}
 
 
-class World:
-    """Episodes that end, are cut, and begin with observations that may repeat."""
+FRAMES = 3
+STACKS = [(None, 1.0), (1, 1.0), (2, 0.2)]
+"""The axis of a batch of observations along which frames are stacked, and how often episodes end, compared."""
+STACK_IDS = ["whole", "stacks", "stacks-last-long"]
 
-    def __init__(self, num_envs: Any, rng: Any) -> None:
-        self.rng, self.num_envs, self.serial = rng, num_envs, 0
+
+class World:
+    """Episodes that end, are cut, and begin with observations that may repeat; stacks that sometimes are none."""
+
+    def __init__(self, num_envs: Any, rng: Any, axis: Any = None, ends: Any = 1.0) -> None:
+        self.rng, self.num_envs, self.axis, self.ends, self.serial = rng, num_envs, axis, ends, 0
         self.observation = self.observe()
 
     def observe(self) -> Any:
-        return self.rng.integers(0, 3, (self.num_envs, 2)).astype(np.float32)
+        """What an episode begins with."""
+        frame = self.rng.integers(0, 3, (self.num_envs, 2)).astype(np.float32)
+        return frame if self.axis is None else np.repeat(np.expand_dims(frame, self.axis), FRAMES, self.axis)
+
+    def follow(self) -> Any:
+        """What follows the observation."""
+        if self.axis is None:
+            return self.observe()
+        frame = np.take(self.observe(), [0], self.axis)
+        following = np.concatenate([np.delete(self.observation, 0, self.axis), frame], self.axis)
+        following[self.rng.random(self.num_envs) < 0.05] += 1
+        return following
 
     def timestep(self) -> Any:
         """A batch, and the mask of the rows that are transitions."""
         rng, n = self.rng, self.num_envs
-        terminated, following = rng.random(n) < 0.08, self.observe()
+        terminated, following = rng.random(n) < 0.08 * self.ends, self.follow()
         batch = {
             "observation": self.observation,
             "action": rng.integers(0, 4, n),
             "reward": rng.integers(-8, 9, n).astype(np.float64),
             "terminated": terminated,
-            "truncated": ~terminated & (rng.random(n) < 0.04),
+            "truncated": ~terminated & (rng.random(n) < 0.04 * self.ends),
             "next_observation": following,
             "serial": self.serial + np.arange(n),
         }
         self.serial += n
-        begins = terminated | batch["truncated"] | (rng.random(n) < 0.03)
+        begins = terminated | batch["truncated"] | (rng.random(n) < 0.03 * self.ends)
         if begins.any():
-            self.observation = np.where(begins[:, None], self.observe(), following)
+            self.observation = np.where(begins.reshape(n, *(1,) * (following.ndim - 1)), self.observe(), following)
         else:  # the very object, or an equal one
             self.observation = following if rng.random() < 0.5 else following.copy()
         return batch, rng.random(n) > 0.05
 
 
-def build(num_envs: Any, n_step: Any) -> Any:
-    observation, flag = ArraySpec((2,), np.float32), ArraySpec((), np.bool_)
+def build(num_envs: Any, n_step: Any, axis: Any = None) -> Any:
+    shapes = {None: (2,), 1: (FRAMES, 2), 2: (2, FRAMES)}
+    observation, flag = ArraySpec(shapes[axis], np.float32), ArraySpec((), np.bool_)
     specs = {
         "observation": observation,
         "action": ArraySpec((), np.int32),
@@ -92,7 +110,8 @@ def build(num_envs: Any, n_step: Any) -> Any:
         "next_observation": observation,
         "serial": ArraySpec((), np.int64),
     }
-    memory = ReplayMemory(SIZE, BATCH_SIZE, discount=DISCOUNT, n_step=n_step)
+    frame_stack = None if axis is None else FRAMES
+    memory = ReplayMemory(SIZE, BATCH_SIZE, discount=DISCOUNT, n_step=n_step, frame_stack=frame_stack)
     memory.build(specs, num_envs, np.random.default_rng(1))
     return memory
 
@@ -112,16 +131,17 @@ def assert_same_state(a: Any, b: Any) -> None:
             np.testing.assert_array_equal(value, b[key], strict=isinstance(value, np.ndarray))
 
 
+@pytest.mark.parametrize(("axis", "ends"), STACKS, ids=STACK_IDS)
 @pytest.mark.parametrize("spare_bytes", [2**26, 0], ids=["roomy", "tight"])
 @pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("num_envs", [1, 3])
 def test_memory_is_the_model_and_survives_saving(
-    num_envs: Any, n_step: Any, masked: Any, spare_bytes: Any, monkeypatch: Any
+    num_envs: Any, n_step: Any, masked: Any, spare_bytes: Any, axis: Any, ends: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", spare_bytes)
-    memory, model = build(num_envs, n_step), Model(num_envs, n_step)
-    world = World(num_envs, np.random.default_rng(7))
+    memory, model = build(num_envs, n_step, axis), Model(num_envs, n_step)
+    world = World(num_envs, np.random.default_rng(7), axis, ends)
     batches, shortened = 0, 0
     for t in range(STEPS):
         batch, mask = world.timestep()
@@ -137,7 +157,7 @@ def test_memory_is_the_model_and_survives_saving(
         model.keep(stored)
 
         if t % 17 == 0 or t < 3:  # save, load, and go on with the other one
-            state, other = memory.state_dict(), build(num_envs, n_step)
+            state, other = memory.state_dict(), build(num_envs, n_step, axis)
             other.rng = memory.rng
             other.load_state_dict(state)
             assert_same_state(other.state_dict(), state)
@@ -163,13 +183,14 @@ def test_memory_is_the_model_and_survives_saving(
     assert (shortened > 0) == (spare_bytes == 0)
 
 
+@pytest.mark.parametrize(("axis", "ends"), STACKS, ids=STACK_IDS)
 @pytest.mark.parametrize("masked", ["never", "later", "always"])
 @pytest.mark.parametrize("num_envs", [1, 3])
 @pytest.mark.parametrize("fill", [0, 1, 5, 23, 24, 25, 100])
-def test_the_future_after_loading_is_bit_identical(fill: Any, num_envs: Any, masked: Any) -> None:
+def test_the_future_after_loading_is_bit_identical(fill: Any, num_envs: Any, masked: Any, axis: Any, ends: Any) -> None:
     """Same generator state, same transitions: the same batches, and the same state at the end."""
-    memory, other = build(num_envs, 2), build(num_envs, 2)
-    world = World(num_envs, np.random.default_rng(11))
+    memory, other = build(num_envs, 2, axis), build(num_envs, 2, axis)
+    world = World(num_envs, np.random.default_rng(11), axis, ends)
     for _ in range(50):  # what it held before must not matter
         batch, mask = world.timestep()
         other.extend(mask, **batch)

@@ -1,0 +1,408 @@
+"""Memories that store each frame once: how many they store, where stacks may lie, and what they refuse.
+
+That batches are what was stored is tested in test_memory_against_model.py.
+"""
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from axonrl import Agent, RunConfig
+from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.environments.wrapping import Wrapping
+from axonrl.memories import Memory, ReplayMemory, columns, ring
+from axonrl.models import dqn
+
+
+class Newest(Memory):
+    """The newest transitions."""
+
+    def sample(self) -> Any:
+        return self.gather(np.arange(len(self) - self.batch_size, len(self)))
+
+
+def specs_of(observation: SpecTree) -> dict[str, SpecTree]:
+    return {
+        "observation": observation,
+        "action": ArraySpec((), np.int32),
+        "reward": ArraySpec((), np.float32),
+        "terminated": ArraySpec((), np.bool_),
+        "truncated": ArraySpec((), np.bool_),
+        "next_observation": observation,
+    }
+
+
+def build(memory: Memory, shape: tuple[int, ...], num_envs: int = 1, dtype: Any = np.uint8) -> Any:
+    memory.build(specs_of(ArraySpec(shape, dtype)), num_envs, np.random.default_rng(0))
+    return memory
+
+
+def stack(*frames: Any) -> Any:
+    """A stack [k, 1] of frames of one number."""
+    return np.array(frames, np.uint8)[:, None]
+
+
+def step(memory: Any, observation: Any, following: Any, terminated: bool = False) -> None:
+    memory.step(
+        observation=observation,
+        action=0,
+        reward=0.0,
+        terminated=terminated,
+        truncated=False,
+        next_observation=following,
+    )
+
+
+def extend(memory: Any, observation: Any, following: Any) -> None:
+    zeros = np.zeros(len(observation))
+    memory.extend(
+        observation=observation,
+        action=zeros,
+        reward=zeros,
+        terminated=zeros,
+        truncated=zeros,
+        next_observation=following,
+    )
+
+
+def run(memory: Any, episode: int, length: int) -> None:
+    """An episode as FrameStackObservation shows it, with three frames: the first one is repeated."""
+    frames = [100 * episode, 100 * episode, *range(100 * episode, 100 * episode + length + 1)]
+    for t in range(length):
+        now, following = stack(*frames[t : t + 3]), stack(*frames[t + 1 : t + 4])
+        step(memory, now, following, terminated=t == length - 1)
+
+
+def frames_of(memory: Any) -> Any:
+    return memory.state_dict()["frames"].reshape(-1).tolist()
+
+
+def contents(memory: Any) -> Any:
+    """The frames of (observation, next observation), and whether the episode was cut, oldest first."""
+    stored = [memory.get_by_index(i) for i in range(len(memory))]
+    pairs = [(one["observation"], one["next_observation"], one["truncated"]) for one in stored]
+    return [(*(stacked.reshape(-1).tolist() for stacked in pair), int(cut)) for *pair, cut in pairs]
+
+
+# -- what is stored ---------------------------------------------------------------------------------------------------
+
+
+def test_each_frame_is_stored_once() -> None:
+    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
+    run(memory, 0, 3)
+    assert frames_of(memory) == [0, 0, 0, 1, 2, 3]
+    run(memory, 1, 2)
+    assert frames_of(memory) == [0, 0, 0, 1, 2, 3, 100, 100, 100, 101, 102]
+    assert contents(memory) == [
+        ([0, 0, 0], [0, 0, 1], 0),
+        ([0, 0, 1], [0, 1, 2], 0),
+        ([0, 1, 2], [1, 2, 3], 0),
+        ([100, 100, 100], [100, 100, 101], 0),
+        ([100, 100, 101], [100, 101, 102], 0),
+    ]
+
+
+def test_what_is_no_stack_is_stored_whole_and_what_does_not_change_not_at_all() -> None:
+    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
+    step(memory, stack(1, 2, 3), stack(2, 3, 4))
+    step(memory, stack(2, 3, 4), stack(2, 3, 4))
+    step(memory, stack(2, 3, 4), stack(4, 5, 6))  # two frames on: an overlap of one frame is not looked for
+    step(memory, stack(5, 6, 7), stack(7, 6, 5))  # begins as a next one would, but the episode was cut
+    assert frames_of(memory) == [1, 2, 3, 4, 4, 5, 6, 7, 7, 6, 5]
+    assert contents(memory) == [
+        ([1, 2, 3], [2, 3, 4], 0),
+        ([2, 3, 4], [2, 3, 4], 0),
+        ([2, 3, 4], [4, 5, 6], 1),
+        ([5, 6, 7], [7, 6, 5], 0),
+    ]
+
+
+def test_an_episode_that_begins_costs_the_other_environments_nothing() -> None:
+    memory = build(Newest(10, 2, frame_stack=3), (3, 1), num_envs=2)
+    extend(memory, [stack(0, 0, 0), stack(9, 9, 9)], [stack(0, 0, 1), stack(9, 9, 8)])
+    extend(memory, [stack(0, 0, 1), stack(5, 5, 5)], [stack(0, 1, 2), stack(5, 5, 4)])
+    state = memory.state_dict()
+    assert state["num_frames"].tolist() == [5, 8]
+    assert frames_of(memory) == [0, 0, 0, 1, 2, 9, 9, 9, 8, 5, 5, 5, 4]
+    assert contents(memory) == [
+        ([0, 0, 0], [0, 0, 1], 0),
+        ([9, 9, 9], [9, 9, 8], 1),
+        ([0, 0, 1], [0, 1, 2], 0),
+        ([5, 5, 5], [5, 5, 4], 0),
+    ]
+
+
+@pytest.mark.parametrize("first", [(0, 0, 0), (0, 0, 1), (2, 3, 4), (3, 4, 5)])
+def test_an_empty_memory_stores_the_first_stack_whole(first: Any) -> None:
+    """Whatever was there before: nothing, zeros, or the very frames."""
+    fresh, cleared, loaded = (build(Newest(3, 1, frame_stack=3), (3, 1)) for _ in range(3))
+    for memory in (cleared, loaded):
+        step(memory, stack(1, 2, 3), stack(2, 3, 4))
+    cleared.clear()
+    loaded.load_state_dict(fresh.state_dict())
+    for memory in (fresh, cleared, loaded):
+        assert len(memory) == 0
+        assert frames_of(memory) == []
+        step(memory, stack(*first), stack(*first[1:], 7))
+        assert frames_of(memory) == [*first, 7]
+        for last in range(8, 30):
+            step(memory, stack(0, 0, 0), stack(0, 0, last))
+            assert contents(memory)[-1] == ([0, 0, 0], [0, 0, last], 0)
+            assert len(memory) == min(last - 6, 3)
+
+
+def test_frames_are_compared_bit_for_bit() -> None:
+    memory = build(Newest(10, 1, frame_stack=2), (2,), dtype=np.float32)
+    nan, zero = np.float32(np.nan), np.float32(0)
+    step(memory, np.array([1, nan]), np.array([nan, zero]))
+    step(memory, np.array([nan, zero]), np.array([-zero, zero]))
+    assert memory.state_dict()["num_frames"].tolist() == [5]  # 1 NaN 0, and two frames for the last stack
+    assert np.signbit(memory.get_by_index(1)["next_observation"]).tolist() == [True, False]
+    assert memory.get_by_index(0)["truncated"] == 0
+
+
+def test_frames_are_copied() -> None:
+    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
+    first, second = stack(1, 2, 3), stack(2, 3, 4)
+    step(memory, first, second)
+    first[:] = second[:] = 9
+    memory.get_by_index(0)["observation"][:] = 9
+    memory.state_dict()["frames"][:] = 9
+    assert contents(memory) == [([1, 2, 3], [2, 3, 4], 0)]
+    step(memory, stack(2, 3, 4), stack(3, 4, 5))
+    assert contents(memory)[0] == ([1, 2, 3], [2, 3, 4], 0)
+
+
+def test_what_is_refused_leaves_the_frames_alone() -> None:
+    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
+    step(memory, stack(0, 0, 0), stack(0, 0, 1))
+    with pytest.raises(ValueError, match=r"next_observation must have shape \(3, 1\), got \(4, 1\)"):
+        step(memory, stack(0, 0, 1), stack(0, 0, 1, 2))
+    with pytest.raises(ValueError, match=r"observation must have shape \(1, 3, 1\), got \(2, 3, 1\)"):
+        extend(memory, np.zeros((2, 3, 1)), np.zeros((2, 3, 1)))
+    stored = memory.get_by_index(0)
+    del stored["discount"]
+    with pytest.raises(ValueError, match="mask must be bool"):
+        memory.extend(np.ones(1), **{key: value[None] for key, value in stored.items()})
+    with pytest.raises(KeyError, match="missing key 'action'"):
+        memory.step(observation=stack(0, 0, 1), next_observation=stack(0, 1, 2))
+    step(memory, stack(0, 0, 1), stack(0, 1, 2))
+    assert frames_of(memory) == [0, 0, 0, 1, 2]
+    assert contents(memory) == [([0, 0, 0], [0, 0, 1], 0), ([0, 0, 1], [0, 1, 2], 0)]
+
+
+# -- how much room they take ------------------------------------------------------------------------------------------
+
+
+def test_atari_takes_a_quarter(monkeypatch: Any) -> None:
+    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
+    whole = build(ReplayMemory(16_000, 32), (4, 84, 84)).nbytes
+    once = build(ReplayMemory(16_000, 32, frame_stack=4), (4, 84, 84)).nbytes
+    # For every timestep action, reward, two flags and an index, and rows for an eighth more. Then two indices for
+    # every timestep, and the newest stack.
+    assert whole == 16_000 * 24 + 18_000 * 4 * 7_056
+    assert once == 16_000 * 24 + 18_000 * 7_056 + 16_000 * 16 + 4 * 7_056
+    assert once / whole < 0.26
+
+
+def test_a_memory_that_cannot_fit_is_refused(monkeypatch: Any) -> None:
+    # 40 bytes for every transition, 6 frames of a byte (two stacks of three), and the newest stack
+    monkeypatch.setattr(columns, "physical_memory", lambda: 46_002)
+    with pytest.raises(ValueError, match=r"Newest\(size=1000\) needs 46,003 bytes, this machine has 46,002"):
+        build(Newest(1000, 1, frame_stack=3), (3, 1))
+    monkeypatch.setattr(columns, "physical_memory", lambda: 46_003)
+    assert build(Newest(1000, 1, frame_stack=3), (3, 1)).nbytes == 46_003
+
+
+def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any) -> None:
+    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
+    memory = build(Newest(80, 1, frame_stack=3), (3, 1))  # 90 rows
+    for episode in range(2):
+        run(memory, episode, 85)
+    assert len(memory) == 80
+    for _ in range(100):  # two whole stacks each: fifteen of them fit
+        step(memory, stack(0, 1, 0), stack(1, 1, 1))
+    assert len(memory) == 15
+    assert set(map(str, contents(memory))) == {str(([0, 1, 0], [1, 1, 1], cut)) for cut in (0, 1)}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("frame_stack", [1, 3])
+def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
+    memory = build(Newest(size, 1, frame_stack=frame_stack), (frame_stack, 1))
+    numbers = np.random.default_rng(0)
+    now = numbers.integers(0, 2, (frame_stack, 1), np.uint8)
+    for t in range(60):
+        following = np.concatenate([now[1:], numbers.integers(0, 2, (1, 1), np.uint8)])
+        if t % 4 == 0:
+            following = numbers.integers(0, 2, (frame_stack, 1), np.uint8)
+        step(memory, now, following)
+        assert contents(memory)[-1] == (now.reshape(-1).tolist(), following.reshape(-1).tolist(), 0)
+        now = following if t % 3 else numbers.integers(0, 2, (frame_stack, 1), np.uint8)
+
+
+# -- along which axis -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "frame"),
+    [
+        ((4,), ()),
+        ((4, 3), (3,)),
+        ((3, 4), (3,)),
+        ((4, 4), (4,)),  # the first one, where the wrapper puts it
+        ((4, 6, 5), (6, 5)),
+        ((6, 5, 4), (6, 5)),
+        ((4, 6, 4), (4, 6)),  # an image: its channels
+        ((4, 6, 5, 4), (6, 5, 4)),
+    ],
+)
+def test_frames_are_stacked_along_the_first_or_the_last_axis(shape: Any, frame: Any) -> None:
+    memory = build(Newest(10, 2, frame_stack=4), shape)
+    axis = 0 if shape[1:] == frame else -1
+    film = np.random.default_rng(0).integers(0, 256, (6, *frame), np.uint8)
+    shown = [np.stack(list(film[t : t + 4]), axis) for t in range(3)]
+    for now, following in itertools.pairwise(shown):
+        step(memory, now, following)
+    np.testing.assert_array_equal(memory.state_dict()["frames"], film)
+    batch = memory.sample()
+    np.testing.assert_array_equal(batch["observation"], shown[:2])
+    np.testing.assert_array_equal(batch["next_observation"], shown[1:])
+    assert batch["observation"].flags.c_contiguous
+    assert batch["observation"].dtype == np.uint8
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (84, 84), (3, 4, 5)])
+def test_observations_that_are_no_stacks(shape: Any) -> None:
+    message = f"frame_stack=4 needs observations with 4 frames along their first or last axis, got .* {shape}"
+    with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        build(ReplayMemory(10, 1, frame_stack=4), shape)
+
+
+def test_dict_observations_are_refused() -> None:
+    observation = {"image": ArraySpec((4, 6, 5), np.uint8), "speed": ArraySpec((), np.float32)}
+    with pytest.raises(ValueError, match=r"frame_stack=4 needs .* one array, got a dictionary of image, speed"):
+        ReplayMemory(10, 1, frame_stack=4).build(specs_of(observation), 1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("given", [0, -1, 4.0, True, "4"])
+def test_the_number_of_frames_is_checked(given: Any) -> None:
+    with pytest.raises(ValueError, match="frame_stack must be an integer of at least 1, got"):
+        ReplayMemory(10, 1, frame_stack=given)
+
+
+# -- saved and loaded -------------------------------------------------------------------------------------------------
+
+
+def test_a_state_has_the_used_frames_only() -> None:
+    memory = build(Newest(4, 1, frame_stack=3), (3, 1))
+    run(memory, 0, 6)
+    state = memory.state_dict()
+    assert state["frames"].reshape(-1).tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert state["rows"].reshape(-1).tolist() == [0, 1, 2, 3, 4]
+    assert (state["frame_stack"], state["stack_axis"], state["num_frames"].tolist()) == (3, 0, [7])
+
+
+def test_a_state_of_another_memory_is_refused(monkeypatch: Any) -> None:
+    def new(frame_stack: int | None = 3, shape: tuple[int, ...] = (3, 1), dtype: Any = np.uint8) -> Any:
+        return build(Newest(40, 1, frame_stack=frame_stack), shape, dtype=dtype)
+
+    memory = new()
+    run(memory, 0, 2)
+    state = memory.state_dict()
+    for target, message in (
+        (new(None), "the saved memory has frame_stack=3, this one has frame_stack=None"),
+        (new(2, (2, 1)), "the saved memory has frame_stack=3, this one has frame_stack=2"),
+        (new(shape=(1, 3)), "the saved memory has its frames along axis 0, this one along -1"),
+        (new(shape=(3, 2)), r"the saved frames is uint8 of shape \(5, 1\), this memory's is uint8 of \(5, 2\)"),
+        (new(dtype=np.int8), "the saved frames is uint8 .* this memory's is int8"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            target.load_state_dict(state)
+    whole = new(None)
+    step(whole, stack(1, 2, 3), stack(2, 3, 4))
+    with pytest.raises(ValueError, match="the saved memory has frame_stack=None, this one has frame_stack=3"):
+        memory.load_state_dict(whole.state_dict())
+    with pytest.raises(ValueError, match="saved columns has the parts"):
+        memory.load_state_dict(state | {"columns": {}})
+    assert contents(memory) == [([0, 0, 0], [0, 0, 1], 0), ([0, 0, 1], [0, 1, 2], 0)]
+    for _ in range(20):
+        step(memory, stack(0, 1, 0), stack(1, 1, 1))
+    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
+    with pytest.raises(ValueError, match="the saved memory has 125 frames of an environment, this one places for 45"):
+        new().load_state_dict(memory.state_dict())
+
+
+def test_a_state_from_before_there_were_frames() -> None:
+    memory = build(ReplayMemory(4, 1), (3, 1))
+    step(memory, stack(1, 2, 3), stack(2, 3, 4))
+    state = {key: value for key, value in memory.state_dict().items() if key != "frame_stack"}
+    other = build(ReplayMemory(4, 1), (3, 1))
+    other.load_state_dict(state)
+    assert contents(other) == contents(memory)
+    with pytest.raises(ValueError, match="the saved memory has frame_stack=None, this one has frame_stack=3"):
+        build(ReplayMemory(4, 1, frame_stack=3), (3, 1)).load_state_dict(state)
+
+
+# -- in a run ---------------------------------------------------------------------------------------------------------
+
+
+class Noise(gymnasium.Env[Any, Any]):
+    """Tiny images of noise; one action in eight ends the episode."""
+
+    def __init__(self) -> None:
+        self.observation_space = Box(0, 255, (6, 5), np.uint8)
+        self.action_space = Discrete(2)
+
+    def _image(self) -> Any:
+        return self.np_random.integers(0, 256, (6, 5), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        return self._image(), {}
+
+    def step(self, action: Any) -> Any:
+        return self._image(), float(action), bool(self.np_random.random() < 1 / 8), False, {}
+
+
+def trained(model_dir: Path, frame_stack: int | None, num_envs: int, timesteps: list[int]) -> Mapping[str, Any]:
+    """The weights and the memory after a run, in as many parts as there are numbers of timesteps."""
+    wrapping = Wrapping([{"kind": "frame_stack", "stack_size": 4}, "channels_last"])
+    for number in timesteps:
+        env: Any = wrapping.wrap(Noise())
+        if num_envs > 1:
+            envs = [lambda: wrapping.wrap(Noise())] * num_envs
+            env = SyncVectorEnv(envs, autoreset_mode=AutoresetMode.DISABLED)
+        memory = ReplayMemory(60, 8, n_step=2, frame_stack=frame_stack)
+        config = RunConfig(seed=3, runtime="tensorflow", save_checkpoints_secs=None)
+        agent = Agent(dqn.model_fn, memory, model_dir, config, {"hidden": [8], "target_update_period": 10})
+        with agent.session(env) as session:
+            before = session.weights()
+        agent.train(env, first_update=20, update_frequency=4, timesteps=number)
+        with agent.session(env) as session:
+            weights = session.weights()
+        assert any((weights[name] != before[name]).any() for name in weights)
+    return {"weights": weights, "memory": memory}
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_dqn_ends_with_the_same_weights(tmp_path: Path, num_envs: int) -> None:
+    """With and without: in one go, and resumed by another Agent in mid-run."""
+    whole = trained(tmp_path / "whole", None, num_envs, [240])
+    once = trained(tmp_path / "once", 4, num_envs, [120, 120])
+    assert len(whole["memory"]) == len(once["memory"]) == 60
+    assert whole["weights"].keys() == once["weights"].keys()
+    for name, value in whole["weights"].items():
+        assert value.tobytes() == once["weights"][name].tobytes(), name
+    # Timesteps of each environment, with four more frames for every episode, and for the first observation.
+    num_frames = once["memory"].state_dict()["num_frames"]
+    assert (num_frames >= 60 // num_envs + 4).all()
+    assert once["memory"].state_dict()["frames"].nbytes < whole["memory"].state_dict()["rows"].nbytes / 2
