@@ -351,8 +351,11 @@ class Estimator:
         refuse_non_finite(weights, f"in the policy {name!r}; that is not saved")
         path = self._policy_path(name)
         # What it was evaluated with: the same weights are another policy once observations are normalised otherwise.
-        arrays, tree = split_state({_STATISTICS: self._statistics_now()})
-        save_arrays(path, {**weights, **arrays}, {"info": json.dumps(dict(info)), _STATISTICS: json.dumps(tree)})
+        about, arrays = {"info": json.dumps(dict(info))}, dict[str, Array]()
+        if statistics := self._statistics_now():
+            arrays, tree = split_state({_STATISTICS: statistics})
+            about[_STATISTICS] = json.dumps(tree)
+        save_arrays(path, {**weights, **arrays}, about)
         return path
 
     def _statistics_now(self) -> State | None:

@@ -96,7 +96,8 @@ class Ring:
         if skipped is not None:
             self._close(skipped)
         self._store(self._vector, batch, skipped)
-        self._ended = bool(np.any(batch["terminated"]) or np.any(batch["truncated"]))
+        # Looking for a byte beats ``any`` on few truth values.
+        self._ended = any(1 in np.asarray(batch[key], np.bool_).tobytes() for key in FLAGS)
 
     def gather(self, first: Array, last: Array) -> dict[str, ArrayTree]:
         """What is stored at the places ``first``, but flags and next observation of those at ``last``; copies."""

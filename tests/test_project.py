@@ -32,7 +32,11 @@ def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.Co
 # -- README -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("index", "timesteps", "steps"), [(0, 600, 251), (1, 500, 201)], ids=["built-in", "own"])
+@pytest.mark.parametrize(
+    ("index", "timesteps", "steps"),
+    [(0, 600, 251), (1, 1024, 4), (2, 500, 201)],
+    ids=["off-policy", "on-policy", "own"],
+)
 def test_examples_train(index: int, timesteps: int, steps: int, tmp_path: Path) -> None:
     example = blocks("python")[index]
     check = f"assert (agent.global_timestep, agent.global_step) == ({timesteps}, {steps})"
@@ -41,15 +45,15 @@ def test_examples_train(index: int, timesteps: int, steps: int, tmp_path: Path) 
 
 
 def test_the_example_of_an_export_acts_without_tensorflow(tmp_path: Path) -> None:
-    exports, acts = blocks("python")[2:4]
+    exports, acts = blocks("python")[3:5]
     for example in (exports, f"import sys\nsys.modules['tensorflow'] = None\n{acts}\nassert terminated or truncated"):
         done = run(sys.executable, "-W", "error", "-c", example, folder=tmp_path, TMPDIR=str(tmp_path))
         assert done.returncode == 0, done.stderr
 
 
-def test_the_examples_are_four_and_the_first_is_short() -> None:
+def test_the_examples_are_five_and_the_first_is_short() -> None:
     first, *others = blocks("python")
-    assert len(others) == 3
+    assert len(others) == 4
     assert len([line for line in first.splitlines() if line.strip()]) <= 15
 
 

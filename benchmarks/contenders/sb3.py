@@ -80,10 +80,10 @@ def ppo_with(
     return {"": rollouts * size / seconds_of(learn)}
 
 
-def ppo(**arguments: Any) -> dict[str, float]:
+def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
     """Timesteps per second of ``PPO.learn``."""
     layers = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}, "activation_fn": torch.nn.Tanh}
-    return ppo_with(PPO, layers, **arguments)
+    return ppo_with(PPO, layers, env_id, num_envs, rollout, minibatch, rollouts)
 
 
 def sac_with(algorithm: Any, hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
@@ -108,9 +108,9 @@ def sac_with(algorithm: Any, hidden: Sequence[int], batch: int, timesteps: int) 
     return {"": timesteps / seconds_of(learn)}
 
 
-def sac(**arguments: Any) -> dict[str, float]:
+def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``SAC.learn``."""
-    return sac_with(SAC, **arguments)
+    return sac_with(SAC, hidden, batch, timesteps)
 
 
 def policy_for(network: Network) -> Any:

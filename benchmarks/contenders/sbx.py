@@ -18,15 +18,15 @@ def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
     return {"": timesteps_per_second(DQN("MlpPolicy", settings.cartpole(), **more), timesteps)}
 
 
-def ppo(**arguments: Any) -> dict[str, float]:
+def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
     """Timesteps per second of ``PPO.learn``."""
     layers = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}, "activation_fn": flax.linen.tanh}
-    return ppo_with(PPO, layers, **arguments)
+    return ppo_with(PPO, layers, env_id, num_envs, rollout, minibatch, rollouts)
 
 
-def sac(**arguments: Any) -> dict[str, float]:
+def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``SAC.learn``."""
-    return sac_with(SAC, **arguments)
+    return sac_with(SAC, hidden, batch, timesteps)
 
 
 def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float]:
