@@ -7,7 +7,7 @@ import difflib
 import functools
 import importlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -18,7 +18,7 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
 from . import minatar
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
-from .normalization import NormalizedEnvironment, Wrapped, are_copies
+from .normalization import NormalizedEnvironment, Wrapped, are_copies, wrappers_of
 from .single import Single
 from .vectors import NextStepVector, SameStepVector, Vector
 from .wrapping import Given, Wrapping
@@ -84,7 +84,7 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
     if isinstance(env, Wrapped):
         return _open_copies(env, [env])
     if isinstance(env, gymnasium.Env):
-        _warn_if_rewards_are_hidden(env, [env])
+        _warn_if_rewards_are_hidden(env)
         return Single(env, **_details(env, env))
     if isinstance(env, VectorEnv):
         return _open_vector(env)
@@ -119,7 +119,7 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
         raise _pass_env(env, str(error)) from error
     if isinstance(env, SyncVectorEnv) and fresh in env.envs:
         raise _pass_env(env, "its function returns the environment that it has already")
-    for wrapper in _wrappers(fresh):
+    for wrapper in wrappers_of(fresh):
         learns = isinstance(wrapper, Wrapped) and wrapper.row is not None and any(wrapper.normalizers)
         if learns or isinstance(wrapper, NormalizeObservation | NormalizeReward):
             fresh.close()
@@ -188,12 +188,6 @@ def _pass_env(env: AnyEnv | AnyVectorEnv, why: str) -> ValueError:
     return ValueError(f"cannot make another environment like {env}: {why}; pass env instead")
 
 
-def _wrappers(env: AnyEnv) -> Iterator[AnyEnv]:
-    while isinstance(env, gymnasium.Wrapper):
-        yield env
-        env = env.env
-
-
 def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> BatchedEnvironment:
     """What was made with wrappers by name; normalised, if it is, all at once."""
     inside, normalizers = [one.env for one in copies], copies[0].normalizers
@@ -204,12 +198,13 @@ def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> Batch
     return NormalizedEnvironment(env, inner, normalizers, learns=copies[0].row is not None)
 
 
-def _warn_if_rewards_are_hidden(env: Any, copies: Sequence[AnyEnv]) -> None:
+def _warn_if_rewards_are_hidden(env: AnyEnv | AnyVectorEnv) -> None:
     """Behind somebody else's wrapper nobody can see what the environment's own rewards were."""
-    for wrapper in (wrapper for one in copies for wrapper in _wrappers(one)):
+    around = list(wrappers_of(env))
+    for wrapper in around:
         if isinstance(wrapper, Wrapped) and wrapper.row is not None and wrapper.normalizers.reward is not None:
-            around = type(copies[0] if isinstance(env, SyncVectorEnv) else env).__name__
-            logger.warning("%s is around normalize_reward: all returns will be those of normalised rewards", around)
+            outer = type(env if around[0] is wrapper else around[0]).__name__
+            logger.warning("%s is around normalize_reward: all returns will be those of normalised rewards", outer)
             return
 
 
@@ -218,15 +213,14 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     if type(env) is SyncVectorEnv and mode is AutoresetMode.DISABLED:
         if are_copies(env.envs):
             return _open_copies(env, env.envs)
-        _warn_if_rewards_are_hidden(env, env.envs)
+        _warn_if_rewards_are_hidden(env)
         return Copies(env, env.envs, **_details(env, env.envs[0]))
     kinds: dict[object, type[BatchedEnvironment]] = {
         AutoresetMode.DISABLED: Vector,
         AutoresetMode.SAME_STEP: SameStepVector,
         AutoresetMode.NEXT_STEP: NextStepVector,
     }
-    if isinstance(env, VectorWrapper) and isinstance(env.unwrapped, SyncVectorEnv):
-        _warn_if_rewards_are_hidden(env, env.unwrapped.envs)
+    _warn_if_rewards_are_hidden(env)
     details = _details(env, env.envs[0] if isinstance(env, SyncVectorEnv) else None)
     if mode not in kinds:
         raise ValueError(f"{details['name']}: metadata['autoreset_mode'] must be an AutoresetMode, got {mode!r}")

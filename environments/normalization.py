@@ -7,13 +7,14 @@ wrappers of single environments keep one set for each, and those of vector envir
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeGuard
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import SyncVectorEnv, VectorWrapper
 
 from ..checks import number
 from ..contracts import Array, ArrayTree
@@ -238,3 +239,13 @@ class NormalizedEnvironment(BatchedEnvironment):
         self._last = batch
         normalized = None if reward is None or not self._learns else reward(step.reward)
         return step._replace(observation=batch, normalized_reward=normalized)
+
+
+def wrappers_of(env: Any) -> Iterator[Any]:
+    """The wrappers around an environment, from the outside in, and then those around each part of a SyncVectorEnv."""
+    while isinstance(env, gymnasium.Wrapper | VectorWrapper):
+        yield env
+        env = env.env
+    if isinstance(env, SyncVectorEnv):
+        for one in env.envs:
+            yield from wrappers_of(one)

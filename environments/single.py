@@ -50,7 +50,6 @@ class Single(Copies):
             batch = self._observations.single(observation)
         except MismatchError as error:
             self._refuse("step", error, 0)
-        if not self._observations.all_finite(batch):
-            self._check_finite("step", batch)
+        self._check_finite("step", batch)
         self._last = batch
         return SingleStep(batch, reward, terminated, truncated)

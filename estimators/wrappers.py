@@ -10,10 +10,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import wrappers
-from gymnasium.vector import SyncVectorEnv, VectorWrapper
+from gymnasium.vector import SyncVectorEnv
 
 from ..contracts import State
-from ..environments.normalization import Wrapped, are_copies
+from ..environments.normalization import Wrapped, are_copies, wrappers_of
 
 _KINDS = (
     wrappers.NormalizeObservation,
@@ -72,7 +72,7 @@ def frozen(env: Any, statistics: State) -> Iterator[None]:
     if kinds != saved:
         raise ValueError(f"the saved environment has the statistics of {saved or 'no wrappers'}, this one {kinds}")
     updating = [wrapper.update_running_mean for wrapper in learning]
-    watches = any(isinstance(wrapper, Wrapped) and wrapper.row is None for wrapper in _wrappers(env))
+    watches = any(isinstance(wrapper, Wrapped) and wrapper.row is None for wrapper in wrappers_of(env))
     afterwards = statistics_of(env) if watches else statistics
     _load(learning, statistics, [False] * len(learning))
     try:
@@ -89,28 +89,19 @@ def as_in_training(env: Any, training: Any) -> contextlib.AbstractContextManager
     Raises:
         ValueError: as for :func:`frozen`.
     """
-    by_name = any(isinstance(wrapper, Wrapped) and any(wrapper.normalizers) for wrapper in _wrappers(env))
+    by_name = any(isinstance(wrapper, Wrapped) and any(wrapper.normalizers) for wrapper in wrappers_of(env))
     return frozen(env, statistics_of(training)) if by_name else contextlib.nullcontext()
 
 
 def _learning(env: Any) -> list[Any]:
     """The wrappers that learn, or what they have in common, each of them once."""
     found: list[Any] = []
-    for wrapper in _wrappers(env):
+    for wrapper in wrappers_of(env):
         if isinstance(wrapper, Wrapped):
             found += [one for one in wrapper.normalizers if one is not None]
         elif isinstance(wrapper, _KINDS):
             found.append(wrapper)
     return list({id(one): one for one in found}.values())
-
-
-def _wrappers(env: Any) -> Iterator[Any]:
-    while isinstance(env, gymnasium.Wrapper | VectorWrapper):
-        yield env
-        env = env.env
-    if isinstance(env, SyncVectorEnv):
-        for one in env.envs:
-            yield from _wrappers(one)
 
 
 def _last_to_observe(env: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from ..contracts import Array
 from .schedules import ScheduleLike, make_schedule
 
-_NO_EXTRAS: Mapping[str, Array] = MappingProxyType({})
+NO_EXTRAS: Mapping[str, Array] = MappingProxyType({})
 
 
 class Greedy:
@@ -25,7 +25,7 @@ class Greedy:
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
         """``predictions["action"]``, [N, ...], unchanged."""
-        return predictions["action"], _NO_EXTRAS
+        return predictions["action"], NO_EXTRAS
 
     def level(self, timestep: int) -> float:
         """It never explores: 0."""
@@ -61,10 +61,10 @@ class EpsilonGreedy:
         epsilon = self._epsilon(timestep)
         if len(greedy) == 1:  # the usual case, at a third of the time that array operations take
             if rng.random() >= epsilon:
-                return greedy, _NO_EXTRAS
-            return np.array([rng.integers(self._low, self._high, None, np.int32)]), _NO_EXTRAS
+                return greedy, NO_EXTRAS
+            return np.array([rng.integers(self._low, self._high, None, np.int32)]), NO_EXTRAS
         explores = rng.random(greedy.shape) < epsilon
-        return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), _NO_EXTRAS
+        return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), NO_EXTRAS
 
     def level(self, timestep: int) -> float:
         """Epsilon."""
@@ -101,9 +101,9 @@ class Random:
         """Actions int32 [N], or float32 [N, ...]; ``predictions["action"]`` tells N."""
         count = len(predictions["action"])
         if self._discrete:
-            return rng.integers(self._low, self._high, count, np.int32), _NO_EXTRAS
+            return rng.integers(self._low, self._high, count, np.int32), NO_EXTRAS
         drawn = rng.uniform(self._low, self._high, (count, *self._low.shape))
-        return drawn.astype(np.float32), _NO_EXTRAS
+        return drawn.astype(np.float32), NO_EXTRAS
 
     def level(self, timestep: int) -> float:
         """It always explores: 1."""
@@ -127,7 +127,7 @@ class Constant:
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 or float32 [N, ...]; ``predictions["action"]`` tells N."""
-        return np.full((len(predictions["action"]), *self._action.shape), self._action), _NO_EXTRAS
+        return np.full((len(predictions["action"]), *self._action.shape), self._action), NO_EXTRAS
 
 
 class GaussianNoise:
@@ -155,7 +155,7 @@ class GaussianNoise:
         """Actions float32 [N, ...]."""
         greedy = predictions["action"].astype(np.float32, copy=False)
         noise = rng.standard_normal(greedy.shape, np.float32)
-        return greedy + np.float32(self._sigma(timestep)) * noise, _NO_EXTRAS
+        return greedy + np.float32(self._sigma(timestep)) * noise, NO_EXTRAS
 
     def level(self, timestep: int) -> float:
         """Sigma."""

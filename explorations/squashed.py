@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..contracts import Array
-from .policies import is_float_box
-
-_NO_EXTRAS: Mapping[str, Array] = MappingProxyType({})
+from .policies import NO_EXTRAS, is_float_box
 
 
 class SquashedGaussian:
@@ -40,7 +37,7 @@ class SquashedGaussian:
         """Actions float32 [N, ...] in the environment's units."""
         mean = predictions["mean"]
         drawn = mean + np.exp(predictions["log_std"]) * rng.standard_normal(mean.shape, np.float32)
-        return self._middle + np.tanh(drawn) * self._half, _NO_EXTRAS
+        return self._middle + np.tanh(drawn) * self._half, NO_EXTRAS
 
 
 def is_bounded_box(space: Any) -> bool:

@@ -75,13 +75,12 @@ class Signature:
         Returns:
             arrays of their own.
         """
-        # map runs no Python of its own; just after a training step, whose data has filled the caches, that counts twice
-        _drain(map(self._set, self._inputs, arrays, self._subgraphs))
-        self._invoke(self._subgraph)
+        self.run(arrays)
         return list(map(self._get, self._outputs, self._subgraphs))
 
     def run(self, arrays: Sequence[Array]) -> None:
         """As a call; what it puts out is asked for with :meth:`output`."""
+        # map runs no Python of its own; just after a training step, whose data has filled the caches, that counts twice
         _drain(map(self._set, self._inputs, arrays, self._subgraphs))
         self._invoke(self._subgraph)
 
