@@ -14,6 +14,7 @@ import pytest
 
 from axonrl.contracts import CheckpointError
 from axonrl.estimators.checkpoints import CheckpointStore
+from axonrl.tests.estimators.dying import DYING
 
 FILES = ("arrays.safetensors", "state.json", "manifest.json")
 
@@ -164,28 +165,16 @@ def test_killed_at_random_instants_the_newest_state_is_whole_and_never_older_tha
 
 CRASHING = (
     COUNTED
+    + DYING
     + """
 # Save again and again; the process dies just before its k-th call to the file system, for every k.
-real = {name: getattr(os, name) for name in ("mkdir", "fsync", "rename", "replace", "unlink", "rmdir", "open")}
 for n in range(1, 4):
     store.save(counted(n))
 for k in range(1, 100):
     before = store.load()[1]["n"]
     child = os.fork()
     if child == 0:
-        left = k
-
-        def dying(call):
-            def wrapper(*args, **kwargs):
-                global left
-                left -= 1
-                if left == 0:
-                    os._exit(9)
-                return call(*args, **kwargs)
-            return wrapper
-
-        for name, call in real.items():
-            setattr(os, name, dying(call))
+        die_before_call(k)
         store.save(counted(before + 1))
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -23,6 +23,7 @@ from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.runtimes import choosing
 from axonrl.runtimes.conversion import convert
+from axonrl.tests.estimators.dying import DYING
 from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model, snapshot
 
 CONTENT = bytes(range(200))
@@ -156,28 +157,16 @@ def raising(error: Exception) -> Any:
     return call
 
 
-CRASHING = """
-import os, pathlib, sys
+CRASHING = (
+    DYING
+    + """
+import pathlib, sys
 from axonrl.estimators.programs import ProgramCache
 folder = pathlib.Path(sys.argv[1])
-names = ("mkdir", "fsync", "rename", "replace", "unlink", "rmdir", "open")
-real = {name: getattr(os, name) for name in names}
 for k in range(1, 100):
     child = os.fork()
     if child == 0:
-        left = k
-
-        def dying(call):
-            def wrapper(*args, **kwargs):
-                global left
-                left -= 1
-                if left == 0:
-                    os._exit(9)
-                return call(*args, **kwargs)
-            return wrapper
-
-        for name, call in real.items():
-            setattr(os, name, dying(call))
+        die_before_call(k)
         ProgramCache(folder)("actor", str(k), lambda: bytes([k]) * 1000)
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -189,6 +178,7 @@ for k in range(1, 100):
     if status == 0:
         break
 """
+)
 
 
 def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(run: Path) -> None:

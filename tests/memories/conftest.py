@@ -10,20 +10,13 @@ import pytest
 
 from axonrl.contracts import ArraySpec, SpecTree
 from axonrl.memories import Memory
+from axonrl.tests.memories.transitions import specs_of
 
 
 @pytest.fixture
 def specs() -> dict[str, SpecTree]:
     """Observations are one float32 number, actions are discrete."""
-    observation = ArraySpec((1,), np.float32)
-    return {
-        "observation": observation,
-        "action": ArraySpec((), np.int32),
-        "reward": ArraySpec((), np.float32),
-        "terminated": ArraySpec((), np.bool_),
-        "truncated": ArraySpec((), np.bool_),
-        "next_observation": observation,
-    }
+    return specs_of(ArraySpec((1,), np.float32))
 
 
 @pytest.fixture

@@ -15,10 +15,11 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.contracts import ArraySpec
 from axonrl.environments.wrapping import Wrapping
 from axonrl.memories import Memory, ReplayMemory, columns, ring
 from axonrl.models import dqn
+from axonrl.tests.memories.transitions import specs_of
 
 
 class Newest(Memory):
@@ -26,17 +27,6 @@ class Newest(Memory):
 
     def sample(self) -> Any:
         return self.gather(np.arange(len(self) - self.batch_size, len(self)))
-
-
-def specs_of(observation: SpecTree) -> dict[str, SpecTree]:
-    return {
-        "observation": observation,
-        "action": ArraySpec((), np.int32),
-        "reward": ArraySpec((), np.float32),
-        "terminated": ArraySpec((), np.bool_),
-        "truncated": ArraySpec((), np.bool_),
-        "next_observation": observation,
-    }
 
 
 def build(memory: Memory, shape: tuple[int, ...], num_envs: int = 1, dtype: Any = np.uint8) -> Any:
