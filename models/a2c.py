@@ -16,6 +16,7 @@ from typing import Any
 from ..contracts import EstimatorSpec, RunConfig
 from ..explorations import ScheduleLike
 from . import ppo
+from .actor_critic import NetworkParams
 from .params import from_params
 
 _WITHOUT_MEANING = ("clip_fraction", "kl", "optimizer_steps")
@@ -23,15 +24,10 @@ _WITHOUT_MEANING = ("clip_fraction", "kl", "optimizer_steps")
 
 
 @dataclasses.dataclass(frozen=True)
-class A2CParams:
-    """The parameters of A2C, as those of :class:`ppo.PPOParams`. Schedules follow ``global_step``: it counts rollouts.
+class A2CParams(NetworkParams):
+    """The parameters of A2C: those of the networks, and these. Schedules follow ``global_step``: it counts rollouts.
 
     Args:
-        network: "mlp", or "nature_cnn" for frames [height, width, channels].
-        hidden: sizes of the dense layers; ``None`` for the network's own: (64, 64) for mlp, (512,) for nature_cnn.
-        activation: of every hidden layer, by Keras' name.
-        initializer: of every kernel, by Keras' name.
-        shared: one network for policy and value, with two heads, instead of two.
         value_coefficient: weight of the value's squared error.
         entropy_coefficient: weight of the entropy: a number, or a schedule.
         normalize_advantages: to mean 0 and standard deviation 1 in every rollout.
@@ -39,17 +35,11 @@ class A2CParams:
         optimizer: by Keras' name in lower case.
         learning_rate: a number, or a schedule.
         max_gradient_norm: gradients are scaled down to this global norm; ``None`` leaves them.
-        log_std: initial logarithm of the standard deviation of continuous actions, in the environment's units.
 
     Raises:
         ValueError: a value is of the wrong type or out of range; names it.
     """
 
-    network: str = "mlp"
-    hidden: tuple[int, ...] | None = None
-    activation: str = "tanh"
-    initializer: str = "orthogonal"
-    shared: bool = False
     value_coefficient: float = 0.5
     entropy_coefficient: ScheduleLike = 0.01  # Mnih et al. 2016, for Atari
     normalize_advantages: bool = False
@@ -57,7 +47,6 @@ class A2CParams:
     optimizer: str = "rmsprop"
     learning_rate: ScheduleLike = 7e-4
     max_gradient_norm: float | None = 0.5
-    log_std: float = 0.0
 
     def __post_init__(self) -> None:
         self.as_ppo()  # checks the values

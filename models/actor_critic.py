@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
@@ -13,56 +14,78 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from .. import explorations
+from ..checks import choice, number
 from ..contracts import Exploration, RunConfig
 from . import networks
 from .distributions import Categorical, Distribution, Gaussian, MultiCategorical
+from .params import layer_sizes
 
 Tensor: TypeAlias = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkParams:
+    """The parameters of the networks, which every on-policy algorithm has.
+
+    Args:
+        network: "mlp", or "nature_cnn" for frames [height, width, channels].
+        hidden: sizes of the dense layers; ``None`` for the network's own: (64, 64) for mlp, (512,) for nature_cnn.
+        activation: of every hidden layer, by Keras' name.
+        initializer: of every kernel, by Keras' name.
+        shared: one network for policy and value, with two heads, instead of two.
+        log_std: initial logarithm of the standard deviation of continuous actions, in the environment's units.
+
+    Raises:
+        ValueError: a value is of the wrong type or out of range; names it.
+    """
+
+    network: str = "mlp"
+    hidden: tuple[int, ...] | None = None
+    activation: str = "tanh"
+    initializer: str = "orthogonal"
+    shared: bool = False
+    log_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        choice("network", self.network, networks.DEFAULT_UNITS)
+        choice("activation", self.activation, networks.ACTIVATIONS)
+        choice("initializer", self.initializer, networks.INITIALIZERS)
+        if self.hidden is not None:
+            object.__setattr__(self, "hidden", layer_sizes("hidden", self.hidden))
+        if not isinstance(self.shared, bool):
+            raise ValueError(f"shared must be true or false, got {self.shared!r}")
+        number("log_std", self.log_std, at_least=-20, at_most=20)
 
 
 class ActorCritic:
     """Policy and value; its variables are created at once.
 
     Args:
+        params: which networks.
         config: whose spaces they are for.
-        network: "mlp", or "nature_cnn" for frames [height, width, channels].
-        hidden: sizes of the dense layers; ``None`` for the network's own.
-        activation: of every hidden layer, by Keras' name.
-        initializer: of every kernel, by Keras' name.
-        shared: one network with two heads instead of two networks.
-        log_std: initial logarithm of the standard deviation of continuous actions.
 
     Raises:
         ValueError: the network does not fit the observations, or the actions are of a kind that no policy knows.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        *,
-        network: str,
-        hidden: tuple[int, ...] | None,
-        activation: str,
-        initializer: str,
-        shared: bool,
-        log_std: float,
-    ) -> None:
+    def __init__(self, params: NetworkParams, config: RunConfig) -> None:
         self._observation_space, self._action_space = config.observation_space, config.action_space
         shape = networks.encoded_shape(self._observation_space)
-        scale = math.sqrt(2) if initializer == "orthogonal" else 1.0  # Engstrom et al. 2020, section 3
-        make_body = functools.partial(networks.make_network, network, shape, hidden, activation, initializer, scale)
+        scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0  # Engstrom et al. 2020, section 3
+        kinds = (params.activation, params.initializer, scale)
+        make_body = functools.partial(networks.make_network, params.network, shape, params.hidden, *kinds)
         self._log_std: Any = None
         with keras.name_scope("policy"):
             self._policy = make_body()
             width = self._policy.output_shape[-1]
             # A policy that begins nearly uniform: Andrychowicz et al. 2020, section 3.2.
-            self._head = networks.linear(width, num_outputs(self._action_space), "head", initializer, 0.01)
+            self._head = networks.linear(width, num_outputs(self._action_space), "head", params.initializer, 0.01)
             if isinstance(self._action_space, spaces.Box):
                 size = math.prod(self._action_space.shape)
-                self._log_std = keras.Variable(np.full(size, log_std, np.float32), name="log_std")
+                self._log_std = keras.Variable(np.full(size, params.log_std, np.float32), name="log_std")
         with keras.name_scope("value"):
-            self._value = self._policy if shared else make_body()
-            self._value_head = networks.linear(width, 1, "head", initializer)
+            self._value = self._policy if params.shared else make_body()
+            self._value_head = networks.linear(width, 1, "head", params.initializer)
 
     @property
     def variables(self) -> list[Any]:

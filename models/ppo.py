@@ -20,10 +20,18 @@ from .. import noise
 from ..checks import choice, integer, number
 from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..explorations import ScheduleLike, make_schedule
-from . import losses, networks, optimizers
-from .actor_critic import ActorCritic, distribution, exploration_for, from_environment, like_actions, to_environment
+from . import losses, optimizers
+from .actor_critic import (
+    ActorCritic,
+    NetworkParams,
+    distribution,
+    exploration_for,
+    from_environment,
+    like_actions,
+    to_environment,
+)
 from .advantages import gae
-from .params import from_params, layer_sizes
+from .params import from_params
 
 Tensor: TypeAlias = Any
 
@@ -33,15 +41,10 @@ _METRICS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad
 
 
 @dataclasses.dataclass(frozen=True)
-class PPOParams:
-    """The parameters of PPO. Schedules follow ``global_step``, which counts rollouts.
+class PPOParams(NetworkParams):
+    """The parameters of PPO: those of the networks, and these. Schedules follow ``global_step``: it counts rollouts.
 
     Args:
-        network: "mlp", or "nature_cnn" for frames [height, width, channels].
-        hidden: sizes of the dense layers; ``None`` for the network's own: (64, 64) for mlp, (512,) for nature_cnn.
-        activation: of every hidden layer, by Keras' name.
-        initializer: of every kernel, by Keras' name.
-        shared: one network for policy and value, with two heads, instead of two.
         epochs: passes over a rollout.
         minibatch_size: timesteps in a step of the optimizer; it divides the rollout. ``None``: the whole rollout.
         clip: how far the ratio of probabilities may leave 1 before its gradient is cut: a number, or a schedule.
@@ -55,17 +58,11 @@ class PPOParams:
         optimizer: by Keras' name in lower case.
         learning_rate: a number, or a schedule.
         max_gradient_norm: gradients are scaled down to this global norm; ``None`` leaves them.
-        log_std: initial logarithm of the standard deviation of continuous actions, in the environment's units.
 
     Raises:
         ValueError: a value is of the wrong type or out of range; names it.
     """
 
-    network: str = "mlp"
-    hidden: tuple[int, ...] | None = None
-    activation: str = "tanh"
-    initializer: str = "orthogonal"
-    shared: bool = False
     epochs: int = 10
     minibatch_size: int | None = 64
     clip: ScheduleLike = 0.2
@@ -78,18 +75,12 @@ class PPOParams:
     optimizer: str = "adam"
     learning_rate: ScheduleLike = 3e-4
     max_gradient_norm: float | None = 0.5
-    log_std: float = 0.0
 
     def __post_init__(self) -> None:
-        choice("network", self.network, networks.DEFAULT_UNITS)
-        choice("activation", self.activation, networks.ACTIVATIONS)
-        choice("initializer", self.initializer, networks.INITIALIZERS)
+        super().__post_init__()
         choice("optimizer", self.optimizer, optimizers.OPTIMIZERS)
-        if self.hidden is not None:
-            object.__setattr__(self, "hidden", layer_sizes("hidden", self.hidden))
-        for name in ("shared", "normalize_advantages"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be true or false, got {getattr(self, name)!r}")
+        if not isinstance(self.normalize_advantages, bool):
+            raise ValueError(f"normalize_advantages must be true or false, got {self.normalize_advantages!r}")
         object.__setattr__(self, "epochs", integer("epochs", self.epochs, at_least=1))
         if self.minibatch_size is not None:
             object.__setattr__(self, "minibatch_size", integer("minibatch_size", self.minibatch_size, at_least=1))
@@ -98,7 +89,6 @@ class PPOParams:
                 number(name, getattr(self, name), above=0)
         number("value_coefficient", self.value_coefficient, at_least=0)
         number("gae_lambda", self.gae_lambda, at_least=0, at_most=1)
-        number("log_std", self.log_std, at_least=-20, at_most=20)
         make_schedule(self.clip, "clip", at_least=0)
         make_schedule(self.entropy_coefficient, "entropy_coefficient", at_least=0)
         make_schedule(self.learning_rate, "learning_rate", at_least=0)
@@ -131,15 +121,7 @@ def model_fn(
             rollouts, or a parameter is wrong.
     """
     params = from_params(PPOParams, params)
-    network = ActorCritic(
-        config,
-        network=params.network,
-        hidden=params.hidden,
-        activation=params.activation,
-        initializer=params.initializer,
-        shared=params.shared,
-        log_std=params.log_std,
-    )
+    network = ActorCritic(params, config)
     space = config.action_space
     if mode == Modes.PREDICT:
         outputs, value = network(features)
