@@ -1,6 +1,6 @@
 # Three commands do everything on a machine that has make and a Python from 3.10 to 3.13:
 #   make run     installs axonrl into .venv and trains
-#   make test    installs what the tests need, then runs lint, types and tests
+#   make test    installs what the tests need (.venv-polyaxon holds the server of some), then runs lint, types and tests
 #   make bench   installs the peers into .venv-bench, then measures axonrl against them
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
@@ -16,7 +16,9 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python)
 SUITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help run test bench lint types format clean
+DOCKER := $(CURDIR)/.build/docker
+
+.PHONY: help run test test-server bench lint types format docker-check clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
@@ -28,13 +30,20 @@ help:
 	@echo "make lint     ruff: rules and format"
 	@echo "make types    mypy, strict"
 	@echo "make format   let ruff mend what it can"
-	@echo "make clean    remove .venv, .venv-bench and what tools left behind; runs/ stays"
+	@echo "make test-server  install the Polyaxon server that tests start, as make test does"
+	@echo "make docker-check run what the Dockerfile runs, in a new virtual environment; takes some minutes"
+	@echo "make clean    remove .venv, .venv-bench, .venv-polyaxon and what tools left behind; runs/ stays"
 
 run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" --model-dir "$(MODEL_DIR)" $(ARGS)
 
-test: lint types
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+# Three at a time, also on two processors: some tests wait for servers. Each takes up to 3 GB.
+test: lint types test-server
+	$(BIN)/python -m pytest -n 3 --dist loadfile
+
+# The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it.
+test-server:
+	@$(MAKE) --no-print-directory VENV=.venv-polyaxon .venv-polyaxon/installed-server
 
 # The peers have an environment of their own, as their users have it: made by the same rules, under another name.
 bench: $(VENV)/installed-run
@@ -45,6 +54,7 @@ bench: $(VENV)/installed-run
 lint: $(VENV)/installed-test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	$(BIN)/hadolint Dockerfile
 
 # The repository's root is the package, so its name comes from a link.
 types: $(VENV)/installed-test
@@ -55,8 +65,18 @@ format: $(VENV)/installed-test
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
+# No engine is needed: the Dockerfile's own commands, but for the user, with other folders and a virtual environment.
+docker-check: $(VENV)/made-in
+	rm -rf $(DOCKER) && mkdir -p $(DOCKER)/src
+	git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t $(DOCKER)/src
+	$(BIN)/python -m venv $(DOCKER)/venv
+	sed -n 's/^RUN //p' Dockerfile | grep -v useradd | sed 's#/src\b#$(DOCKER)/src#g; s#/wheels\b#$(DOCKER)/wheels#g' \
+	    | PATH="$(DOCKER)/venv/bin:$$PATH" bash -eux
+	cd $(DOCKER) && venv/bin/axonrl run dqn_cartpole --set train.max_timesteps=1000 --set evaluate.episodes=1
+	rm -rf $(DOCKER)
+
 clean:
-	rm -rf $(VENV) .venv-bench .build build axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-bench .venv-polyaxon .build build axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed-run: $(VENV)/made-in setup.cfg pyproject.toml
@@ -74,6 +94,11 @@ $(VENV)/installed-bench: $(VENV)/made-in setup.cfg benchmarks/requirements.txt
 	@echo "Installing the peers of the benchmarks into $(VENV); the first time this takes some minutes."
 	@$(PIP) --requirement benchmarks/requirements.txt
 	@$(PIP) --no-deps --editable .
+	@touch $@
+
+$(VENV)/installed-server: $(VENV)/made-in tests/requirements-server.txt
+	@echo "Installing the Polyaxon server of the tests into $(VENV); the first time this takes some minutes."
+	@$(PIP) --requirement tests/requirements-server.txt
 	@touch $@
 
 # A virtual environment holds absolute paths: one that was copied or moved with its folder, or whose Python is gone,

@@ -1,4 +1,4 @@
-"""Names for model functions, memories and hooks, as an experiment file or a run's record writes them.
+"""Names for model functions, memories, hooks and trackers, as an experiment file or a run's record writes them.
 
 A name stands for a ``"package.module:attribute"`` string, which is imported when the name is used and not before: to
 list what there is loads nothing.
@@ -43,6 +43,10 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "final_values": "axonrl.hooks:FinalValuesHook",
         "progress": "axonrl.hooks:ProgressHook",
     },
+    "tracker": {
+        "polyaxon": "axonrl.experiments.tracking.server:PolyaxonServer",
+        "mlflow": "axonrl.experiments.tracking.mlflow:MLflowTracker",
+    },
 }
 """Kind, then short name, then where it is. Other packages add names as entry points: see :func:`group`."""
 
@@ -51,20 +55,22 @@ def find(kind: str, name: str) -> Any:
     """The function or class that a name stands for.
 
     Args:
-        kind: ``"model_fn"``, ``"memory"`` or ``"hook"``.
+        kind: ``"model_fn"``, ``"memory"``, ``"hook"`` or ``"tracker"``.
         name: a short name, or ``package.module:attribute``, which is imported as it stands.
 
     Raises:
-        ValueError: the kind or the name is unknown (with the nearest one), or importing it fails.
+        ValueError: the kind or the name is unknown (with the nearest one), the name means several things, or importing
+            what it means fails.
     """
     built_in = _built_in(kind)
     if ":" in name:
         return _resolve(kind, name)
-    if name in built_in:
-        return _resolve(kind, built_in[name])
-    for entry in entry_points(group=group(kind)):
-        if entry.name == name:
-            return _resolve(kind, entry.value)
+    found = [built_in[name]] if name in built_in else []
+    found += [entry.value for entry in entry_points(group=group(kind)) if entry.name == name]
+    if len(targets := list(dict.fromkeys(found))) > 1:
+        raise ValueError(f"{kind} {name!r} is the name of {' and of '.join(targets)}: write the one that is meant")
+    if targets:
+        return _resolve(kind, targets[0])
     raise ValueError(f"unknown {kind} {name!r}{suggestion(name, names(kind))}; it may also be 'package.module:name'")
 
 

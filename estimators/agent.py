@@ -28,6 +28,7 @@ from .eval_mode import EvalMode
 from .evaluation import EvaluationEnvironments, Watchers, summarize
 from .limits import Goal, Limits, Schedule
 from .loop import Plan
+from .outline import Outline, parts_of
 from .provenance import differences, provenance
 from .record import RunRecord, recordable
 from .seeding import generators
@@ -157,16 +158,28 @@ class Agent(Estimator):
 
     def check(
         self, env: AnyEnv, first_update: int = 35, update_frequency: int = 10, hooks: Sequence[Any] | None = None
-    ) -> None:
+    ) -> Outline:
         """Refuse now what ``train`` with the same arguments would refuse before its first timestep.
 
         The model is traced and the memory allocated; in a fresh ``model_dir`` the run begins, at timestep zero.
 
+        Returns:
+            What the run will be: spaces, sizes, and what runs actor and learner.
+
         Raises:
             ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
         """
-        with self._opened(env, hooks, Schedule(first_update, update_frequency)):
-            pass
+        with self._opened(env, hooks, Schedule(first_update, update_frequency)) as session:
+            store, record = self._traced().store, self._record
+            return Outline(
+                observation_space=session.env.observation_space,
+                action_space=session.env.action_space,
+                num_envs=session.env.num_envs,
+                parts=parts_of(store.variables(), store.predict_variables()),
+                memory_bytes=getattr(self.memory, "nbytes", None),
+                runtimes={} if record is None else record.runtime,
+                why={} if record is None else record.runtime_why,
+            )
 
     @contextlib.contextmanager
     def session(self, env: AnyEnv, hooks: Sequence[Any] | None = None) -> Iterator[MonitoredSession]:

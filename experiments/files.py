@@ -12,15 +12,18 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import yaml
 
 from ..registry import nearest
+from .errors import ExperimentError as ExperimentError  # noqa: PLC0414 (exported: whoever reads files catches it)
 
 MAX_BYTES: Final = 4 * 2**20
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 10_000
+
+_MAX_COMPARED, _MAX_CHOICES = 60, 200  # thousands of long names take seconds to compare
 
 Path: TypeAlias = "tuple[str | int, ...]"
 """Where a value is: the keys and list indices that lead to it."""
@@ -35,24 +38,11 @@ _NON_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's scanner where it was built in
 
 
-class ExperimentError(ValueError):
-    """Something is wrong with an experiment file, or with a value given on the command line in its place.
+class Place(NamedTuple):
+    """Where a value was written: a file and the line in it; or an option of the command line, which has no lines."""
 
-    Args:
-        file: the file, or the option (``--set a.b=1``) that the value came from.
-        message: what is wrong, with the value received.
-        line: line in the file, from 1, where there is one.
-        key: dotted path of the key, empty for the whole file.
-        nearest: the known name most like an unknown one.
-    """
-
-    def __init__(
-        self, file: str, message: str, *, line: int | None = None, key: str = "", nearest: str | None = None
-    ) -> None:
-        self.file, self.message, self.line, self.key, self.nearest = file, message, line, key, nearest
-        place = file if line is None else f"{file}:{line}"
-        hint = f"; did you mean {nearest!r}?" if nearest else ""
-        super().__init__(": ".join(part for part in (place, key, message) if part) + hint)
+    source: str
+    line: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,27 +52,36 @@ class Document:
     Args:
         file: the file's path, for messages.
         values: the top-level mapping.
-        places: path of a value to its line; or, for values given on the command line, to the option's text.
+        places: path of a value to where it was written: in this file, in one that it includes, or in an option.
     """
 
     file: str
     values: Mapping[str, Any]
-    places: Mapping[Path, int | str]
+    places: Mapping[Path, Place]
 
     def error(self, path: Path, message: str, *, name: str = "", choices: Iterable[str] = ()) -> ExperimentError:
         """The error for the value at ``path``; for an unknown ``name`` with the nearest of ``choices``."""
-        at = path
+        at = path = self._as_written(path)
         while at and at not in self.places:
             at = at[:-1]
-        place = self.places.get(at, 1)
-        close = nearest(name, choices)
-        if isinstance(place, str):
-            return ExperimentError(place, message, key=dotted(path), nearest=close)
-        return ExperimentError(self.file, message, line=place, key=dotted(path), nearest=close)
+        place = self.places.get(at, Place(self.file, 1))
+        close = nearest(name[:_MAX_COMPARED], [choice[:_MAX_COMPARED] for choice in choices][:_MAX_CHOICES])
+        return ExperimentError(place.source, message, line=place.line, key=dotted(path), nearest=close)
+
+    def _as_written(self, path: Path) -> Path:
+        """The path in the file: an only item may stand there without the list that it is an item of."""
+        value: Any = self.values
+        written: list[str | int] = []
+        for part in path:
+            if isinstance(part, int) and not isinstance(value, list):
+                continue
+            written.append(part)
+            value = _item(value, part)
+        return tuple(written)
 
 
 def read(path: FilePath) -> Document:
-    """Read an experiment file.
+    """Read one file; what it includes is left to :mod:`axonrl.experiments.including`.
 
     Raises:
         ExperimentError: it cannot be read, is not UTF-8, is not strict YAML as above, or is not one mapping.
@@ -93,7 +92,7 @@ def read(path: FilePath) -> Document:
     values = builder.document()
     if not isinstance(values, dict):
         message = f"must be a mapping of keys to values, got {show(values)}" if text.strip() else "is empty"
-        raise ExperimentError(file, message, line=builder.places.get((), 1))
+        raise ExperimentError(file, message, line=builder.places.get((), Place(file, 1)).line)
     return Document(file, values, builder.places)
 
 
@@ -142,8 +141,8 @@ def scalar(text: str) -> bool | int | float | str | None:
 
 
 def dotted(path: Path) -> str:
-    """A path as ``--set`` takes it: ``agent.params.hidden.0``."""
-    return ".".join(_short(str(part)) for part in path)
+    """A path as ``--set`` takes it: ``agent.params.hidden.0``. A key that could not be seen or read is quoted."""
+    return ".".join(_short(part if part and part.isprintable() else repr(part)) for part in map(str, path))
 
 
 def show(value: object) -> str:
@@ -157,6 +156,12 @@ def show(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     return _short(repr(value))
+
+
+def _item(value: Any, part: str | int) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(str(part))
+    return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
 
 
 def _short(text: str) -> str:
@@ -188,7 +193,7 @@ class _Builder:
     def __init__(self, file: str, text: str, at: Path = ()) -> None:
         self.file = file
         self.text = text
-        self.places: dict[Path, int] = {}
+        self.places: dict[Path, Place] = {}
         self._events: Iterator[yaml.Event] = iter(yaml.parse(text, Loader=_LOADER))
         self._values = 0
         self._root = self._at = at
@@ -210,7 +215,7 @@ class _Builder:
 
     def _value(self, event: yaml.Event, path: Path) -> Any:
         self._at = path
-        self.places.setdefault(path, _line(event))
+        self.places.setdefault(path, Place(self.file, _line(event)))
         self._refuse(event, path)
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(path)
@@ -232,8 +237,8 @@ class _Builder:
                 raise self._error(event, path, f"a key must be text, got {show(key)}")
             at = (*path, key)
             if key in values:
-                raise self._error(event, at, f"duplicate key, first on line {self.places[at]}")
-            self._at, self.places[at] = at, _line(event)
+                raise self._error(event, at, f"duplicate key, first on line {self.places[at].line}")
+            self._at, self.places[at] = at, Place(self.file, _line(event))
             values[key] = self._value(next(self._events), at)
         return values
 

@@ -13,19 +13,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from ..estimators.provenance import provenance
 from ..estimators.seeding import draw_seed
 from ..estimators.storage import make_folders, sync_folder, write_file, write_json_atomically
-from .files import ExperimentError, scalar, show
+from .files import ExperimentError, show
 from .schema import Experiment, load
+from .writing import to_yaml
 
 EXPERIMENT: Final = "experiment.yml"
 """The resolved experiment: every param and default in place, with the seed. It can be run again as it is."""
 RECORD: Final = "record.json"
 """One entry for each session of the run: when, by which command, on what."""
-MAY_CHANGE: Final = ("train.max_steps", "train.max_episodes", "train.max_timesteps", "evaluate", "params")
+MAY_CHANGE: Final = (
+    "train.max_steps",
+    "train.max_episodes",
+    "train.max_timesteps",
+    "evaluate",
+    "tracker",
+    "submit",
+    "params",
+)
 """What may differ when a run is resumed. Params count only where they are used."""
 
 
@@ -48,13 +55,13 @@ def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment
     if resume:
         experiment = _continued(folder, experiment)
     elif is_used(folder):
-        raise ExperimentError(
-            str(folder), "the run folder exists: go on with it by --resume, or choose another one by --model-dir"
-        )
+        run = "the run folder exists: go on with it by --resume, or"
+        what = run if (folder / EXPERIMENT).is_file() else "there is something else than a run:"
+        raise ExperimentError(str(folder), f"{what} choose another one by --model-dir")
     if experiment.seed is None:
         experiment = experiment.model_copy(update={"seed": draw_seed()})
     make_folders(folder)
-    _write(folder / EXPERIMENT, to_yaml(experiment))
+    _write(folder / EXPERIMENT, to_yaml(experiment.model_dump()))
     return experiment
 
 
@@ -72,7 +79,9 @@ def read_experiment(folder: Path) -> Experiment:
         ExperimentError: there is none, or it is damaged.
     """
     if not (folder / EXPERIMENT).is_file():
-        raise ExperimentError(str(folder), f"this is no folder of a run: it has no {EXPERIMENT}")
+        why = "it is a file" if folder.exists() else "it does not exist"
+        why = f"it has no {EXPERIMENT}" if folder.is_dir() else why
+        raise ExperimentError(str(folder), f"this is no folder of a run: {why}")
     return load(folder / EXPERIMENT)[0]
 
 
@@ -125,14 +134,9 @@ def git_commit(folder: Path) -> str | None:
     return result.stdout.strip() or None
 
 
-def to_yaml(experiment: Experiment) -> str:
-    """The experiment as a file that :func:`axonrl.experiments.schema.load` reads back unchanged."""
-    return str(yaml.dump(experiment.model_dump(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
-
-
 def changes(before: Experiment, after: Experiment) -> list[str]:
     """The keys in which two experiments differ, with both values; without those that may change."""
-    old, new = dict(_flat(before.model_dump(), "")), dict(_flat(after.model_dump(), ""))
+    old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
     keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
     kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in MAY_CHANGE)]
     return [f"{key} ({_shown(old, key)} -> {_shown(new, key)})" for key in kept]
@@ -147,13 +151,13 @@ def _shown(values: Mapping[str, Any], key: str) -> str:
     return show(values[key]) if key in values else "absent"
 
 
-def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Dotted paths and the scalars (and empty collections) that they lead to."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     empty = True
     for key, item in items:
         empty = False
-        yield from _flat(item, f"{path}.{key}" if path else str(key))
+        yield from flat(item, f"{path}.{key}" if path else str(key))
     if empty:
         yield path, value
 
@@ -167,28 +171,10 @@ def _continued(folder: Path, experiment: Experiment) -> Experiment:
     if changed := changes(recorded, experiment):
         raise ExperimentError(
             str(folder),
-            f"the run cannot be resumed with a changed experiment: {', '.join(changed)}; only train.max_* and evaluate"
-            " may change. Choose another folder by --model-dir to begin a new run",
+            f"the run cannot be resumed with a changed experiment: {', '.join(changed)}; only train.max_*, evaluate,"
+            " tracker and submit may change. Choose another folder by --model-dir to begin a new run",
         )
     return experiment
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes what the strict reader accepts: no anchors, and in quotes any text that would be a number."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    try:
-        plain = scalar(text) == text
-    except ValueError:
-        plain = False
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
-
-
-_Dumper.add_representer(str, _represent_text)
 
 
 def _write(path: Path, text: str) -> None:

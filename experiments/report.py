@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -38,7 +38,10 @@ _STYLE: Final[dict[Any, Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A run: its counters, the time that this session of it took, and the evaluation after it, if there was one."""
+    """A run: its counters, the time that this session of it took, and the evaluation after it, if there was one.
+
+    ``stopped`` says why it was stopped from outside; it is empty where it was not.
+    """
 
     name: str
     folder: Path
@@ -48,6 +51,13 @@ class Result:
     seconds: float
     timesteps_per_second: float
     evaluation: Mapping[str, float] | None = None
+    stopped: str = ""
+
+    def as_outputs(self) -> dict[str, float]:
+        """Its numbers by name, those of the evaluation after it with ``final_`` before theirs."""
+        own = ("episodes", "timesteps", "updates", "seconds", "timesteps_per_second")
+        evaluation = {f"final_{name}": value for name, value in (self.evaluation or {}).items()}
+        return {**{name: getattr(self, name) for name in own}, **evaluation}
 
 
 def table(result: Result) -> Table:
@@ -72,16 +82,18 @@ def evaluation_rows(results: Mapping[str, float]) -> dict[str, str]:
     return {label: f"{results['episode_return_mean']:,.2f} ± {results['episode_return_std']:,.2f}"}
 
 
-def rows_table(title: str, rows: Mapping[str, str]) -> Table:
-    """A table of labels and values."""
+def rows_table(title: str, rows: Mapping[str, str], justify: Literal["left", "right"] = "right") -> Table:
+    """A table of labels and values; numbers read best on the right, words on the left. No text in it is markup."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=False)
+    name = Text(title, style="bold")
+    made = Table(title=name, title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
     made.add_column(style="dim")
-    made.add_column(justify="right")
+    made.add_column(justify=justify)
     for label, value in rows.items():
-        made.add_row(label, value)
+        made.add_row(Text(label), Text(value))
     return made
 
 

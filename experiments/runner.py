@@ -17,11 +17,13 @@ from typing import Any
 from .. import registry
 from ..contracts import CheckpointError, Memory, ModelFn, RunConfig
 from . import folder as records
+from .explain import explanation
 from .files import Document, ExperimentError
 from .files import Path as Place
 from .history import HistoryHook
 from .report import Result, learning_curve
 from .schema import Environment, Evaluate, Experiment, Named
+from .tracking.session import Tracking, tracked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,11 +46,23 @@ def build(experiment: Experiment, document: Document) -> Parts:
     _check_params(model_fn, agent.params, document)
     memory = None if agent.memory is None else _make("memory", agent.memory, ("agent", "memory"), document)
     hooks = tuple(_make("hook", hook, ("hooks", index), document) for index, hook in enumerate(experiment.hooks))
+    # None is made here: the process that uses a tracker makes it.
+    for index, tracker in enumerate(experiment.tracker):
+        if tracker.kind != "polyaxon":  # whose arguments the schema has checked
+            _factory("tracker", tracker, ("tracker", index), document)
     return Parts(model_fn, memory, hooks)
 
 
-def check(experiment: Experiment, document: Document) -> None:
+def check(experiment: Experiment, document: Document, folder: Path) -> dict[str, Any]:
     """Find what would be found wrong before the first timestep of a run: begins one in a folder that is not kept.
+
+    Args:
+        experiment: what would be run.
+        document: where it came from, for errors that name a line.
+        folder: where the run would be kept, which is not touched.
+
+    Returns:
+        What it would do: see :func:`axonrl.experiments.explain.explanation`.
 
     Raises:
         ExperimentError: what is wrong, and in which line.
@@ -57,9 +71,11 @@ def check(experiment: Experiment, document: Document) -> None:
     parts, train = build(experiment, document), experiment.train
     with (
         _environment(experiment.environment, experiment.environment.num_envs, document) as env,
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as passing,
     ):
-        _agent(experiment, parts, Path(folder)).check(env, train.first_update, train.update_frequency, parts.hooks)
+        agent = _agent(experiment, parts, Path(passing))
+        outline = agent.check(env, train.first_update, train.update_frequency, parts.hooks)
+    return explanation(experiment, agent.memory, outline, folder)
 
 
 def run(
@@ -70,7 +86,7 @@ def run(
     resume: bool = False,
     command: Sequence[str] = (),
     hooks: Sequence[Any] = (),
-    stopped: Callable[[], bool] = lambda: False,
+    stopped: Callable[[], str] = lambda: "",
 ) -> Result:
     """Train, evaluate, and leave a learning curve in the run folder.
 
@@ -81,7 +97,7 @@ def run(
         resume: go on with the run in the folder.
         command: the command line, for the record.
         hooks: further hooks, called before those of the experiment.
-        stopped: asked after training: was it stopped from outside? Then nothing is evaluated.
+        stopped: asked after training: why was it stopped from outside? Then nothing is evaluated; empty if it was not.
 
     Returns:
         What the run came to.
@@ -95,17 +111,31 @@ def run(
         experiment = records.prepare(folder, experiment, resume=resume)
         records.add_session(folder, experiment, Path(document.file), command)
         history = HistoryHook()
-        began = time.perf_counter()
         try:
-            agent = _agent(experiment, parts, folder)
-            timesteps_before = agent.global_timestep
-            agent.train(env, hooks=[history, *hooks, *parts.hooks], **experiment.train.model_dump())
+            with tracked(folder, experiment) as tracking:
+                return _run(experiment, parts, env, folder, [history, *tracking.hooks, *hooks], tracking, stopped)
         except BaseException as error:
             # Nothing was learned: the corrected run may begin here. Unless another process has begun one meanwhile.
             if not resume and history.global_timestep == 0 and not isinstance(error, CheckpointError):
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-        seconds = time.perf_counter() - began
+
+
+def _run(
+    experiment: Experiment,
+    parts: Parts,
+    env: Any,
+    folder: Path,
+    hooks: Sequence[Any],
+    tracking: Tracking,
+    stopped: Callable[[], str],
+) -> Result:
+    """Train, evaluate and draw, in a folder that is prepared."""
+    began = time.perf_counter()
+    agent = _agent(experiment, parts, folder)
+    timesteps_before = agent.global_timestep
+    agent.train(env, hooks=[*hooks, *parts.hooks], **experiment.train.model_dump())
+    seconds = time.perf_counter() - began
     result = Result(
         name=experiment.name,
         folder=folder,
@@ -115,11 +145,13 @@ def run(
         seconds=seconds,
         timesteps_per_second=(agent.global_timestep - timesteps_before) / seconds,
     )
-    if stopped():
-        return result
-    if experiment.evaluate is not None:
-        result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
-    learning_curve(folder, experiment.name, result.evaluation)
+    result = dataclasses.replace(result, stopped=stopped() or tracking.stop_reason)
+    tracking.stopped = bool(result.stopped)
+    if not result.stopped:
+        if experiment.evaluate is not None:
+            result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
+        learning_curve(folder, experiment.name, result.evaluation)
+    tracking.outputs(result.as_outputs())
     return result
 
 
@@ -139,8 +171,12 @@ def evaluate(folder: Path, episodes: int | None = None, policy: str | None = Non
         ValueError, RuntimeError, ArithmeticError, OSError: what ``Agent.evaluate`` raises.
     """
     from ..estimators.agent import Agent
+    from ..estimators.checkpoints import CheckpointStore
 
     experiment = records.read_experiment(folder)
+    if CheckpointStore(folder).newest() is None:
+        message = "the run was stopped before its first checkpoint: there is nothing to evaluate"
+        raise ExperimentError(str(folder), f"{message}; axonrl run --resume goes on with it")
     given = {"episodes": episodes, "policy": policy}
     wanted = (experiment.evaluate or Evaluate()).model_copy(
         update={name: value for name, value in given.items() if value is not None}
@@ -191,6 +227,12 @@ def _find(kind: str, name: str, at: Place, document: Document) -> Any:
 
 def _make(kind: str, named: Named, at: Place, document: Document) -> Any:
     """An instance of a memory or a hook, from its name and keyword arguments."""
+    factory = _factory(kind, named, at, document)
+    return _attempt(lambda: factory(**named.kwargs), at, named.kwargs, document)
+
+
+def _factory(kind: str, named: Named, at: Place, document: Document) -> Any:
+    """What makes a memory, a hook or a tracker; it takes the arguments that are given, as far as names can tell."""
     factory = _find(kind, named.kind, (*at, "kind"), document)
     signature = inspect.signature(factory).parameters.values()
     takes = {parameter.name: parameter for parameter in signature if parameter.kind in (_KEYWORD, _EITHER)}
@@ -201,7 +243,7 @@ def _make(kind: str, named: Named, at: Place, document: Document) -> Any:
     for name, parameter in takes.items():
         if parameter.default is inspect.Parameter.empty and name not in named.kwargs:
             raise document.error(at, f"{named.kind} needs the argument {name!r}")
-    return _attempt(lambda: factory(**named.kwargs), at, named.kwargs, document)
+    return factory
 
 
 _KEYWORD, _EITHER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD

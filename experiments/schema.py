@@ -8,44 +8,33 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, ConfigDict, Field
 
 from .. import registry
 from ..contracts import RunConfig
-from .files import Document, ExperimentError, Path, read, scalar, show
+from .declared import Param, declared_params
+from .files import Document, Path
+from .including import KEY as INCLUDE
+from .including import read_with_includes
+from .polyaxon_client import project_name, server_address
+from .sections import Count, Section, validate
+from .submission_schema import Submit
 from .values import override, replace
 
-SHIPPED: Final = FilePath(__file__).parent
-"""The folder of the experiments that come with axonrl."""
-TYPES: Final[Mapping[str, type]] = {"int": int, "float": float, "bool": bool, "str": str}
 CONFIG_FIELDS: Final = tuple(
     field.name
     for field in dataclasses.fields(RunConfig)
     if field.name not in ("seed", "observation_space", "action_space")
 )
-_WORDS = {"string": "text", "integer": "an integer", "boolean": "true or false", "list": "a list", "number": "a number"}
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-Count = Annotated[int, Field(ge=1)]
-"""An integer of at least 1."""
-
-
-class Section(BaseModel):
-    """A mapping of the file: no other keys, no conversion of types, not to be changed."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Param(Section):
-    """A declared param: its type and its value. ``${name}`` stands for the value."""
-
-    type: Literal["int", "float", "bool", "str"]
-    default: Any
+SECRET: Final = re.compile("token|password|secret|credential|authorization|api.?key", re.IGNORECASE)
+"""Keys that hold what no file may hold."""
+_IN_ADDRESS: Final = re.compile("//([^/@]*)@|[?&]([^?&=]*)=")
+"""Who asks, as ``user`` or ``user:password``; or a key of a query."""
+_NO_SECRET: Final = "a file holds no secret: set POLYAXON_AUTH_TOKEN, or what else the tracker reads, instead"
 
 
 class Named(Section):
@@ -54,6 +43,7 @@ class Named(Section):
     model_config = ConfigDict(extra="allow")
 
     kind: str
+    """A name that ``axonrl list`` lists, or ``package.module:name``."""
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -65,49 +55,97 @@ class Environment(Section):
     """The environment: its Gymnasium id, how many copies are stepped together, its arguments, and what goes around."""
 
     id: str
+    """An id registered with Gymnasium, or one of MinAtar's or the Arcade Learning Environment's."""
     num_envs: Count = 1
-    kwargs: dict[str, Any] = {}
-    wrappers: list[Named] = []
+    """How many copies are stepped together."""
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the environment."""
+    wrappers: list[Named] = Field(default_factory=list)
+    """What goes around each copy, the innermost first."""
 
 
 class AgentSection(Section):
     """The agent: its model function, the params handed to it, and its memory."""
 
     model_fn: str
-    params: dict[str, Any] = {}
+    """The model function: a name that ``axonrl list`` lists, or ``package.module:function``."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """What the model function gets as its params."""
     memory: Named | None = None
+    """Where transitions are stored."""
 
 
 class Train(Section):
     """The arguments of ``Agent.train``: when updates run, and the totals at which training ends."""
 
     first_update: Count = 35
+    """The timestep of the first update."""
     update_frequency: Count = 10
+    """Timesteps from one update to the next."""
     max_steps: Count | None = None
+    """Updates after which training ends."""
     max_episodes: Count | None = None
+    """Episodes after which training ends."""
     max_timesteps: Count | None = None
+    """Timesteps, counted over all copies of the environment, after which training ends."""
 
 
 class Evaluate(Section):
     """The greedy episodes after training."""
 
     episodes: Count = 100
+    """How many."""
     policy: Literal["best", "last"] = "last"
+    """The best policy, which an evaluation hook keeps and which is the default then, or the last one."""
+
+
+class Tracker(Named):
+    """A server that shows the run while it trains, beside the records in its folder.
+
+    A Polyaxon server needs a token where it has users: the environment variable POLYAXON_AUTH_TOKEN, never the file.
+    """
+
+    kind: str = "polyaxon"
+    """A name that ``axonrl list`` lists, or ``package.module:name``."""
+    host: Annotated[str, AfterValidator(server_address)] | None = None
+    """The server's address, such as https://polyaxon.example.com."""
+    project: Annotated[str, AfterValidator(project_name)] | None = None
+    """The project that the run belongs to: OWNER/NAME, or NAME."""
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The keyword arguments; of host and project those that are given."""
+        given = {"host": self.host, "project": self.project}
+        return {**{name: value for name, value in given.items() if value is not None}, **super().kwargs}
 
 
 class Experiment(Section):
     """A whole experiment file, with every ``${name}`` replaced."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
+    """The run's name, and that of its folder. Without it the file's. Polyaxon servers take no more than 128 letters."""
     description: str = ""
+    """What the experiment shows, in a sentence; ``axonrl list`` prints it."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    params: dict[str, Param] = {}
+    """What all randomness follows from. Without it one is drawn, and recorded."""
+    params: dict[str, Param] = Field(default_factory=dict)
+    """Values with a name, written ``${name}`` elsewhere, that ``-P name=value`` changes."""
     environment: Environment
     agent: AgentSection
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = Field(default_factory=dict)
+    """How the run is run: the arguments of ``RunConfig``, but the seed."""
     train: Train = Train()
     evaluate: Evaluate | None = Evaluate()
-    hooks: list[Named] = []
+    hooks: list[Named] = Field(default_factory=list)
+    """What watches the run and acts on it: names, or names with arguments."""
+    tracker: list[Tracker] = Field(default_factory=list)
+    """Where the run is shown beside its folder: a name, a mapping, or a list of such."""
+    submit: Submit | None = None
+
+    @property
+    def polyaxon(self) -> Tracker:
+        """The tracker that is a Polyaxon server; without host and project where the file names none."""
+        return next((one for one in self.tracker if one.kind == "polyaxon"), Tracker())
 
 
 def load(
@@ -126,8 +164,9 @@ def load(
     Raises:
         ExperimentError: something in the file or in the options is wrong.
     """
-    document = override(read(path), sets or {})
-    declared = _declared(document, params or {})
+    document = override(read_with_includes(path), sets or {})
+    _refuse_secrets(document)
+    declared = declared_params(document, params or {})
     values = {name: param.default for name, param in declared.items()}
     raw: dict[str, Any] = {
         key: replace(value, (key,), values, document) for key, value in document.values.items() if key != "params"
@@ -135,70 +174,39 @@ def load(
     raw["params"] = {name: param.model_dump() for name, param in declared.items()}
     raw.setdefault("name", path.stem)
     _expand(raw)
-    experiment = _validate(Experiment, raw, (), document)
+    experiment = validate(Experiment, raw, (), document)
     _check_config(experiment, document)
+    _check_trackers(experiment, document)
     if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
         message = "'best' needs an evaluation hook, which keeps the best policy; without one it is 'last'"
         raise document.error(("evaluate", "policy"), message)
     return experiment, document
 
 
-def shipped() -> dict[str, FilePath]:
-    """The experiments that come with axonrl: name to file."""
-    return {path.stem: path for path in sorted(SHIPPED.glob("*.yml"))}
+def _refuse_secrets(document: Document) -> None:
+    """Before anything else: no message may quote a token, and no record hold it."""
+    if INCLUDE in document.values:
+        raise document.error((INCLUDE,), "files include others before --set: a file of yours may include both")
+    for at, _ in _items(document.values.get("tracker"), ("tracker",)):
+        if SECRET.search(str(at[-1])):
+            raise document.error(at, _NO_SECRET)
 
 
-def _declared(document: Document, given: Mapping[str, str]) -> dict[str, Param]:
-    """The section ``params`` with the values of ``-P`` in place of the defaults."""
-    section = document.values.get("params", {})
-    if not isinstance(section, dict):
-        raise document.error(("params",), f"must be a mapping, got {show(section)}")
-    params = {name: _param(name, value, document) for name, value in section.items()}
-    for name, text in given.items():
-        source = f"-P {name}={text}"
-        if name not in params:
-            there = "" if params else "; the file declares none"
-            raise Document(source, {}, {(): source}).error(
-                ("params", name), f"the file declares no param of this name{there}", name=name, choices=params
-            )
-        kind = params[name].type
-        try:
-            default = _typed(text if kind == "str" else scalar(text), kind)
-        except ValueError as error:
-            raise ExperimentError(source, str(error), key=name) from None
-        params[name] = Param(type=kind, default=default)
-    return params
+def _items(value: Any, at: Path) -> Iterator[tuple[Path, Any]]:
+    """All that a value holds, however deep, and where."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*at, key), item
+        yield from _items(item, (*at, key))
 
 
-def _param(name: str, value: Any, document: Document) -> Param:
-    at = ("params", name)
-    if not _NAME.fullmatch(name):
-        raise document.error(at, "a param's name consists of letters, digits and _, and begins with no digit")
-    if not isinstance(value, dict):  # the short form: name: default
-        kind = next((kind for kind, python in TYPES.items() if type(value) is python), None)
-        if kind is None:
-            raise document.error(at, f"must be a number, true, false, text, or a type and a default; got {show(value)}")
-        value = {"type": kind, "default": value}
-    param = _validate(Param, value, at, document)
-    try:
-        return Param(type=param.type, default=_typed(param.default, param.type))
-    except ValueError as error:
-        raise document.error((*at, "default"), str(error)) from None
-
-
-def _typed(value: Any, kind: str) -> Any:
-    """The value as the declared type; an integer may stand where a float is expected."""
-    if kind == "float" and type(value) is int:
-        return float(value)
-    if type(value) is not TYPES[kind]:
-        raise ValueError(f"must be of type {kind}, got {show(value)}")
-    if isinstance(value, str) and "${" in value:  # it would be replaced when the resolved file is read again
-        raise ValueError(f"must not contain '${{', got {show(value)}")
-    return value
+def _has_password(text: str) -> bool:
+    """Is a password part of an address in it?"""
+    return any(":" in user or SECRET.search(key) for user, key in _IN_ADDRESS.findall(text))
 
 
 def _expand(raw: dict[str, Any]) -> None:
-    """Write the short forms out: hooks, wrappers, a memory by name alone; and which policy is evaluated."""
+    """Write the short forms out: hooks, wrappers, trackers, a memory by name alone; and which policy is evaluated."""
     hooks, agent, evaluate = raw.get("hooks", []), raw.get("agent"), raw.get("evaluate", {})
     if isinstance(hooks, list):
         hooks = raw["hooks"] = _by_kind(hooks)
@@ -207,6 +215,9 @@ def _expand(raw: dict[str, Any]) -> None:
         environment["wrappers"] = _by_kind(environment["wrappers"])
     if isinstance(agent, dict) and isinstance(agent.get("memory"), str):
         agent["memory"] = {"kind": agent["memory"]}
+    if "tracker" in raw:
+        given = raw["tracker"]
+        raw["tracker"] = _by_kind(given if isinstance(given, list) else [given])
     if isinstance(evaluate, dict) and isinstance(hooks, list):
         kinds = [hook.get("kind") for hook in hooks if isinstance(hook, dict)]
         raw["evaluate"] = {"policy": "best" if "evaluation" in kinds else "last", **evaluate}
@@ -235,45 +246,14 @@ def _check_config(experiment: Experiment, document: Document) -> None:
             raise document.error(at, str(error)) from None
 
 
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
-def _validate(model: type[_Model], raw: Any, at: Path, document: Document) -> _Model:
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        found = [(details, _error(details, model, at, document)) for details in error.errors(include_url=False)]
-        # One at a time, the first in the file. A key that is missing comes last: it may only be misspelt.
-        found.sort(key=lambda pair: (pair[0]["type"] == "missing", pair[1].line or 0))
-        raise found[0][1] from None
-
-
-def _error(details: ErrorDetails, model: type[BaseModel], at: Path, document: Document) -> ExperimentError:
-    kind, loc, value = details["type"], details["loc"], details["input"]
-    path = (*at, *loc)
-    if kind == "extra_forbidden":
-        return document.error(path, "unknown key", name=str(loc[-1]), choices=_fields(model, loc[:-1]))
-    if kind == "missing":
-        return document.error(path, "this key is required")
-    if kind in ("model_type", "dict_type"):
-        return document.error(path, f"must be a mapping, got {show(value)}")
-    if kind == "string_pattern_mismatch":
-        return document.error(path, f"must be letters, digits, '.', '_' and '-', got {show(value)}")
-    if kind == "int_type" and isinstance(value, float):
-        return document.error(path, f"must be an integer without '.' or 'e', got {show(value)}")
-    choices = re.findall(r"'(\w+)'", details["msg"]) if kind == "literal_error" else []
-    expected = details["msg"].removeprefix("Input should ")
-    for pydantic, ours in _WORDS.items():
-        expected = expected.replace(f"a valid {pydantic}", ours)
-    return document.error(path, f"must {expected}, got {show(value)}", name=str(value), choices=choices)
-
-
-def _fields(model: Any, loc: Sequence[str | int]) -> list[str]:
-    """The keys of the section that an error's location leads to."""
-    for part in loc:
-        if isinstance(part, int):
-            continue
-        annotation = model.model_fields[part].annotation
-        candidates = [annotation, *get_args(annotation)]
-        model = next(found for found in candidates if isinstance(found, type) and issubclass(found, BaseModel))
-    return list(model.model_fields)
+def _check_trackers(experiment: Experiment, document: Document) -> None:
+    servers = [(index, one) for index, one in enumerate(experiment.tracker) if one.kind == "polyaxon"]
+    for index, server in servers:
+        for name in server.model_extra or {}:
+            raise document.error(("tracker", index, name), "unknown key", name=name, choices=Tracker.model_fields)
+    if len(servers) > 1:
+        raise document.error(("tracker", servers[1][0]), "a run is shown on one Polyaxon server, not on several")
+    for index, tracker in enumerate(experiment.tracker):
+        for at, value in _items(tracker.kwargs, ("tracker", index)):
+            if isinstance(value, str) and _has_password(value):
+                raise document.error(at, _NO_SECRET)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from .files import MAX_DEPTH, Document, ExperimentError, Path, dotted, parse_value, show
+from .files import MAX_DEPTH, Document, ExperimentError, Path, Place, dotted, parse_value, show
 
+MAX_TEXT: Final = 10_000
+"""How long a text may become that params are part of: a few lines could make gigabytes of it."""
 _REFERENCE = re.compile(r"\$\{([^}]*)(\}?)")
 
 
@@ -16,13 +18,14 @@ def override(document: Document, sets: Mapping[str, str]) -> Document:
     values: Any = _copy(document.values)
     places = dict(document.places)
     for name, text in sets.items():
-        source = f"--set {name}={text}"
+        # What is said of a tracker may be a token, by mistake: no message may quote it.
+        source = f"--set {name}" if name.partition(".")[0] == "tracker" else f"--set {name}={text}"
         path = _assign(values, name, text, source)
         for place in [place for place in places if place[: len(path)] == path]:
             del places[place]
-        places[path] = source
+        places[path] = Place(source)
         for length in range(1, len(path)):  # mappings made on the way
-            places.setdefault(path[:length], source)
+            places.setdefault(path[:length], Place(source))
     return Document(document.file, values, places)
 
 
@@ -75,13 +78,21 @@ def replace(value: Any, path: Path, params: Mapping[str, Any], document: Documen
         if not match[2]:
             raise document.error(path, f"'${{' without '}}' in {show(value)}")
         if name not in params:
-            raise document.error(path, f"no param {name!r} is declared under 'params'", name=name, choices=params)
+            raise document.error(path, f"no param {show(name)} is declared under 'params'", name=name, choices=params)
         return params[name]
 
     whole = _REFERENCE.fullmatch(value)
     if whole:
         return parameter(whole)
-    return _REFERENCE.sub(lambda match: _text(parameter(match)), value)
+    pieces: list[str] = []
+    end = length = 0
+    for match in _REFERENCE.finditer(value):
+        pieces += [value[end : match.start()], _text(parameter(match))]
+        end = match.end()
+        length += len(pieces[-2]) + len(pieces[-1])
+        if length > MAX_TEXT:
+            raise document.error(path, f"more than {MAX_TEXT} characters, with the params in it: {show(value)}")
+    return "".join([*pieces, value[end:]])
 
 
 def _text(value: Any) -> str:

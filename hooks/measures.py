@@ -6,8 +6,8 @@ import collections
 import dataclasses
 import math
 import time
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -97,3 +97,13 @@ class ReturnWindow:
         """Take over what ``state_dict`` returned; of too many, the latest."""
         self._returns.clear()
         self._returns.extend(np.asarray(state["returns"], np.float64).tolist())
+
+
+def tagged(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by the names that they are shown under: ``update/loss``."""
+    return {f"{group}/{name}": value for name, value in values.items()}
+
+
+def known(values: Mapping[str, float]) -> dict[str, float]:
+    """Without NaN, where that means unknown: no exploration, no time passed. A loss that is NaN is written."""
+    return {name: value for name, value in values.items() if not math.isnan(value)}

@@ -22,7 +22,7 @@ from ..contracts import (
     UpdateFacts,
 )
 from .hook import Hook, by_the_clock
-from .measures import Clock, Meter
+from .measures import Clock, Meter, known, tagged
 
 FLUSH_SECS = 10
 """Seconds after which what was written is on disk, at the latest."""
@@ -98,8 +98,8 @@ class SummaryHook(Hook):
         step = session.global_step
         if step % self._every == 0:
             counters = {"global_timestep": session.global_timestep, "global_episode": session.global_episode}
-            values = _tagged("update", {"loss": facts.loss, **facts.metrics, **counters})
-            values.update(_tagged("rate", _known(dataclasses.asdict(self._meter.read(session)))))
+            values = tagged("update", {"loss": facts.loss, **facts.metrics, **counters})
+            values.update(tagged("rate", known(dataclasses.asdict(self._meter.read(session)))))
             self._write(step, values)
         if self._weights_every is not None and step % self._weights_every == 0:
             self._write_weights(step, session.weights())
@@ -115,11 +115,11 @@ class SummaryHook(Hook):
         values = {
             "return": facts.episode_return,
             "length": facts.length,
-            **_known({"exploration": facts.exploration}),
+            **known({"exploration": facts.exploration}),
             "global_step": session.global_step,
             "global_episode": session.global_episode,
         }
-        self._write(session.global_timestep, _tagged("episode", values))
+        self._write(session.global_timestep, tagged("episode", values))
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
         """Write the results; also those of an evaluation that a later hook makes in its ``end``."""
@@ -127,7 +127,7 @@ class SummaryHook(Hook):
         ended = self._writer is None
         if ended:
             self._open(session)
-        self._write(session.global_timestep, _tagged("evaluation", {**facts.results, **counters}))
+        self._write(session.global_timestep, tagged("evaluation", {**facts.results, **counters}))
         if ended:
             self._close()
 
@@ -163,9 +163,9 @@ class SummaryHook(Hook):
     def _write_weights(self, step: int, weights: Mapping[str, Any]) -> None:
         arrays = {name: np.asarray(value) for name, value in weights.items()}
         floats = {name: array for name, array in arrays.items() if np.issubdtype(array.dtype, np.floating)}
-        self._write(step, _tagged("weights", {name: _norm(array) for name, array in floats.items()}))
+        self._write(step, tagged("weights", {name: _norm(array) for name, array in floats.items()}))
         if self._histograms:
-            self._write(step, _tagged("histogram", floats))
+            self._write(step, tagged("histogram", floats))
             self._hand_over()  # arrays are not kept waiting
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
@@ -190,15 +190,6 @@ class SummaryHook(Hook):
                 else:
                     summary.value.add(tag=tag, simple_value=value)
             self._writer.add_event(Event(wall_time=wall_time, step=step, summary=summary))
-
-
-def _tagged(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{group}/{name}": value for name, value in values.items()}
-
-
-def _known(values: Mapping[str, float]) -> dict[str, float]:
-    """Without NaN, where that means unknown: no exploration, no time passed. A loss that is NaN is written."""
-    return {name: value for name, value in values.items() if not math.isnan(value)}
 
 
 def _norm(array: np.ndarray[Any, Any]) -> float:

@@ -11,6 +11,11 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 os.environ["MPLBACKEND"] = "agg"
 
+# Whatever the developer's shell tracks to: runs are tracked in the tests of tracking, which undo this, alone.
+for name in [name for name in os.environ if name.startswith("POLYAXON_")]:
+    del os.environ[name]
+os.environ["POLYAXON_NO_OP"] = "true"
+
 # A shell ignores SIGINT in what it starts in the background, and children inherit that: Ctrl-C is tested, so undo it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -72,7 +72,12 @@ def cli_help(*words: str) -> str:
 @pytest.mark.parametrize("command", commands())
 def test_commands_exist(command: str) -> None:
     program, name, *rest = shlex.split(command)
-    variables = dict(word.split("=", 1) for word in rest if re.match(r"[A-Z_]+=", word))
+    variables = dict(word.split("=", 1) for word in (name, *rest) if re.match(r"[A-Z_]+=", word))
+    if program == "export":
+        sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "experiments").rglob("*.py"))
+        assert variables
+        assert all(f'"{variable}"' in sources for variable in variables)
+        return
     if program == "make":
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
         assert re.search(rf"^{name}:", makefile, re.MULTILINE)
@@ -109,7 +114,7 @@ def test_the_changelog_begins_with_this_version() -> None:
 def test_no_file_names_a_path_of_a_machine() -> None:
     machine = re.compile(r"(?<![\w.}])/(?:home|root|Users|work|opt|tmp)/\w")
     suffixes = {".py", ".md", ".yml", ".yaml", ".toml", ".cfg", ".txt", ".json", ""}
-    generated = {".git", ".venv", ".venv-bench", ".build", "build", "runs", "__pycache__"}
+    generated = {".git", ".venv", ".venv-bench", ".venv-polyaxon", ".build", "build", "runs", "__pycache__"}
     found = []
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in generated and not name.endswith(("_cache", ".egg-info"))]

@@ -38,6 +38,19 @@ def test_short_names() -> None:
     assert registry.find("hook", "evaluation") is EvaluationHook
 
 
+def test_a_name_that_means_two_things(monkeypatch: pytest.MonkeyPatch, user_module: str) -> None:
+    mine = EntryPoint("progress", f"{user_module}:Mine", "axonrl.hooks")
+    twice = [EntryPoint("maker", f"{user_module}:{name}", "axonrl.model_fn") for name in ("make", "Mine", "make")]
+    plugins(monkeypatch, mine, *twice)
+    message = f"hook 'progress' is the name of axonrl.hooks:ProgressHook and of {user_module}:Mine: write the one that"
+    with pytest.raises(ValueError, match=message):
+        registry.find("hook", "progress")
+    with pytest.raises(ValueError, match=f"of {user_module}:make and of {user_module}:Mine: write"):
+        registry.find("model_fn", "maker")
+    plugins(monkeypatch, twice[0], twice[2])  # one package, seen twice
+    assert registry.find("model_fn", "maker").__name__ == "make"
+
+
 @pytest.mark.parametrize("name", registry.names("hook"))
 def test_every_built_in_hook_is_one_and_has_a_summary(name: str) -> None:
     found = registry.find("hook", name)
@@ -85,16 +98,16 @@ def test_errors(kind: str, name: str, message: str) -> None:
         registry.find(kind, name)
 
 
-def test_a_plugin_is_loaded_on_a_miss_only(monkeypatch: pytest.MonkeyPatch, user_module: str) -> None:
+def test_a_plugin_is_loaded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch, user_module: str) -> None:
     plugins(
         monkeypatch,
         EntryPoint("mine", f"{user_module}:Mine", "axonrl.memory"),
-        EntryPoint("replay", "nowhere:Hidden", "axonrl.memory"),
+        EntryPoint("hidden", "nowhere:Hidden", "axonrl.memory"),
         EntryPoint("other", "nowhere:Never", "axonrl.hook"),
     )
     assert registry.find("memory", "mine").__name__ == "Mine"
     assert registry.find("memory", "replay") is ReplayMemory
-    assert registry.names("memory") == ["batch", "mine", "replay"]
+    assert registry.names("memory") == ["batch", "hidden", "mine", "replay"]
 
 
 def test_name_of_what_can_be_imported(user_module: str) -> None:
@@ -127,4 +140,4 @@ print([registry.summary(kind, name) != "" for kind in registry.BUILT_IN for name
 print(sorted({"tensorflow", "keras", "gymnasium"} & set(sys.modules)))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == f"{[True] * 20}\n[]\n"
+    assert found.stdout == f"{[True] * 22}\n[]\n"

@@ -1,13 +1,14 @@
-"""A session and an Agent that only count, for the hooks and the runner."""
+"""A session and an Agent that only count, for the hooks and the runner; and a Polyaxon server."""
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from axonrl.contracts import (
     BeginFacts,
@@ -18,8 +19,10 @@ from axonrl.contracts import (
     TimestepFacts,
     Timings,
 )
+from axonrl.estimators.outline import Outline, Part
 from axonrl.experiments import runner
 from axonrl.hooks import Hooks
+from axonrl.tests.polyaxon_server import PolyaxonServer
 
 
 class FakeSession:
@@ -91,6 +94,7 @@ class FakeAgent:
     ) -> None:
         self.failures = failures
         self.given = (model_fn, memory, model_dir, config, params)
+        self.memory = memory
         self.session = FakeSession(model_dir)
         self.evaluations: list[dict[str, Any]] = []
         self.envs: list[Any] = []
@@ -108,10 +112,14 @@ class FakeAgent:
     def global_episode(self) -> int:
         return self.session.global_episode
 
-    def check(self, env: Any, first_update: int, update_frequency: int, hooks: Sequence[Any]) -> None:
+    def check(self, env: Any, first_update: int, update_frequency: int, hooks: Sequence[Any]) -> Outline:
         self.checked = (env, first_update, update_frequency, tuple(hooks))
         self.given[2].rmdir()  # it is there, and empty
         self.given[2].mkdir()
+        space, parts = spaces.Discrete(2), {"q": Part(1_234, 1_234, True), "slots": Part(2_468, 0, False)}
+        runtimes = {"actor": "litert", "learner": "tensorflow"}
+        why = {"actor": "it is small, and converts", "learner": "it is large"}
+        return Outline(space, space, 1, parts, 2_600_000, runtimes, why)
 
     def train(self, env: Any, *, hooks: Sequence[Any], max_timesteps: int, **arguments: Any) -> "FakeAgent":
         self.envs.append(env)
@@ -197,3 +205,10 @@ def run_file(workplace: Path) -> Path:
 @pytest.fixture
 def session(tmp_path: Path) -> FakeSession:
     return FakeSession(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def polyaxon_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PolyaxonServer]:
+    """A real server that all tests of this process share: with ``host``, ``folder``, ``stop()`` and ``start()``."""
+    with PolyaxonServer(tmp_path_factory.mktemp("polyaxon")) as server:
+        yield server

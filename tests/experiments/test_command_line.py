@@ -1,7 +1,10 @@
 """The command axonrl: exit codes, messages and what is left behind. Training is a fake, but in the last tests."""
 
+import errno
 import json
 import logging
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -11,15 +14,19 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments import cli, runner
+from axonrl.experiments import cli, commands, runner
 from axonrl.experiments.history import read_episodes
 from axonrl.hooks import Hook
+
+COMMANDS = [
+    *("run", "check", "evaluate", "list", "schema", "completion", "sync", "submit", "status", "logs", "stop"),
+]
 
 
 @pytest.fixture(autouse=True)
 def tensorflow_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing needs it where the Agent is a fake."""
-    monkeypatch.setattr(cli, "load_tensorflow", lambda: None)
+    monkeypatch.setattr(commands, "load_tensorflow", lambda: None)
 
 
 @pytest.fixture
@@ -65,6 +72,18 @@ def test_the_same_again_needs_resume(run_file: Path, capfd: pytest.CaptureFixtur
     assert not Path("other").exists()
 
 
+@pytest.mark.usefixtures("agents", "fast_curve")
+def test_a_job_that_is_started_again_goes_on(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ("run", run_file, "--model-dir", "d", "--auto-resume")
+    assert axonrl(capfd, *words)[0] == 0
+    assert axonrl(capfd, *words)[0] == 0
+    assert len(json.loads(Path("d/record.json").read_text())) == 2
+    Path("other").mkdir()
+    Path("other/mine.txt").touch()
+    code, _, err = axonrl(capfd, "run", run_file, "--model-dir", "other", "--auto-resume")
+    assert (code, "other: there is something else than a run" in err) == (2, True)
+
+
 @pytest.mark.usefixtures("agents")
 @pytest.mark.parametrize(
     ("words", "message"),
@@ -77,7 +96,10 @@ def test_the_same_again_needs_resume(run_file: Path, capfd: pytest.CaptureFixtur
         ),
         (["run", "file.yml", "-P", "limt=5"], "-P limt=5: params.limt: the file declares no param of this name; did"),
         (["check", "file.yml", "--set", "agent.memory.sise=5"], "agent.memory.sise: replay takes no such argument"),
-        (["evaluate", "nowhere"], "nowhere: this is no folder of a run: it has no experiment.yml"),
+        (["evaluate", "nowhere"], "nowhere: this is no folder of a run: it does not exist"),
+        (["evaluate", "file.yml"], "file.yml: this is no folder of a run: it is a file"),
+        (["evaluate", "."], ".: this is no folder of a run: it has no experiment.yml"),
+        (["run", "file.yml", "--model-dir", "."], ".: there is something else than a run: choose another one"),
     ],
 )
 def test_what_is_not_usable_is_exit_code_2(
@@ -99,6 +121,9 @@ def test_what_is_not_usable_is_exit_code_2(
         ["run"],
         ["run", "x.yml", "-P", "novalue"],
         ["run", "x.yml", "--set", "=1"],
+        ["run", "x.yml", "-P", "a=1", "-P", "a=2"],
+        ["check", "x.yml", "--set", "seed=1", "--set", "seed=1"],
+        ["completion", "powershell"],
         ["evaluate", "d", "--episodes", "0"],
         ["evaluate", "d", "--episodes", "many"],
         ["evaluate", "d", "--policy", "first"],
@@ -182,7 +207,7 @@ def test_the_log_and_warnings_go_to_standard_error_during_a_command(
     def _show(message: Any, category: Any, filename: Any, lineno: Any, *_: Any) -> None:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
-    monkeypatch.setattr(cli, "_report", lambda _: None)
+    monkeypatch.setattr(commands, "_report", lambda *_: None)
     monkeypatch.setattr("axonrl.experiments.history.HistoryHook.begin", Talking.begin)
     logger = logging.getLogger("axonrl")
     before = (logger.level, list(logger.handlers), warnings.formatwarning)
@@ -195,8 +220,47 @@ def test_the_log_and_warnings_go_to_standard_error_during_a_command(
 
 @pytest.mark.usefixtures("agents")
 def test_check(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert axonrl(capfd, "check", run_file) == (0, f"{run_file}: no errors\n", "")
+    code, out, err = axonrl(capfd, "check", run_file, "--set", "hooks=[]")
+    assert (code, err) == (0, "")
+    assert [" ".join(line.split()) for line in out.splitlines() if line.strip()] == [
+        "my_run",
+        "environment CartPole-v1",
+        "observations Discrete(2)",
+        "actions Discrete(2)",
+        "model users_model:model_fn",
+        "parameters, q 1,234, acts",
+        "parameters, slots 2,468, 0 of them trainable",
+        "parameters, in all 3,702",
+        "memory replay, 2,600,000 bytes (2.5 MiB)",
+        "actor runs in litert: it is small, and converts",
+        "learner runs in tensorflow: it is large",
+        "first update at timestep 10",
+        "updates 3, one every 5 timesteps",
+        "ends after 20 timesteps",
+        "then evaluated 4 episodes of the last policy",
+        "tracked not at all, by POLYAXON_NO_OP",
+        "run folder runs/my_run",
+        f"{run_file}: no errors",
+    ]
     assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("agents", "fast_curve")
+def test_json_where_a_script_wants_it(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    checked = json.loads(axonrl(capfd, "check", run_file, "--json")[1])
+    assert checked["train"] == {
+        **{"max_steps": None, "max_episodes": None, "max_timesteps": 20},
+        **{"first_update_at": 10, "timesteps_per_update": 5, "updates": 3},
+    }
+    assert (checked["folder"], checked["folder_exists"]) == ("runs/my_run", False)
+    done = json.loads(axonrl(capfd, "run", run_file, "--json")[1])
+    assert (done["name"], done["episodes"], done["folder"]) == ("my_run", 10, "runs/my_run")
+    assert done["evaluation"]["episode_return_mean"] == 9.0
+    assert Path(done["learning_curve"]).is_file()
+    assert json.loads(axonrl(capfd, "check", run_file, "--json")[1])["folder_exists"] is True
+    listed = json.loads(axonrl(capfd, "list", "--json")[1])
+    assert listed["memories"]["replay"]
+    assert "$schema" in json.loads(axonrl(capfd, "schema")[1])
 
 
 @pytest.mark.parametrize(
@@ -220,26 +284,91 @@ def test_check_finds_what_a_run_would_refuse(
 @pytest.mark.usefixtures("agents")
 def test_a_file_goes_before_a_shipped_experiment(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run_file.rename("dqn_cartpole")
-    assert axonrl(capfd, "check", "dqn_cartpole")[1] == "dqn_cartpole: no errors\n"
+    assert axonrl(capfd, "check", "dqn_cartpole")[1].splitlines()[-1] == "dqn_cartpole: no errors"
 
 
 def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = axonrl(capfd, "list")
     assert code == 0
     lines = out.splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == ["experiments:", "models:", "memories:", "hooks:"]
+    assert [line for line in lines if not line.startswith(" ")] == [
+        *("experiments:", "models:", "memories:", "hooks:", "trackers:", "wrappers:"),
+    ]
     assert {line.split()[0] for line in lines if line.startswith(" ")} >= {
         *("dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout", "dqn", "replay", "evaluation"),
+        *("polyaxon", "time_limit"),
     }
     assert all(len(line.split()) > 2 for line in lines if line.startswith(" "))
 
 
 def test_version_and_help(capfd: pytest.CaptureFixture[str]) -> None:
-    for words in (["--version"], ["--help"], ["run", "--help"]):
+    for words in (["--version"], ["--help"], *([name, "--help"] for name in COMMANDS)):
         with pytest.raises(SystemExit) as caught:
             cli.main(words)
         assert caught.value.code == 0
     assert capfd.readouterr().out.startswith("axonrl 0.")
+
+
+def test_help_of_every_command_says_what_it_does(capfd: pytest.CaptureFixture[str]) -> None:
+    for name in COMMANDS:
+        with pytest.raises(SystemExit):
+            cli.main([name, "--help"])
+        out = capfd.readouterr().out
+        usage, about, *_ = out.split("\n\n")
+        assert usage.startswith(f"usage: axonrl {name} [-h]")
+        assert about[0].isupper()
+        assert about.endswith(".")
+        assert max(map(len, out.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["submit", "--help"], ["--version"]])
+def test_help_loads_next_to_nothing(words: list[str]) -> None:
+    code = f"""
+import sys
+from axonrl.experiments.cli import main
+try:
+    main({words})
+except SystemExit:
+    pass
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    heavy = {
+        "yaml",
+        "pydantic",
+        "rich",
+        "numpy",
+        "gymnasium",
+        "tensorflow",
+        "polyaxon",
+        "argcomplete",
+    }
+    bare = subprocess.run(
+        [sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    assert loaded & (heavy - set(bare.stdout.split())) == set()
+    assert len({name for name in loaded if name.startswith("axonrl")}) < 12
+
+
+def test_a_table_is_styled_only_on_a_terminal() -> None:
+    code = """
+from axonrl.experiments.commands import _print_table
+from axonrl.experiments.report import rows_table
+_print_table(rows_table("name", {"label": "[a] 1"}))
+"""
+    command = [sys.executable, "-c", code]
+    left_out = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS")
+    environment = {key: value for key, value in os.environ.items() if key not in left_out}
+    environment["TERM"] = "xterm-256color"
+    plain = subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+    assert b"\x1b" not in plain
+    assert b"[a] 1" in plain
+    master, slave = pty.openpty()
+    subprocess.run(command, env=environment, stdout=slave, check=True)
+    os.close(slave)
+    assert b"\x1b[1mname" in os.read(master, 10_000)
+    os.close(master)
 
 
 def test_the_pipe_is_closed(workplace: Path) -> None:
@@ -251,6 +380,52 @@ def test_the_pipe_is_closed(workplace: Path) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     process.wait()
+
+
+@pytest.mark.usefixtures("agents", "fast_curve")
+def test_a_half_written_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Killed after its experiment was written and before its first checkpoint."""
+    assert axonrl(capfd, "run", run_file, "--model-dir", "half")[0] == 0
+    code, _, err = axonrl(capfd, "evaluate", "half")
+    assert (code, err) == (
+        2,
+        "axonrl: error: half: the run was stopped before its first checkpoint: there is nothing to evaluate;"
+        " axonrl run --resume goes on with it\n",
+    )
+    assert axonrl(capfd, "run", run_file, "--model-dir", "half", "--resume")[0] == 0
+
+
+@pytest.mark.usefixtures("agents", "fast_curve")
+@pytest.mark.parametrize(
+    ("written", "remark", "option"),
+    [
+        ("experiment.yml", "it had not begun, and nothing is kept", []),
+        ("record.json", "it is saved in full: go on with --resume", ["--resume"]),
+    ],
+)
+def test_a_full_disk_is_one_line_and_leaves_nothing_in_the_way(
+    written: str,
+    remark: str,
+    option: list[str],
+    run_file: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = Path.open
+
+    def full(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        if mode == "wb" and written in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return opened(path, mode, *arguments, **options)
+
+    with monkeypatch.context() as context:
+        context.setattr(Path, "open", full)
+        code, out, err = axonrl(capfd, "run", run_file, "--model-dir", "full")
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 2
+    assert "No space left on device" in err.splitlines()[0]
+    assert err.splitlines()[1] == f"axonrl: the run failed; {remark}"
+    assert axonrl(capfd, "run", run_file, "--model-dir", "full", *option)[0] == 0
 
 
 DQN = """\

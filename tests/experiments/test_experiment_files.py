@@ -11,6 +11,7 @@ from axonrl.experiments.files import (
     MAX_VALUES,
     Document,
     ExperimentError,
+    Place,
     parse_value,
     read,
     scalar,
@@ -84,7 +85,9 @@ def test_values_and_their_lines(file: Path) -> None:
         "b": {"c": "2", "d": ["x", {"e": 3.0, "f": [True, None]}]},
         "g": "two\nlines\n",
     }
-    assert document.places == {
+    lines = {path: place.line for path, place in document.places.items()}
+    assert {place.source for place in document.places.values()} == {str(file)}
+    assert lines == {
         (): 2,
         ("a",): 2,
         ("b",): 3,
@@ -181,9 +184,16 @@ def test_values_from_the_command_line() -> None:
 
 
 def test_a_document_finds_the_nearest_line_and_name() -> None:
-    document = Document("x.yml", {}, {(): 1, ("a",): 4, ("b",): "--set b=1"})
+    document = Document("x.yml", {}, {(): Place("x.yml", 1), ("a",): Place("y.yml", 4), ("b",): Place("--set b=1")})
     error = document.error(("a", "optimiser"), "unknown key", name="optimiser", choices=["optimizer", "loss"])
-    assert str(error) == "x.yml:4: a.optimiser: unknown key; did you mean 'optimizer'?"
+    assert str(error) == "y.yml:4: a.optimiser: unknown key; did you mean 'optimizer'?"
     assert error.nearest == "optimizer"
     assert str(document.error(("b", "c"), "is wrong")) == "--set b=1: b.c: is wrong"
     assert str(document.error(("z",), "is wrong", name="z", choices=["a"])) == "x.yml:1: z: is wrong"
+
+
+def test_an_item_that_stands_without_its_list() -> None:
+    document = Document("x.yml", {"a": {"b": 1}, "c": [{"d": 2}]}, {("a", "b"): Place("x.yml", 4)})
+    assert str(document.error(("a", 0, "b"), "is wrong")) == "x.yml:4: a.b: is wrong"
+    assert document.error(("c", 0, "d"), "is wrong").key == "c.0.d"
+    assert document.error(("z", 0, "d"), "is wrong").key == "z.d"

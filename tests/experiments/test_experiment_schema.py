@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.files import ExperimentError
-from axonrl.experiments.schema import Experiment, load, shipped
+from axonrl.experiments.schema import Experiment, load
+from axonrl.experiments.shipped import shipped
 
 MINIMAL = "environment: {id: CartPole-v1}\nagent:\n  model_fn: dqn\n"
 FULL = """\
@@ -31,6 +32,8 @@ evaluate: {episodes: 5, policy: last}
 hooks:
   - progress
   - {kind: evaluation, every_timesteps: 500}
+tracker: {project: me/cart}
+submit: {resources: {cpu: 2}}
 """
 
 
@@ -74,6 +77,11 @@ def test_everything(tmp_path: Path) -> None:
         },
         "evaluate": {"episodes": 5, "policy": "last"},
         "hooks": [{"kind": "progress"}, {"kind": "evaluation", "every_timesteps": 500}],
+        "tracker": [{"kind": "polyaxon", "host": None, "project": "me/cart"}],
+        "submit": {
+            **{"image": None, "environment": {}, "matrix": None},
+            "resources": {"cpu": "2", "memory": None, "gpu": None},
+        },
     }
 
 
@@ -91,6 +99,10 @@ def test_the_best_policy_is_evaluated_where_a_hook_keeps_it(tmp_path: Path) -> N
     assert found.evaluate.policy == "best"
     assert experiment(tmp_path, MINIMAL + "evaluate: null\n").evaluate is None
     assert experiment(tmp_path, MINIMAL + "hooks: ['mine:Hook']\nevaluate: {policy: best}\n").evaluate is not None
+
+
+def test_the_longest_name_is_the_longest_that_polyaxon_takes(tmp_path: Path) -> None:
+    assert experiment(tmp_path, f"{MINIMAL}name: {'n' * 128}\n").name == "n" * 128
 
 
 def test_a_memory_by_its_name_alone(tmp_path: Path) -> None:
@@ -129,6 +141,92 @@ def test_what_is_no_list_of_wrappers(tmp_path: Path, wrappers: str, message: str
     assert str(error(tmp_path, text)) == f"{tmp_path / 'my_run.yml'}:{message}"
 
 
+def test_trackers(tmp_path: Path) -> None:
+    def trackers(text: str) -> list[dict[str, Any]]:
+        found = experiment(
+            tmp_path, f"{MINIMAL}params: {{where: 'https://a.example:8000/x'}}\ntracker: {text}\n"
+        ).tracker
+        return [{"kind": one.kind, **one.kwargs} for one in found]
+
+    assert experiment(tmp_path, MINIMAL).tracker == []
+    assert trackers("[]") == []
+    assert trackers("mlflow") == [{"kind": "mlflow"}]
+    assert trackers("{host: '${where}', project: me/cart}") == [
+        {"kind": "polyaxon", "host": "https://a.example:8000/x", "project": "me/cart"}
+    ]
+    assert trackers("[polyaxon, {kind: 'mine:Tracker', colour: red}]") == [
+        {"kind": "polyaxon"},
+        {"kind": "mine:Tracker", "colour": "red"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tracker", "message"),
+    [
+        ("3", "tracker: must be a mapping, got 3"),
+        ("null", "tracker: must be a mapping, got null"),
+        ("[mlflow, 3]", "tracker.1: must be a mapping, got 3"),
+        ("{host: example.com}", "tracker.host: must be an address that begins with http:// or https://"),
+        ("{host: 'ftp://example.com'}", "tracker.host: must be an address that begins with http:// or https://"),
+        ("{host: 'https://'}", "tracker.host: must be an address that begins with http:// or https://"),
+        ("{host: 'http://[a'}", "tracker.host: must be an address that begins with http:// or https://"),
+        ("{host: 'http://a:b'}", "tracker.host: must be an address that begins with http:// or https://"),
+        ("{host: 8000}", "tracker.host: must be text, got 8000"),
+        (
+            "[{project: a/b/c}]",
+            "tracker.0.project: must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got",
+        ),
+        ("{projct: a}", "tracker.projct: unknown key; did you mean 'project'?"),
+        ("[polyaxon, {project: x}]", "tracker.1: a run is shown on one Polyaxon server, not on several"),
+    ],
+)
+def test_wrong_trackers(tmp_path: Path, tracker: str, message: str) -> None:
+    assert str(error(tmp_path, f"{MINIMAL}tracker: {tracker}\n")).startswith(f"{tmp_path / 'my_run.yml'}:4: {message}")
+
+
+@pytest.mark.parametrize(
+    ("tracker", "key"),
+    [
+        ("{token: sesame}", "tracker.token"),
+        ("[mlflow, {kind: mlflow, Auth_TOKEN: sesame}]", "tracker.1.Auth_TOKEN"),
+        ("{kind: mlflow, password: '${pass}'}", "tracker.password"),
+        ("{host: 'https://me:sesame@example.com'}", "tracker.host"),
+        ("{host: 'https://example.com/?token=sesame'}", "tracker.host"),
+        ("{kind: 'mine:T', headers: {Authorization: Bearer sesame}}", "tracker.headers.Authorization"),
+        ("[mlflow, {kind: 'mine:T', to: [{api_key: sesame}]}]", "tracker.1.to.0.api_key"),
+        ("{kind: 'mine:T', ApiKey: sesame}", "tracker.ApiKey"),
+        ("{kind: 'mine:T', auth: {credentials: [me, sesame]}}", "tracker.auth.credentials"),
+        ("{kind: mlflow, uri: 'postgresql://me:sesame@example.com/runs'}", "tracker.uri"),
+        ("{kind: mlflow, uri: 'postgresql://me:${pass}@example.com/runs'}", "tracker.uri"),
+        ("{kind: 'mine:T', to: ['https://example.com/?a=b&auth_token=sesame']}", "tracker.to.0"),
+    ],
+)
+def test_secrets_are_refused_and_never_quoted(tmp_path: Path, tracker: str, key: str) -> None:
+    params = "params: {pass: sesame}\n"
+    found = error(tmp_path, f"{MINIMAL}{params}tracker: {tracker}\n")
+    assert (found.line, found.key) == (5, key)
+    assert "POLYAXON_AUTH_TOKEN" in found.message
+    assert "sesame" not in str(found)
+    found = error(tmp_path, MINIMAL + params, sets={"tracker": tracker})
+    assert (found.line, found.key) == (None, key)
+    assert str(found).startswith("--set tracker")
+    assert "sesame" not in str(found)
+
+
+def test_what_looks_like_a_secret_and_is_none(tmp_path: Path) -> None:
+    tracker = "{kind: 'mine:T', uri: 'postgresql://me@example.com:5432/runs?mode=a', at: '8:00@home'}"
+    (found,) = experiment(tmp_path, f"{MINIMAL}tracker: {tracker}\n").tracker
+    assert found.kwargs == {"uri": "postgresql://me@example.com:5432/runs?mode=a", "at": "8:00@home"}
+
+
+def test_a_secret_in_an_option_is_not_quoted(tmp_path: Path) -> None:
+    found = error(tmp_path, MINIMAL, sets={"tracker.token": "sesame"})
+    assert str(found).startswith("--set tracker.token: tracker.token: a file holds no secret: set")
+    found = error(tmp_path, MINIMAL, sets={"tracker.token": "[sesame"})
+    assert str(found).startswith("--set tracker.token: tracker.token.0: not valid YAML")
+    assert "sesame" not in str(found)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -153,6 +251,7 @@ def test_what_is_no_list_of_wrappers(tmp_path: Path, wrappers: str, message: str
         ("evaluate: {policy: best}\n", "4: evaluate.policy: 'best' needs an evaluation hook"),
         ("name: a/b\n", "4: name: must be letters, digits, '.', '_' and '-', got 'a/b'"),
         ("name: 5\n", "4: name: must be text, got 5"),
+        (f"name: {'n' * 129}\n", "4: name: must have at most 128 characters, got 'nnn"),
         ("config:\n  seed: 1\n", "5: config.seed: the seed is a key of its own"),
         ("config:\n  keep_checkpoints_max: 1\n", "5: config.keep_checkpoints_max: unknown key; did you mean 'keep_ch"),
         (

@@ -11,6 +11,7 @@ from axonrl.estimators.provenance import provenance
 from axonrl.experiments import folder as records
 from axonrl.experiments.files import ExperimentError
 from axonrl.experiments.schema import Experiment, load
+from axonrl.experiments.writing import to_yaml
 from axonrl.version import __version__
 
 
@@ -64,7 +65,7 @@ def test_the_resolved_file_reads_back_unchanged(tmp_path: Path) -> None:
         hooks=[{"kind": "progress"}, {"kind": "evaluation", "episodes": 3}],
     )
     file = tmp_path / "resolved.yml"
-    file.write_text(records.to_yaml(before), encoding="utf-8")
+    file.write_text(to_yaml(before.model_dump()), encoding="utf-8")
     after = load(file)[0]
     assert after.model_dump() == before.model_dump()
     assert [type(value) for value in after.agent.params["numbers"]] == [type(value) for value in numbers]
@@ -80,17 +81,24 @@ def test_a_new_run_draws_its_seed_and_records_it(tmp_path: Path) -> None:
     assert records.prepare(tmp_path / "given", make(seed=5), resume=False).seed == 5
 
 
-@pytest.mark.parametrize("content", ["experiment.yml", "notes.txt", ".hidden"])
-def test_a_folder_in_use_needs_resume(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("experiment.yml", "the run folder exists: go on with it by --resume, or choose another one by --model-dir"),
+        ("notes.txt", "there is something else than a run: choose another one by --model-dir"),
+        (".hidden", "there is something else than a run: choose another one by --model-dir"),
+    ],
+)
+def test_a_folder_in_use_is_not_taken(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / content).touch()
-    with pytest.raises(ExperimentError, match="--resume, or choose another one by --model-dir") as caught:
+    with pytest.raises(ExperimentError, match=message) as caught:
         records.prepare(tmp_path, make(), resume=False)
     assert caught.value.file == str(tmp_path)
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ExperimentError, match="the run folder exists"):
+    with pytest.raises(ExperimentError, match="there is something else than a run"):
         records.prepare(tmp_path / "file", make(), resume=False)
 
 

@@ -84,6 +84,9 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
         ("hooks.0.kind", "stop_at_epsode", "hooks.0.kind", "unknown hook 'stop_at_epsode'; did you mean 'stop_at_"),
         ("hooks.0.episode", "0", "hooks.0.episode", "must be an integer of at least 1, got 0"),
         ("hooks.0", "{kind: 'users_model:Fussy', size: 1, colour: blue}", "hooks.0.colour", "no such colour"),
+        ("tracker", "mlfow", "tracker.kind", "unknown tracker 'mlfow'; did you mean 'mlflow'?"),
+        ("tracker", "{kind: mlflow, url: x}", "tracker.url", "mlflow takes no such argument; did you mean 'uri'?"),
+        ("tracker", "users_model:Fussy", "tracker", "users_model:Fussy needs the argument 'size'"),
         ("environment.id", "CartPol-v1", "environment.id", "'CartPole-v1'"),
         ("environment.kwargs", "{num_envs: 2}", "environment.kwargs", "num_envs"),
         ("environment.wrappers", "[normalise]", "environment.wrappers.0.kind", "did you mean 'normalize_reward'?"),
@@ -106,23 +109,32 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
 def test_check_names_the_key(file: Path, name: str, value: str, key: str, message: str) -> None:
     experiment, document = load(file, sets={name: value})
     with pytest.raises(ExperimentError) as caught:
-        runner.check(experiment, document)
-    assert (caught.value.key, caught.value.file) == (key, f"--set {name}={value}")
+        runner.check(experiment, document, Path("out"))
+    source = f"--set {name}" if name == "tracker" else f"--set {name}={value}"  # which may hold a token
+    assert (caught.value.key, caught.value.file) == (key, source)
     assert message in str(caught.value)
 
 
 def test_check_names_the_line_and_the_nearest(file: Path) -> None:
     file.write_text(file.read_text().replace("batch_size: 10", "batch: 10"))
     with pytest.raises(ExperimentError, match="did you mean 'batch_size'") as caught:
-        runner.check(*load(file))
+        runner.check(*load(file), Path("out"))
     assert (caught.value.file, caught.value.line, caught.value.key) == (str(file), 7, "agent.memory.batch")
+
+
+def test_no_tracker_is_made_where_the_training_runs(file: Path, agents: list[Any]) -> None:
+    down = "class Down:\n    def __init__(self, where): raise ConnectionError('its service is down')\n"
+    Path("users_model.py").write_text(MODEL + down)
+    sets = {"tracker": "{kind: 'users_model:Down', where: there}"}
+    assert runner.check(*load(file, sets=sets), Path("out"))["name"] == "my_run"
+    assert run(file, sets=sets).timesteps == 20
 
 
 def test_check_names_the_line_of_a_wrapper(file: Path) -> None:
     wrappers = "environment:\n  id: CartPole-v1\n  wrappers:\n  - normalize_reward\n  - channels_last\nagent:"
     file.write_text(file.read_text().replace("environment: {id: CartPole-v1}\nagent:", wrappers))
     with pytest.raises(ExperimentError, match="channels_last must come before normalize_reward") as caught:
-        runner.check(*load(file))
+        runner.check(*load(file), Path("out"))
     assert (caught.value.file, caught.value.line, caught.value.key) == (str(file), 7, "environment.wrappers.1")
 
 
@@ -137,8 +149,9 @@ def test_wrappers_go_around_training_and_evaluation(file: Path, agents: list[Any
 
 def test_check_passes_and_leaves_nothing(file: Path, agents: list[Any]) -> None:
     before = sorted(file.parent.iterdir())
-    runner.check(*load(file))
-    runner.check(*load(file, sets={"agent.model_fn": "users_model:untyped", "agent.params": "{anything: 1}"}))
+    runner.check(*load(file), Path("out"))
+    sets = {"agent.model_fn": "users_model:untyped", "agent.params": "{anything: 1}"}
+    runner.check(*load(file, sets=sets), Path("out"))
     assert [path for path in sorted(file.parent.iterdir()) if path.name != "__pycache__"] == before
     assert [agent.checked[1:3] for agent in agents] == [(10, 5), (10, 5)]
     assert not any(agent.given[2].exists() for agent in agents)
@@ -186,7 +199,7 @@ def test_the_order_of_hooks(file: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_stopped_run_is_not_evaluated(file: Path, agents: list[Any]) -> None:
-    result = run(file, stopped=lambda: True)
+    result = run(file, stopped=lambda: "it is late")
     assert result.evaluation is None
     assert agents[0].evaluations == []
     assert not Path("out/learning_curve.png").exists()

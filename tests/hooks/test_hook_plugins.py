@@ -73,7 +73,10 @@ def test_it_is_listed_and_built_in_names_cannot_be_taken() -> None:
     names = registry.names("hook")
     assert {"my_hook", "broken", "evaluation"} < set(names)
     assert "no_hook" not in names
-    assert registry.find("hook", "evaluation").__module__ == "axonrl.hooks.evaluation"
+    message = "hook 'evaluation' is the name of axonrl.hooks:EvaluationHook and of fake_axonrl_plugin:Hidden: write the"
+    with pytest.raises(ValueError, match=message):
+        registry.find("hook", "evaluation")
+    assert registry.find("hook", "axonrl.hooks:EvaluationHook").__module__ == "axonrl.hooks.evaluation"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""The section ``params``: names with types and values, which ``-P`` changes and ``${name}`` stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from .files import Document, ExperimentError, Place, scalar, show
+from .sections import Section, validate
+
+TYPES: Final[Mapping[str, type]] = {"int": int, "float": float, "bool": bool, "str": str}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Param(Section):
+    """A declared param: its type and its value. ``${name}`` stands for the value."""
+
+    type: Literal["int", "float", "bool", "str"]
+    """The type that a value must have; an integer may stand for a float."""
+    default: Any
+    """The value where ``-P name=value`` gives no other."""
+
+
+def declared_params(document: Document, given: Mapping[str, str]) -> dict[str, Param]:
+    """The section ``params`` with the values of ``-P`` in place of the defaults."""
+    section = document.values.get("params", {})
+    if not isinstance(section, dict):
+        raise document.error(("params",), f"must be a mapping, got {show(section)}")
+    params = {name: _param(name, value, document) for name, value in section.items()}
+    for name, text in given.items():
+        source = f"-P {name}={text}"
+        if name not in params:
+            there = "" if params else "; the file declares none"
+            raise Document(source, {}, {(): Place(source)}).error(
+                ("params", name), f"the file declares no param of this name{there}", name=name, choices=params
+            )
+        kind = params[name].type
+        try:
+            default = _typed(text if kind == "str" else scalar(text), kind)
+        except ValueError as error:
+            raise ExperimentError(source, str(error), key=name) from None
+        params[name] = Param(type=kind, default=default)
+    return params
+
+
+def _param(name: str, value: Any, document: Document) -> Param:
+    at = ("params", name)
+    if not _NAME.fullmatch(name):
+        raise document.error(at, "a param's name consists of letters, digits and _, and begins with no digit")
+    if not isinstance(value, dict):  # the short form: name: default
+        kind = next((kind for kind, python in TYPES.items() if type(value) is python), None)
+        if kind is None:
+            raise document.error(at, f"must be a number, true, false, text, or a type and a default; got {show(value)}")
+        value = {"type": kind, "default": value}
+    param = validate(Param, value, at, document)
+    try:
+        return Param(type=param.type, default=_typed(param.default, param.type))
+    except ValueError as error:
+        raise document.error((*at, "default"), str(error)) from None
+
+
+def _typed(value: Any, kind: str) -> Any:
+    """The value as the declared type; an integer may stand where a float is expected."""
+    if kind == "float" and type(value) is int:
+        return float(value)
+    if type(value) is not TYPES[kind]:
+        raise ValueError(f"must be of type {kind}, got {show(value)}")
+    if isinstance(value, str) and "${" in value:  # it would be replaced when the resolved file is read again
+        raise ValueError(f"must not contain '${{', got {show(value)}")
+    return value

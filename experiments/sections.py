@@ -1,0 +1,91 @@
+"""What the sections of an experiment file have in common: they are strict, and their errors name the line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from .files import Document, ExperimentError, Path, show
+
+_WORDS = {"string": "text", "integer": "an integer", "boolean": "true or false", "list": "a list", "number": "a number"}
+
+Count = Annotated[int, Field(ge=1)]
+"""An integer of at least 1."""
+
+
+class Section(BaseModel):
+    """A mapping of the file: no other keys, no conversion of types, not to be changed."""
+
+    # What describes a field to a reader of the code describes it in an editor too: see json_schema.py.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def validate(model: type[_Model], raw: Any, at: Path, document: Document) -> _Model:
+    """The section that ``raw`` describes.
+
+    Args:
+        model: its class.
+        raw: the values, with nothing left to replace.
+        at: where in the document they stand.
+        document: for the lines of errors.
+
+    Raises:
+        ExperimentError: the first thing that is wrong.
+    """
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        found = [(details, _error(details, model, at, document)) for details in error.errors(include_url=False)]
+        # One at a time, the first in the file. A key that is missing comes last: it may only be misspelt.
+        found.sort(key=lambda pair: (pair[0]["type"] == "missing", pair[1].file != document.file, pair[1].line or 0))
+        raise found[0][1] from None
+
+
+def _error(details: ErrorDetails, model: type[BaseModel], at: Path, document: Document) -> ExperimentError:
+    kind, loc, value = details["type"], details["loc"], details["input"]
+    path = (*at, *loc)
+    if kind == "extra_forbidden":
+        return document.error(path, "unknown key", name=str(loc[-1]), choices=_fields(model, loc[:-1]))
+    if kind == "value_error":  # from a validator of ours, which says all that is to be said
+        return document.error(path, details["msg"].removeprefix("Value error, "))
+    if kind == "missing":
+        return document.error(path, "this key is required")
+    choices = re.findall(r"'(\w+)'", details["msg"]) if kind == "literal_error" else []
+    return document.error(path, f"must {_expected(details)}, got {show(value)}", name=str(value), choices=choices)
+
+
+def _expected(details: ErrorDetails) -> str:
+    kind = details["type"]
+    if kind in ("model_type", "dict_type"):
+        return "be a mapping"
+    if kind == "string_pattern_mismatch":
+        return "be letters, digits, '.', '_' and '-'"
+    if kind == "int_type" and isinstance(details["input"], float):
+        return "be an integer without '.' or 'e'"
+    expected = re.sub(r"^\w+ should ", "", details["msg"])  # "Input should be", "String should have"
+    for pydantic, ours in _WORDS.items():
+        expected = expected.replace(f"a valid {pydantic}", ours)
+    return expected
+
+
+def _fields(model: Any, loc: Sequence[str | int]) -> list[str]:
+    """The keys of the section that an error's location leads to."""
+    for part in loc:
+        if isinstance(part, str):
+            field = model.model_fields.get(part)
+            model = next(_sections_in(field and field.annotation), Section)
+    return list(model.model_fields)
+
+
+def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _sections_in(part)

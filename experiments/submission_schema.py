@@ -1,0 +1,63 @@
+"""The section ``submit`` of an experiment file: what a container needs to be told that a laptop does not."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from .sections import Count, Section
+
+_CPU = re.compile(r"[0-9]+(\.[0-9]+)?|[0-9]+m")
+_MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?(k|[KMGTPE]i?)?")
+
+
+def _quantity(pattern: re.Pattern[str], expected: str) -> BeforeValidator:
+    """A number, or text as Kubernetes writes it; kept as text."""
+
+    def check(value: object) -> str:
+        text = _text(value) if not isinstance(value, bool) else ""
+        if not pattern.fullmatch(text) or not re.search("[1-9]", text):
+            raise PydanticCustomError("quantity", "Input should be {expected}", {"expected": expected})
+        return text
+
+    return BeforeValidator(check)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float, str)):
+        return str(value)
+    raise PydanticCustomError("text", "Input should be text or a number")
+
+
+_NUMBER_OR_TEXT = WithJsonSchema({"type": ["number", "string"]})
+Cpu = Annotated[str, _quantity(_CPU, "a number of cores, as in 2 or 500m"), _NUMBER_OR_TEXT]
+Memory = Annotated[str, _quantity(_MEMORY, "an amount of memory, as in 4Gi"), _NUMBER_OR_TEXT]
+Variable = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+
+
+class Resources(Section):
+    """What the container reserves on its machine, and may not exceed."""
+
+    cpu: Cpu | None = None
+    """Cores: 2, or 500m for half of one."""
+    memory: Memory | None = None
+    """Bytes, with Kubernetes' units: 4Gi."""
+    gpu: Count | None = None
+    """How many of NVIDIA's GPUs."""
+
+
+class Submit(Section):
+    """How ``axonrl submit`` runs the experiment on a Polyaxon server."""
+
+    image: Annotated[str, Field(min_length=1)] | None = None
+    """The container's image. Without it axonrl's own, which its Dockerfile builds."""
+    environment: dict[str, Variable] = Field(default_factory=dict)
+    """Environment variables of the container. Secrets belong to Polyaxon's connections, not into a file."""
+    resources: Resources = Resources()
+    matrix: dict[str, Any] | None = None
+    """Polyaxon's section of this name: the params to vary, and how. One run is made for each variation."""

@@ -1,0 +1,309 @@
+"""The journal of a run: what happened to it, a line each, in the order in which it happened.
+
+``<run folder>/journal.jsonl`` is only ever appended to. Each line is a JSON object with ``time`` (seconds since 1970)
+and one of: ``run`` (what is run: at the beginning of every session), ``status``, ``metrics`` (with the number of the
+``update`` or the ``episode`` that they are of), ``log``, ``outputs``, and ``cut``, the timestep at which a session
+begins (with the updates and episodes before it): what was measured after it counts no more, and comes again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ...contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
+from ...hooks import Hook
+from ...hooks.measures import Meter, known, tagged
+
+JOURNAL: Final = "journal.jsonl"
+CREATED, RUNNING, RESUMING = "created", "running", "resuming"
+SUCCEEDED, FAILED, STOPPED = "succeeded", "failed", "stopped"
+ENDED: Final = (SUCCEEDED, FAILED, STOPPED)
+KILLED: Final = "the process ended without a word: it was killed, say"
+"""What is said of a session that wrote no status at its end."""
+_log = logging.getLogger("axonrl")
+
+
+class Status(NamedTuple):
+    """A status that the run came to. ``time`` is in seconds since 1970, as everywhere here."""
+
+    time: float
+    status: str
+    message: str
+
+
+class Point(NamedTuple):
+    """One value of one metric; ``step`` is the global timestep."""
+
+    time: float
+    step: int
+    name: str
+    value: float
+
+
+class Line(NamedTuple):
+    """A line of the run's log."""
+
+    time: float
+    text: str
+
+
+class Journal:
+    """Appends to a run's journal. That it cannot, because the disk is full say, never hurts the run.
+
+    A line reaches the operating system at once. One that could not be written is kept and tried again with the next.
+
+    Args:
+        folder: the run folder, which exists.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / JOURNAL
+        self._waiting = bytearray()
+        self._silent = False
+        self._lock = threading.Lock()  # the log may come from any thread
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+            self._file: int | None = os.open(self._path, flags, 0o666)
+            if not _ends_with_a_line(self._path):  # a kill cut the last one short
+                self._waiting += b"\n"
+        except OSError as error:
+            self._file = None
+            self._complain(error)
+
+    def write(self, **entry: Any) -> None:
+        """Append an entry, with the time."""
+        line = json.dumps({"time": time.time(), **entry}, default=str).encode() + b"\n"
+        with self._lock:
+            if self._file is None:
+                return
+            self._waiting += line
+            failure = self._write_out(self._file)
+        if failure is not None:
+            self._complain(failure)  # which may come back here, as a line of the log
+
+    def status(self, status: str, message: str = "") -> None:
+        """Append a status."""
+        self.write(status=status, message=message)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._file is not None:
+                self._write_out(self._file)
+                if self._waiting:
+                    _log.warning("%s lacks its last lines, for which there was no room", self._path)
+                os.close(self._file)
+                self._file = None
+
+    def _write_out(self, file: int) -> OSError | None:
+        try:
+            while self._waiting:
+                del self._waiting[: os.write(file, self._waiting)]
+        except OSError as error:
+            return error
+        self._silent = False
+        return None
+
+    def _complain(self, error: OSError) -> None:
+        """Once, until it works again."""
+        if not self._silent:
+            self._silent = True
+            _log.warning("%s cannot be written (%s); training goes on", self._path, error.strerror or error)
+
+
+def _ends_with_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+class JournalHook(Hook):
+    """Writes what a session measures into the journal.
+
+    Names are those of :class:`~axonrl.hooks.SummaryHook`; the step of all of them is ``global_timestep``.
+
+    Args:
+        journal: where to.
+        every_steps: updates between two lines on updates.
+    """
+
+    def __init__(self, journal: Journal, every_steps: int) -> None:
+        self._journal, self._every = journal, every_steps
+        self._meter = Meter()
+        self._session: Session | None = None
+        self.stop_reason = ""
+        """Why the run was stopped from outside; empty if it was not."""
+
+    def request_stop(self, reason: str) -> None:
+        """Stop the run, once it trains. May be called from any thread."""
+        self.stop_reason = reason
+        if self._session is not None:
+            self._session.request_stop(reason)
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Forget what was measured after the point from which the run goes on."""
+        self._journal.write(cut=session.global_timestep, update=session.global_step, episode=session.global_episode)
+        self._journal.status(RUNNING)
+        self._meter.start(session)
+        self._session = session
+        if self.stop_reason:
+            session.request_stop(self.stop_reason)
+
+    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+        """Write the loss, the metrics and the rates, when they are due."""
+        if session.global_step % self._every == 0:
+            step = session.global_step
+            values = tagged("update", {"loss": facts.loss, **facts.metrics, "global_step": step})
+            values |= tagged("rate", known(dataclasses.asdict(self._meter.read(session))))
+            self._write(session, values, update=step)
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        """Write the episode."""
+        values = {"return": facts.episode_return, "length": facts.length, "global_episode": session.global_episode}
+        values |= known({"exploration": facts.exploration})
+        self._write(session, tagged("episode", values), episode=session.global_episode)
+
+    def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
+        """Write the results; also those of an evaluation that a later hook makes in its ``end``."""
+        self._write(session, tagged("evaluation", facts.results))
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Every line has been written when it was known; and there is nothing left to stop."""
+        self._session = None
+
+    def _write(self, session: Session, values: Mapping[str, float], **counter: int) -> None:
+        metrics = {name: float(value) for name, value in values.items()}
+        self._journal.write(step=session.global_timestep, **counter, metrics=metrics)
+
+
+class JournalHandler(logging.Handler):
+    """Writes the log of axonrl into the journal.
+
+    Args:
+        journal: where to.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+        self._inside = threading.local()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; not those that are about the journal itself."""
+        if getattr(self._inside, "now", False):
+            return
+        self._inside.now = True
+        try:
+            self._journal.write(log=self.format(record))
+        finally:
+            self._inside.now = False
+
+
+class TrackedRun:
+    """A run as its journal tells it; what a tracker is to hold.
+
+    Args:
+        folder: the run folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.uuid = ""
+        """The run's identity, the same in every session and for every tracker: 32 hexadecimal digits."""
+        self.name = ""
+        self.description = ""
+        self.inputs: dict[str, Any] = {}
+        self.outputs: dict[str, Any] = {}
+        """What the run came to: its last evaluation and its totals."""
+        self.sessions = 0
+        """How often it was begun or gone on with."""
+        self.statuses: list[Status] = []
+        self.points: list[Point] = []
+        """Every value of every metric, in order. Only appended to, until ``cuts`` changes."""
+        self.lines: list[Line] = []
+        self.cuts = 0
+        """How often points were taken back."""
+        self.lock = threading.Lock()
+        """Held while the files of the Polyaxon run are written, and while they are read for a server."""
+        self._at = 0
+        self._rest = b""
+        self._counted: list[tuple[str, int]] = []
+        """For each point the counter by which a cut keeps it or takes it back, and where that stood."""
+        self._cut, self._at_cut = -1, frozenset[str]()
+
+    @property
+    def status(self) -> str:
+        """The latest status; empty before the first."""
+        return self.statuses[-1].status if self.statuses else ""
+
+    def read(self) -> bool:
+        """Read what was added to the journal since the last time.
+
+        Returns:
+            Whether there was anything.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        with (self.folder / JOURNAL).open("rb") as file:
+            file.seek(self._at)
+            data = file.read()
+        self._at += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take(line)
+        return bool(lines)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            entry = json.loads(line)
+            kind = next(kind for kind in ("metrics", "log", "status", "outputs", "cut", "run") if kind in entry)
+            getattr(self, f"_take_{kind}")(float(entry["time"]), entry)
+        except (ValueError, TypeError, KeyError, AttributeError, StopIteration, RecursionError):
+            pass  # a kill cut it short; what it told comes again
+
+    def _take_metrics(self, at: float, entry: Mapping[str, Any]) -> None:
+        step, metrics = int(entry["step"]), entry["metrics"].items()
+        kind = next((kind for kind in ("update", "episode") if kind in entry), "cut")
+        # What a session measures where it begins was measured there before, unless it had not come to it.
+        known = self._at_cut if kind == "cut" and step <= self._cut else ()
+        points = [Point(at, step, name, float(value)) for name, value in metrics if name not in known]
+        self._counted += [(kind, int(entry.get(kind, step)))] * len(points)
+        self.points += points
+
+    def _take_cut(self, at: float, entry: Mapping[str, Any]) -> None:
+        last = {kind: int(entry[kind]) for kind in ("cut", "update", "episode")}
+        keep = [count <= last[kind] for kind, count in self._counted]
+        self._cut = last["cut"]
+        pairs = zip(self.points, self._counted, strict=True)
+        self._at_cut = frozenset(p.name for p, counted in pairs if counted == ("cut", self._cut))
+        if not all(keep):
+            self.points = list(itertools.compress(self.points, keep))
+            self._counted = list(itertools.compress(self._counted, keep))
+            self.cuts += 1
+
+    def _take_log(self, at: float, entry: Mapping[str, Any]) -> None:
+        self.lines.append(Line(at, str(entry["log"])))
+
+    def _take_status(self, at: float, entry: Mapping[str, Any]) -> None:
+        self.statuses.append(Status(at, str(entry["status"]), str(entry["message"])))
+
+    def _take_outputs(self, at: float, entry: Mapping[str, Any]) -> None:
+        self.outputs = dict(entry["outputs"])
+
+    def _take_run(self, at: float, entry: Mapping[str, Any]) -> None:
+        run = entry["run"]
+        self.uuid, self.name, self.description = run["uuid"], run["name"], run["description"]
+        self.inputs = dict(run["inputs"])
+        self.sessions += 1

@@ -1,0 +1,295 @@
+"""An MLflow server, or a store of MLflow's, that shows a run.
+
+MLflow appends: what it was sent twice it holds twice, and it takes nothing back. So what it holds is what counts: it is
+asked before anything is sent, and again after a failure, when what was sent last may have arrived or not. A value is
+known by its metric, its step and its place among those of the same step, which several environments can have; not by
+its time, for what a resume takes back is measured again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import logging
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ..errors import TrackerError
+from .journal import ENDED, FAILED, STOPPED, SUCCEEDED, Point, Status, TrackedRun
+from .offline import FILES
+
+UUID_TAG, MESSAGE_TAG, DESCRIPTION_TAG = "axonrl.uuid", "axonrl.message", "mlflow.note.content"
+LOG: Final = "log.txt"
+STATUSES: Final = {SUCCEEDED: "FINISHED", FAILED: "FAILED", STOPPED: "KILLED"}
+"""What MLflow calls the statuses of a run that has ended; any other is RUNNING there."""
+METRICS_AT_ONCE, PARAMS_AT_ONCE, PARAM_LENGTH, NAME_LENGTH = 1000, 100, 6000, 250
+"""What MLflow accepts: values in a request, and characters."""
+TIMEOUT: Final = "MLFLOW_HTTP_REQUEST_TIMEOUT"
+SETTINGS: Final = {
+    TIMEOUT: "10",  # seconds for each answer
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a request that is repeated blindly may append twice
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+"""How this process talks to MLflow, where the environment does not say otherwise."""
+EXTRA: Final = ("mlflow", "sqlalchemy", "alembic")
+"""What axonrl's extra installs; stores other than a server and SQLite may need more."""
+SECRETS: Final = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD")
+IN_QUERY: Final = "(?i:token|password|secret)="
+REQUEST: Final = re.compile("API request to .*(failed|successful)")
+TROUBLES: Final = (
+    ("(?:error code|too many) ([0-9]+)", "answers with the error {0}"),
+    ("valid JSON", "is not MLflow: it answers with something else"),
+    ("timed out|timeout", "does not answer within {seconds} seconds"),
+    ("NameResolution|getaddrinfo", "cannot be reached: there is no host of this name"),
+    ("refused", "cannot be reached: it refuses the connection"),
+    ("SSL|CERTIFICATE", "cannot be trusted: its certificate does not hold"),
+    ("header value", "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a blank, or has a line break in it"),
+    ("", "cannot be reached"),
+)
+"""What MLflow's texts on requests that failed have in them, and what that means to a user; the first one counts."""
+
+
+class MLflowError(TrackerError):
+    """MLflow could not be told, or refused; the text is for the user."""
+
+
+class MLflowTracker:
+    """A tracker: a run of an MLflow experiment, told of metrics, params, status, files and log.
+
+    Where a server wants to know who asks, ``MLFLOW_TRACKING_TOKEN``, or ``MLFLOW_TRACKING_USERNAME`` and
+    ``MLFLOW_TRACKING_PASSWORD``, say so.
+
+    Args:
+        uri: a server (``https://...``) or a store (``sqlite:///runs.db``); None for ``MLFLOW_TRACKING_URI``, else what
+            MLflow takes then, a store in the current folder.
+        experiment: MLflow's experiment that the run belongs to; it is made if there is none.
+    """
+
+    def __init__(self, uri: str | None = None, experiment: str = "axonrl") -> None:
+        if uri is not None and not (isinstance(uri, str) and uri):
+            raise ValueError(f"uri must be an address, such as http://localhost:5000, got {uri!r}")
+        if not isinstance(experiment, str) or not experiment:
+            raise ValueError(f"experiment must be a name, got {experiment!r}")
+        if uri and _has_secret(uri):
+            raise ValueError("uri must hold no password: give the whole address as MLFLOW_TRACKING_URI, in its place")
+        self._uri, self._experiment = uri, experiment
+        self._client: Any = None
+        self._remote: _Remote | None = None
+        self._files: dict[Path, tuple[int, int]] = {}
+        """What MLflow has of the run folder's files: sizes and times of their last change."""
+        self._lines = 0
+
+    def push(self, run: TrackedRun) -> None:
+        """Have MLflow hold what the run holds.
+
+        Raises:
+            MLflowError: it could not be told.
+        """
+        remote, self._remote = self._remote, None  # until all has gone well
+        try:
+            if self._client is None:
+                self._client = _connect(self._uri)
+            remote = remote or self._find(run)
+            latest = run.statuses[-1] if run.statuses else None  # before the points: an end comes after the last one
+            self._push_status(remote, latest if latest and latest.status not in ENDED else None)
+            self._push_params(remote, run.inputs)
+            self._push_points(remote, run.points)
+            self._push_outputs(remote, run)
+            self._push_files(remote, run)
+            self._push_status(remote, latest)  # who sees the end shall see all before it
+        except Exception as error:  # of many libraries: MLflow's stores reach from files to clouds
+            raise MLflowError(_explained(error, self._client, self._experiment)) from None
+        self._remote = remote
+
+    def _find(self, run: TrackedRun) -> _Remote:
+        """The run as MLflow has it; made there, in an experiment that is made too, if there is none."""
+        experiment = self._client.get_experiment_by_name(self._experiment)
+        number = experiment.experiment_id if experiment else self._client.create_experiment(self._experiment)
+        for found in self._client.search_runs([number], f"tags.`{UUID_TAG}` = '{run.uuid}'", max_results=1):
+            return _Remote(found)
+        began = _milliseconds(run.statuses[0].time) if run.statuses else None
+        tags = {UUID_TAG: run.uuid, DESCRIPTION_TAG: run.description}
+        return _Remote(self._client.create_run(number, began, tags, run.name))
+
+    def _push_status(self, remote: _Remote, status: Status | None) -> None:
+        if status is None:
+            return
+        if remote.tags.get(MESSAGE_TAG, "") != status.message:
+            self._client.set_tag(remote.id, MESSAGE_TAG, status.message)
+            remote.tags[MESSAGE_TAG] = status.message
+        name = STATUSES.get(status.status, "RUNNING")
+        state = (name, _milliseconds(status.time) if status.status in ENDED else None)
+        if state == remote.state or name == remote.state[0] == "RUNNING":
+            return
+        if name == "RUNNING":
+            self._client.update_run(remote.id, name)
+        else:
+            self._client.set_terminated(remote.id, *state)
+        remote.state = state
+
+    def _push_params(self, remote: _Remote, inputs: Mapping[str, Any]) -> None:
+        """Those that MLflow lacks; it lets none change, so they stay what the run began with."""
+        from mlflow.entities import Param
+
+        texts = {_name(name): value if isinstance(value, str) else json.dumps(value) for name, value in inputs.items()}
+        params = [Param(name, text[:PARAM_LENGTH]) for name, text in texts.items() if name not in remote.params]
+        for at in range(0, len(params), PARAMS_AT_ONCE):
+            self._client.log_batch(remote.id, params=params[at : at + PARAMS_AT_ONCE])
+        remote.params.update(texts)
+
+    def _push_points(self, remote: _Remote, points: list[Point]) -> None:
+        if remote.points is not points:  # the run has another list when points were taken back
+            remote.points, remote.at, remote.metrics = points, 0, {}
+        while new := points[remote.at : remote.at + METRICS_AT_ONCE]:
+            for name in {_name(point.name) for point in new} - remote.metrics.keys():
+                history = self._client.get_metric_history(remote.id, name)
+                remote.metrics[name] = _Held(Counter(value.step for value in history))
+            self._log(remote, [metric for point in new if (metric := remote.metrics[_name(point.name)].missing(point))])
+            remote.at += len(new)
+
+    def _push_outputs(self, remote: _Remote, run: TrackedRun) -> None:
+        """As metrics, at the timestep that the run came to. Another evaluation there counts, being the later one."""
+        outputs = run.outputs
+        if outputs == remote.outputs or not run.statuses:
+            return
+        at, step = _milliseconds(run.statuses[-1].time), int(outputs.get("timesteps", 0))
+        values = {_name(name): float(value) for name, value in outputs.items()}
+        self._log(
+            remote, [(name, value, at, step) for name, value in values.items() if remote.values.get(name) != value]
+        )
+        remote.outputs, remote.values = outputs, values
+
+    def _log(self, remote: _Remote, metrics: Iterable[tuple[str, float, int, int]]) -> None:
+        from mlflow.entities import Metric
+
+        if batch := [Metric(*metric) for metric in metrics]:
+            self._client.log_batch(remote.id, metrics=batch)
+
+    def _push_files(self, remote: _Remote, run: TrackedRun) -> None:
+        """The files that changed, as they lie in the run folder, and the log."""
+        for source in (path for pattern, _ in FILES for path in sorted(run.folder.glob(pattern))):
+            stat = source.stat()
+            state = (stat.st_size, stat.st_mtime_ns)
+            if self._files.get(source) != state:
+                folder = source.relative_to(run.folder).parent.as_posix()
+                self._client.log_artifact(remote.id, str(source), None if folder == "." else folder)
+                self._files[source] = state
+        lines = run.lines[:]
+        if len(lines) > self._lines:
+            text = "".join(f"{_utc(line.time)} {line.text}\n" for line in lines)
+            self._client.log_text(remote.id, text, LOG)
+            self._lines = len(lines)
+
+
+class _Remote:
+    """A run as MLflow is known to have it.
+
+    Args:
+        found: MLflow's ``Run``.
+    """
+
+    def __init__(self, found: Any) -> None:
+        self.id = str(found.info.run_id)
+        self.state: tuple[str, int | None] = (found.info.status, found.info.end_time)
+        self.tags = dict(found.data.tags)
+        self.params = set(found.data.params)
+        self.values = dict(found.data.metrics)
+        """The latest value of each metric."""
+        self.outputs: Mapping[str, Any] = {}
+        self.points: list[Point] = []
+        self.at = 0
+        """How many of the points it has."""
+        self.metrics: dict[str, _Held] = {}
+
+
+@dataclasses.dataclass
+class _Held:
+    """What MLflow holds of a metric that the run's points have not been compared with yet.
+
+    Args:
+        steps: how many values it holds at each step.
+    """
+
+    steps: Counter[int]
+    last: tuple[int, int] = (-1, -1)
+
+    def missing(self, point: Point) -> tuple[str, float, int, int] | None:
+        """The next point of the run, as name, value, time in ms and step, if MLflow lacks it.
+
+        MLflow takes values of the same step and millisecond that are equal for one, such as the lengths of episodes
+        that end together; so the second one comes a millisecond later.
+        """
+        step, at = self.last
+        now = max(_milliseconds(point.time), at + 1) if step == point.step else _milliseconds(point.time)
+        self.last = (point.step, now)
+        if self.steps[point.step]:
+            self.steps[point.step] -= 1
+            return None
+        return _name(point.name), point.value, now, point.step
+
+
+def _connect(uri: str | None) -> Any:
+    """An ``mlflow.MlflowClient`` that is silent and does not wait for long."""
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return MlflowClient(uri)
+
+
+def _explained(error: Exception, client: Any, experiment: str) -> str:
+    """What went wrong, in a line that quotes no secret."""
+    if isinstance(error, ModuleNotFoundError):
+        ours = '; pip install "axonrl[mlflow]" installs it' if error.name in EXTRA else ""
+        return f"MLflow needs the module {error.name!r}, which is not installed{ours}"
+    address = f"MLflow at {client.tracking_uri}" if client is not None else "MLflow"
+    status = error.get_http_status_code() if hasattr(error, "get_http_status_code") else None
+    text = " ".join(str(error).split())
+    if status == 401:
+        what = " refuses who asks: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+    elif status == 403:
+        what = f" does not let you write into the experiment {experiment!r}"
+    elif REQUEST.search(text):
+        found = ((re.search(pattern, text), meaning) for pattern, meaning in TROUBLES)
+        match, meaning = next((match, meaning) for match, meaning in found if match)
+        what = " " + meaning.format(*match.groups(), seconds=os.environ[TIMEOUT])
+    else:
+        what = f": {text}"
+    return _without_secrets(address + what)
+
+
+def _without_secrets(text: str) -> str:
+    for secret in filter(None, (os.environ.get(name, "").strip() for name in SECRETS)):
+        text = text.replace(secret, "***")
+    return re.sub(f"({IN_QUERY})[^&\\s]+", r"\1***", re.sub(r"//[^/@\s]*@", "//***@", text))
+
+
+def _has_secret(uri: str) -> bool:
+    parts = urlsplit(uri)
+    return bool(parts.password or re.search(IN_QUERY, parts.query))
+
+
+def _name(name: str) -> str:
+    """The name as MLflow allows it, which uses names as paths."""
+    name = re.sub(r"[^\w.\- /]", "_", name)
+    parts = name.split("/")
+    return (name if all(part.strip(".") for part in parts) else name.replace("/", "_"))[:NAME_LENGTH]
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _utc(seconds: float) -> str:
+    time = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,102 @@
+"""What a shell is told when the user presses TAB."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from axonrl.experiments.completion import SHELLS, script
+from axonrl.experiments.shipped import shipped
+
+MAIN = "import sys; from axonrl.experiments.cli import main; sys.exit(main())"
+
+
+def completions(line: str, folder: Path, shell: str = "fish") -> set[str]:
+    """What argcomplete answers for a line, in the protocol that its scripts speak."""
+    answer = folder / ".answer"
+    environment = {
+        **os.environ,
+        **{"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SHELL": shell, "COMP_LINE": line},
+        **{"COMP_POINT": str(len(line)), "_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "_ARGCOMPLETE_DFS": "\t"},
+    }
+    command = [sys.executable, "-c", MAIN]
+    subprocess.run(command, env=environment, cwd=folder, check=True, capture_output=True, timeout=60)
+    # In fish every candidate comes with its help, after a tab.
+    return {word.partition("\t")[0].strip() for word in answer.read_text().split("\n") if word}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    (tmp_path / "mine.yml").write_text("include: base.yml\nparams: {rate: 1e-3}\n")
+    (tmp_path / "base.yml").write_text("params: {size: 64}\n")
+    (tmp_path / "notes.txt").touch()
+    return tmp_path
+
+
+def test_commands(folder: Path) -> None:
+    assert completions("axonrl ", folder) >= {
+        "run",
+        "check",
+        "evaluate",
+        "list",
+        "schema",
+        "completion",
+        "sync",
+        "submit",
+    }
+    assert completions("axonrl ch", folder) == {"check"}
+
+
+def test_options_and_choices(folder: Path) -> None:
+    assert completions("axonrl run --mo", folder) == {"--model-dir"}
+    assert completions("axonrl evaluate runs/one --policy ", folder) == {"best", "last"}
+    assert completions("axonrl completion ", folder) == set(SHELLS)
+
+
+def test_experiments_are_files_and_the_shipped_ones(folder: Path) -> None:
+    assert completions("axonrl run ", folder) >= {*shipped(), "mine.yml", "base.yml"}
+    assert completions("axonrl run dqn_c", folder) == {"dqn_cartpole"}
+    assert completions("axonrl submit min", folder) == {"mine.yml"}
+    assert "notes.txt" not in completions("axonrl run ", folder)
+
+
+def test_the_params_of_the_file(folder: Path) -> None:
+    assert completions("axonrl run mine.yml -P ", folder) == {"rate=", "size="}
+    assert completions("axonrl run none.yml -P ", folder) == set()
+    assert completions("axonrl run -P ", folder) == set()
+
+
+def test_folders(folder: Path) -> None:
+    for line in ("axonrl evaluate ru", "axonrl run mine.yml --model-dir ru", "axonrl sync ru"):
+        assert {word.rstrip("/") for word in completions(line, folder)} == {"runs"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_there_is_a_script_for(shell: str) -> None:
+    assert "axonrl" in script(shell)
+    assert "_ARGCOMPLETE" in script(shell)
+
+
+def test_bash_completes(folder: Path) -> None:
+    """The script in the shell itself: a command ``axonrl`` on the path, and the words that a TAB would offer."""
+    program = folder / "axonrl"
+    program.write_text(f"#!{sys.executable}\n{MAIN}\n")
+    program.chmod(0o755)
+    (folder / "completion.sh").write_text(script("bash"))
+    lines = """
+. ./completion.sh
+complete -p axonrl
+COMP_WORDS=(axonrl evaluate runs/one --pol) COMP_CWORD=3 COMP_LINE="axonrl evaluate runs/one --pol"
+COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMP_KEY=9
+_python_argcomplete axonrl
+echo "offered: ${COMPREPLY[*]}"
+"""
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    command = ["bash", "--norc", "-c", lines]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True, timeout=60)
+    registered, offered = done.stdout.splitlines()
+    assert registered.endswith("_python_argcomplete axonrl")
+    assert offered.split() == ["offered:", "--policy"]

@@ -1,0 +1,60 @@
+"""The examples in docs/experiment_files.md work."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema
+import pytest
+
+from axonrl.experiments.cli import command_line
+from axonrl.experiments.files import read
+from axonrl.experiments.json_schema import experiment_schema
+from axonrl.experiments.schema import Experiment, load
+
+TEXT: Final = (Path(__file__).resolve().parents[2] / "docs" / "experiment_files.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    file = tmp_path / "cartpole.yml"
+    file.write_text(blocks("yaml")[0])
+    return file
+
+
+@pytest.mark.parametrize("index", range(len(blocks("yaml"))))
+def test_files_and_parts_of_files(index: int, whole: Path) -> None:
+    text = blocks("yaml")[index]
+    if index:  # a part of a file: the first example says the rest
+        text = text if "include:" in text else f"include: {whole.name}\n{text}"
+    file = whole.with_name("example.yml")
+    file.write_text(text)
+    jsonschema.Draft202012Validator(experiment_schema()).validate(read(file).values)
+    assert load(file)[0].agent.model_fn == "dqn"
+
+
+@pytest.mark.parametrize("line", [line for block in blocks("console") for line in block.splitlines()])
+def test_commands(line: str, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(whole.parent)
+    program, *words = shlex.split(line)
+    assert program == "axonrl"
+    arguments = command_line()[0].parse_args(words)
+    if "file" in arguments:
+        load(Path(arguments.file), dict(arguments.params), dict(arguments.sets))
+
+
+def test_every_key_is_in_the_table() -> None:
+    keys = re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)
+    assert sorted(keys) == sorted([*Experiment.model_fields, "include"])
+
+
+def test_the_defaults_are_those_of_the_schema() -> None:
+    fields: Any = Experiment.model_fields
+    train, evaluate = fields["train"].default, fields["evaluate"].default
+    assert f"`first_update` ({train.first_update}) and `update_frequency` ({train.update_frequency})" in TEXT
+    assert f"`episodes` ({evaluate.episodes})" in TEXT

@@ -1,0 +1,159 @@
+"""What ``axonrl check`` says that a run will do, against numbers worked out by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from axonrl.estimators.outline import Outline, Part
+from axonrl.experiments import runner
+from axonrl.experiments.explain import described, explanation, rows
+from axonrl.experiments.schema import load
+from axonrl.memories import BatchMemory, ReplayMemory
+
+FILE = "environment: {id: CartPole-v1}\nagent: {model_fn: dqn, memory: {kind: replay, size: 100, batch_size: 10}}\n"
+
+
+@pytest.fixture(autouse=True)
+def is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("POLYAXON_NO_OP")
+
+
+def explained(folder: Path, memory: Any, num_envs: int = 1, **train: int) -> dict[str, Any]:
+    file = folder / "file.yml"
+    file.write_text(FILE)
+    experiment = load(file, sets={f"train.{name}": str(value) for name, value in train.items()})[0]
+    outline = Outline(spaces.Discrete(2), spaces.Discrete(3), num_envs, {"q": Part(3, 2, True)}, 2048, {}, {})
+    return explanation(experiment, memory, outline, folder / "run")
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "train", "first", "updates"),
+    [
+        # With one environment 35, 45, 55; with four after 36, 48, 56 and 68, as DESIGN's schedule has it.
+        (1, {"max_timesteps": 55}, 35, 3),
+        (1, {"max_timesteps": 54}, 35, 2),
+        (1, {"max_timesteps": 34}, 35, 0),
+        (4, {"max_timesteps": 53}, 36, 3),  # the last vector step ends at 56
+        (4, {"max_timesteps": 52}, 36, 2),
+        (1, {"max_steps": 7}, 35, 7),
+        (1, {"max_steps": 2, "max_timesteps": 55}, 35, 2),
+        (1, {}, 35, None),
+    ],
+)
+def test_the_schedule(tmp_path: Path, num_envs: int, train: dict[str, int], first: int, updates: int | None) -> None:
+    found = explained(tmp_path, ReplayMemory(100, batch_size=10), num_envs, **train)["train"]
+    assert (found["first_update_at"], found["timesteps_per_update"], found["updates"]) == (first, 10, updates)
+
+
+def test_a_memory_that_fills_sets_the_schedule(tmp_path: Path) -> None:
+    found = explained(tmp_path, BatchMemory(40), 8, max_timesteps=199)["train"]
+    assert (found["first_update_at"], found["timesteps_per_update"], found["updates"]) == (40, 40, 5)
+
+    class Own:
+        fills_and_empties = True
+
+    found = explained(tmp_path, Own(), max_timesteps=100)
+    assert (found["train"]["first_update_at"], found["train"]["updates"]) == (None, None)
+    assert rows(found)["first update"] == "when the memory is full"
+    assert rows(found)["updates"] == "as many as it runs for, each time the memory is full"
+
+
+def test_what_is_said_of_a_run_without_limits(tmp_path: Path) -> None:
+    found = rows(explained(tmp_path, ReplayMemory(100, batch_size=10)))
+    assert found["ends after"] == "a hook stops it, or Ctrl-C"
+    assert found["updates"] == "as many as it runs for, one every 10 timesteps"
+    assert found["memory"] == "replay, 2,048 bytes (2.0 KiB)"
+    assert found["parameters, q"] == "3, 2 of them trainable, acts"
+    assert found["run folder"] == str(tmp_path / "run")
+
+
+def test_a_polyaxon_server_is_told_where_it_is_known_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = ReplayMemory(100, batch_size=10)
+    assert explained(tmp_path, memory)["tracker"] == []
+    monkeypatch.setenv("POLYAXON_HOST", "https://polyaxon.example.com")
+    found = explained(tmp_path, memory)
+    assert found["tracker"] == [{"kind": "polyaxon", "host": "https://polyaxon.example.com"}]
+    assert rows(found)["tracked"] == "in the run folder, polyaxon (host=https://polyaxon.example.com)"
+
+
+def test_a_run_that_is_not_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYAXON_HOST", "https://polyaxon.example.com")
+    monkeypatch.setenv("POLYAXON_IS_OFFLINE", "true")
+    assert rows(explained(tmp_path, ReplayMemory(100, batch_size=10)))["tracked"] == "in the run folder"
+    monkeypatch.setenv("POLYAXON_NO_OP", "true")
+    found = explained(tmp_path, ReplayMemory(100, batch_size=10))
+    assert found["tracker"] is None
+    assert rows(found)["tracked"] == "not at all, by POLYAXON_NO_OP"
+
+
+def test_limits_together(tmp_path: Path) -> None:
+    found = rows(explained(tmp_path, ReplayMemory(100, batch_size=10), max_timesteps=5_000, max_episodes=30))
+    assert found["ends after"] == "5,000 timesteps, or 30 episodes"
+
+
+@pytest.mark.parametrize(
+    ("space", "text"),
+    [
+        (spaces.Discrete(4), "Discrete(4)"),
+        (spaces.Box(-2.0, 2.0, (3,)), "Box(3,) of float32, -2 to 2"),
+        (
+            spaces.Box(np.array([-1, -np.inf], np.float32), np.array([5, 1], np.float32)),
+            "Box(2,) of float32, -inf to 5",
+        ),
+        (spaces.Box(0, 255, (84, 84), np.uint8), "Box(84, 84) of uint8, 0 to 255"),
+        (
+            spaces.Dict(a=spaces.Discrete(2), b=spaces.Tuple([spaces.Box(0.0, 1.0, ()), spaces.MultiBinary(3)])),
+            "Dict(a: Discrete(2), b: Tuple(Box() of float32, 0 to 1, MultiBinary(3)))",
+        ),
+    ],
+)
+def test_spaces(space: Any, text: str) -> None:
+    assert described(space) == text
+
+
+REAL = """\
+environment:
+  id: CartPole-v1
+  num_envs: 2
+  wrappers: [normalize_observation, {kind: time_limit, max_episode_steps: 100}]
+agent:
+  model_fn: dqn
+  params: {hidden: [8]}
+  memory: {kind: replay, size: 1000, batch_size: 16}
+config: {runtime: tensorflow}
+train: {first_update: 101, update_frequency: 4, max_timesteps: 999}
+hooks: [{kind: evaluation, every_timesteps: 500}]
+tracker: [polyaxon, {kind: mlflow, experiment: carts}]
+"""
+
+
+def test_a_real_one(tmp_path: Path) -> None:
+    file = tmp_path / "real.yml"
+    file.write_text(REAL)
+    found = runner.check(*load(file), tmp_path)
+    assert rows(found) == {
+        "environment": "CartPole-v1, 2 copies",
+        "wrappers": "normalize_observation, time_limit (max_episode_steps=100)",
+        "observations": "Box(4,) of float32, -10 to 10",
+        "actions": "Discrete(2)",
+        "model": "dqn",
+        "parameters, online": "58, acts",  # 4 * 8 + 8 + 8 * 2 + 2
+        "parameters, target": "58",
+        "parameters, adam": "117, 0 of them trainable",  # two moments of each, and the iteration
+        "parameters, in all": "233",
+        # Two observations of 4 float32, an action (int64), a reward (float32), two flags, 1000 timesteps of each.
+        "memory": rows(found)["memory"],
+        "actor runs in": "tensorflow: as asked for",
+        "learner runs in": "tensorflow: as asked for",
+        "first update": "at timestep 102",
+        "updates": "225, one every 4 timesteps",  # 1 + (1000 - 101) // 4
+        "ends after": "999 timesteps",
+        "then evaluated": "100 episodes of the best policy",
+        "hooks": "evaluation (every_timesteps=500)",
+        "tracked": "in the run folder, mlflow (experiment=carts)",
+        "run folder": f"{tmp_path}, which exists: see --resume",
+    }
+    assert found["memory"]["bytes"] >= 1000 * (2 * 4 * 4 + 8 + 4 + 1 + 1)

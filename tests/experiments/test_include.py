@@ -1,0 +1,179 @@
+"""``include``: what is merged how, and errors that name the file and the line where a value really stands."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.experiments.files import MAX_VALUES, ExperimentError
+from axonrl.experiments.including import MAX_INCLUDES
+from axonrl.experiments.schema import load
+
+BASE = """\
+description: the base
+params:
+  rate: {type: float, default: 1e-3}
+environment: {id: CartPole-v1, num_envs: 4}
+agent:
+  model_fn: dqn
+  params: {learning_rate: "${rate}", hidden: [64, 64]}
+  memory: {kind: replay, size: 500, batch_size: 32}
+train: {first_update: 100, max_timesteps: 1000}
+hooks: [progress, counter]
+"""
+
+
+def write(folder: Path, **texts: str) -> Path:
+    """Files of these names; the first one is returned."""
+    for name, text in texts.items():
+        (folder / f"{name}.yml").write_text(text)
+    return folder / f"{next(iter(texts))}.yml"
+
+
+def error(file: Path, **options: Any) -> str:
+    with pytest.raises(ExperimentError) as caught:
+        load(file, **options)
+    return str(caught.value)
+
+
+def test_the_including_file_wins(tmp_path: Path) -> None:
+    main = """\
+include: base.yml
+environment: {num_envs: 8}
+agent:
+  params: {hidden: [32]}
+hooks: [logging]
+evaluate: null
+"""
+    found = load(write(tmp_path, main=main, base=BASE))[0]
+    assert (found.name, found.description) == ("main", "the base")
+    assert found.environment.model_dump() == {"id": "CartPole-v1", "num_envs": 8, "kwargs": {}, "wrappers": []}
+    assert found.agent.params == {"learning_rate": 1e-3, "hidden": [32]}
+    assert found.agent.memory is not None
+    assert found.agent.memory.kwargs == {"size": 500, "batch_size": 32}
+    assert [hook.kind for hook in found.hooks] == ["logging"]
+    assert found.evaluate is None
+    assert "include" not in found.model_dump()
+
+
+def test_of_several_the_later_wins_and_each_may_include(tmp_path: Path) -> None:
+    found = load(
+        write(
+            tmp_path,
+            main="include: [base.yml, more.yml]\nseed: 3\n",
+            base=BASE,
+            more="include: most.yml\ntrain: {first_update: 7}\nseed: 2\n",
+            most="train: {first_update: 8, update_frequency: 9}\nhooks: []\nagent: {memory: batch}\n",
+        )
+    )[0]
+    assert (found.seed, found.hooks) == (3, [])
+    assert (found.train.first_update, found.train.update_frequency, found.train.max_timesteps) == (7, 9, 1000)
+    assert found.agent.memory is not None
+    assert found.agent.memory.model_dump() == {"kind": "batch"}  # a name is no mapping: it takes the place of one
+
+
+def test_a_path_is_relative_to_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deep").mkdir()
+    write(tmp_path, base=BASE)
+    main = write(tmp_path / "deep", main="include: middle.yml\n", middle="include: ../base.yml\n")
+    monkeypatch.chdir(tmp_path / "deep")
+    assert load(main)[0] == load(Path("main.yml"))[0]
+
+
+def test_two_ways_to_one_file(tmp_path: Path) -> None:
+    file = write(
+        tmp_path, main="include: [a.yml, b.yml]\n", a="include: base.yml\n", b="include: base.yml\n", base=BASE
+    )
+    assert load(file)[0].environment.num_envs == 4
+
+
+def test_params_and_options_see_the_whole(tmp_path: Path) -> None:
+    main = 'include: base.yml\nparams: {game: Pendulum-v1, rate: {default: 0.5}}\nenvironment: {id: "${game}"}\n'
+    file = write(tmp_path, main=main, base=BASE)
+    found = load(file, {"rate": "0.25"}, {"train.first_update": "9"})[0]
+    assert (found.environment.id, found.agent.params["learning_rate"]) == ("Pendulum-v1", 0.25)
+    assert (found.train.first_update, found.train.max_timesteps) == (9, 1000)
+    assert load(file)[0].agent.params["learning_rate"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("main", "base", "message"),
+    [
+        ("include: base.yml\nseed: x\n", BASE, "main.yml:2: seed: must be an integer, got 'x'"),
+        (
+            "include: base.yml\nseed: 1\n",
+            BASE + "evaluate:\n  episods: 3\n",
+            "base.yml:12: evaluate.episods: unknown key; did you mean 'episodes'?",
+        ),
+        (
+            "include: base.yml\ntrain: {max_steps: 5}\n",
+            BASE + "seed: 1.5\n",
+            "base.yml:11: seed: must be an integer with",
+        ),
+        ("include: base.yml\nagent: {memory: {sise: 3}}\n", "agent: 3\nseed: [\n", "base.yml:3: seed: not valid YAML"),
+        ("include: base.yml\nhooks: [x, 3]\n", BASE, "main.yml:2: hooks.1: must be a mapping, got 3"),
+        ("include: base.yml\nagent: {memory: 3}\n", BASE, "main.yml:2: agent.memory: must be a mapping, got 3"),
+        (
+            "include: base.yml\n",
+            BASE.replace("  rate:", "  rat:"),
+            "base.yml:7: agent.params.learning_rate: no param 'rate'",
+        ),
+        ("include: base.yml\ndescription: ${rat}\n", BASE, "main.yml:2: description: no param 'rat' is declared"),
+        ("include: base.yml\n", "seed: 1\n", "main.yml:1: environment: this key is required"),
+    ],
+)
+def test_errors_name_the_file_and_the_line(tmp_path: Path, main: str, base: str, message: str) -> None:
+    assert error(write(tmp_path, main=main, base=base)).startswith(f"{tmp_path}/{message}")
+
+
+def test_a_value_that_took_the_place_of_others_hides_their_lines(tmp_path: Path) -> None:
+    """The base says ``agent.memory.kind``; the error is about the one that main.yml says in short."""
+    _, document = load(write(tmp_path, main="include: base.yml\nagent: {memory: reply}\n", base=BASE))
+    found = document.error(("agent", "memory", "kind"), "unknown")
+    assert (found.file, found.line) == (str(tmp_path / "main.yml"), 2)
+    found = document.error(("agent", "params", "hidden", 1), "unknown")
+    assert (found.file, found.line) == (str(tmp_path / "base.yml"), 7)
+
+
+@pytest.mark.parametrize(
+    ("include", "message"),
+    [
+        ("none.yml", "none.yml: the file cannot be read: it does not exist (main.yml -> none.yml)"),
+        (".", ": the file cannot be read: it is a directory"),
+        ("main.yml", "the file includes itself: main.yml -> main.yml"),
+        ("round.yml", "the file includes itself: main.yml -> round.yml -> main.yml"),
+        ("3", "must be the path of a file, or a list of such, got 3"),
+        ("null", "must be the path of a file, or a list of such, got null"),
+        ("{a: b}", "must be the path of a file, or a list of such, got a mapping"),
+        ("''", "must be the path of a file, or a list of such, got ''"),
+        ('"a\\0b"', "must be the path of a file, or a list of such, got 'a\\x00b'"),
+        ("[base.yml, base.yml]", "'base.yml' is included twice"),
+        ("[base.yml, 5]", "must be the path of a file, or a list of such, got 5"),
+    ],
+)
+def test_what_cannot_be_included(tmp_path: Path, include: str, message: str) -> None:
+    file = write(tmp_path, main=f"seed: 1\ninclude: {include}\n", base=BASE, round="include: main.yml\n")
+    found = error(file)
+    where = "round.yml:1" if "round" in include else "main.yml:2"
+    assert found.startswith(f"{tmp_path}/{where}: include")
+    assert message in found
+
+
+def test_a_chain_has_an_end(tmp_path: Path) -> None:
+    texts = {f"f{i}": f"include: f{i + 1}.yml\n" for i in range(MAX_INCLUDES)} | {f"f{MAX_INCLUDES}": BASE}
+    assert load(write(tmp_path, **texts))[0].environment.num_envs == 4
+    write(tmp_path, **{f"f{MAX_INCLUDES}": "include: last.yml\n", "last": BASE})
+    found = error(tmp_path / "f0.yml")
+    assert found.startswith(f"{tmp_path}/f{MAX_INCLUDES}.yml:1: include: more than {MAX_INCLUDES} files, each included")
+    assert found.endswith("f7.yml -> f8.yml -> last.yml")
+
+
+def test_files_that_include_one_another_cost_no_more_than_their_size(tmp_path: Path) -> None:
+    part = "config:\n" + "".join(f"  k{i}: 1\n" for i in range(MAX_VALUES // 3))
+    texts = {"main": "include: [a.yml, b.yml, c.yml]\n", "a": part, "b": part, "c": part}
+    assert f"with what is included more than {MAX_VALUES} values" in error(write(tmp_path, **texts))
+
+
+def test_an_option_includes_nothing(tmp_path: Path) -> None:
+    found = error(write(tmp_path, main=BASE), sets={"include": "base.yml"})
+    assert found.startswith("--set include=base.yml: include: files include others before --set")

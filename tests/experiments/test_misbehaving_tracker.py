@@ -1,0 +1,567 @@
+"""Servers that refuse, hang, fail and lie: the run goes on, the user is told, nothing is lost or comes twice."""
+
+import gc
+import gzip
+import json
+import logging
+import os
+import re
+import threading
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.experiments import polyaxon_client
+from axonrl.experiments.cli import main
+from axonrl.experiments.errors import ExperimentError
+from axonrl.experiments.polyaxon_client import PolyaxonError, server_address
+from axonrl.experiments.schema import load
+from axonrl.experiments.tracking import follower
+from axonrl.experiments.tracking.follower import Pusher, follow
+from axonrl.experiments.tracking.journal import Journal, TrackedRun
+from axonrl.experiments.tracking.offline import OfflineRun, run_path
+from axonrl.experiments.tracking.server import PolyaxonServer as Tracker
+from axonrl.experiments.tracking.session import tracked
+from axonrl.experiments.tracking.sync import sync_all
+from axonrl.tests.misbehaving_server import (
+    BREAKS_OFF,
+    GARBAGE,
+    HANGS,
+    PASSES_ON,
+    REFUSES,
+    SLOW,
+    TRUNCATED,
+    MisbehavingServer,
+    Request,
+)
+from axonrl.tests.polyaxon_server import PolyaxonServer
+
+TOKEN = "a-secret-token-0123456789"
+EXPERIMENT = """
+name: pole
+seed: 3
+environment: {id: CartPole-v1}
+agent: {model_fn: dqn, params: {hidden: [8]}, memory: {kind: replay, size: 1000, batch_size: 8}}
+train: {first_update: 20, max_timesteps: 60}
+evaluate: {episodes: 1}
+"""
+# Polyaxon's client leaves a file open when its upload fails.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
+)
+GOES_ON = "it is tried again, and training goes on"
+
+
+@pytest.fixture(autouse=True)
+def is_tracked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("POLYAXON_NO_OP")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everything at short intervals; and no thread goes on after the test, as none outlives the follower's process."""
+    for name in ("LOCAL_SECS", "PUSH_SECS", "PUSH_PAUSE", "RETRY_SECS"):
+        monkeypatch.setattr(follower, name, 0.05)
+    monkeypatch.setattr(follower, "EXIT_SECS", 0.5)
+    yield
+    for thread in threading.enumerate():
+        if isinstance(thread, Pusher):
+            thread.done = True
+
+
+@pytest.fixture
+def misbehaving(monkeypatch: pytest.MonkeyPatch) -> Iterator[MisbehavingServer]:
+    """A server that refuses connections, for now; runs are tracked there."""
+    with MisbehavingServer(REFUSES) as server:
+        monkeypatch.setenv("POLYAXON_HOST", server.host)
+        yield server
+    gc.collect()  # now, where the warning of which is known
+
+
+class Run:
+    """A run whose journal the test writes, instead of a training."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "experiment.yml").write_text(EXPERIMENT)
+        (folder / "best.safetensors").write_bytes(b"weights")
+        self.folder, self.uuid = folder, uuid.uuid4().hex
+        self.journal = Journal(folder)
+        self.journal.write(run={"uuid": self.uuid, "name": "pole", "description": "", "inputs": {"seed": 3}})
+        self.journal.status("created")
+        self.journal.status("running")
+        self.points = 0
+        self.write_points(10)
+
+    def write_points(self, number: int) -> None:
+        for _ in range(number):
+            self.points += 1
+            self.journal.write(step=self.points, metrics={"episode/return": self.points, "update/loss": 0.5})
+
+    def end(self) -> None:
+        self.journal.write(log="the last line")
+        self.journal.write(outputs={"episodes": self.points})
+        self.journal.status("succeeded")
+        self.journal.close()
+
+    def read(self) -> TrackedRun:
+        run = TrackedRun(self.folder)
+        run.read()
+        return run
+
+    def files(self) -> dict[str, bytes]:
+        """The Polyaxon run in the run folder."""
+        return files(self.folder / "polyaxon" / "runs" / self.uuid)
+
+    def is_whole(self) -> bool:
+        """Is everything in it, once?"""
+        data = json.loads(self.files()["run.plx.json"])
+        steps = {name: [row.split("|")[0] for row in self.rows(name)] for name in ("episode__return", "update__loss")}
+        wanted = [str(step + 1) for step in range(self.points)]
+        return data["status"] == "succeeded" and steps == {"episode__return": wanted, "update__loss": wanted}
+
+    def rows(self, name: str) -> list[str]:
+        return self.files()[f"events/metric/{name}.plx"].decode().splitlines()[1:]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    run = Run(tmp_path / "run")
+    yield run
+    run.journal.close()
+
+
+class Following:
+    """Follows a run in a thread of this process; what it says is in ``said``."""
+
+    def __init__(self, run: Run) -> None:
+        self.said: list[str] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=follow, args=(run.folder, self._ended, self.said.append))
+        self._thread.start()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def get(server: PolyaxonServer, run: Run, path: str = "", project: str = "axonrl") -> Any:
+    url = f"{server.host}/api/v1/default/{project}/runs/{run.uuid}{path}"
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        content = answer.read()
+        return json.loads(gzip.decompress(content) if answer.headers["Content-Encoding"] == "gzip" else content)
+
+
+def assert_on_server(server: PolyaxonServer, run: Run, project: str = "axonrl") -> None:
+    """The server holds the files byte for byte, every status once, and all of the lineage once."""
+    assert run.is_whole()
+    assert files(server.folder / run.uuid) == run.files()
+    statuses = get(server, run, "/statuses", project)["status_conditions"]
+    assert [one["type"] for one in statuses] == ["created", "running", "succeeded"]
+    lineage = get(server, run, "/lineage/artifacts?limit=100", project)["results"]
+    kept = ["best.safetensors", "episode__return", "experiment.yml", "update__loss"]
+    assert sorted(one["name"] for one in lineage) == kept
+    data = get(server, run, "", project)
+    assert (data["status"], data["outputs"]["episodes"], data["inputs"]) == ("succeeded", run.points, {"seed": 3})
+
+
+def wait(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "text"),
+    [
+        (REFUSES, "cannot be reached: it refuses the connection"),
+        (HANGS, "does not answer within 0.3 seconds"),
+        (SLOW, "does not answer within 0.3 seconds"),
+        (200, "does not answer as Polyaxon servers do: is it one?"),
+        (401, "refuses the token, or wants one: set POLYAXON_AUTH_TOKEN, or log in with polyaxon login"),
+        (403, "does not let you into the project default/axonrl: your token lacks the permission"),
+        (404, "neither has nor makes the project default/axonrl: is it a Polyaxon server?"),
+        (500, "answers 500 (Internal Server Error)"),
+        (503, "answers 503 (Service Unavailable)"),
+        (GARBAGE, "does not speak HTTP: is it a Polyaxon server?"),
+        (TRUNCATED, "does not answer as Polyaxon servers do: is it one?"),
+        (BREAKS_OFF, "breaks the connection off"),
+    ],
+)
+@pytest.mark.usefixtures("quick")
+def test_what_the_user_reads(
+    run: Run, misbehaving: MisbehavingServer, behaviour: str | int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polyaxon_client, "ANSWER_SECS", 0.3)
+    misbehaving.behaviour = behaviour
+    following = Following(run)
+    wait(lambda: following.said)
+    run.end()
+    following.end()
+    host = misbehaving.host
+    assert following.said == [
+        f"{host} {text}; {GOES_ON}",
+        f"not everything has reached polyaxon at {host}; axonrl sync {run.folder} sends the rest",
+    ]
+    assert run.is_whole()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_server_that_sends_a_byte_now_and_then_is_left_behind(run: Run, misbehaving: MisbehavingServer) -> None:
+    misbehaving.behaviour = SLOW
+    following = Following(run)
+    wait(lambda: misbehaving.requests)
+    run.end()
+    following.end()
+    rest = f"not everything has reached polyaxon at {misbehaving.host}; axonrl sync {run.folder} sends the rest"
+    assert following.said == [rest]
+    assert run.is_whole()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_server_that_comes_goes_and_comes_again(
+    run: Run, misbehaving: MisbehavingServer, polyaxon_server: PolyaxonServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "EXIT_SECS", 30.0)
+    misbehaving.behind = polyaxon_server.host
+    following = Following(run)
+    wait(lambda: len(following.said) == 1)
+    run.write_points(5)
+    misbehaving.behaviour = PASSES_ON
+    wait(lambda: len(following.said) == 2)
+    misbehaving.behaviour = 503
+    run.write_points(5)
+    wait(lambda: len(following.said) == 3)
+    misbehaving.behaviour = REFUSES
+    run.write_points(5)
+    wait(lambda: len(following.said) == 4)
+    misbehaving.behaviour = 503
+    asked = len(misbehaving.requests)
+    wait(lambda: len(misbehaving.requests) > asked + 2)
+    misbehaving.behaviour = PASSES_ON
+    wait(lambda: len(following.said) == 5)
+    run.end()
+    following.end()
+    refuses = f"{misbehaving.host} cannot be reached: it refuses the connection; {GOES_ON}"
+    fails = f"{misbehaving.host} answers 503 (Service Unavailable); {GOES_ON}"
+    works = f"tracker polyaxon at {misbehaving.host}: it works again"
+    assert following.said == [refuses, works, fails, refuses, works]  # each trouble once
+    assert_on_server(polyaxon_server, run)
+
+
+def test_every_request_arrives_and_its_answer_is_lost(
+    run: Run, misbehaving: MisbehavingServer, polyaxon_server: PolyaxonServer
+) -> None:
+    misbehaving.behaviour, misbehaving.behind = PASSES_ON, polyaxon_server.host
+    seen = set[tuple[str, str, bytes]]()
+
+    def is_new(request: Request) -> bool:
+        """Has the same not been asked before, apart from times, boundaries and the names of temporary folders?"""
+        kind, body = request.headers.get("Content-Type", ""), request.body
+        if kind == "application/json":
+            body = re.sub(rb'"heartbeat":[\d.]+', b"", body)
+        elif kind:
+            boundary = kind.partition("boundary=")[2].encode()
+            body = re.sub(rb'filename="[^"]*/', b"", body.replace(boundary, b""))
+        key = (request.method, request.path, body)
+        found = key not in seen
+        seen.add(key)
+        return found
+
+    misbehaving.cuts = is_new
+    tracker, failures = Tracker(misbehaving.host, f"lost-{run.uuid}"), list[str]()
+
+    def arrives() -> bool:
+        try:
+            tracker.push(run.read())
+        except PolyaxonError as error:
+            failures.append(str(error))
+            return False
+        return True
+
+    OfflineRun().push(run.read())
+    assert any(arrives() for _ in range(30))
+    run.write_points(5)
+    run.end()
+    OfflineRun().push(run.read())
+    assert any(arrives() for _ in range(30))
+    assert failures == [f"{misbehaving.host} breaks the connection off"] * len(seen)
+    asked = {(method, path.rpartition("/")[2]) for method, path, _ in seen}
+    posted = ("create", "sync", "statuses", "artifact", "artifacts")
+    assert asked >= {("PATCH", run.uuid), *(("POST", name) for name in posted)}
+    assert_on_server(polyaxon_server, run, f"lost-{run.uuid}")
+
+
+def test_a_run_that_the_server_has_in_another_project_or_deleted(run: Run, polyaxon_server: PolyaxonServer) -> None:
+    tracked_run = run.read()
+    OfflineRun().push(tracked_run)
+    Tracker(polyaxon_server.host).push(tracked_run)
+    message = "does not take the run into the project default/{}: it has it in another, or deleted it there"
+    with pytest.raises(PolyaxonError, match=message.format("elsewhere")):
+        Tracker(polyaxon_server.host, "elsewhere").push(tracked_run)
+    url = f"{polyaxon_server.host}/api/v1/default/axonrl/runs/{run.uuid}"
+    urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=30).close()
+    with pytest.raises(PolyaxonError, match=message.format("axonrl")):
+        Tracker(polyaxon_server.host).push(tracked_run)
+
+
+def test_syncing_makes_up_for_everything_and_twice_changes_nothing(
+    run: Run, misbehaving: MisbehavingServer, polyaxon_server: PolyaxonServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.end()
+    misbehaving.behind = polyaxon_server.host
+    assert sync_all([run.folder]) == 1
+    refuses = f"{misbehaving.host} cannot be reached: it refuses the connection"
+    assert capsys.readouterr() == ("", f"axonrl: {run.folder}: {refuses}\n")
+    misbehaving.behaviour = PASSES_ON
+    misbehaving.cuts = lambda request: request.path.endswith("/artifact")  # half of it has come when this one fails
+    assert sync_all([run.folder]) == 1
+    assert capsys.readouterr() == ("", f"axonrl: {run.folder}: {misbehaving.host} breaks the connection off\n")
+    misbehaving.cuts = lambda request: False
+    assert sync_all([run.folder]) == 0
+    assert_on_server(polyaxon_server, run)
+
+    def state() -> Any:
+        data = get(polyaxon_server, run)
+        assert data["meta_info"].pop("heartbeat") > 0
+        del data["updated_at"]
+        conditions = get(polyaxon_server, run, "/statuses")["status_conditions"]
+        return data, conditions, get(polyaxon_server, run, "/lineage/artifacts?limit=100")
+
+    before = state()
+    assert sync_all([run.folder]) == 0
+    assert state() == before
+    assert_on_server(polyaxon_server, run)
+
+
+def seconds_to_leave(folder: Path, wait_for: Callable[[], object]) -> float:
+    """Track a run in the folder, as the command line does; the seconds from the end of its work to its own."""
+    folder.mkdir()
+    (folder / "experiment.yml").write_text(EXPERIMENT)
+    with tracked(folder, load(folder / "experiment.yml")[0]) as tracking:
+        wait(wait_for)
+        tracking.outputs({"episodes": 7})
+        ended = time.monotonic()
+    return time.monotonic() - ended
+
+
+def outputs_in(folder: Path) -> Any:
+    (path,) = folder.glob("polyaxon/runs/*/run.plx.json")
+    data = json.loads(path.read_bytes())
+    return data["status"], data["outputs"]
+
+
+def test_a_server_that_hangs_delays_the_exit_by_ten_seconds_at_most(
+    tmp_path: Path, misbehaving: MisbehavingServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    misbehaving.behaviour = HANGS
+    assert seconds_to_leave(tmp_path / "run", lambda: misbehaving.requests) < 10
+    trouble, rest = caplog.messages
+    assert trouble == f"{misbehaving.host} does not answer within 5 seconds; {GOES_ON}"
+    assert f"axonrl sync {tmp_path / 'run'}" in rest
+    assert outputs_in(tmp_path / "run") == ("succeeded", {"episodes": 7})
+
+
+def everything_written(folder: Path) -> bytes:
+    return b"\n".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("debug", [[], ["--debug"]])
+def test_a_run_whose_server_fails_keeps_its_token_to_itself(
+    debug: list[str],
+    tmp_path: Path,
+    misbehaving: MisbehavingServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "axonrl")
+    (tmp_path / "file.yml").write_text(EXPERIMENT)
+    if debug:
+        monkeypatch.setenv("POLYAXON_DEBUG", "true")  # by which Polyaxon's client prints every header
+        (tmp_path / ".polyaxon").mkdir()
+        (tmp_path / ".polyaxon" / ".auth").write_text(json.dumps({"username": "me", "token": TOKEN}))
+    else:
+        monkeypatch.setenv("POLYAXON_AUTH_TOKEN", TOKEN)
+    misbehaving.behaviour = 500 if debug else 401
+    assert main(["run", "file.yml", "--model-dir", "run", *debug]) == 0
+    assert misbehaving.requests
+    assert {request.headers["Authorization"].lower() for request in misbehaving.requests} == {f"token {TOKEN}"}
+    assert outputs_in(tmp_path / "run")[0] == "succeeded"
+    out, err = capfd.readouterr()
+    says = "answers 500 (Internal Server Error)" if debug else "refuses the token, or wants one"
+    assert err.count(f"{misbehaving.host} {says}") == 1
+    assert err.count("axonrl sync") == 1
+    assert TOKEN not in out + err + caplog.text
+    assert (tmp_path / "run" / "learning_curve.png").exists()
+    assert TOKEN.encode() not in everything_written(tmp_path / "run")
+
+
+@pytest.mark.parametrize("token", [f"{TOKEN}\n", f" {TOKEN} "])
+def test_a_token_with_the_end_of_its_line_is_the_token(
+    token: str, run: Run, misbehaving: MisbehavingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYAXON_AUTH_TOKEN", token)
+    misbehaving.behaviour = 500
+    OfflineRun().push(run.read())
+    with pytest.raises(PolyaxonError, match="answers 500"):
+        Tracker(misbehaving.host).push(run.read())
+    assert misbehaving.requests[0].headers["Authorization"].lower() == f"token {TOKEN}"
+
+
+@pytest.mark.parametrize("token", [f"{TOKEN}\nX-Other: header", f"é{TOKEN}", f"Bearer {TOKEN}"])
+def test_what_cannot_be_a_token_is_not_quoted(
+    token: str, run: Run, misbehaving: MisbehavingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYAXON_AUTH_TOKEN", token)
+    misbehaving.behaviour = 500
+    OfflineRun().push(run.read())
+    with pytest.raises(PolyaxonError) as caught:
+        Tracker(misbehaving.host).push(run.read())
+    assert str(caught.value) == "the token for Polyaxon is none: it has spaces in it, or letters with accents, say"
+    assert misbehaving.requests == []
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("https://me:hunter2@example.com", "must be an address alone, without user, password or query"),
+        ("https://hunter2@example.com", "must be an address alone, without user, password or query"),
+        ("https://example.com/?token=hunter2", "must be an address alone, without user, password or query"),
+        ("me:hunter2@example.com", "must be an address that begins with http:// or https://"),
+        ("http://example.com:hunter2", "must be an address that begins with http:// or https://"),
+        ("http://[hunter2", "must be an address that begins with http:// or https://"),
+    ],
+)
+def test_an_address_that_may_hold_a_password_is_refused_and_not_quoted(
+    address: str, message: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        server_address(address)
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ExperimentError, match=f"^--host: {message}") as caught:
+        sync_all([run.folder], address)
+    assert "hunter2" not in str(caught.value)
+    (tmp_path / "file.yml").write_text(f"{EXPERIMENT}\ntracker: {{host: '{address}'}}")
+    with pytest.raises(ExperimentError, match=message) as caught:
+        load(tmp_path / "file.yml")
+    assert "hunter2" not in str(caught.value)
+    monkeypatch.setenv("POLYAXON_HOST", address)
+    (run.folder / "journal.jsonl").unlink()
+    with pytest.raises(ExperimentError, match=f"^POLYAXON_HOST: {message}") as caught:
+        tracked(run.folder, load(run.folder / "experiment.yml")[0]).__enter__()
+    assert "hunter2" not in str(caught.value)
+    assert not (run.folder / "journal.jsonl").exists()
+
+
+def test_what_is_half_written_is_not_shown_and_is_written_anew(run: Run, misbehaving: MisbehavingServer) -> None:
+    offline, tracked_run = OfflineRun(), run.read()
+    offline.push(tracked_run)
+    metric = run_path(tracked_run) / "events" / "metric" / "update__loss.plx"
+    metric.unlink()
+    metric.symlink_to("/dev/full")
+    run.write_points(5)
+    run.end()
+    tracked_run.read()
+    with pytest.raises(OSError, match="No space left on device"):
+        offline.push(tracked_run)
+    assert len(run.rows("episode__return")) == 15  # the first metric is written, the second is not
+    misbehaving.behaviour = 500
+    with pytest.raises(PolyaxonError, match=f"waits: the Polyaxon run in {run.folder} is not whole"):
+        Tracker(misbehaving.host).push(tracked_run)
+    assert misbehaving.requests == []
+    offline.push(tracked_run)
+    assert run.is_whole()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_full_disk_while_a_run_is_followed(
+    run: Run, misbehaving: MisbehavingServer, polyaxon_server: PolyaxonServer, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(follower, "EXIT_SECS", 30.0)
+    misbehaving.behaviour, misbehaving.behind = PASSES_ON, polyaxon_server.host
+    full = fill_disk_of(run, tmp_path)
+    following = Following(run)
+    wait(lambda: len(following.said) == 2)
+    place, host = f"the Polyaxon run in {run.folder}", misbehaving.host
+    assert f"{place} cannot be written (No space left on device); {GOES_ON}" in following.said
+    assert f"{host} waits: {place} is not whole; {GOES_ON}" in following.said
+    assert misbehaving.requests == []  # what is not whole is not shown
+    run.write_points(5)
+    full.unlink()
+    wait(lambda: len(following.said) == 4)
+    run.end()
+    following.end()
+    assert sorted(following.said[2:]) == sorted(
+        [f"{place} is written again", f"tracker polyaxon at {host}: it works again"]
+    )
+    assert_on_server(polyaxon_server, run)
+
+
+def fill_disk_of(run: Run, folder: Path) -> Path:
+    """Have a metric of the Polyaxon run lie on a full disk, until what is returned is removed."""
+    disk = folder / "disk"
+    (disk / "metric").mkdir(parents=True)
+    (disk / "metric" / "update__loss.plx").symlink_to("/dev/full")
+    path = run_path(run.read())
+    path.mkdir(parents=True)
+    (path / "events").symlink_to(disk)
+    return path / "events"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_disk_that_stays_full_until_the_run_is_synced(
+    run: Run, tmp_path: Path, polyaxon_server: PolyaxonServer
+) -> None:
+    full = fill_disk_of(run, tmp_path)
+    following = Following(run)
+    run.end()
+    following.end()
+    place = f"the Polyaxon run in {run.folder}"
+    assert following.said == [
+        f"{place} cannot be written (No space left on device); {GOES_ON}",
+        f"{place} is not whole; axonrl sync {run.folder} writes the rest",
+    ]
+    full.unlink()
+    assert sync_all([run.folder]) == 2  # there is no tracker
+    assert run.is_whole()
+    assert sync_all([run.folder], polyaxon_server.host) == 0
+    assert_on_server(polyaxon_server, run)
+
+
+def test_what_found_no_room_is_written_when_the_journal_is_closed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write = os.write
+    full = os.open("/dev/full", os.O_WRONLY)
+    monkeypatch.setattr("os.write", lambda _, data: write(full, data))
+    run.write_points(3)
+    run.journal.status("succeeded")
+    assert run.read().status == "running"
+    monkeypatch.undo()
+    run.journal.close()
+    assert (run.read().status, len(run.read().points)) == ("succeeded", 26)
+    (message,) = caplog.messages
+    assert message == f"{run.folder / 'journal.jsonl'} cannot be written (No space left on device); training goes on"
+
+    caplog.clear()
+    journal = Journal(run.folder)
+    monkeypatch.setattr("os.write", lambda _, data: write(full, data))
+    journal.status("resuming")
+    journal.close()
+    os.close(full)
+    assert caplog.messages[1] == f"{run.folder / 'journal.jsonl'} lacks its last lines, for which there was no room"

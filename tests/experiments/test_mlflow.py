@@ -1,0 +1,576 @@
+"""A run in MLflow: in a store of its own, and on a server."""
+
+import math
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from axonrl.experiments.tracking.journal import Journal, TrackedRun
+from axonrl.experiments.tracking.mlflow import MLflowError, MLflowTracker
+
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow's stores, at import
+
+UUID = "0123456789abcdef0123456789abcdef"
+INPUTS = {"rate": 0.5, "train.max_timesteps": 40, "environment.id": "CartPole-v1", "hooks": [], "empty": None}
+LENGTH = "episode/length"
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, in which MLflow's stores keep files; what the tracker sets for its process is taken back."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MLflow takes seconds to make one."""
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    client(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def uri(tmp_path: Path, empty_store: Path) -> str:
+    shutil.copyfile(empty_store, tmp_path / "mlflow.db")
+    return f"sqlite:///{tmp_path}/mlflow.db"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def journal(folder: Path) -> Iterator[Journal]:
+    """The journal of a run that has begun."""
+    journal = Journal(folder)
+    begin(journal)
+    yield journal
+    journal.close()
+
+
+def begin(journal: Journal, **inputs: Any) -> None:
+    journal.write(run={"uuid": UUID, "name": "tried", "description": "a try", "inputs": INPUTS | inputs})
+    journal.status("created")
+    journal.status("running")
+
+
+def read(folder: Path) -> TrackedRun:
+    run = TrackedRun(folder)
+    run.read()
+    return run
+
+
+def client(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri)
+
+
+def runs(uri: str, experiment: str = "axonrl") -> list[Any]:
+    mlflow = client(uri)
+    return list(mlflow.search_runs([mlflow.get_experiment_by_name(experiment).experiment_id]))
+
+
+def held(uri: str, name: str) -> list[tuple[int, float]]:
+    """Step and value of all that MLflow holds of a metric."""
+    (run,) = runs(uri)
+    return sorted((metric.step, metric.value) for metric in client(uri).get_metric_history(run.info.run_id, name))
+
+
+def files(uri: str) -> dict[str, str]:
+    """Path and content of every artifact."""
+    (run,) = runs(uri)
+    mlflow, found = client(uri), {}
+    left = [None]
+    while left:
+        for info in mlflow.list_artifacts(run.info.run_id, left.pop()):
+            if info.is_dir:
+                left.append(info.path)
+            else:
+                found[info.path] = Path(mlflow.download_artifacts(run.info.run_id, info.path)).read_text()
+    return found
+
+
+class Sent:
+    """Sees what is sent to MLflow; its stores would hide some of what is sent twice."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from mlflow import MlflowClient
+
+        self.metrics: list[tuple[str, int]] = []
+        """Name and step of each value."""
+        self.losing = 0
+        """The answer to that batch from now on is lost, although it arrives."""
+        real = MlflowClient.log_batch
+
+        def log_batch(client: Any, run_id: str, metrics: Sequence[Any] = (), **named: Any) -> None:
+            real(client, run_id, metrics, **named)
+            self.metrics += [(metric.key, metric.step) for metric in metrics]
+            self.losing -= 1
+            if self.losing == 0:
+                raise OSError("the answer was lost")
+
+        monkeypatch.setattr(MlflowClient, "log_batch", log_batch)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    return Sent(monkeypatch)
+
+
+# -- what MLflow holds ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_pushed_in_pieces_and_twice_is_there_once(
+    uri: str, folder: Path, journal: Journal, sent: Sent
+) -> None:
+    tracker, run = MLflowTracker(uri), read(folder)
+    tracker.push(run)
+    for step in (10, 20, 30):
+        journal.write(step=step, metrics={"episode/return": step / 10, "update/loss": 0.5})
+        run.read()
+        tracker.push(run)
+        tracker.push(run)
+    assert held(uri, "episode/return") == [(10, 1.0), (20, 2.0), (30, 3.0)]
+    assert held(uri, "update/loss") == [(10, 0.5), (20, 0.5), (30, 0.5)]
+    assert len(sent.metrics) == 6
+
+
+def test_the_time_of_a_value_is_the_journals(uri: str, folder: Path, journal: Journal) -> None:
+    journal.write(step=1, metrics={LENGTH: 5.0})
+    run = read(folder)
+    MLflowTracker(uri).push(run)
+    (found,) = runs(uri)
+    (value,) = client(uri).get_metric_history(found.info.run_id, LENGTH)
+    assert value.timestamp == round(run.points[0].time * 1000)
+    assert found.info.start_time == round(run.statuses[0].time * 1000)
+
+
+def test_another_tracker_goes_on_where_the_first_one_ended(
+    uri: str, folder: Path, journal: Journal, sent: Sent
+) -> None:
+    for step in (10, 20):
+        journal.write(step=step, metrics={"episode/return": 1.0})
+    MLflowTracker(uri).push(read(folder))
+    journal.write(step=30, metrics={"episode/return": 1.0})
+    MLflowTracker(uri).push(read(folder))
+    assert held(uri, "episode/return") == [(10, 1.0), (20, 1.0), (30, 1.0)]
+    assert sent.metrics == [("episode/return", 10), ("episode/return", 20), ("episode/return", 30)]
+
+
+def test_episodes_of_the_same_length_that_end_together_are_all_there(
+    uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
+    journal = Journal(folder)
+    begin(journal)
+    for _ in range(3):
+        journal.write(step=500, metrics={LENGTH: 125.0})
+    journal.write(step=1000, metrics={LENGTH: 125.0})
+    tracker = MLflowTracker(uri)
+    tracker.push(read(folder))
+    journal.write(step=1000, metrics={LENGTH: 125.0})
+    journal.close()
+    tracker.push(read(folder))
+    MLflowTracker(uri).push(read(folder))
+    assert held(uri, LENGTH) == [(500, 125.0)] * 3 + [(1000, 125.0)] * 2
+
+
+def test_what_a_resume_takes_back_and_measures_again_is_there_once(uri: str, folder: Path, journal: Journal) -> None:
+    for step in (10, 20, 30):
+        journal.write(step=step, metrics={"episode/return": float(step)})
+    tracker, run = MLflowTracker(uri), read(folder)
+    tracker.push(run)
+    begin(journal)
+    journal.write(cut=15, update=0, episode=0)
+    journal.write(step=20, metrics={"episode/return": 20.0, "update/loss": 0.5})  # the loss had not been written yet
+    run.read()
+    tracker.push(run)
+    journal.write(step=30, metrics={"episode/return": 30.0})
+    journal.write(step=40, metrics={"episode/return": 40.0})
+    run.read()
+    tracker.push(run)
+    MLflowTracker(uri).push(read(folder))
+    assert held(uri, "episode/return") == [(10, 10.0), (20, 20.0), (30, 30.0), (40, 40.0)]
+    assert held(uri, "update/loss") == [(20, 0.5)]
+
+
+@pytest.mark.parametrize("batch", [2, 3], ids=["in the middle", "the last one"])
+@pytest.mark.parametrize("same", [True, False], ids=["same process", "next process"])
+def test_a_batch_whose_answer_is_lost_is_not_sent_again(
+    uri: str, folder: Path, journal: Journal, sent: Sent, batch: int, same: bool
+) -> None:
+    tracker, run = MLflowTracker(uri), read(folder)
+    tracker.push(run)
+    for step in range(1050):
+        journal.write(step=step, metrics={"episode/return": 1.0, LENGTH: 7.0})
+    run.read()
+    sent.losing = batch
+    with pytest.raises(MLflowError, match="the answer was lost"):
+        tracker.push(run)
+    (tracker if same else MLflowTracker(uri)).push(run)
+    assert held(uri, "episode/return") == [(step, 1.0) for step in range(1050)]
+    assert held(uri, LENGTH) == [(step, 7.0) for step in range(1050)]
+    assert sorted(sent.metrics) == [(name, step) for name in (LENGTH, "episode/return") for step in range(1050)]
+
+
+def test_values_that_are_no_numbers_are_kept(uri: str, folder: Path, journal: Journal) -> None:
+    journal.write(step=1, metrics={"update/loss": math.nan, "update/td": math.inf})
+    for _ in range(2):
+        MLflowTracker(uri).push(read(folder))
+    ((_, loss),) = held(uri, "update/loss")
+    assert math.isnan(loss)
+    assert held(uri, "update/td") == [(1, sys.float_info.max)]  # MLflow's infinity
+
+
+def test_names_that_mlflow_refuses_are_written_otherwise(uri: str, folder: Path, journal: Journal) -> None:
+    journal.write(step=1, metrics={"update/loss (actor)": 1.0, "update/../x": 2.0, "update//y": 3.0})
+    MLflowTracker(uri).push(read(folder))
+    (run,) = runs(uri)
+    assert run.data.metrics == {"update/loss _actor_": 1.0, "update_.._x": 2.0, "update__y": 3.0}
+
+
+# -- the run's own data -----------------------------------------------------------------------------------------------
+
+
+def test_name_description_and_params(uri: str, folder: Path, journal: Journal) -> None:
+    begin(journal, long="x" * 7000, **{f"more.{index}": index for index in range(150)})
+    MLflowTracker(uri, "mine").push(read(folder))
+    (run,) = runs(uri, "mine")
+    assert run.info.run_name == "tried"
+    assert run.data.tags["mlflow.note.content"] == "a try"
+    assert run.data.tags["axonrl.uuid"] == UUID
+    expected = {"rate": "0.5", "train.max_timesteps": "40", "environment.id": "CartPole-v1", "hooks": "[]"}
+    expected |= {"empty": "null", "long": "x" * 6000} | {f"more.{index}": str(index) for index in range(150)}
+    assert run.data.params == expected
+
+
+def test_params_that_change_stay_as_they_were_and_new_ones_come(uri: str, folder: Path, journal: Journal) -> None:
+    tracker, run = MLflowTracker(uri), read(folder)
+    tracker.push(run)
+    begin(journal, **{"train.max_timesteps": 80, "evaluate.episodes": 4})
+    run.read()
+    tracker.push(run)
+    MLflowTracker(uri).push(run)
+    (found,) = runs(uri)
+    assert found.data.params["train.max_timesteps"] == "40"
+    assert found.data.params["evaluate.episodes"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [("succeeded", "", "FINISHED"), ("failed", "ValueError: no", "FAILED"), ("stopped", "by Ctrl-C", "KILLED")],
+)
+def test_a_run_ends_and_goes_on(
+    uri: str, folder: Path, journal: Journal, status: str, message: str, expected: str
+) -> None:
+    tracker, run = MLflowTracker(uri), read(folder)
+
+    def seen() -> tuple[str, str]:
+        run.read()
+        tracker.push(run)
+        (found,) = runs(uri)
+        return found.info.status, found.data.tags.get("axonrl.message", "")
+
+    assert seen() == ("RUNNING", "")
+    journal.status(status, message)
+    assert seen() == (expected, message)
+    assert runs(uri)[0].info.end_time == round(run.statuses[-1].time * 1000)
+    journal.status("resuming")
+    assert seen() == ("RUNNING", "")
+    for _ in range(2):
+        tracker = MLflowTracker(uri)  # told of a whole session at once
+        journal.status("running")
+        journal.status(status, message)
+        assert seen() == (expected, message)
+        assert runs(uri)[0].info.end_time == round(run.statuses[-1].time * 1000)
+
+
+def test_the_end_comes_after_all_that_came_before_it(
+    uri: str, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.write(step=1, metrics={LENGTH: 5.0})
+    journal.status("succeeded")
+    tracker = MLflowTracker(uri)
+    monkeypatch.setattr(tracker, "_push_files", lambda *_: exec("raise OSError('no more')"))
+    with pytest.raises(MLflowError, match="no more"):
+        tracker.push(read(folder))
+    assert runs(uri)[0].info.status == "RUNNING"
+
+
+def test_outputs_are_metrics_at_the_timestep_of_the_session(uri: str, folder: Path, journal: Journal) -> None:
+    tracker, run = MLflowTracker(uri), read(folder)
+    for timesteps, mean in ((40, 9.0), (80, 9.5)):
+        journal.write(step=timesteps, metrics={LENGTH: 5.0})
+        journal.write(outputs={"timesteps": timesteps, "final_episode_return_mean": mean})
+        for _ in range(2):
+            run.read()
+            tracker.push(run)
+        journal.status("succeeded")
+        run.read()
+        tracker.push(run)
+        MLflowTracker(uri).push(run)
+        begin(journal)
+    assert held(uri, "final_episode_return_mean") == [(40, 9.0), (80, 9.5)]
+    assert held(uri, "timesteps") == [(40, 40.0), (80, 80.0)]
+
+
+def test_files_and_log_come_along_and_again_when_they_change(uri: str, folder: Path, journal: Journal) -> None:
+    (folder / "videos").mkdir()
+    for name in ("experiment.yml", "best.safetensors", "videos/one.mp4", "lock"):
+        (folder / name).write_text(f"{name} 1")
+    journal.write(log="the first line")
+    tracker, run = MLflowTracker(uri), read(folder)
+    tracker.push(run)
+    kept = {name: f"{name} 1" for name in ("experiment.yml", "best.safetensors", "videos/one.mp4")}
+    found = files(uri)
+    assert found.pop("log.txt").endswith("Z the first line\n")
+    assert found == kept
+    (folder / "best.safetensors").write_text("better")
+    (folder / "learning_curve.png").write_text("a picture")
+    journal.write(log="the second line")
+    run.read()
+    tracker.push(run)
+    found = files(uri)
+    lines = [line.partition(" ")[2] for line in found.pop("log.txt").splitlines()]
+    assert lines == ["the first line", "the second line"]
+    assert found == kept | {"best.safetensors": "better", "learning_curve.png": "a picture"}
+
+
+def test_what_did_not_change_is_not_sent_again(
+    uri: str, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "experiment.yml").write_text("name: tried")
+    journal.write(step=1, metrics={LENGTH: 5.0})
+    journal.write(log="a line")
+    journal.status("succeeded")
+    tracker, run = MLflowTracker(uri), read(folder)
+    tracker.push(run)
+    monkeypatch.setattr(tracker, "_client", None)
+    monkeypatch.setattr("axonrl.experiments.tracking.mlflow._connect", lambda _: object())
+    tracker.push(run)  # an object can be asked nothing
+
+
+# -- a server ---------------------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def server(tmp_path: Path, uri: str) -> Iterator[str]:
+    """The address of a real one, on a free port."""
+    address = f"http://127.0.0.1:{(port := free_port())}"
+    where = ["--port", str(port), "--backend-store-uri", uri, "--artifacts-destination", str(tmp_path / "artifacts")]
+    with (tmp_path / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mlflow", "server", "--workers", "1", *where],
+            env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        wait_for(f"{address}/health", process)
+        yield address
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        with suppress(OSError), urllib.request.urlopen(address, timeout=5):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"the server ended with {process.returncode}")
+
+
+@pytest.mark.slow
+def test_a_real_server_holds_the_run_once(
+    server: str,
+    folder: Path,
+    journal: Journal,
+    sent: Sent,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    (folder / "best.safetensors").write_text("the best")
+    tracker, run = MLflowTracker(), read(folder)
+    tracker.push(run)
+    for step in range(1500):
+        journal.write(step=step, metrics={"episode/return": math.nan if step == 7 else 1.0})
+    begin(journal, **{"train.max_timesteps": 80, "long": "x" * 7000})
+    journal.write(cut=1400, update=0, episode=0)
+    for step in range(1401, 1600):
+        journal.write(step=step, metrics={"episode/return": 1.0})
+    journal.write(log="a line")
+    journal.write(outputs={"timesteps": 1600, "final_episode_return_mean": 9.0})
+    journal.status("succeeded")
+    run.read()
+    sent.losing = 2
+    with pytest.raises(MLflowError, match="the answer was lost"):
+        tracker.push(run)
+    tracker.push(run)
+    MLflowTracker().push(run)
+    assert capfd.readouterr() == ("", "")  # what a tracker prints would be taken for a message to the user
+    values = held(server, "episode/return")
+    assert [step for step, _ in values] == [*range(1600)]
+    assert len(sent.metrics) == 1600 + 2
+    assert [step for step, value in values if math.isnan(value)] == [7]
+    assert held(server, "final_episode_return_mean") == [(1600, 9.0)]
+    (found,) = runs(server)
+    assert found.info.status == "FINISHED"
+    assert found.data.params["long"] == "x" * 6000
+    assert {*files(server)} == {"best.safetensors", "log.txt"}
+
+
+@pytest.fixture
+def stub() -> Iterator[Callable[[int, str], str]]:
+    """The address of a server that answers whatever it is asked with a status and a text; or never, with 0."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(status: int, text: str) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_: Any) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        if status:  # else connections are taken, and left alone
+            Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.server_close()
+
+
+def refusal(uri: str, folder: Path) -> str:
+    """What the user is told when a push fails."""
+    with pytest.raises(MLflowError) as caught:
+        MLflowTracker(uri).push(read(folder))
+    return str(caught.value).replace(uri, "URI")
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "expected"),
+    [
+        (200, "<html>log in</html>", "is not MLflow: it answers with something else"),
+        (
+            401,
+            "",
+            "refuses who asks: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
+        ),
+        (403, "", "does not let you write into the experiment 'axonrl'"),
+        (500, "", "answers with the error 500"),
+        (404, "<html>nothing here</html>", "answers with the error 404"),
+        (503, "", "answers with the error 503"),
+    ],
+)
+def test_a_server_that_refuses(
+    folder: Path, journal: Journal, stub: Callable[[int, str], str], status: int, text: str, expected: str
+) -> None:
+    assert refusal(stub(status, text), folder) == f"MLflow at URI {expected}"
+
+
+def test_a_server_that_hangs_is_given_up(
+    folder: Path, journal: Journal, stub: Callable[[int, str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    assert refusal(stub(0, ""), folder) == "MLflow at URI does not answer within 1 seconds"
+
+
+def test_waiting_is_short_and_telemetry_off_unless_the_user_says_otherwise(
+    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "false")
+    nobody = f"http://127.0.0.1:{free_port()}"
+    assert refusal(nobody, folder) == "MLflow at URI cannot be reached: it refuses the connection"
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "10"
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false"
+
+
+def test_no_message_quotes_a_secret(folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hidden@127.0.0.1:{port}")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "also hidden\n")  # requests refuses such a header, and quotes it
+    with pytest.raises(MLflowError) as caught:
+        MLflowTracker().push(read(folder))
+    assert "hidden" not in str(caught.value)
+    trouble = "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a blank, or has a line break in it"
+    assert str(caught.value) == f"MLflow at http://***@127.0.0.1:{port} {trouble}"
+
+
+def test_no_message_quotes_a_secret_of_an_address(
+    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"http://127.0.0.1:{free_port()}?Token="
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{address}hidden")
+    with pytest.raises(MLflowError) as caught:
+        MLflowTracker().push(read(folder))
+    assert str(caught.value) == f"MLflow at {address}*** cannot be reached: it refuses the connection"
+
+
+def test_a_missing_package_is_named(folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    expected = "MLflow needs the module 'mlflow', which is not installed"
+    assert refusal("sqlite:///mlflow.db", folder) == f'{expected}; pip install "axonrl[mlflow]" installs it'
+
+
+def test_a_missing_driver_of_a_database_is_named(
+    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    told = refusal("postgresql+psycopg2://host/database", folder)
+    assert told == "MLflow needs the module 'psycopg2', which is not installed"
+
+
+# -- what an experiment file gives it ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"uri": ""}, "uri must be an address, such as http://localhost:5000, got ''"),
+        ({"uri": 5000}, "uri must be an address, such as http://localhost:5000, got 5000"),
+        ({"experiment": ""}, "experiment must be a name, got ''"),
+        ({"uri": "https://me:hidden@host"}, "uri must hold no password"),
+        ({"uri": "postgresql://host/db?user=me&password=hidden"}, "uri must hold no password"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}") as caught:
+        MLflowTracker(**arguments)
+    assert "hidden" not in str(caught.value)

@@ -1,0 +1,225 @@
+"""``axonrl submit``, ``status``, ``logs`` and ``stop`` against servers that refuse, fail or do not answer."""
+
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from axonrl.experiments import polyaxon_client
+from axonrl.experiments.cli import main
+
+RUN = "default/rl/" + "0" * 32
+PROJECT = "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-'"
+ALONE = "must be an address alone, without user, password or query: POLYAXON_AUTH_TOKEN is for a token"
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Answers every request with the same status, and the same body but for a run's statuses; keeps the requests."""
+
+    def __init__(self, status: int, body: bytes = b"{}", statuses: bytes | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status, self.body, self.statuses = status, body, body if statuses is None else statuses
+        self.requests: list[tuple[str, str, str | None]] = []
+        self.host = f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.requests.append((self.command, self.path, self.headers.get("Authorization")))
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(self.server.statuses if self.path.endswith("/statuses") else self.server.body)
+
+    do_GET = do_POST = answer  # noqa: N815 - the names of the base class
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with Server(*request.param) if isinstance(request.param, tuple) else Server(request.param) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("POLYAXON_HOST", server.host)
+        monkeypatch.setenv("POLYAXON_AUTH_TOKEN", "a-secret")
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("command", [["submit", "file.yml", "--project", "me/rl"], ["status", RUN], ["stop", RUN]])
+@pytest.mark.parametrize(
+    ("server", "exit_code", "message"),
+    [
+        (401, 2, "{host} refuses the token, or wants one: set POLYAXON_AUTH_TOKEN, or log in with polyaxon login"),
+        (403, 2, "{host} does not let you into the project {project}: your token lacks the permission"),
+        (404, 2, "{host} has no {what}"),
+        (500, 1, "{host} answers 500 (Internal Server Error)"),
+    ],
+    indirect=["server"],
+)
+def test_what_a_server_answers_is_said_in_one_line(
+    command: list[str],
+    server: Server,
+    exit_code: int,
+    message: str,
+    run_file: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(command) == exit_code
+    project = "me/rl" if command[0] == "submit" else "default/rl"
+    what = f"project {project}" if command[0] == "submit" else f"run {RUN[-32:]} in the project {project}"
+    said = capsys.readouterr()
+    assert said.err == f"axonrl: error: {message.format(host=server.host, project=project, what=what)}\n"
+    assert said.out == ""
+    assert len(server.requests) == 1  # no second try
+    assert server.requests[0][2] == "Token a-secret"
+
+
+@pytest.mark.parametrize("command", ["submit", "status", "logs", "stop"])
+@pytest.mark.parametrize("server", [(200, b"{}"), (200, b"null"), (200, b"[]"), (200, b"[{}]")], indirect=True)
+def test_an_answer_that_is_none(
+    command: str, server: Server, run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(run_file) if command == "submit" else RUN]) == 1
+    nonsense = f"axonrl: error: {server.host} does not answer as Polyaxon servers do: is it one?\n"
+    assert capsys.readouterr() == ("", nonsense)
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        (
+            (400, b'{"name": ["is\\u001b[31m too long"],\n "no": "a-secret"}'),
+            ': {"name": ["is\\u001b[31m too long"], "no": "***"}',
+        ),
+        ((400, b'["' + b"x" * 1000 + b'"]'), ': ["' + "x" * 298 + "..."),
+        ((400, b"<html>A page</html>"), ""),
+        ((400, b"[" * 100_000), ""),
+        ((400, b""), ""),
+        ((400, b"{}"), ""),
+    ],
+    indirect=["server"],
+)
+def test_a_server_that_says_what_it_does_not_like(
+    server: Server, words: str, run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["submit", str(run_file)]) == 2
+    assert capsys.readouterr().err == f"axonrl: error: {server.host} answers 400 (Bad Request){words}\n"
+
+
+ANSWERS = (
+    200,
+    json.dumps({"uuid": RUN[-32:], "status": "failed", "inputs": {"note": "[/red]", "[red]": ":warning:"}}).encode(),
+    json.dumps({"status_conditions": [{"type": "failed", "status": True, "message": "KeyError: [red]"}]}).encode(),
+)
+
+
+@pytest.mark.parametrize("server", [ANSWERS], indirect=True)
+def test_what_looks_like_markup_is_text(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", RUN]) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if len(line.split()) > 1]
+    told = {label: text.strip() for label, text in lines}
+    assert told["message"] == "KeyError: [red]"
+    assert (told["note"], told["[red]"]) == ("[/red]", ":warning:")
+
+
+@pytest.mark.parametrize("server", [ANSWERS], indirect=True)
+def test_a_client_that_is_told_to_do_nothing_still_does_what_is_asked(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POLYAXON_NO_OP", "true")
+    assert main(["stop", RUN]) == 0
+    assert capsys.readouterr().out == "it had ended before: failed\n"
+
+
+def test_what_cannot_be_a_token(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("POLYAXON_HOST", "http://example.com")
+    monkeypatch.setenv("POLYAXON_AUTH_TOKEN", "hunter 2")
+    assert main(["status", RUN]) == 2
+    none = "the token for Polyaxon is none: it has spaces in it, or letters with accents, say"
+    assert capsys.readouterr().err == f"axonrl: error: {none}\n"
+
+
+def test_a_server_that_is_not_there(
+    run_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        host = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    monkeypatch.setenv("POLYAXON_HOST", host)
+    assert main(["submit", str(run_file)]) == 1
+    assert capsys.readouterr().err == f"axonrl: error: {host} cannot be reached: it refuses the connection\n"
+
+
+def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(polyaxon_client, "ANSWER_SECS", 0.5)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        host = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert main(["logs", f"{host}/ui/default/rl/runs/{RUN[-32:]}"]) == 1
+    assert capsys.readouterr().err == f"axonrl: error: {host} does not answer within 0.5 seconds\n"
+
+
+@pytest.mark.parametrize("server", [404], indirect=True)
+def test_the_file_names_server_and_project(
+    server: Server, run_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POLYAXON_HOST", "http://elsewhere.invalid")
+    run_file.write_text(f"{run_file.read_text()}tracker: {{host: '{server.host}', project: me/rl}}\n")
+    assert main(["submit", str(run_file)]) == 2
+    assert capsys.readouterr().err == f"axonrl: error: {server.host} has no project me/rl\n"
+    assert main(["submit", str(run_file), "--project", "you/rl"]) == 2
+    assert capsys.readouterr().err == f"axonrl: error: {server.host} has no project you/rl\n"
+    assert [path for _, path, _ in server.requests] == ["/api/v1/me/rl/runs", "/api/v1/you/rl/runs"]
+
+
+@pytest.mark.parametrize(
+    ("host", "command", "message"),
+    [
+        (
+            "",
+            ["status", RUN],
+            "which server? set POLYAXON_HOST=https://..., or write tracker: {host: ...} into the experiment file",
+        ),
+        ("ftp://x", ["status", RUN], "POLYAXON_HOST: must be an address that begins with http:// or https://"),
+        ("http://me:hunter2@x", ["status", RUN], f"POLYAXON_HOST: {ALONE}"),
+        ("http://x", ["status", f"http://me:hunter2@x/ui/default/rl/runs/{RUN[-32:]}"], f"RUN: {ALONE}"),
+        ("http://x", ["stop", "7"], "RUN 7: must be OWNER/PROJECT/UUID, or the address that axonrl submit printed"),
+        ("http://x", ["stop", f"a b/c/{RUN[-32:]}"], f"RUN: {PROJECT}, got 'a b/c'"),
+        ("http://x", ["submit", "file.yml", "--project", "a/b/c"], f"--project: {PROJECT}, got 'a/b/c'"),
+        ("http://x", ["submit", "file.yml", "--project", "a.b"], f"--project: {PROJECT}, got 'a.b'"),
+        ("http://x", ["submit", "file.yml", "--project", "a--b"], f"--project: {PROJECT}, got 'a--b'"),
+        ("http://x", ["submit", "file.yml", "--project", ""], f"--project: {PROJECT}, got ''"),
+    ],
+)
+def test_what_cannot_be_asked(
+    host: str,
+    command: list[str],
+    message: str,
+    run_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("POLYAXON_HOST", host)
+    assert main(command) == 2
+    assert capsys.readouterr().err == f"axonrl: error: {message}\n"
+
+
+def test_a_dry_run_asks_nobody(
+    run_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("POLYAXON_HOST", raising=False)
+    assert main(["submit", str(run_file), "--dry-run", "-P", "limit=30"]) == 0
+    said = capsys.readouterr()
+    assert "value: 30\n" in said.out
+    assert said.err == ""

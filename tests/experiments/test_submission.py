@@ -1,0 +1,256 @@
+"""The operation that a submission is: what Polyaxon itself makes of it, and what it refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from axonrl.experiments.cli import main
+from axonrl.experiments.schema import load
+from axonrl.experiments.submission import operation
+from axonrl.experiments.tracking.trackers import make_trackers
+from axonrl.version import __version__
+
+FILE = """\
+name: my.run
+description: "{{ not }} a {% template"
+params:
+  steps: {type: int, default: 20}
+  rate: 1e-3
+  greedy: false
+  note: "yes"
+environment: {id: CartPole-v1}
+agent:
+  model_fn: users_model:model_fn
+  params: {rate: "${rate}", note: "${note}"}
+train: {max_timesteps: "${steps}"}
+"""
+SUBMIT = """\
+submit:
+  image: registry.example.com/rl:1
+  environment: {OMP_NUM_THREADS: 2, DEBUG: true, NAME: text}
+  resources: {cpu: 0.5, memory: 4Gi, gpu: 1}
+"""
+MATRIX = """\
+submit:
+  matrix:
+    kind: grid
+    params:
+      rate: {kind: choice, value: [0.1, 0.2]}
+"""
+
+
+def made(file: Path, params: dict[str, str] | None = None, sets: dict[str, str] | None = None) -> dict[str, Any]:
+    return operation(*load(file, params or {}, sets or {}), params or {})
+
+
+def rendered(made: dict[str, Any], params: dict[str, Any]) -> Any:
+    """The operation as Polyaxon compiles it."""
+    from polyaxon.polyaxonfile import CompiledOperationSpecification, OperationSpecification
+
+    operation = OperationSpecification.read(made)
+    operation.params = {**(operation.params or {}), **{name: {"value": value} for name, value in params.items()}}
+    compiled = OperationSpecification.compile_operation(OperationSpecification.read(operation.to_dict()))
+    compiled = CompiledOperationSpecification.apply_params(
+        compiled, params=OperationSpecification.read(operation.to_dict()).params
+    )
+    compiled = CompiledOperationSpecification.apply_operation_contexts(compiled)
+    places = {"artifacts_path": "/in", "run_outputs_path": "/out"}
+    return CompiledOperationSpecification.apply_runtime_contexts(compiled, contexts={"globals": places})
+
+
+@pytest.fixture
+def file(workplace: Path) -> Path:
+    path = workplace / "experiment.yml"
+    path.write_text(FILE)
+    return path
+
+
+def test_declared_params_are_typed_inputs(file: Path) -> None:
+    assert made(file)["component"]["inputs"] == [
+        {"name": "steps", "type": "int", "value": 20, "isOptional": True},
+        {"name": "rate", "type": "float", "value": 0.001, "isOptional": True},
+        {"name": "greedy", "type": "bool", "value": False, "isOptional": True},
+        {"name": "note", "type": "str", "value": "yes", "isOptional": True},
+    ]
+    assert "params" not in made(file)
+
+
+def test_given_params_are_those_of_the_operation(file: Path) -> None:
+    operation = made(file, {"rate": "0.5"})
+    assert operation["params"] == {"rate": {"value": 0.5}}
+    assert operation["component"]["inputs"][1]["value"] == 0.001
+
+
+def test_the_command_is_the_one_of_a_laptop(file: Path) -> None:
+    container = rendered(made(file), {"rate": 0.25, "greedy": True, "note": "two words"}).run.container
+    assert container.image == f"axonrl:{__version__}"
+    assert container.command == [
+        *("axonrl", "run", "/in/experiment.yml", "--model-dir", "/out/my.run", "--auto-resume"),
+        *("-P", "steps=20", "-P", "rate=0.25", "-P", "greedy=True", "-P", "note=two words"),
+    ]
+
+
+def test_a_submitted_run_is_tracked_where_it_was_submitted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text(f"{FILE}tracker: {{host: 'http://localhost:8000'}}\n")
+    experiment = load(file)[0]
+    monkeypatch.setenv("POLYAXON_HOST", "http://polyaxon-api:80")
+    assert [name for name, _ in make_trackers(experiment)] == ["polyaxon at http://localhost:8000"]
+    monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.rl.runs.{'0' * 32}")
+    assert [name for name, _ in make_trackers(experiment)] == ["polyaxon at http://polyaxon-api:80"]
+    monkeypatch.delenv("POLYAXON_HOST")
+    assert [name for name, _ in make_trackers(experiment)] == ["polyaxon at http://localhost:8000"]
+
+
+def test_the_file_arrives_as_it_was_written(file: Path, tmp_path: Path) -> None:
+    compiled = rendered(made(file, sets={"train.first_update": "7"}), {"rate": 0.25})
+    arrived = tmp_path / compiled.run.init[0].file.filename
+    arrived.write_text(compiled.run.init[0].file.content)
+    here, there = (
+        load(path, {"rate": "0.25"}, {"train.first_update": "7"} if path == file else {})[0] for path in (file, arrived)
+    )
+    assert there == here
+    assert there.description == "{{ not }} a {% template"
+    assert there.train.first_update == 7
+
+
+def test_a_file_without_a_name_keeps_that_of_its_file(file: Path) -> None:
+    file.write_text(FILE.replace("name: my.run\n", ""))
+    renamed = file.rename(file.with_name("other.yml"))
+    content = made(renamed)["component"]["run"]["init"][0]["file"]["content"]
+    assert yaml.safe_load(content)["name"] == "other"
+
+
+def test_what_is_included_travels_too(file: Path) -> None:
+    (file.parent / "more.yml").write_text("include: experiment.yml\nseed: 3\n")
+    content = made(file.parent / "more.yml")["component"]["run"]["init"][0]["file"]["content"]
+    values = yaml.safe_load(content)
+    assert (values["seed"], values["environment"]) == (3, {"id": "CartPole-v1"})
+    assert "include" not in values
+
+
+def test_image_environment_and_resources(file: Path) -> None:
+    file.write_text(FILE + SUBMIT)
+    container = made(file)["component"]["run"]["container"]
+    assert container["image"] == "registry.example.com/rl:1"
+    assert container["env"] == [
+        {"name": "OMP_NUM_THREADS", "value": "2"},
+        {"name": "DEBUG", "value": "true"},
+        {"name": "NAME", "value": "text"},
+    ]
+    limits = {"cpu": "0.5", "memory": "4Gi", "nvidia.com/gpu": 1}
+    assert container["resources"] == {"requests": limits, "limits": limits}
+
+
+def test_the_resolved_section_can_be_read_again(file: Path, tmp_path: Path) -> None:
+    from axonrl.experiments.writing import to_yaml
+
+    file.write_text(FILE + SUBMIT)
+    experiment = load(file)[0]
+    again = tmp_path / "again.yml"
+    again.write_text(to_yaml(experiment.model_dump()))
+    assert load(again)[0].submit == experiment.submit
+
+
+@pytest.mark.parametrize("more", ["", SUBMIT, MATRIX])
+def test_polyaxon_checks_the_operation(
+    more: str, file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file.write_text(FILE + more)
+    assert main(["submit", str(file), "--dry-run"]) == 0
+    printed = tmp_path / "operation.yml"
+    printed.write_text(capsys.readouterr().out)
+    polyaxon = Path(sys.executable).with_name("polyaxon")
+    environment = {"PATH": "", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [polyaxon, "check", "-f", printed], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Polyaxonfile valid" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("section", "line", "message"),
+    [
+        ("image: ''", 2, "submit.image: must have at least 1 character"),
+        ("imag: x", 2, "submit.imag: unknown key; did you mean 'image'?"),
+        ("resources: {cpu: two}", 2, "submit.resources.cpu: must be a number of cores, as in 2 or 500m, got 'two'"),
+        ("resources: {cpu: 0}", 2, "submit.resources.cpu: must be a number of cores, as in 2 or 500m, got 0"),
+        ("resources: {memory: 4 GB}", 2, "submit.resources.memory: must be an amount of memory, as in 4Gi, got '4 GB'"),
+        ("resources: {gpu: 0}", 2, "submit.resources.gpu: must be greater than or equal to 1, got 0"),
+        ("environment: {A: [1]}", 2, "submit.environment.A: must be text or a number, got a list"),
+        ("matrix:\n    kind: gird", 3, "submit.matrix.kind: must be one of bayes, grid, "),
+        ("matrix:\n    params: {}", 2, "submit.matrix.kind: this key is required"),
+        ("matrix:\n    kind: grid", 2, "submit.matrix.params: this key is required"),
+        ("matrix:\n    kind: grid\n    concurency: 2\n    params: {}", 4, "submit.matrix.concurency: unknown key"),
+        (
+            "matrix:\n    kind: grid\n    params:\n      rat: {kind: choice, value: [1]}",
+            5,
+            "submit.matrix.params.rat: no param 'rat' is declared under 'params'; did you mean 'rate'?",
+        ),
+        (
+            "matrix:\n    kind: mapping\n    values:\n    - {rat: 1}",
+            5,
+            "submit.matrix.values.0.rat: no param 'rat' is declared",
+        ),
+        (
+            "matrix:\n    kind: grid\n    params:\n      rate:\n        kind: choice",
+            5,
+            "submit.matrix.params.rate.value: this key is required",
+        ),
+        (
+            "matrix:\n    kind: grid\n    params:\n      rate: {kind: chioce, value: [1]}",
+            5,
+            "submit.matrix.params.rate.kind: must be one of choice, ",
+        ),
+        (
+            "matrix:\n    kind: random\n    numRuns: many\n    params: {rate: {kind: normal, value: [0, 1]}}",
+            2,
+            "submit.matrix: Polyaxon refuses it: ",
+        ),
+    ],
+)
+def test_mistakes_name_file_line_and_key(
+    section: str, line: int, message: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(f"{FILE}submit:\n  {section}\n")
+    assert main(["submit", str(file), "--dry-run"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"axonrl: error: {file}:{len(FILE.splitlines()) + line}: {message}")
+    assert said.count("\n") == 1
+
+
+def test_a_param_that_the_matrix_varies_cannot_be_given(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(FILE + MATRIX)
+    assert main(["submit", str(file), "--dry-run", "-P", "rate=1"]) == 2
+    assert capsys.readouterr().err == "axonrl: error: -P rate=1: rate: the file's matrix varies this param\n"
+
+
+@pytest.mark.parametrize(
+    ("param", "message"),
+    [
+        (
+            "globals: 1",
+            "params.globals: a param of this name cannot be submitted: Polyaxon reserves globals, params, connections",
+        ),
+        ("mark: '{{ x }}'", "params.mark: must not contain '{{' or '{%', which Polyaxon would replace, got '{{ x }}'"),
+    ],
+)
+def test_params_that_mean_something_to_polyaxon(
+    param: str, message: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(FILE.replace("  rate: 1e-3\n", f"  rate: 1e-3\n  {param}\n"))
+    assert main(["submit", str(file), "--dry-run"]) == 2
+    assert capsys.readouterr().err == f"axonrl: error: {file}:6: {message}\n"
+
+
+def test_the_documented_section_is_valid(file: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "submission.md").read_text(encoding="utf-8")
+    section = page.split("```yaml\n")[1].split("```")[0]
+    file.write_text(FILE.replace("  rate: 1e-3\n", "  rate: 1e-3\n  learning_rate: 1e-3\n") + section)
+    operation = made(file)
+    assert operation["matrix"]["params"]["learning_rate"]["value"] == [0.001, 0.0003]
+    assert operation["component"]["run"]["container"]["image"] == f"axonrl:{__version__}"

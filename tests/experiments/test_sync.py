@@ -1,0 +1,119 @@
+"""``axonrl sync`` of several runs: one that cannot be synced stops no other, and each is told of in a line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from axonrl.experiments.cli import main
+from axonrl.experiments.tracking.follower import LOCK
+from axonrl.experiments.tracking.journal import Journal
+
+UUID = "0123456789abcdef0123456789abcdef"
+NOWHERE = "http://127.0.0.1:9"
+EXPERIMENT = """\
+name: tried
+environment: {id: CartPole-v1}
+agent: {model_fn: dqn}
+"""
+TRACKER = """\
+class Mine:
+    def __init__(self, fails=False):
+        if fails:
+            raise RuntimeError("its service is down")
+
+    def push(self, run):
+        (run.folder / "told.txt").write_text(run.status)
+"""
+MINE = "tracker: 'users_sync_tracker:Mine'\n"
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture
+def make_run(workplace: Path) -> MakeRun:
+    """Makes the folder of a run that has succeeded, whose tracker is one of the user's; or as the section says."""
+    (workplace / "users_sync_tracker.py").write_text(TRACKER)
+
+    def make(name: str, section: str = MINE) -> Path:
+        folder = Path("runs") / name
+        folder.mkdir(parents=True)
+        (folder / "experiment.yml").write_text(EXPERIMENT + section)
+        journal = Journal(folder)
+        journal.write(run={"uuid": UUID, "name": "tried", "description": "", "inputs": {}})
+        journal.status("created")
+        journal.status("succeeded")
+        journal.close()
+        return folder
+
+    return make
+
+
+def test_a_folder_that_cannot_be_synced_stops_no_other(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    first = make_run("a")
+    (first.parent / "b").mkdir()
+    (first.parent / "c").write_text("a file")
+    (make_run("d") / "journal.jsonl").unlink()
+    going_on = make_run("e")
+    (make_run("f") / "record.json").write_text("{}")
+    (make_run("g") / LOCK).mkdir()
+    make_run("h", "tracker: {kind: 'users_sync_tracker:Mine', fails: true}\n")
+    make_run("i", "")
+    last = make_run("j")
+    with FileLock(str(going_on / LOCK)):
+        assert main(["sync", *(f"runs/{name}" for name in "abcdefghij")]) == 2
+    told = capsys.readouterr()
+    tracker = "users_sync_tracker:Mine"
+    assert told.out == f"runs/a: all of it is in {tracker}\nruns/j: all of it is in {tracker}\n"
+    assert told.err.splitlines() == [
+        "axonrl: error: runs/b: this is no folder of a run: it has no experiment.yml",
+        "axonrl: error: runs/c: this is no folder of a run: it is a file",
+        "axonrl: error: runs/d: the run was not tracked: there is no journal.jsonl",
+        "axonrl: error: runs/e: the run is going on, and tracked as it does; sync it afterwards",
+        "axonrl: error: runs/f/record.json: the record is not a list of sessions",
+        f"axonrl: error: {Path('runs/g/tracking.lock').absolute()}: Is a directory",
+        "axonrl: runs/h: a tracker cannot be made: its service is down",
+        "axonrl: error: runs/i: no tracker to sync it with: give --host, or set POLYAXON_HOST, to name a Polyaxon"
+        " server",
+    ]
+    assert (first / "told.txt").read_text() == (last / "told.txt").read_text() == "succeeded"
+
+
+def test_the_exit_code_is_that_of_the_worst(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    fine, broken = str(make_run("fine")), str(make_run("broken", "tracker: 'users_sync_tracker:Yours'\n"))
+    assert main(["sync", fine]) == 0
+    assert main(["sync", broken, fine]) == 1
+    assert main(["sync", broken, "runs/nowhere", fine]) == 2
+    told = capsys.readouterr()
+    assert told.out.count("runs/fine: all of it is in") == 3
+    assert "runs/broken: a tracker cannot be made: tracker 'users_sync_tracker:Yours': module" in told.err
+
+
+def test_a_server_that_is_named_by_hand_is_asked_also_offline(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POLYAXON_IS_OFFLINE", "true")
+    folder = str(make_run("a", f"tracker: {{host: '{NOWHERE}'}}\n"))
+    assert main(["sync", folder]) == 2
+    offline = "for POLYAXON_IS_OFFLINE is set: give --host to name a Polyaxon server"
+    assert capsys.readouterr().err == f"axonrl: error: runs/a: no tracker to sync it with, {offline}\n"
+    assert main(["sync", folder, "--host", NOWHERE]) == 1
+    refuses = f"{NOWHERE} cannot be reached: it refuses the connection"
+    assert capsys.readouterr().err == f"axonrl: runs/a: {refuses}\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--host", "example.com", "must be an address that begins with http:// or https://"),
+        ("--host", "", "must be an address that begins with http:// or https://"),
+        ("--project", "a b/c", "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got 'a b/c'"),
+        ("--project", "../../x", "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got '../../x'"),
+        ("--project", "", "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got ''"),
+    ],
+)
+def test_where_a_run_cannot_be(
+    option: str, value: str, message: str, make_run: MakeRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sync", str(make_run("a")), str(make_run("b")), option, value]) == 2
+    assert capsys.readouterr().err == f"axonrl: error: {option}: {message}\n"  # once

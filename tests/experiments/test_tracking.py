@@ -1,0 +1,395 @@
+"""A tracked run: the journal, the process that follows it, and the Polyaxon run in the run folder."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.experiments.schema import load
+from axonrl.experiments.tracking import follower, session
+from axonrl.experiments.tracking.follower import Pusher, complete, follow
+from axonrl.experiments.tracking.journal import Journal, TrackedRun
+from axonrl.experiments.tracking.offline import OfflineRun, run_path
+from axonrl.experiments.tracking.session import tracked
+from axonrl.experiments.tracking.trackers import StopRequestedError, make_trackers
+from axonrl.experiments.writing import to_yaml
+
+UUID = "0123456789abcdef0123456789abcdef"
+EXPERIMENT = """
+name: tried
+description: a try
+seed: 3
+params:
+  rate: 0.5
+environment: {id: CartPole-v1}
+agent: {model_fn: dqn, params: {learning_rate: "${rate}"}, memory: {kind: replay, size: 100, batch_size: 10}}
+train: {max_timesteps: 50}
+"""
+
+
+@pytest.fixture(autouse=True)
+def is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.delenv("POLYAXON_NO_OP")
+    monkeypatch.setattr(session, "EXIT_SECS", 120.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a run that is about to begin."""
+    (tmp_path / "file.yml").write_text(EXPERIMENT)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "experiment.yml").write_text(to_yaml(load(tmp_path / "file.yml")[0].model_dump()))
+    return folder
+
+
+@pytest.fixture
+def journal(folder: Path) -> Iterator[Journal]:
+    """The journal of a run that began, with two metrics."""
+    journal = Journal(folder)
+    journal.write(run={"uuid": UUID, "name": "tried", "description": "a try", "inputs": {"seed": 3}})
+    journal.status("created")
+    journal.status("running")
+    journal.write(step=10, metrics={"episode/return": 1.0})
+    journal.write(step=20, metrics={"episode/return": 3.0, "update/loss": 0.25})
+    journal.write(log="half of it is done")
+    yield journal
+    journal.close()
+
+
+def read(folder: Path) -> TrackedRun:
+    run = TrackedRun(folder)
+    run.read()
+    return run
+
+
+def event_rows(folder: Path, name: str, uuid: str = UUID) -> list[tuple[int, float]]:
+    """Step and value of every event of a metric, as Polyaxon would read them."""
+    path = folder / "polyaxon" / "runs" / uuid / "events" / "metric" / f"{name}.plx"
+    header, *rows = path.read_text().splitlines()
+    assert header == "step|timestamp|metric"
+    return [(int(row.split("|")[0]), float(row.split("|")[2])) for row in rows]
+
+
+def run_data(folder: Path, uuid: str = UUID) -> Any:
+    return json.loads((folder / "polyaxon" / "runs" / uuid / "run.plx.json").read_bytes())
+
+
+def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
+    (folder / "best.safetensors").write_bytes(b"weights")
+    (folder / "videos").mkdir()
+    (folder / "videos" / "timestep-20.mp4").write_bytes(b"video")
+    offline, run = OfflineRun(), read(folder)
+    offline.push(run)
+    assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 3.0)]
+    assert event_rows(folder, "update__loss") == [(20, 0.25)]
+    path = run_path(run)
+    assert path == folder / "polyaxon" / "runs" / UUID
+    (line,) = [json.loads(line) for line in (path / "plxlogs" / "logs.jsonl").read_text().split("\n") if line]
+    assert line["value"] == "half of it is done"
+    assert (path / "outputs" / "best.safetensors").read_bytes() == b"weights"
+    assert (path / "outputs" / "videos" / "timestep-20.mp4").read_bytes() == b"video"
+    assert (path / "outputs" / "experiment.yml").read_bytes() == (folder / "experiment.yml").read_bytes()
+    data = run_data(folder)
+    assert (data["name"], data["status"], data["inputs"]) == ("tried", "running", {"seed": 3})
+    assert data["outputs"] == {"episode__return": 3.0, "update__loss": 0.25}
+    assert "finished_at" not in data
+    lineage = {one["name"]: one for one in json.loads((path / "lineages.plx.json").read_bytes())}
+    assert lineage["episode__return"]["summary"]["metric"] == {"count": 2, "mean": 2, "min": 1, "max": 3, "last": 3}
+    assert {one["kind"] for one in lineage.values()} == {"metric", "model", "video", "file"}
+    assert all((path / one["path"]).is_file() for one in lineage.values())
+
+    journal.write(step=30, metrics={"episode/return": 5.0})
+    journal.write(outputs={"episodes": 3})
+    (folder / "best.safetensors").unlink()
+    (folder / "best.safetensors").write_bytes(b"better weights")
+    journal.status("failed", "ValueError: it broke")
+    run.read()
+    offline.push(run)
+    offline.push(run)
+    assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 3.0), (30, 5.0)]
+    assert (path / "outputs" / "best.safetensors").read_bytes() == b"better weights"
+    data = run_data(folder)
+    assert (data["status"], data["outputs"]["episodes"], data["outputs"]["episode__return"]) == ("failed", 3, 5.0)
+    assert [one["type"] for one in data["status_conditions"]] == ["created", "running", "failed"]
+    assert data["status_conditions"][-1]["message"] == "ValueError: it broke"
+    assert data["duration"] == pytest.approx(run.statuses[-1].time - run.statuses[1].time, abs=1e-3)
+
+
+def test_a_resumed_run_has_every_point_once(folder: Path, journal: Journal) -> None:
+    offline, run = OfflineRun(), read(folder)
+    offline.push(run)
+    journal.write(cut=10, update=0, episode=0)
+    journal.write(step=20, metrics={"episode/return": 4.0})
+    run.read()
+    offline.push(run)
+    assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 4.0)]
+    assert event_rows(folder, "update__loss") == []  # on a server a file of this name would stay
+    assert run_data(folder)["outputs"] == {"episode__return": 4.0}
+    before = (run_path(run) / "events" / "metric" / "episode__return.plx").read_bytes()
+    OfflineRun().push(read(folder))  # another process, which begins with everything
+    assert (run_path(run) / "events" / "metric" / "episode__return.plx").read_bytes() == before
+    assert event_rows(folder, "update__loss") == []
+    journal.write(step=30, metrics={"update/loss": 0.75})
+    run.read()
+    offline.push(run)
+    assert event_rows(folder, "update__loss") == [(30, 0.75)]
+
+
+def test_metrics_keep_apart_whose_names_polyaxon_writes_alike(folder: Path, journal: Journal) -> None:
+    names = ["a.b", "a-b", "損失", "報酬", "x" * 300, "x" * 301]
+    journal.write(step=30, metrics={name: float(number) for number, name in enumerate(names)})
+    OfflineRun().push(read(folder))
+    alike = ["a-b", "a-b-2", "metric", "metric-2", "x" * 120, "x" * 120 + "-2"]
+    assert [event_rows(folder, name) for name in alike] == [[(30, float(number))] for number in range(6)]
+
+
+def test_polyaxons_own_client_reads_the_run(folder: Path, journal: Journal) -> None:
+    from polyaxon.client import RunClient
+
+    OfflineRun().push(read(folder))
+    client = RunClient(owner="default", project="axonrl", run_uuid=UUID, is_offline=True, no_op=False)
+    loaded = RunClient.load_offline_run(str(folder / "polyaxon" / "runs" / UUID), client, raise_if_not_found=True)
+    assert loaded.run_data.name == "tried"
+    assert set(loaded.artifacts_lineage) == {"episode__return", "update__loss", "experiment.yml"}
+
+
+def test_inputs_are_flat_and_have_the_params_by_name(folder: Path) -> None:
+    given = session.inputs(load(folder / "experiment.yml")[0])
+    assert given["rate"] == 0.5
+    assert given["agent.params.learning_rate"] == 0.5
+    assert given["environment.id"] == "CartPole-v1"
+    assert given["seed"] == 3
+    assert not [name for name in given if name.startswith(("params", "tracker", "submit"))]
+
+
+class Recorder:
+    """A tracker that writes down what it is told, and fails as often as it is told to."""
+
+    def __init__(self, failures: int = 0, stop: bool = False) -> None:
+        self.failures, self.stop = failures, stop
+        self.pushed: list[tuple[int, str]] = []
+        self.done = threading.Event()
+
+    def push(self, run: TrackedRun) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("nobody is there")
+        self.pushed.append((len(run.points), run.status))
+        if run.status == "succeeded":
+            self.done.set()
+        if self.stop:
+            raise StopRequestedError("it was stopped at the recorder")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything at short intervals."""
+    monkeypatch.setattr(follower, "LOCAL_SECS", 0.02)
+    monkeypatch.setattr(follower, "PUSH_SECS", 0.02)
+    monkeypatch.setattr(follower, "RETRY_SECS", 0.02)
+    monkeypatch.setattr(follower, "EXIT_SECS", 5.0)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_tracker_is_told_until_it_holds_everything(
+    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steady, shaky = Recorder(), Recorder(failures=3)
+    monkeypatch.setattr(follower, "trackers_of", lambda _: [("steady", steady), ("shaky", shaky)])
+    said: list[str] = []
+    ended = threading.Event()
+    thread = threading.Thread(target=follow, args=(folder, ended, said.append))
+    thread.start()
+    while not steady.pushed:
+        time.sleep(0.01)
+    assert steady.pushed[0] == (3, "running")
+    journal.write(step=30, metrics={"episode/return": 5.0})
+    journal.status("succeeded")
+    ended.set()
+    thread.join(10)
+    assert steady.pushed[-1] == shaky.pushed[-1] == (4, "succeeded")
+    trouble = "ConnectionError: nobody is there; it is tried again, and training goes on"
+    assert said == [f"tracker shaky: {trouble}", "tracker shaky: it works again"]
+    assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 3.0), (30, 5.0)]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_tracker_that_never_answers_is_left_behind(
+    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hanging:
+        def push(self, run: TrackedRun) -> None:
+            time.sleep(3600)
+
+    recorder = Recorder()
+    monkeypatch.setattr(follower, "EXIT_SECS", 0.5)
+    monkeypatch.setattr(follower, "trackers_of", lambda _: [("hanging", Hanging()), ("recorder", recorder)])
+    said: list[str] = []
+    ended = threading.Event()
+    ended.set()
+    journal.status("succeeded")
+    follow(folder, ended, said.append)
+    assert recorder.pushed[-1] == (3, "succeeded")
+    assert said == [f"not everything has reached hanging; axonrl sync {folder} sends the rest"]
+    assert run_data(folder)["status"] == "succeeded"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_that_is_stopped_at_a_tracker(folder: Path, journal: Journal) -> None:
+    recorder, said = Recorder(stop=True), list[str]()
+    pusher = Pusher("recorder", recorder, read(folder), said.append)
+    pusher.start()
+    while len(recorder.pushed) < 3:
+        time.sleep(0.01)
+    assert said == ["stop: it was stopped at the recorder"]  # once
+    recorder.stop = False
+    pusher.end()
+    pusher.join(5)
+    assert pusher.done
+
+
+def test_a_run_that_was_killed_has_failed(folder: Path, journal: Journal) -> None:
+    run = TrackedRun(folder)
+    complete(run)
+    complete(run)
+    assert [status.status for status in run.statuses] == ["created", "running", "failed"]
+    assert run.statuses[-1].message == "the process ended without a word: it was killed, say"
+    assert run_data(folder)["status"] == "failed"
+
+
+def statuses(folder: Path) -> list[tuple[str, str]]:
+    return [(one.status, one.message) for one in read(folder).statuses]
+
+
+def test_a_session_in_a_process_of_its_own(folder: Path) -> None:
+    experiment = load(folder / "experiment.yml")[0]
+    with tracked(folder, experiment) as tracking:
+        logging.getLogger("axonrl").warning("something is odd")
+        tracking.outputs({"episodes": 7})
+    run = read(folder)
+    assert (run.name, run.inputs["rate"], len(run.uuid)) == ("tried", 0.5, 32)
+    assert statuses(folder) == [("created", ""), ("succeeded", "")]
+    assert run.lines[0].text == "something is odd"
+    data = run_data(folder, run.uuid)
+    assert (data["status"], data["outputs"]) == ("succeeded", {"episodes": 7})
+
+    with pytest.raises(ZeroDivisionError), tracked(folder, experiment):
+        raise ZeroDivisionError("division by zero")
+    assert read(folder).uuid == run.uuid
+    assert statuses(folder)[2:] == [("resuming", ""), ("failed", "ZeroDivisionError: division by zero")]
+    with tracked(folder, experiment) as tracking:
+        tracking.stopped = True
+    with pytest.raises(KeyboardInterrupt), tracked(folder, experiment):
+        raise KeyboardInterrupt
+    assert [status for status, _ in statuses(folder)[4:]] == ["resuming", "stopped", "resuming", "stopped"]
+    assert run_data(folder, run.uuid)["status"] == "stopped"
+
+
+def test_ctrl_c_while_trackers_are_waited_for_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waits: list[subprocess.Popen[bytes]] = []
+
+    def interrupted(process: subprocess.Popen[bytes], timeout: float) -> int:
+        waits.append(process)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess.Popen, "wait", interrupted)
+        with tracked(folder, load(folder / "experiment.yml")[0]):
+            pass
+    (message,) = caplog.messages
+    assert message == f"tracking fell behind: it is not done yet; axonrl sync {folder} makes up for it"
+    assert waits[0].wait(60) == 0  # it was left to end by itself
+    assert waits[0].stdout is not None
+    waits[0].stdout.close()
+    assert statuses(folder)[-1] == ("succeeded", "")
+    assert run_data(folder, read(folder).uuid)["status"] == "succeeded"
+
+
+def test_the_follower_ends_though_somebody_else_holds_its_input_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, writes = os.pipe()
+    ended = threading.Event()
+    with os.fdopen(reads) as stdin, os.fdopen(writes, "w") as other:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        threading.Thread(target=follower._wait_for_end, args=(ended,), daemon=True).start()
+        print("the end", file=other, flush=True)
+        assert ended.wait(10)
+
+
+def test_nothing_is_tracked_where_polyaxon_is_told_to_do_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYAXON_NO_OP", "1")
+    with tracked(folder, load(folder / "experiment.yml")[0]) as tracking:
+        tracking.outputs({"episodes": 7})
+        assert tracking.hooks == []
+    assert [path.name for path in folder.iterdir()] == ["experiment.yml"]
+
+
+def test_the_run_of_a_submission_goes_on_as_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.rl.runs.{UUID}")
+    with tracked(folder, load(folder / "experiment.yml")[0]):
+        pass
+    assert read(folder).uuid == UUID
+
+
+def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None:
+    program = (
+        "import os, signal, sys, time; from pathlib import Path\n"
+        "from axonrl.experiments.schema import load\n"
+        "from axonrl.experiments.tracking.session import tracked\n"
+        "folder = Path(sys.argv[1])\n"
+        "with tracked(folder, load(folder / 'experiment.yml')[0]):\n"
+        "    while not list(folder.glob('polyaxon/runs/*/run.plx.json')): time.sleep(0.05)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, str(folder)], timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    uuid = read(folder).uuid
+    deadline = time.monotonic() + 60
+    while run_data(folder, uuid)["status"] != "failed":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert statuses(folder)[-1] == ("failed", "the process ended without a word: it was killed, say")
+
+
+def test_a_tracker_of_the_users_own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "users_tracker.py").write_text(
+        "class Mine:\n"
+        "    def __init__(self, name): self.name = name\n"
+        "    def push(self, run): (run.folder / self.name).write_text(run.status)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "file.yml"
+    file.write_text(f"{EXPERIMENT}\ntracker: {{kind: 'users_tracker:Mine', name: told.txt}}")
+    experiment = load(file)[0]
+    (folder / "experiment.yml").write_text(to_yaml(experiment.model_dump()))
+    with tracked(folder, experiment):
+        pass
+    assert (folder / "told.txt").read_text() == "succeeded"
+
+
+def test_which_trackers_a_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def names(section: str) -> list[str]:
+        file = tmp_path / "file.yml"
+        file.write_text(f"{EXPERIMENT}\n{section}")
+        return [name for name, _ in make_trackers(load(file)[0])]
+
+    assert names("") == []
+    assert names("tracker: {project: me/rl}") == []
+    assert names("tracker: {host: 'http://there:8000'}") == ["polyaxon at http://there:8000"]
+    monkeypatch.setenv("POLYAXON_HOST", "http://here:8000")
+    assert names("") == names("tracker: {project: me/rl}") == ["polyaxon at http://here:8000"]
+    assert names("tracker: [mlflow, {host: 'http://there:8000'}]") == ["mlflow", "polyaxon at http://there:8000"]
+    monkeypatch.setenv("POLYAXON_IS_OFFLINE", "true")
+    assert names("tracker: {host: 'http://there:8000'}") == []

@@ -1,0 +1,212 @@
+"""The journal: what is written into it, and what a run is that is read from it."""
+
+import errno
+import json
+import logging
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.contracts import BeginFacts, EndFacts, UpdateFacts
+from axonrl.experiments.tracking.journal import JOURNAL, Journal, JournalHandler, JournalHook, Point, TrackedRun
+from axonrl.hooks import Hooks
+
+BEGIN = BeginFacts(1, False, {})
+END = EndFacts("done", None, 1.0)
+RUN = {"uuid": "0" * 32, "name": "tried", "description": "a try", "inputs": {"seed": 1}}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are written at the seconds 1, 2, 3 ..."""
+    seconds = iter(range(1, 10_000))
+    monkeypatch.setattr("time.time", lambda: float(next(seconds)))
+
+
+def read(folder: Path) -> TrackedRun:
+    run = TrackedRun(folder)
+    run.read()
+    return run
+
+
+def entries(folder: Path) -> list[Any]:
+    return [json.loads(line) for line in (folder / JOURNAL).read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("clock")
+def test_what_a_session_measures(session: Any, tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    hook = JournalHook(journal, every_steps=2)
+    hooks = Hooks([hook])
+    hook.begin(session, BEGIN)
+    session.episode(hooks)
+    for step in (1, 2, 3):
+        session.global_step = step
+        hook.after_update(session, UpdateFacts(0.5 * step, {"q_mean": 7.0}))
+    session.evaluated(hooks, 3.5)
+    hook.end(session, END)
+    journal.close()
+    episode = {"episode/return": 1.0, "episode/length": 2.0, "episode/global_episode": 1.0}
+    written = entries(tmp_path)
+    assert written[:3] == [
+        {"time": 1.0, "cut": 0, "update": 0, "episode": 0},
+        {"time": 2.0, "status": "running", "message": ""},
+        {"time": 3.0, "step": 2, "episode": 1, "metrics": episode},
+    ]
+    assert (written[3]["step"], written[3]["update"]) == (2, 2)
+    update = written[3]["metrics"]
+    assert (update.pop("update/loss"), update.pop("update/q_mean"), update.pop("update/global_step")) == (1.0, 7.0, 2.0)
+    assert all(name.startswith("rate/") and math.isfinite(value) for name, value in update.items())
+    assert written[4]["metrics"]["evaluation/episode_return_mean"] == 3.5
+    assert len(written) == 5
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_run_is_what_its_journal_says(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.write(run=RUN)
+    journal.status("created")
+    run = read(tmp_path)
+    assert (run.uuid, run.name, run.description, run.inputs, run.status) == (
+        "0" * 32,
+        "tried",
+        "a try",
+        {"seed": 1},
+        "created",
+    )
+    assert not run.read()
+    journal.write(step=4, metrics={"a/b": 1.5, "c": math.nan})
+    journal.write(log="a line")
+    journal.write(outputs={"episodes": 3})
+    journal.status("failed", "it broke")
+    assert run.read()
+    first, second = run.points
+    assert first == Point(3.0, 4, "a/b", 1.5)
+    assert (second.name, math.isnan(second.value)) == ("c", True)
+    assert run.lines == [(4.0, "a line")]
+    assert run.outputs == {"episodes": 3}
+    assert run.statuses == [(2.0, "created", ""), (6.0, "failed", "it broke")]
+    assert run.cuts == 0
+
+
+def test_what_came_after_the_point_of_resuming_comes_once(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for step, episode in ((1, 1), (2, 2), (2, 3), (3, 4)):  # two environments ended their episodes on the second step
+        journal.write(step=step, episode=episode, metrics={"return": episode})
+    journal.write(step=2, metrics={"evaluation": 20.0})
+    run = read(tmp_path)
+    journal.write(cut=2, update=0, episode=3)
+    journal.write(step=2, metrics={"evaluation": 20.0, "late": 5.0})  # measured again where the session begins
+    for step, episode in ((3, 4), (3, 5), (4, 6)):
+        journal.write(step=step, episode=episode, metrics={"return": episode})
+    for one in (run, read(tmp_path)):
+        one.read()
+        assert [(point.step, point.name, point.value) for point in one.points] == [
+            (1, "return", 1),
+            (2, "return", 2),
+            (2, "return", 3),
+            (2, "evaluation", 20),
+            (2, "late", 5),
+            (3, "return", 4),
+            (3, "return", 5),
+            (4, "return", 6),
+        ]
+        assert one.cuts == 1
+
+
+def test_updates_that_a_vector_step_owes_when_the_run_is_cut(tmp_path: Path) -> None:
+    """Four environments, four updates each vector step; a limit stopped the run after the second of them."""
+    journal = Journal(tmp_path)
+    for update in (1, 2, 3):
+        journal.write(step=4, update=update, metrics={"loss": update})
+    journal.write(cut=4, update=2, episode=0)
+    for update in (3, 4):
+        journal.write(step=4, update=update, metrics={"loss": update})
+    assert [point.value for point in read(tmp_path).points] == [1, 2, 3, 4]
+
+
+def test_a_cut_that_takes_nothing_back_is_none(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.write(step=5, metrics={"return": 1.0})
+    journal.write(cut=5, update=0, episode=0)
+    run = read(tmp_path)
+    assert (len(run.points), run.cuts) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        b'{"time": 1.0, "sta',
+        b"\x00\xff\n",
+        b"[]\n",
+        b'{"status": "running"}\n',
+        b"{}",
+        b'{"time": 1, "metrics": {"a": 1}}\n',
+    ],
+)
+def test_a_line_that_a_kill_cut_short_harms_no_other(tmp_path: Path, torn: bytes) -> None:
+    (tmp_path / JOURNAL).write_bytes(b'{"time": 1.0, "log": "before"}\n' + torn)
+    journal = Journal(tmp_path)
+    journal.write(log="after")
+    assert [line.text for line in read(tmp_path).lines] == ["before", "after"]
+
+
+def test_half_a_line_waits_for_the_other_half(tmp_path: Path) -> None:
+    path = tmp_path / JOURNAL
+    path.write_bytes(b'{"time": 1.0, "log": "wh')
+    run = TrackedRun(tmp_path)
+    assert not run.read()
+    with path.open("ab") as file:
+        file.write(b'ole"}\n')
+    assert run.read()
+    assert run.lines == [(1.0, "whole")]
+
+
+def test_a_full_disk_hurts_nothing_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    room, write = 50, os.write
+
+    def limited(file: int, data: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = write(file, data[:room])
+        room -= written
+        return written
+
+    monkeypatch.setattr("os.write", limited)
+    journal = Journal(tmp_path)
+    logging.getLogger("axonrl").addHandler(handler := JournalHandler(journal))
+    with caplog.at_level(logging.INFO, "axonrl"):
+        for number in range(5):
+            journal.write(log=f"line {number}")
+    logging.getLogger("axonrl").removeHandler(handler)
+    (message,) = caplog.messages
+    assert message == f"{tmp_path / JOURNAL} cannot be written (No space left on device); training goes on"
+    assert len(read(tmp_path).lines) < 5
+    room = 10**6
+    journal.write(log="line 5")
+    lines = [line.text for line in read(tmp_path).lines if line.text.startswith("line")]
+    assert lines == [f"line {number}" for number in range(6)]
+
+
+def test_the_log_is_in_the_journal(tmp_path: Path) -> None:
+    handler = JournalHandler(Journal(tmp_path))
+    logger = logging.getLogger("axonrl.test")
+    logger.addHandler(handler)
+    logger.warning("%d of them", 3)
+    logger.removeHandler(handler)
+    assert [line.text for line in read(tmp_path).lines] == ["3 of them"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / JOURNAL).mkdir()
+    journal = Journal(tmp_path)
+    journal.write(log="nowhere to go")
+    journal.close()
+    (message,) = caplog.messages
+    assert "cannot be written (Is a directory); training goes on" in message

@@ -1,0 +1,265 @@
+"""Runs on a real Polyaxon server: tracked as they train, resumed, failed, stopped there, and synced later."""
+
+import filecmp
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock, Timeout
+
+from axonrl.experiments.cli import main
+from axonrl.experiments.tracking import session
+from axonrl.experiments.tracking.follower import LOCK
+from axonrl.experiments.tracking.journal import Journal, TrackedRun
+from axonrl.experiments.tracking.offline import OfflineRun
+from axonrl.experiments.tracking.server import SENDING
+from axonrl.experiments.tracking.server import PolyaxonServer as PolyaxonTracker
+from axonrl.tests.polyaxon_server import PolyaxonServer
+
+EXPERIMENT = """
+name: pole
+description: a short one
+seed: 3
+params: {rate: 1e-3}
+environment: {id: CartPole-v1}
+agent:
+  model_fn: dqn
+  params: {hidden: [8], learning_rate: "${rate}"}
+  memory: {kind: replay, size: 1000, batch_size: 8}
+config: {save_summary_steps: 10, save_checkpoints_steps: 20}
+train: {first_update: 20, update_frequency: 5, max_timesteps: 400}
+evaluate: {episodes: 2}
+hooks: [{kind: evaluation, every_timesteps: 200, episodes: 2}]
+"""
+
+
+AXONRL = (sys.executable, "-c", "import sys; from axonrl.experiments.cli import main; sys.exit(main())")
+"""The command, as a process of its own."""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polyaxon_server: PolyaxonServer) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POLYAXON_NO_OP")
+    monkeypatch.setenv("POLYAXON_HOST", polyaxon_server.host)
+    monkeypatch.setattr(session, "EXIT_SECS", 120.0)  # however busy the machine is
+    (tmp_path / "pole.yml").write_text(EXPERIMENT)
+    return tmp_path / "pole.yml"
+
+
+class Remote:
+    """A run as the server has it, asked for without Polyaxon's client."""
+
+    def __init__(self, server: PolyaxonServer, folder: Path, project: str = "axonrl") -> None:
+        self.run = TrackedRun(folder)
+        self.run.read()
+        self._server, self._where = server, f"default/{project}/runs/{self.run.uuid}"
+        self.local = folder / "polyaxon" / "runs" / self.run.uuid
+        self.files = server.folder / self.run.uuid
+
+    def get(self, path: str = "") -> Any:
+        return self._ask(f"api/v1/{self._where}{path}")
+
+    def events(self, name: str) -> list[tuple[int, float]]:
+        """Read from the file, not from a copy that the server keeps of the last answer."""
+        query = f"names={name}&sample=1000000&force=true"
+        (found,) = self._ask(f"streams/v1/polyaxon/{self._where}/events/metric?{query}")["data"]
+        return list(zip(found["data"]["step"], found["data"]["metric"], strict=True))
+
+    def _ask(self, path: str) -> Any:
+        with urllib.request.urlopen(f"{self._server.host}/{path}", timeout=30) as answer:
+            data = answer.read()
+            return json.loads(gzip.decompress(data) if answer.headers["Content-Encoding"] == "gzip" else data)
+
+    @property
+    def statuses(self) -> list[str]:
+        return [one["type"] for one in self.get("/statuses")["status_conditions"]]
+
+    def points(self, name: str) -> list[tuple[int, float]]:
+        """The same from the run's journal."""
+        self.run.read()
+        return [(point.step, point.value) for point in self.run.points if point.name == name]
+
+    def differences(self) -> list[str]:
+        """The files that differ between the run folder and the server."""
+        names = [path.relative_to(self.local).as_posix() for path in self.local.rglob("*") if path.is_file()]
+        _, different, missing = filecmp.cmpfiles(self.local, self.files, names, shallow=False)
+        return different + missing
+
+
+def is_followed(folder: Path) -> bool:
+    try:
+        with FileLock(str(folder / LOCK), timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def wait(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_run_is_on_the_server_when_it_has_ended(file: Path, polyaxon_server: PolyaxonServer) -> None:
+    assert main(["run", str(file), "-P", "rate=5e-4"]) == 0
+    folder = Path("runs/pole")
+    remote = Remote(polyaxon_server, folder)
+    data = remote.get()
+    assert (data["name"], data["status"], data["description"]) == ("pole", "succeeded", "a short one")
+    assert (data["inputs"]["rate"], data["inputs"]["agent.params.learning_rate"]) == (5e-4, 5e-4)
+    assert data["outputs"]["timesteps"] == 400
+    assert data["outputs"]["final_episode_return_mean"] > 0
+    assert remote.statuses == ["created", "running", "succeeded"]
+    episodes = remote.points("episode/return")
+    assert remote.events("episode__return") == episodes
+    assert len(episodes) == data["outputs"]["episodes"]
+    assert len(remote.events("update__loss")) == 7  # 77 updates
+    assert [step for step, _ in remote.events("evaluation__episode_return_mean")] == [200, 400]
+    assert remote.differences() == []
+    assert {"experiment.yml", "learning_curve.png", "best.safetensors"} <= {
+        path.name for path in (remote.files / "outputs").iterdir()
+    }
+    lineage = remote.get("/lineage/artifacts?limit=100")["results"]
+    kinds = {one["name"]: one["kind"] for one in lineage}
+    assert (kinds["learning_curve.png"], kinds["best.safetensors"], kinds["update__loss"]) == (
+        "image",
+        "model",
+        "metric",
+    )
+
+
+def test_a_resumed_run_goes_on_as_the_same(file: Path, polyaxon_server: PolyaxonServer) -> None:
+    assert main(["run", str(file), "--set", "train.max_timesteps=200"]) == 0
+    assert main(["run", str(file), "--resume"]) == 0
+    remote = Remote(polyaxon_server, Path("runs/pole"))
+    assert remote.statuses == ["created", "running", "succeeded", "resuming", "running", "succeeded"]
+    assert remote.get()["inputs"]["train.max_timesteps"] == 400
+    assert remote.events("episode__return") == remote.points("episode/return")
+    assert remote.differences() == []
+
+
+def test_a_killed_run_has_every_point_once_when_it_is_resumed(file: Path, polyaxon_server: PolyaxonServer) -> None:
+    many = ["--set", "train.max_timesteps=1000000", "--set", "hooks=[]"]
+    command = [*AXONRL, "run", str(file), *many]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folder = Path("runs/pole")
+
+    def is_live() -> bool:
+        """Are there points on the server while it trains?"""
+        try:
+            return len(Remote(polyaxon_server, folder).events("episode__return")) > 0
+        except (OSError, ValueError):
+            return False
+
+    wait(is_live)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    remote = Remote(polyaxon_server, folder)
+    timestep = remote.points("episode/return")[-1][0]
+    limit = ["--set", f"train.max_timesteps={timestep + 500}"]
+    assert main(["run", str(file), *many[2:], "--resume", *limit]) == 0
+    episodes = [int(line.split(",")[1]) for line in (folder / "episodes.csv").read_text().splitlines()[1:]]
+    assert [step for step, _ in remote.events("episode__return")] == episodes
+    assert remote.statuses == ["created", "running", "failed", "resuming", "running", "succeeded"]
+    assert remote.differences() == []
+
+
+def test_a_run_that_fails(file: Path, polyaxon_server: PolyaxonServer, tmp_path: Path) -> None:
+    (tmp_path / "fragile.py").write_text(
+        "class Breaks:\n"
+        "    def after_timestep(self, session, facts):\n"
+        "        if session.global_timestep == 100: raise ArithmeticError('it broke at a hundred')\n"
+    )
+    assert main(["run", str(file), "--set", "hooks=['fragile:Breaks']"]) == 1
+    remote = Remote(polyaxon_server, Path("runs/pole"))
+    assert remote.get()["status"] == "failed"
+    assert remote.get("/statuses")["status_conditions"][-1]["message"] == "ArithmeticError: it broke at a hundred"
+
+
+def test_a_run_that_is_stopped_at_the_server(file: Path, polyaxon_server: PolyaxonServer) -> None:
+    sets = ["--set", "train.max_timesteps=100000000", "--set", "hooks=[]"]
+    process = subprocess.Popen([*AXONRL, "run", str(file), *sets], stderr=subprocess.PIPE)
+    folder = Path("runs/pole")
+
+    def is_running() -> bool:
+        try:
+            return Remote(polyaxon_server, folder).statuses[-1] == "running"
+        except (OSError, IndexError):
+            return False
+
+    wait(is_running)
+    remote = Remote(polyaxon_server, folder)
+    assert main(["stop", f"default/axonrl/{remote.run.uuid}"]) == 0
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    wait(lambda: not is_followed(folder))
+    assert main(["sync", str(folder)]) == 0  # on a busy machine there may be something left
+    where = f"axonrl: the run was stopped at {polyaxon_server.host}, at timestep"
+    assert where in err.decode()
+    conditions = remote.get("/statuses")["status_conditions"]
+    assert conditions[-1]["type"] == "stopped"
+    assert [one["type"] for one in conditions if one["reason"] == "axonrl"] == ["created", "running", "stopped"]
+    assert remote.events("episode__return") == remote.points("episode/return")
+    # Gone on with, it is not stopped again by what was asked for then.
+    timestep = remote.points("episode/return")[-1][0]
+    command = ["run", str(file), "--resume", "--set", "hooks=[]", "--set", f"train.max_timesteps={timestep + 20_000}"]
+    assert main(command) == 0
+    assert [one["type"] for one in remote.get("/statuses")["status_conditions"]][-3:] == [
+        "resuming",
+        "running",
+        "succeeded",
+    ]
+
+
+def test_statuses_come_in_their_order_to_a_server_that_missed_some(
+    tmp_path: Path, polyaxon_server: PolyaxonServer
+) -> None:
+    journal = Journal(tmp_path)
+    journal.write(run={"uuid": uuid.uuid4().hex, "name": "late", "description": "", "inputs": {}})
+    for status in ("created", "running", "stopped", "resuming", "running"):
+        journal.status(status)
+        time.sleep(0.002)  # a server keeps milliseconds
+    run, tracker = TrackedRun(tmp_path), PolyaxonTracker(polyaxon_server.host)
+    run.read()
+    OfflineRun().push(run)
+    tracker.push(run)
+    tracker.push(run)  # nobody stopped it there
+    assert Remote(polyaxon_server, tmp_path).statuses == ["created", "running", "stopped", "resuming", "running"]
+    left = tmp_path / "polyaxon" / SENDING  # of a process that was killed while it sent
+    left.mkdir()
+    tracker.push(run)
+    assert not left.exists()
+
+
+def test_offline_runs_are_synced_later_and_once(
+    file: Path, polyaxon_server: PolyaxonServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("POLYAXON_HOST")
+    assert main(["run", str(file), "--set", "name=first"]) == 0
+    assert main(["run", str(file), "--set", "name=second"]) == 0
+    capsys.readouterr()
+    command = ["sync", "runs/first", "runs/second", "--host", polyaxon_server.host, "--project", "later"]
+    assert main(command) == 0
+    at = f"polyaxon at {polyaxon_server.host}"
+    assert capsys.readouterr().out == f"runs/first: all of it is in {at}\nruns/second: all of it is in {at}\n"
+    remote = Remote(polyaxon_server, Path("runs/first"), "later")
+    before = {**remote.get(), "meta_info": None, "updated_at": None}
+    conditions = remote.get("/statuses")["status_conditions"]
+    assert main(command) == 0
+    assert {**remote.get(), "meta_info": None, "updated_at": None} == before
+    assert remote.get("/statuses")["status_conditions"] == conditions
+    assert (before["name"], before["status"]) == ("first", "succeeded")
+    assert remote.differences() == []
+    assert remote.events("episode__return") == remote.points("episode/return")
+    assert Remote(polyaxon_server, Path("runs/second"), "later").get()["name"] == "second"
