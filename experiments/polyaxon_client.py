@@ -146,8 +146,7 @@ def explained(client: Any, owner: str, project: str) -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        text = _refusal(client, f"{owner}/{project}", error.status, error.reason, error.body)
-        raise PolyaxonError(text, error.status) from None
+        raise _refusal(client, f"{owner}/{project}", error.status, error.reason, error.body) from None
     except (urllib3.exceptions.HTTPError, requests.exceptions.RequestException) as error:
         raise PolyaxonError(f"{host} {_failure(error)}") from None
     except PolyaxonClientException as error:
@@ -166,20 +165,26 @@ def nonsense(host: str) -> PolyaxonError:
 def check_answer(client: Any, owner: str, project: str, answer: Any) -> None:
     """Raise what an upload's answer says: the client leaves that to its callers. Takes a ``requests.Response``."""
     if not answer.ok:
-        text = _refusal(client, f"{owner}/{project}", answer.status_code, answer.reason, answer.content)
-        raise PolyaxonError(text, answer.status_code)
+        raise _refusal(client, f"{owner}/{project}", answer.status_code, answer.reason, answer.content)
 
 
-def _refusal(client: Any, project: str, status: int | None, reason: str | None, body: str | bytes | None) -> str:
+def _refusal(
+    client: Any, project: str, status: int | None, reason: str | None, body: str | bytes | None
+) -> PolyaxonError:
     host = client.config.host
     if status == 401:
-        return f"{host} refuses the token, or wants one: set POLYAXON_AUTH_TOKEN, or log in with polyaxon login"
-    if status == 403:
-        return f"{host} does not let you into the project {project}: your token lacks the permission"
-    if status == 404:
-        return f"{host} does not have this in the project {project}"
-    words = _words(body, client.config.token) if status is not None and 400 <= status < 500 else ""
-    return f"{host} answers {status or 'nonsense'}{f' ({reason})' if reason else ''}{words and f': {words}'}"
+        text = "refuses the token, or wants one: set POLYAXON_AUTH_TOKEN, or log in with polyaxon login"
+    elif status == 403:
+        text = f"does not let you into the project {project}: your token lacks the permission"
+    elif status == 404:
+        text = f"does not have this in the project {project}"
+    elif status == 405:
+        # haupt 2.18 hands its errors to a page that only takes GET. SQLite's "database is locked" is one.
+        text, status = "fails: Polyaxon servers answer 405 where something goes wrong in them", 500
+    else:
+        words = _words(body, client.config.token) if status is not None and 400 <= status < 500 else ""
+        text = f"answers {status or 'nonsense'}{f' ({reason})' if reason else ''}{words and f': {words}'}"
+    return PolyaxonError(f"{host} {text}", status)
 
 
 def _words(body: str | bytes | None, token: str) -> str:

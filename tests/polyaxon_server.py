@@ -59,6 +59,9 @@ class PolyaxonServer:
                     "HOME": str(self._home),
                     "POLYAXON_UI_IN_SANDBOX": "true",  # serve the web page
                     "POLYAXON_UI_OFFLINE": "true",  # with scripts of its own instead of others' servers'
+                    # A transaction that begins by reading fails where another thread has written since; the server's
+                    # own do. This one waits for its turn.
+                    "POLYAXON_DB_OPTIONS": '{"transaction_mode": "IMMEDIATE"}',
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=log,

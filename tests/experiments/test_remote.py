@@ -62,6 +62,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         (401, 2, "{host} refuses the token, or wants one: set POLYAXON_AUTH_TOKEN, or log in with polyaxon login"),
         (403, 2, "{host} does not let you into the project {project}: your token lacks the permission"),
         (404, 2, "{host} has no {what}"),
+        (405, 1, "{host} fails: Polyaxon servers answer 405 where something goes wrong in them"),
         (500, 1, "{host} answers 500 (Internal Server Error)"),
     ],
     indirect=["server"],
