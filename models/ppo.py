@@ -259,14 +259,15 @@ def _minimize(
         return loss, {**dict(zip(_METRICS, values, strict=True)), "optimizer_steps": tf.constant(1.0)}
 
     total = params.epochs * (rows // size)
-    order = tf.concat([noise.permutation(rows) for _ in range(params.epochs)], axis=0)  # [epochs * B]
+    orders = tf.concat([noise.permutation(rows) for _ in range(params.epochs)], axis=0)  # [epochs * B]
+    orders = tf.reshape(orders, [total, size])
 
     def goes_on(i: Tensor, kl: Tensor, sums: Tensor) -> Tensor:
         return i < total if params.max_kl is None else tf.logical_and(i < total, kl <= params.max_kl)
 
     def body(i: Tensor, kl: Tensor, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        chosen = tf.reshape(tf.slice(order, [i * size], [size]), [size])
-        values = update(_taken(rollout, chosen))
+        # Not a slice that begins at i: LiteRT takes its size to be unknown, and plans memory anew in every iteration.
+        values = update(_taken(rollout, tf.gather(orders, i)))
         return i + 1, values[1 + _METRICS.index("kl")], sums + values
 
     start = (tf.constant(0), tf.constant(0.0), tf.zeros(1 + len(_METRICS)))

@@ -17,6 +17,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.lite.python import schema_py_generated as schema
 
 from . import graphs, rewriting
+from .loops import with_own_handles
 from .quiet import stderr_aside
 
 Function = Any
@@ -63,6 +64,7 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
             content: bytes = converter.convert()
         except Exception as error:  # the converter raises what comes from MLIR, of several types
             raise ConversionError(_reason(f"{error}\n{written()}")) from error
+    content = with_own_handles(content)
     nodes = [node for function in functions.values() for node in graphs.reached_nodes(function.graph)]
     if _has_largest(content) and not graphs.has_largest(nodes):
         raise ConversionError("it computes an infinite constant, which LiteRT would make a finite one")

@@ -1,0 +1,107 @@
+"""Variables in the loops of a LiteRT file: their handles are made inside, not handed in.
+
+The converter hands the handle of every variable that a loop uses from one iteration to the next. LiteRT takes the size
+of what is a handle to be unknown: in every iteration it plans the memory of the loop's body anew, which took as long as
+PPO's arithmetic. A handle is no more than a name, so the body may as well make its own.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import flatbuffers  # TensorFlow's dependency, for the very schema that is imported from it
+import numpy as np
+from tensorflow.lite.python import schema_py_generated as schema
+
+Model: TypeAlias = Any
+"""A ModelT: a LiteRT file as objects."""
+Graph: TypeAlias = Any
+"""A SubGraphT."""
+Operator: TypeAlias = Any
+"""An OperatorT."""
+
+_IDENTIFIER: Final = b"TFL3"
+_ALIGNMENT: Final = 16
+"""Of constants in a file, in bytes: the schema asks for it, but Python's builder does not know."""
+
+
+def with_own_handles(content: bytes) -> bytes:
+    """The same program, whose loops make the handles of their variables themselves.
+
+    Args:
+        content: of a LiteRT file.
+
+    Returns:
+        the content as it is where no loop uses variables.
+    """
+    if not _has_loops(content):
+        return content
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    loops = [loop for graph in model.subgraphs for loop in _operators(model, graph, "WHILE")]
+    uses = collections.Counter(index for loop in loops for index in _inside(loop))
+    changed = False
+    pending = [graph for index, graph in enumerate(model.subgraphs) if index not in uses]
+    while pending:  # from the outside in: what a body has made it hands to the loops inside of it
+        graph = pending.pop()
+        makers = {operator.outputs[0]: operator for operator in _operators(model, graph, "VAR_HANDLE")}
+        for loop in _operators(model, graph, "WHILE"):
+            if any(uses[index] > 1 for index in _inside(loop)):
+                continue  # loops that have a body in common may hand it handles of different variables
+            inner = [model.subgraphs[index] for index in _inside(loop)]
+            changed |= _make_inside(graph, loop, inner, makers)
+            pending += inner
+    if not changed:
+        return content
+    builder = _Builder(len(content))
+    builder.Finish(model.Pack(builder), _IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _make_inside(graph: Graph, loop: Operator, inner: list[Graph], makers: Mapping[int, Operator]) -> bool:
+    """Change a loop of ``graph``, given its condition and its body; False if it is handed no handle."""
+    handed_in = [k for k, tensor in enumerate(loop.inputs) if tensor in makers]
+    for part in inner:
+        used = {tensor for operator in part.operators for tensor in operator.inputs}
+        made = {part.inputs[k]: makers[loop.inputs[k]] for k in handed_in if part.inputs[k] in used}
+        part.operators = [*(_copy(maker, tensor) for tensor, maker in made.items()), *part.operators]
+        part.inputs = np.delete(part.inputs, handed_in)
+    _, body = inner
+    body.outputs = np.delete(body.outputs, handed_in)
+    same = {loop.outputs[k]: loop.inputs[k] for k in handed_in}
+    for operator in graph.operators:
+        operator.inputs = np.array([same.get(tensor, tensor) for tensor in operator.inputs], np.int32)
+    loop.inputs, loop.outputs = np.delete(loop.inputs, handed_in), np.delete(loop.outputs, handed_in)
+    return bool(handed_in)
+
+
+def _copy(maker: Operator, output: int) -> Operator:
+    """An operator that makes the same handle in another tensor."""
+    made = schema.OperatorT()
+    made.opcodeIndex, made.inputs, made.outputs = maker.opcodeIndex, maker.inputs, np.array([output], np.int32)
+    made.builtinOptionsType, made.builtinOptions = maker.builtinOptionsType, maker.builtinOptions
+    return made
+
+
+def _inside(loop: Operator) -> tuple[int, int]:
+    """The graphs of a loop's condition and body."""
+    return loop.builtinOptions.condSubgraphIndex, loop.builtinOptions.bodySubgraphIndex
+
+
+def _operators(model: Model, graph: Graph, kind: str) -> Iterator[Operator]:
+    code = getattr(schema.BuiltinOperator, kind)
+    return (one for one in graph.operators if model.operatorCodes[one.opcodeIndex].builtinCode == code)
+
+
+def _has_loops(content: bytes) -> bool:
+    model = schema.Model.GetRootAs(content)
+    codes = (model.OperatorCodes(i).BuiltinCode() for i in range(model.OperatorCodesLength()))
+    return schema.BuiltinOperator.WHILE in codes
+
+
+class _Builder(flatbuffers.Builder):  # type: ignore[misc] # it ships no types
+    """Aligns vectors of bytes, which are constants here."""
+
+    def StartVector(self, elemSize: int, numElems: int, alignment: int) -> Any:  # noqa: N802, N803 - the base's names
+        return super().StartVector(elemSize, numElems, _ALIGNMENT if elemSize == 1 else alignment)

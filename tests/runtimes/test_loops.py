@@ -1,0 +1,145 @@
+"""The loops of LiteRT programs make the handles of their variables themselves, and still compute what they should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.lite.python import schema_py_generated as schema
+
+from axonrl.runtimes import conversion
+from axonrl.runtimes.conversion import convert
+from axonrl.runtimes.interpreter import LiteProgram
+from axonrl.runtimes.loops import with_own_handles
+
+SCALAR = tf.TensorSpec([], tf.float32)
+Made: TypeAlias = "tuple[Any, list[Any], list[float], list[list[float]]]"
+"""A function of x, its variables, what these are at first, and what two calls with x = 1 return and make of them."""
+
+
+def repeat(count: int, once: Callable[[], Any]) -> Any:
+    """Run ``once`` so many times in a loop."""
+    return tf.while_loop(lambda i: i < count, lambda i: (once(), i + 1)[1:], [tf.constant(0)])[0]
+
+
+def converted(function: Callable[[Any], Any], variables: list[Any]) -> bytes:
+    traced = tf.function(function, autograph=False).get_concrete_function(SCALAR)
+    return convert({"f": traced}, variables)
+
+
+def results(content: bytes, values: list[float]) -> list[list[float]]:
+    """What two calls with x = 1 return, each followed by what the variables are then."""
+    signatures = LiteProgram(content).signatures
+    signatures["set"]([np.float32(value) for value in values])
+    found = []
+    for _ in range(2):
+        (y,) = signatures["f"]([np.float32(1.0)])
+        found.append([float(y), *(float(value) for value in signatures["get"]([]))])
+    return found
+
+
+def handed_over(content: bytes) -> list[int]:
+    """For each loop of a file, how many handles it is handed and hands on."""
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    counts = []
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            if model.operatorCodes[operator.opcodeIndex].builtinCode == schema.BuiltinOperator.WHILE:
+                kinds = [graph.tensors[tensor].type for tensor in (*operator.inputs, *operator.outputs)]
+                counts.append(kinds.count(schema.TensorType.RESOURCE))
+    return counts
+
+
+def one_loop() -> Made:
+    """Three times a += x, then b *= a; with x = 1 and from a, b = 0, 1: b = 1 * 2 * 3, then * 4 * 5 * 6."""
+    a, b = tf.Variable(0.0), tf.Variable(1.0)
+
+    def function(x: Any) -> Any:
+        def once() -> None:
+            a.assign_add(x)
+            b.assign(b * a)
+
+        repeat(3, once)
+        return a + b
+
+    return function, [a, b], [0.0, 1.0], [[9.0, 3.0, 6.0], [726.0, 6.0, 720.0]]
+
+
+def loop_in_a_loop() -> Made:
+    """Twice: three times a *= 2, then b += a; from a, b = 1, 0: b = 8 + 64; then a = 512, 4096."""
+    a, b = tf.Variable(1.0), tf.Variable(0.0)
+
+    def once() -> None:
+        with tf.control_dependencies([repeat(3, lambda: a.assign(a * 2.0))]):
+            b.assign_add(a.read_value())
+
+    def function(x: Any) -> Any:
+        repeat(2, once)
+        return b + x
+
+    return function, [a, b], [1.0, 0.0], [[73.0, 64.0, 72.0], [4_681.0, 4_096.0, 4_680.0]]
+
+
+def the_same_loop_twice() -> Made:
+    """A += 1 for three times, twice."""
+    a = tf.Variable(0.0)
+    loop = tf.function(lambda: repeat(3, lambda: a.assign_add(1.0)), autograph=False)
+
+    def function(x: Any) -> Any:
+        loop()
+        loop()
+        return a + x
+
+    return function, [a], [0.0], [[7.0, 6.0], [13.0, 12.0]]
+
+
+def a_variable_for_the_condition() -> Made:
+    """A is doubled until it is 10: from 1 to 16; then not at all."""
+    a = tf.Variable(1.0)
+
+    def function(x: Any) -> Any:
+        tf.while_loop(lambda i: a < 10.0, lambda i: (a.assign(a * 2.0), i + 1)[1:], [tf.constant(0)])
+        return a + x
+
+    return function, [a], [1.0], [[17.0, 16.0], [17.0, 16.0]]
+
+
+@pytest.mark.parametrize("make", [one_loop, loop_in_a_loop, the_same_loop_twice, a_variable_for_the_condition])
+def test_loops_compute_what_they_should(make: Callable[[], Made]) -> None:
+    function, variables, values, expected = make()
+    assert results(converted(function, variables), values) == expected
+
+
+@pytest.mark.parametrize(("make", "loops"), [(one_loop, 1), (loop_in_a_loop, 2), (a_variable_for_the_condition, 1)])
+def test_no_loop_is_handed_a_handle(make: Callable[[], Made], loops: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, variables, _, _ = make()
+    assert handed_over(converted(function, variables)) == [0] * loops
+    monkeypatch.setattr(conversion, "with_own_handles", lambda content: content)
+    assert min(handed_over(converted(function, variables))) > 0  # the converter alone hands them over
+
+
+def test_a_program_without_variables_in_loops_stays_as_it_is() -> None:
+    x = tf.TensorSpec([3])
+    traced = tf.function(lambda x: tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), [0, x])[1])
+    content = convert({"f": traced.get_concrete_function(x)}, [])
+    assert with_own_handles(content) is content
+
+
+def test_constants_stay_aligned() -> None:
+    """As the schema asks: LiteRT reads them in place."""
+    a, table = tf.Variable(0.0), np.arange(100, dtype=np.float32)
+
+    def function(x: Any) -> Any:
+        repeat(3, lambda: a.assign_add(tf.reduce_sum(tf.constant(table) * x)))
+        return a.read_value()
+
+    content = converted(function, [a])
+    start = np.frombuffer(content, np.uint8).__array_interface__["data"][0]
+    model = schema.Model.GetRootAs(content)
+    buffers = [model.Buffers(i).DataAsNumpy() for i in range(model.BuffersLength()) if model.Buffers(i).DataLength()]
+    assert any(buffer.nbytes == table.nbytes for buffer in buffers)
+    assert [(buffer.__array_interface__["data"][0] - start) % 16 for buffer in buffers] == [0] * len(buffers)
+    assert results(content, [0.0]) == [[14_850.0, 14_850.0], [29_700.0, 29_700.0]]
