@@ -34,6 +34,7 @@ def update_target(
     if (period is None) == (rate is None):
         raise ValueError(f"update_target needs a period or a rate, got {period!r} and {rate!r}")
     copies = tf.equal(step if period is None else step % period, 0)
+    share = tf.where(copies, 1.0, 0.0 if rate is None else rate)  # 1 and 0 leave what they multiply exact
+    rest = 1.0 - share
     for ours, theirs in zip(online, target, strict=True):
-        otherwise = theirs.value if rate is None else theirs + rate * (ours - theirs)
-        theirs.assign(tf.where(copies, ours.value, otherwise))
+        theirs.assign(share * ours + rest * theirs)
