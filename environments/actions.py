@@ -31,6 +31,7 @@ class Actions:
         self._is_box = isinstance(space, Box)
         self._kinds = "f" if self._is_box else "iu"
         self._dtype: np.dtype[Any] = np.dtype(space.dtype)
+        self._scalar = self._dtype.type
         self._low: Any
         self._high: Any
         if isinstance(space, Box):
@@ -43,7 +44,7 @@ class Actions:
             self._low, self._high = 0, 1
 
     def each(self, actions: Array) -> list[Any]:
-        """One action per environment: Python integers for Discrete, arrays that the environment may keep otherwise.
+        """One action per environment, as ``space.sample()`` has it: NumPy integers for Discrete, arrays otherwise.
 
         Args:
             actions: [N, ...] in the environment's units.
@@ -56,19 +57,18 @@ class Actions:
             batch = self.batch(actions)
             return [batch[i, ...] for i in range(len(batch))]
         self._check_kind(actions)
-        values: list[Any] = actions.tolist()
         low, high = self._low, self._high
-        for value in values:
+        for value in actions.tolist():
             if not low <= value <= high:
                 raise ValueError(f"the action {value} is not in {self._space}")
-        return values
+        return list(actions.astype(self._dtype))
 
     def single(self, actions: Array) -> Any:
         """The action of the only environment, as :meth:`each` has it."""
         if self._is_discrete and actions.shape == (1,) and actions.dtype.kind == "i":
             value = actions.item()
             if self._low <= value <= self._high:
-                return value
+                return self._scalar(value)
         (one,) = self.each(actions)  # says what is wrong, if anything is
         return one
 
