@@ -31,6 +31,7 @@ _STATEFUL_RANDOM = frozenset(
 )
 """They hide a generator of their own, which no checkpoint can hold; tf.random.Generator keeps its in a variable."""
 
+_BRANCHING = ("Case", "If", "Merge", "StatelessCase", "StatelessIf", "StatelessWhile", "Switch", "While")
 _ASSIGNING = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign")
 _LEFT_OUT = ("Assert", "CheckNumerics", "CheckNumericsV2")
 _QUANTIZED = ("Equal", "Mean")
@@ -45,6 +46,11 @@ _CONVOLUTIONS = ("Conv", "DepthwiseConv")
 def assigns(ops: Iterable[str]) -> bool:
     """Does one of these types of op change a variable?"""
     return any(op.startswith(_ASSIGNING) for op in ops)
+
+
+def branches(ops: Iterable[str]) -> bool:
+    """Is one of these types of op a loop or a conditional?"""
+    return not frozenset(ops).isdisjoint(_BRANCHING)
 
 
 def stateful_random_ops(ops: Iterable[str]) -> tuple[str, ...]:

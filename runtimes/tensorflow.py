@@ -9,11 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from ..contracts import Array, ArraySpec, ArrayTree
+from . import graphs
 from .executors import Acted, Features, TrainResult, check_weights, leaves
 from .tracing import COUNTERS, Eval, Program, Train
 
 _FEW: Final = 8
 """Observations that even a convolutional network acts on faster by the short way: it is one chain of ops."""
+_ON_THIS_THREAD: Final = "SINGLE_THREADED_EXECUTOR"
 
 
 class TensorFlowExecutor:
@@ -110,6 +112,9 @@ class _Call:
     takes a tenth of the Python path around a concrete function, with the same bits. It runs on the calling thread,
     which is slower where a function is large enough to be run in parallel.
 
+    Left to itself TensorFlow may still hand one op after the other from thread to thread, which took a Nature CNN up to
+    half as long again to act. The executor that does not cannot run loops.
+
     Args:
         function: the concrete function.
         small: take the short way.
@@ -120,13 +125,17 @@ class _Call:
         self._small = small
         self._captured = list(function.captured_inputs)
         self._dtypes = [tensor.dtype for tensor in function.outputs]
+        branches = graphs.branches(graphs.reached_ops(graphs.reached_nodes(function.graph)))
+        self._executor = "" if branches else _ON_THIS_THREAD
 
     def __call__(self, *inputs: Any) -> list[Array]:
         if self._small:
             # A tensor shares the memory of an array that it is made from, and a variable that of a tensor which is
             # assigned to it: hence the copies.
             arguments = [*(array.copy() for array in leaves(inputs)), *self._captured]
-            outputs = tf.raw_ops.StatefulPartitionedCall(args=arguments, Tout=self._dtypes, f=self._function)
+            outputs = tf.raw_ops.StatefulPartitionedCall(
+                args=arguments, Tout=self._dtypes, f=self._function, executor_type=self._executor
+            )
         else:
             outputs = tf.nest.flatten(self._function(*tf.nest.map_structure(tf.constant, inputs)))
         return [tensor.numpy() for tensor in outputs]

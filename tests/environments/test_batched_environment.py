@@ -124,7 +124,7 @@ def test_reset_uses_seeds_inside_the_mask_only() -> None:
     assert type(envs[1].seeds[1]) is int  # Gymnasium refuses NumPy's
     assert batched.reset(np.array([False, False]), [0, 0]).tolist() == found.tolist()
     assert [env.actions for env in envs] == [[1], [0]]
-        assert type(envs[0].actions[0]) is np.int64  # as space.sample() has it
+    assert type(envs[0].actions[0]) is np.int64  # as space.sample() has it
 
 
 def test_an_environment_that_reuses_its_buffer() -> None:

@@ -55,6 +55,37 @@ def test_large_programs_take_another_way_to_the_same_bits(
     assert small[2:] == large[2:]
 
 
+@pytest.mark.parametrize(
+    ("choose", "expected"),
+    [
+        (lambda x: tf.cond(x > 1, lambda: x, lambda: 10 * x), [10.0, 2.0, 3.0]),
+        (lambda x: tf.switch_case(tf.cast(x, tf.int32) - 1, [lambda: x, lambda: -x, lambda: 7.0]), [1.0, -2.0, 7.0]),
+        (lambda x: tf.while_loop(lambda y: y < 10, lambda y: 2 * y, [x])[0], [16.0, 16.0, 12.0]),
+        (tf.function(lambda x: tf.cond(x > 2, lambda: x, lambda: 0.0), autograph=False), [0.0, 0.0, 3.0]),
+    ],
+)
+def test_loops_and_conditionals_run_too(
+    choose: Callable[[Any], Any], expected: list[float], trace: Make, batch_specs: Make, batch_of: Make
+) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight = tf.Variable(1.0, name="weight")
+        if mode == Modes.PREDICT:
+            return EstimatorSpec(mode, {"action": choose(features[0, 0] * weight) + 0 * features[:, 0]})
+        weight.assign_add(1.0)
+        return EstimatorSpec(mode, loss=choose(tf.cast(labels["global_step"], tf.float32) * (weight - 1.0)))
+
+    program = trace(model_fn)
+    executor = TensorFlowExecutor(program, program.trace_train(batch_specs(6)))
+    batch = batch_of(batch_specs(6))
+    for first, wanted in zip((1.0, 2.0, 3.0), expected, strict=True):
+        predictions, _ = executor.act(np.full_like(batch["observation"][:1], first))
+        assert predictions["action"].tolist() == [wanted]
+    for step, wanted in zip((1, 2, 3), expected, strict=True):
+        executor.set_weights({"0000.weight": np.ones((), np.float32)})
+        counters = {"global_step": step, "global_timestep": 0}
+        assert executor.train(batch, counters, []).scalars.tolist() == [wanted]
+
+
 @pytest.mark.parametrize("small", [True, False])
 def test_variables_do_not_share_the_memory_of_a_batch(
     small: bool, trace: Make, batch_specs: Make, monkeypatch: pytest.MonkeyPatch
