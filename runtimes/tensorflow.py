@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -110,26 +111,26 @@ class _Call:
 
     Most of a small function's time is the overhead of its call. One op that runs the function, given NumPy arrays,
     takes a tenth of the Python path around a concrete function, with the same bits. It runs on the calling thread,
-    which is slower where a function is large enough to be run in parallel.
+    which is slower where a function is large enough to be run in parallel, and there are threads to do so.
 
     Left to itself TensorFlow may still hand one op after the other from thread to thread, which took a Nature CNN up to
     half as long again to act. The executor that does not cannot run loops.
 
     Args:
         function: the concrete function.
-        small: take the short way.
+        small: take the short way, however many threads there are.
     """
 
     def __init__(self, function: Any, small: bool) -> None:
+        branches = graphs.branches(graphs.reached_ops(graphs.reached_nodes(function.graph)))
         self._function = function
-        self._small = small
+        self._short = small or (not branches and _has_one_thread())
+        self._executor = "" if branches else _ON_THIS_THREAD
         self._captured = list(function.captured_inputs)
         self._dtypes = [tensor.dtype for tensor in function.outputs]
-        branches = graphs.branches(graphs.reached_ops(graphs.reached_nodes(function.graph)))
-        self._executor = "" if branches else _ON_THIS_THREAD
 
     def __call__(self, *inputs: Any) -> list[Array]:
-        if self._small:
+        if self._short:
             # A tensor shares the memory of an array that it is made from, and a variable that of a tensor which is
             # assigned to it: hence the copies.
             arguments = [*(array.copy() for array in leaves(inputs)), *self._captured]
@@ -139,3 +140,18 @@ class _Call:
         else:
             outputs = tf.nest.flatten(self._function(*tf.nest.map_structure(tf.constant, inputs)))
         return [tensor.numpy() for tensor in outputs]
+
+
+def _has_one_thread() -> bool:
+    """Does TensorFlow compute with one thread? By its settings, or else the environment, or else the processors."""
+    inside = tf.config.threading.get_intra_op_parallelism_threads()
+    between = tf.config.threading.get_inter_op_parallelism_threads()
+    return _threads(inside, "TF_NUM_INTRAOP_THREADS") == _threads(between, "TF_NUM_INTEROP_THREADS") == 1
+
+
+def _threads(configured: int, variable: str) -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    given = os.environ.get(variable, "")
+    return (
+        configured or (int(given) if given.isdigit() else 0) or (len(affinity(0)) if affinity else os.cpu_count() or 1)
+    )

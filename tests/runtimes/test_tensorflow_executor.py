@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zlib
@@ -50,9 +51,33 @@ def test_large_programs_take_another_way_to_the_same_bits(
 
     small = run()
     monkeypatch.setattr("axonrl.runtimes.graphs.why_large", lambda graph, ops: "it is")
-    large = run()
-    assert (small[:2], large[:2]) == ([None, None], ["it is", "it is"])
-    assert small[2:] == large[2:]
+    for one_thread in (False, True):
+        monkeypatch.setattr("axonrl.runtimes.tensorflow._has_one_thread", lambda one=one_thread: one)
+        large = run()
+        assert (small[:2], large[:2]) == ([None, None], ["it is", "it is"])
+        assert small[2:] == large[2:]
+
+
+THREADS = """
+import tensorflow as tf
+from axonrl.runtimes.tensorflow import _has_one_thread
+print(_has_one_thread())
+tf.config.threading.set_intra_op_parallelism_threads({inside})
+tf.config.threading.set_inter_op_parallelism_threads({between})
+print(_has_one_thread())
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "between", "configured", "expected"),
+    [("1", "1", (0, 0), "True True"), ("1", "2", (0, 0), "False False"), ("2", "1", (1, 0), "False True")],
+)
+def test_the_number_of_threads_is_found(inside: str, between: str, configured: tuple[int, int], expected: str) -> None:
+    program = THREADS.format(inside=configured[0], between=configured[1])
+    environment = os.environ | {"TF_NUM_INTRAOP_THREADS": inside, "TF_NUM_INTEROP_THREADS": between}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.split() == expected.split()
 
 
 @pytest.mark.parametrize(
