@@ -21,7 +21,7 @@ _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 def relu_grad(gradient: Tensor, feature: Tensor) -> Tensor:
     """The gradient of relu; ``feature`` is its input or its output."""
-    return gradient * tf.cast(feature > 0, tf.float32)  # LiteRT's where takes three times as long
+    return gradient * tf.cast(feature > 0, tf.float32)  # LiteRT's where goes element by element
 
 
 def relu6_grad(gradient: Tensor, feature: Tensor) -> Tensor:

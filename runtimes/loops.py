@@ -61,13 +61,14 @@ def with_own_handles(content: bytes) -> bytes:
 
 def _make_inside(graph: Graph, loop: Operator, inner: list[Graph], makers: Mapping[int, Operator]) -> bool:
     """Change a loop of ``graph``, given its condition and its body; False if it is handed no handle."""
-    handed_in = [k for k, tensor in enumerate(loop.inputs) if tensor in makers]
+    _, body = inner
+    stays = body.inputs == body.outputs
+    handed_in = [k for k, tensor in enumerate(loop.inputs) if tensor in makers and stays[k]]
     for part in inner:
         used = {tensor for operator in part.operators for tensor in operator.inputs}
         made = {part.inputs[k]: makers[loop.inputs[k]] for k in handed_in if part.inputs[k] in used}
         part.operators = [*(_copy(maker, tensor) for tensor, maker in made.items()), *part.operators]
         part.inputs = np.delete(part.inputs, handed_in)
-    _, body = inner
     body.outputs = np.delete(body.outputs, handed_in)
     same = {loop.outputs[k]: loop.inputs[k] for k in handed_in}
     for operator in graph.operators:

@@ -150,8 +150,8 @@ def _has_one_thread() -> bool:
 
 
 def _threads(configured: int, variable: str) -> int:
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
     given = os.environ.get(variable, "")
-    return (
-        configured or (int(given) if given.isdigit() else 0) or (len(affinity(0)) if affinity else os.cpu_count() or 1)
-    )
+    if threads := configured or (int(given) if given.isdigit() else 0):
+        return threads
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

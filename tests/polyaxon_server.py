@@ -61,7 +61,7 @@ class PolyaxonServer:
                     "POLYAXON_UI_OFFLINE": "true",  # with scripts of its own instead of others' servers'
                     # A transaction that begins by reading fails where another thread has written since; the server's
                     # own do. This one waits for its turn.
-                    "POLYAXON_DB_OPTIONS": '{"transaction_mode": "IMMEDIATE"}',
+                    "POLYAXON_DB_OPTIONS": '{"transaction_mode": "IMMEDIATE", "timeout": 20}',
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
