@@ -88,9 +88,9 @@ def _report(result: Result, as_json: bool) -> None:
 
     curve = result.folder / CURVE
     if as_json:
-        _print_json({**{name: value for name, value in vars(result).items() if value != ""}, "learning_curve": curve})
+        print_json({**{name: value for name, value in vars(result).items() if value != ""}, "learning_curve": curve})
         return
-    _print_table(table(result))
+    print_table(table(result))
     print(f"run folder:     {result.folder}")
     print(f"learning curve: {curve}")
 
@@ -104,9 +104,9 @@ def _check(arguments: argparse.Namespace) -> int:
     load_tensorflow()
     found = runner.check(experiment, document, _folder(experiment))
     if arguments.json:
-        _print_json(found)
+        print_json(found)
         return DONE
-    _print_table(rows_table(experiment.name, rows(found), justify="left"))
+    print_table(rows_table(experiment.name, rows(found), justify="left"))
     print(f"{document.file}: no errors")
     return DONE
 
@@ -120,18 +120,18 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     load_tensorflow()
     results = runner.evaluate(arguments.model_dir, arguments.episodes, arguments.policy)
     if arguments.json:
-        _print_json(results)
+        print_json(results)
         return DONE
     rows = evaluation_rows(results)
     rows["episode length"] = f"{results['episode_length_mean']:,.1f}"
-    _print_table(rows_table(str(arguments.model_dir), rows))
+    print_table(rows_table(str(arguments.model_dir), rows))
     return DONE
 
 
 def _list(arguments: argparse.Namespace) -> int:
     sections = _known()
     if arguments.json:
-        _print_json(sections)
+        print_json(sections)
         return DONE
     width = 2 + max(len(name) for entries in sections.values() for name in entries)
     for title, entries in sections.items():
@@ -160,7 +160,7 @@ def _known() -> dict[str, dict[str, str]]:
 def _schema(arguments: argparse.Namespace) -> int:
     from .json_schema import experiment_schema
 
-    _print_json(experiment_schema())
+    print_json(experiment_schema())
     return DONE
 
 
@@ -214,13 +214,15 @@ def _importable(folder: Path) -> None:
             sys.path.append(str(path))
 
 
-def _print_table(table: Any) -> None:
+def print_table(table: Any) -> None:
+    """Show a table of rich's on the terminal."""
     from rich.console import Console
 
     Console().print(table)
 
 
-def _print_json(values: Mapping[str, Any]) -> None:
+def print_json(values: Mapping[str, Any]) -> None:
+    """Print what a script reads: null for what is not finite."""
     print(json.dumps(_finite(values), indent=2, default=str))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from .commands import print_json, print_table
 from .files import ExperimentError
 from .polyaxon_client import (
     PolyaxonError,
@@ -84,16 +85,14 @@ def status(arguments: argparse.Namespace) -> int:
         statuses = run.client.runs_v1.get_run_statuses(target.owner, target.project, target.uuid)
         facts = _facts(run.run_data, statuses.status_conditions or ())
     if arguments.json:
-        print(json.dumps({"page": str(target), **facts}))
+        print_json({"page": str(target), **facts})
         return 0
-    from rich.console import Console
-
     from .report import rows_table
 
     rows = {key: str(value) for key, value in facts.items() if not isinstance(value, dict) and value is not None}
     for kind in ("inputs", "outputs"):
         rows |= {name: str(value) for name, value in facts[kind].items()}
-    Console().print(rows_table(target.uuid, rows))
+    print_table(rows_table(target.uuid, rows))
     print(f"page: {target}")
     return 0
 

@@ -353,9 +353,9 @@ print(*sys.modules)
 
 def test_a_table_is_styled_only_on_a_terminal() -> None:
     code = """
-from axonrl.experiments.commands import _print_table
+from axonrl.experiments.commands import print_table
 from axonrl.experiments.report import rows_table
-_print_table(rows_table("name", {"label": "[a] 1"}))
+print_table(rows_table("name", {"label": "[a] 1"}))
 """
     command = [sys.executable, "-c", code]
     left_out = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS")
