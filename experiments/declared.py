@@ -10,7 +10,8 @@ from .files import Document, ExperimentError, Place, scalar, show
 from .sections import Section, validate
 
 TYPES: Final[Mapping[str, type]] = {"int": int, "float": float, "bool": bool, "str": str}
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a param may be called."""
 
 
 class Param(Section):
@@ -46,7 +47,7 @@ def declared_params(document: Document, given: Mapping[str, str]) -> dict[str, P
 
 def _param(name: str, value: Any, document: Document) -> Param:
     at = ("params", name)
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise document.error(at, "a param's name consists of letters, digits and _, and begins with no digit")
     if not isinstance(value, dict):  # the short form: name: default
         kind = next((kind for kind, python in TYPES.items() if type(value) is python), None)

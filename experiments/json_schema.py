@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from .. import registry
 from ..contracts import RUNTIMES, RunConfig
+from .declared import NAME
 from .schema import CONFIG_FIELDS, SECRET, Experiment
 
 _REFERENCE: Final = {"$ref": "#/$defs/Reference"}
@@ -34,7 +35,7 @@ def experiment_schema() -> dict[str, Any]:
     definitions = {name: _with_references(one) for name, one in definitions.items() if name != "Named"}
     _name_things(made["properties"], definitions)
     made["properties"]["params"] |= {
-        "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+        "propertyNames": {"pattern": f"^{NAME.pattern}$"},
         "additionalProperties": {"anyOf": [{"$ref": "#/$defs/Param"}, {"type": ["string", "number", "boolean"]}]},
     }
     made["properties"]["config"] = {**made["properties"]["config"], **_config()}

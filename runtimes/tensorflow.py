@@ -33,8 +33,8 @@ class TensorFlowExecutor:
         self._specs = {name: ArraySpec(v.shape, v.dtype.as_numpy_dtype) for name, v in self._variables.items()}
         self._predict = {name: self._specs[name] for name in program.store.predict_variables()}
         predict = program.predict
-        self._act = _Call(predict.function, predict.large is None)
         self._act_on_few = _Call(predict.function, True)
+        self._act = self._act_on_few if predict.large is None else _Call(predict.function, False)
         self._predictions = sorted(predict.outputs)
         self._state = None if predict.state is None else sorted(predict.state)
         self._train = None if train is None else _Call(train.function, train.large is None)
