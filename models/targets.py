@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from .optimizers import LARGE
+
 Tensor: TypeAlias = Any
 
 
@@ -15,8 +17,8 @@ def update_target(
 ) -> None:
     """Move a target network; to be called at the beginning of an update, before the loss.
 
-    At ``step`` 0 the target becomes a copy, however its variables were made. The choice is made by arithmetic, not by
-    a conditional: every executor runs it, and it costs one pass over the weights.
+    At ``step`` 0 the target becomes a copy, however its variables were made. No conditional is needed, which not every
+    executor runs: a target that is to stay is assigned to itself.
 
     Sources: Mnih et al. 2015, https://doi.org/10.1038/nature14236 (copies); Lillicrap et al. 2016,
     https://arxiv.org/abs/1509.02971 (rate).
@@ -37,4 +39,8 @@ def update_target(
     share = tf.where(copies, 1.0, 0.0 if rate is None else rate)  # 1 and 0 leave what they multiply exact
     rest = 1.0 - share
     for ours, theirs in zip(online, target, strict=True):
-        theirs.assign(share * ours + rest * theirs)
+        if rate is None and ours.shape.num_elements() >= LARGE:
+            # One tensor or the other, as it is. Small ones are faster added up: LiteRT chooses outside of its kernels.
+            theirs.assign(tf.raw_ops.Select(condition=copies, x=ours.value, y=theirs.value))
+        else:
+            theirs.assign(share * ours + rest * theirs)

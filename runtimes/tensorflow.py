@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -39,6 +40,13 @@ class TensorFlowExecutor:
         self._state = None if predict.state is None else sorted(predict.state)
         self._train = None if train is None else _Call(train.function, train.large is None)
 
+    @functools.cached_property
+    def _read_predict(self) -> _Call:
+        """Reads PREDICT's variables in one call: it may be made before every act, where another executor acts."""
+        variables = [self._variables[name] for name in self._predict]
+        read = tf.function(lambda: [variable.read_value() for variable in variables], autograph=False)
+        return _Call(read.get_concrete_function(), small=True)
+
     def act(self, features: Features) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
         few = len(leaves(features)[0]) <= _FEW
@@ -64,7 +72,7 @@ class TensorFlowExecutor:
 
     def get_predict_weights(self) -> dict[str, Array]:
         """The variables that PREDICT uses, by name, copied."""
-        return {name: self._variables[name].numpy() for name in self._predict}
+        return dict(zip(self._predict, self._read_predict(), strict=True))
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set PREDICT's variables, or all; nothing is set where something does not fit.

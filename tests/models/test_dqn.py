@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,6 +15,7 @@ from axonrl.contracts import Modes, RunConfig
 from axonrl.explorations import make_schedule
 from axonrl.models import dqn
 from axonrl.models.dqn import DQNParams
+from axonrl.models.optimizers import LARGE
 from axonrl.models.targets import update_target
 
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (2,)), action_space=spaces.Discrete(2, start=5))
@@ -208,6 +210,22 @@ def test_the_target_follows_at_its_rate_and_starts_as_a_copy() -> None:
     model.train(1)
     np.testing.assert_allclose(model.values()[2], np.full((2, 2), 2))  # 0 + 0.25 * 8
     np.testing.assert_allclose(model.values()[3], [7, 7])  # 8 - 0.25 * 4
+
+
+def test_a_large_target_stays_between_its_copies() -> None:
+    """It may share the memory of what it is a copy of, until that changes."""
+    online, target = (keras.Variable(np.full((2, LARGE // 2), value, np.float32)) for value in (1.0, 9.0))
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def update(step: Any) -> None:
+        update_target([online], [target], step, period=2, rate=None)
+        online.assign_add(tf.ones_like(online.value))
+
+    found = []
+    for step in range(4):
+        update(tf.constant(step, tf.int64))
+        found.append((float(online.numpy().min()), *np.unique(target.numpy()).tolist()))
+    assert found == [(2.0, 1.0), (3.0, 1.0), (4.0, 3.0), (5.0, 3.0)]
 
 
 def test_a_target_is_moved_in_one_way_only() -> None:
