@@ -91,6 +91,19 @@ def test_a_step_of_adam_by_hand(size: int) -> None:
     np.testing.assert_allclose(variable.numpy(), 0.9, rtol=1e-6)
 
 
+def test_adam_takes_the_gradients_of_a_large_embedding() -> None:
+    table = keras.Variable(np.ones((optimizers.LARGE, 2), np.float32))
+    optimizer = optimizers.make_optimizer("adam", tf.constant(0.1))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(3 * tf.gather(table.value, [5, 7, 5]))
+    gradient = tape.gradient(loss, table.value)
+    assert isinstance(gradient, tf.IndexedSlices)
+    optimizer.apply([gradient], [table])
+    expected = np.ones((optimizers.LARGE, 2))
+    expected[[5, 7]] = 0.9
+    np.testing.assert_allclose(table.numpy(), expected, rtol=1e-6)
+
+
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"optimizer must be one of .*; got 'Adam' \(did you mean 'adam'\?\)"):
         optimizers.make_optimizer("Adam", tf.constant(0.1))
