@@ -166,42 +166,12 @@ def sum_of_reads(x: Tensor, y: Tensor) -> Tensor:
     return -(-x - y)
 
 
-def apply_adam(
-    variable: Tensor,
-    m: Tensor,
-    v: Tensor,
-    beta1_power: Tensor,
-    beta2_power: Tensor,
-    learning_rate: Tensor,
-    beta1: Tensor,
-    beta2: Tensor,
-    epsilon: Tensor,
-    gradient: Tensor,
-) -> None:
-    """A step of Adam; the first three are handles of variables, the others numbers but for the gradient."""
-    rate = learning_rate * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
-    mean, square = _read(m), _read(v)
-    mean += (gradient - mean) * (1 - beta1)
-    square += (tf.square(gradient) - square) * (1 - beta2)
-    _assign(m, mean)
-    _assign(v, square)
-    _assign(variable, _read(variable) - mean * rate / (tf.sqrt(square) + epsilon))
-
-
 def product_with_transposed(x: Tensor, y: Tensor) -> Tensor:
     """The product of ``x`` [N, K] and ``y`` [M, K], transposed, as one of a batch of one: a sixth of a DQN's update.
 
     LiteRT has fast kernels for batched products with weights that change, not for the plain ones that this would be.
     """
     return tf.squeeze(tf.linalg.matmul(tf.expand_dims(x, 0), tf.expand_dims(y, 0), transpose_b=True), [0])
-
-
-def _read(handle: Tensor) -> Tensor:
-    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
-
-
-def _assign(handle: Tensor, value: Tensor) -> None:
-    tf.raw_ops.AssignVariableOp(resource=handle, value=value)
 
 
 def _horner(coefficients: Sequence[float], x: Tensor) -> Tensor:

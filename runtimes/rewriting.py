@@ -30,19 +30,10 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Wh
 
 
 class Replacement(NamedTuple):
-    """``function`` of those of a node's inputs that are ``kept``, in place of the node.
+    """``function`` of those of a node's inputs that are ``kept``, in place of the node."""
 
-    The first ``handles`` of them are variables, the others float32.
-    """
-
-    function: Callable[..., Any]
+    function: Callable[..., Tensor]
     kept: Sequence[str]
-    handles: int = 0
-
-    @property
-    def types(self) -> list[Any]:
-        """Of what is kept."""
-        return [tf.resource] * self.handles + [tf.float32] * (len(self.kept) - self.handles)
 
 
 def _pointwise(function: Callable[..., Tensor]) -> Callable[[Node, Nodes], Replacement]:
@@ -52,10 +43,6 @@ def _pointwise(function: Callable[..., Tensor]) -> Callable[[Node, Nodes], Repla
 def _leaky_relu(node: Node, nodes: Nodes) -> Replacement:
     alpha = node.attr["alpha"].f if "alpha" in node.attr else _LEAKY_RELU_ALPHA
     return Replacement(functools.partial(arithmetic.leaky_relu_grad, alpha=alpha), _inputs(node))
-
-
-def _adam(node: Node, nodes: Nodes) -> Replacement:
-    return Replacement(arithmetic.apply_adam, _inputs(node), handles=3)
 
 
 def _quotient(node: Node, nodes: Nodes) -> Replacement | None:
@@ -179,7 +166,6 @@ REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
     "Relu6Grad": _pointwise(arithmetic.relu6_grad),
     "ReluGrad": _pointwise(arithmetic.relu_grad),
     "Rsqrt": _pointwise(arithmetic.rsqrt),
-    "ResourceApplyAdam": _adam,
     "Selu": _pointwise(arithmetic.selu),
     "SeluGrad": _pointwise(arithmetic.selu_grad),
     "Softplus": _pointwise(arithmetic.softplus),
@@ -187,7 +173,7 @@ REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
     "StridedSliceGrad": _strided_slice,
     "Sub": _difference,
 }
-"""All have one output, or none. A float64 one is left alone: what LiteRT lacks there is more than gradients."""
+"""All have one output. A float64 one is left alone: what LiteRT lacks there is more than gradients."""
 
 
 def rewrite(library: Any) -> None:
@@ -203,7 +189,7 @@ def rewrite(library: Any) -> None:
             if replacement is not None:
                 definition = _traced(replacement, f"__axonrl_{node.op}_{len(library.function)}")
                 library.function.append(definition)
-                _call(node, definition, replacement)
+                _call(node, definition, replacement.kept)
                 renamed.add(node.name)
         for node in function.node_def:
             node.input[:] = [_output_of(name, renamed) for name in node.input]
@@ -213,7 +199,7 @@ def rewrite(library: Any) -> None:
 
 def _traced(replacement: Replacement, name: str) -> Any:
     """The FunctionDef of a replacement."""
-    specs = [tf.TensorSpec(None, dtype) for dtype in replacement.types]
+    specs = [tf.TensorSpec(None, tf.float32)] * len(replacement.kept)
     # Of a partial, TensorFlow would look at its own arguments too.
     function = tf.function(lambda *inputs: replacement.function(*inputs), autograph=False)  # noqa: PLW0108
     definition = function.get_concrete_function(*specs).function_def
@@ -221,14 +207,14 @@ def _traced(replacement: Replacement, name: str) -> Any:
     return definition
 
 
-def _call(node: Node, definition: Any, replacement: Replacement) -> None:
+def _call(node: Node, definition: Any, kept: Sequence[str]) -> None:
     """Turn a node into a call of a function."""
     control = [source for source in node.input if source.startswith("^")]
-    node.op = "StatefulPartitionedCall" if replacement.handles else "PartitionedCall"
-    node.input[:] = [*replacement.kept, *control]
+    node.op = "PartitionedCall"
+    node.input[:] = [*kept, *control]
     node.attr.clear()
     node.attr["f"].func.name = definition.signature.name
-    node.attr["Tin"].list.type.extend(dtype.as_datatype_enum for dtype in replacement.types)
+    node.attr["Tin"].list.type.extend([tf.float32.as_datatype_enum] * len(kept))
     node.attr["Tout"].list.type.extend(output.type for output in definition.signature.output_arg)
 
 

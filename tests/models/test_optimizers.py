@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from axonrl.explorations import Linear
 from axonrl.models import optimizers
+from axonrl.runtimes.conversion import convert
+from axonrl.runtimes.interpreter import LiteProgram
 
 
 def test_gradients_are_scaled_down_together() -> None:
@@ -89,6 +91,36 @@ def test_a_step_of_adam_by_hand(size: int) -> None:
     np.testing.assert_allclose(moments["momentum"], 0.2, rtol=1e-6)
     np.testing.assert_allclose(moments["velocity"], 0.004, rtol=2e-5)
     np.testing.assert_allclose(variable.numpy(), 0.9, rtol=1e-6)
+
+
+def test_adam_in_litert() -> None:
+    """In one op, which the converter takes apart: once and in a loop, like PPO's."""
+    variable = keras.Variable(np.ones((2, optimizers.LARGE // 2), np.float32))
+    optimizer = optimizers.make_optimizer("adam", tf.constant(0.1))
+    optimizer.build([variable])
+
+    def program(gradient: Any) -> list[Any]:
+        optimizer.apply([gradient], [variable])
+        between = variable.value.read_value()
+
+        def again(i: Any) -> list[Any]:
+            optimizer.apply([i * gradient], [variable])
+            return [i + 1]
+
+        tf.while_loop(lambda i: i < 4.0, again, [2.0])
+        return [between, variable.value.read_value()]
+
+    concrete = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec(variable.shape))
+    ops = {op.type for op in concrete.graph.get_operations()}
+    assert "ResourceApplyAdam" in ops
+    variables = [variable.value, *(v.value for v in optimizer.variables)]
+    signatures = LiteProgram(convert({"f": concrete}, variables)).signatures
+    signatures["set"]([v.numpy() for v in variables])
+    gradient = np.random.default_rng(0).normal(size=variable.shape).astype(np.float32)
+    found = signatures["f"]([gradient])
+    for ours, theirs in zip(found, concrete(tf.constant(gradient)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+    assert float(np.abs(found[1] - found[0]).mean()) > 0.1
 
 
 def test_adam_takes_the_gradients_of_a_large_embedding() -> None:

@@ -416,38 +416,3 @@ def test_variables_with_themselves() -> None:
     found = [array.tolist() for array in signatures["f"]([])]
     assert found == [[2.0] * 3, [25.0] * 3, [10.0] * 3, [6.0] * 3, 37.5, [49.0] * 2]
     assert signatures["get"]([])[0].tolist() == [5.0] * 3
-
-
-def test_a_step_of_adam_is_arithmetic() -> None:
-    """TensorFlow's op has no kernel in LiteRT. Once and in a loop; what reads the variable sees its step."""
-    start = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
-    variables = [tf.Variable(start), *(tf.Variable(np.zeros_like(start)) for _ in range(2))]
-    handles = dict(zip(("var", "m", "v"), (variable.handle for variable in variables), strict=True))
-    numbers = {"lr": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}
-
-    def step(gradient: Any, count: Any) -> None:
-        powers = {"beta1_power": tf.pow(0.9, count), "beta2_power": tf.pow(0.999, count)}
-        tf.raw_ops.ResourceApplyAdam(**handles, **powers, **numbers, grad=gradient)
-
-    def program(gradient: Any) -> Any:
-        step(gradient, 1.0)
-        between = variables[0].read_value()
-
-        def body(i: Any) -> Any:
-            step(i * gradient, i)
-            return [i + 1]
-
-        tf.while_loop(lambda i: i < 4.0, body, [2.0])
-        return [between, variables[0].read_value()]
-
-    concrete = tf.function(program, autograph=False).get_concrete_function(tf.TensorSpec((3, 4)))
-    signatures = LiteProgram(convert({"f": concrete}, variables)).signatures
-    signatures["set"]([variable.numpy() for variable in variables])
-    gradient = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-    found = signatures["f"]([gradient])
-    first = start - 0.1 * gradient / (np.abs(gradient) + 1e-7 / math.sqrt(0.001))
-    np.testing.assert_allclose(found[0], first, atol=1e-6)
-    for ours, theirs in zip(found, concrete(tf.constant(gradient)), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
-    for ours, variable in zip(signatures["get"]([]), variables, strict=True):
-        np.testing.assert_allclose(ours, variable.numpy(), rtol=1e-6, atol=1e-7)
