@@ -21,7 +21,8 @@ _KINDS = (
     wrappers.vector.NormalizeObservation,
     wrappers.vector.NormalizeReward,
 )
-_SETTINGS = ("epsilon", "clip")
+_SETTINGS = ("epsilon", "clip", "discount", "gamma")
+"""What statistics are used with; Gymnasium calls the discount of rewards gamma."""
 _STATISTICS = ("obs_rms", "return_rms")
 _MOMENTS = ("mean", "var", "count")
 _SUMS = ("discounted_reward", "accumulated_reward", "_prev_dones")
@@ -64,13 +65,11 @@ def frozen(env: Any, statistics: State) -> Iterator[None]:
     learns on from them; one that only watches another is as it was before, because these are the other's statistics.
 
     Raises:
-        ValueError: ``env`` has other wrappers that learn than the environment that was saved.
+        ValueError: ``env`` has other wrappers that learn than the environment that was saved, or the same ones with
+            other settings.
     """
     learning = _learning(env)
-    kinds = [type(wrapper).__name__ for wrapper in learning]
-    saved = [str(state["kind"]) for state in statistics.values()]
-    if kinds != saved:
-        raise ValueError(f"the saved environment has the statistics of {saved or 'no wrappers'}, this one {kinds}")
+    _refuse_others(learning, statistics)
     updating = [wrapper.update_running_mean for wrapper in learning]
     watches = any(isinstance(wrapper, Wrapped) and wrapper.row is None for wrapper in wrappers_of(env))
     afterwards = statistics_of(env) if watches else statistics
@@ -123,6 +122,20 @@ def _read(wrapper: Any) -> State:
         if name in held:
             state[name] = {moment: copy.copy(getattr(held[name], moment)) for moment in _MOMENTS}
     return {"kind": type(wrapper).__name__, **state}
+
+
+def _refuse_others(learning: list[Any], statistics: State) -> None:
+    kinds = [type(wrapper).__name__ for wrapper in learning]
+    saved = [str(state["kind"]) for state in statistics.values()]
+    if kinds != saved:
+        raise ValueError(f"the saved environment has the statistics of {saved or 'no wrappers'}, this one {kinds}")
+    for kind, wrapper, state in zip(kinds, learning, statistics.values(), strict=True):
+        mine = _read(wrapper)
+        for name in _SETTINGS:
+            if name in state and state[name] != mine.get(name, state[name]):  # there are states without a discount
+                raise ValueError(
+                    f"the saved environment's {kind} has {name}={state[name]:g}, this one's has {name}={mine[name]:g}"
+                )
 
 
 def _load(learning: list[Any], statistics: State, updating: list[bool]) -> None:

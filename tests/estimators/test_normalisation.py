@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.wrappers import NormalizeReward
 
 from axonrl import Agent, RunConfig
 from axonrl.environments import make, open_environment, similar
@@ -99,6 +100,44 @@ def test_other_wrappers_are_refused(tmp_path: Path) -> None:
     learner(tmp_path).train(cart(), 40, 4, timesteps=50)
     with pytest.raises(ValueError, match=r"the statistics of .*'NormalizeReward'.*, this one .'NormalizeOb"):
         learner(tmp_path).train(cart(wrappers=["normalize_observation"]), 40, 4, timesteps=50)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"discount": 0.9}, "saved environment's NormalizeReward has discount=0.99, this one's has discount=0.9"),
+        ({"clip": 5}, "saved environment's NormalizeReward has clip=10, this one's has clip=5"),
+    ],
+)
+def test_the_same_wrappers_with_other_settings_are_refused(
+    tmp_path: Path, changed: dict[str, float], message: str
+) -> None:
+    learner(tmp_path).train(cart(), 40, 4, timesteps=50)
+    before = snapshot(tmp_path)
+    other = cart(wrappers=["normalize_observation", {"kind": "normalize_reward", **changed}])
+    with pytest.raises(ValueError, match=message):
+        learner(tmp_path).train(other, 40, 4, timesteps=50)
+    with pytest.raises(ValueError, match=message):
+        learner(tmp_path).evaluate(other, episodes=1)
+    assert differences(before, snapshot(tmp_path)) == []
+
+
+def test_gymnasium_s_wrappers_with_other_settings_are_refused(tmp_path: Path) -> None:
+    def rewarded(gamma: float) -> Any:
+        return NormalizeReward(cart(wrappers=()), gamma=gamma)
+
+    learner(tmp_path).train(rewarded(0.99), 40, 4, timesteps=50)
+    with pytest.raises(ValueError, match=r"NormalizeReward has gamma=0\.99, this one's has gamma=0\.5"):
+        learner(tmp_path).train(rewarded(0.5), 40, 4, timesteps=50)
+
+
+def test_statistics_saved_without_the_discount_still_fit() -> None:
+    env = cart()
+    saved = statistics_of(env)
+    reward = next(one for one in saved.values() if one["kind"] == "NormalizeReward")
+    del reward["discount"]
+    with frozen(env, saved):
+        pass
 
 
 # -- evaluation -------------------------------------------------------------------------------------------------------
