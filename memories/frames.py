@@ -66,7 +66,7 @@ class Frames:
         self._rows: Array = allocate(stack.frame, num_rows, num_envs)
         self._flat_rows: Array = merge_axes(self._rows)
         self._newest: Array = allocate(stack.frame, num_envs, stack.size)  # the stack put last, of each environment
-        self._start = np.zeros(num_envs, np.intp)  # its first row
+        self._start: Array = np.zeros(num_envs, np.intp)  # its first row
         self._offsets = np.arange(stack.size) * num_envs
 
     @staticmethod
@@ -107,7 +107,8 @@ class Frames:
                 envs = np.flatnonzero(missing >= back)
                 self._rows[(self.end[envs] - back) % self.num_rows, envs] = stacks[envs, -back]
             self._newest[...] = stacks
-        return self._start * self._num_envs + self._envs
+        places: Array = self._start * self._num_envs + self._envs
+        return places
 
     def get(self, places: Array) -> Array:
         """The observations [..., *shape] at these places [...]; an array of their own."""
@@ -147,7 +148,8 @@ class Frames:
     def _index(self, first: Array, end: Array) -> Array:
         """Where the rows ``first`` up to ``end`` [N] are in the flat array."""
         rows = [np.arange(*limits) * self._num_envs + e for e, limits in enumerate(zip(first, end, strict=True))]
-        return np.concatenate(rows) % len(self._flat_rows)
+        index: Array = np.concatenate(rows) % len(self._flat_rows)
+        return index
 
 
 class FrameRing(Ring):

@@ -85,7 +85,7 @@ def test_its_gradient_is_the_policy_gradient() -> None:
     """One step of ascent on mean(A * log pi), which TensorFlow differentiates here, for a policy of one matrix."""
     rng = np.random.default_rng(0)
     column = np.ones((6, 1), np.float32)
-    batch = dict.fromkeys(("discount", "truncated", "log_prob", "value"), 0 * column)
+    batch: dict[str, Any] = dict.fromkeys(("discount", "truncated", "log_prob", "value"), 0 * column)
     batch["observation"] = batch["next_observation"] = rng.normal(size=(6, 1, 2)).astype(np.float32)
     batch["action"] = rng.integers(0, 2, (6, 1)).astype(np.int32)
     batch["reward"] = rng.normal(size=(6, 1)).astype(np.float32)

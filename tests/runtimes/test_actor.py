@@ -297,7 +297,7 @@ def test_other_weights(box: Path) -> None:
     policy = Policy.load(box)
     ((name, bias),) = policy.get_weights().items()
     assert (name, bias.tolist()) == ("0000.bias", 0.0)
-    policy.set_weights({name: np.float32(0.125)})
+    policy.set_weights({name: np.array(0.125, np.float32)})
     assert policy.act(np.zeros(2, np.float32)).tolist() == [0.125, 0.125]
     kept = policy.get_weights()
     kept[name][...] = 7  # a copy
@@ -316,7 +316,7 @@ def test_other_weights(box: Path) -> None:
 )
 def test_weights_that_do_not_fit_change_nothing(box: Path, weights: Any, message: str) -> None:
     policy = Policy.load(box)
-    policy.set_weights({"0000.bias": np.float32(0.5)})
+    policy.set_weights({"0000.bias": np.array(0.5, np.float32)})
     with pytest.raises(ValueError, match=message):
         policy.set_weights(weights)
     assert policy.act(np.zeros(2, np.float32)).tolist() == [0.5, 0.5]

@@ -143,13 +143,13 @@ def test_inputs_and_outputs_are_in_the_order_in_which_tensorflow_flattens() -> N
         tf.TensorSpec([], tf.int64),
     )
     signature = LiteProgram(convert({"f": traced}, [])).signatures["f"]
-    found = signature([np.float32(1), np.float32(10), np.int64(2**62)])
+    found = signature([np.array(1, np.float32), np.array(10, np.float32), np.array(2**62)])
     assert [array.tolist() for array in found] == [2**62, 1, 9]
 
 
 def test_more_than_ten_inputs_keep_their_order() -> None:
     traced = concrete(lambda inputs: [x * 2 for x in reversed(inputs)], [tf.TensorSpec([])] * 12)
-    found = LiteProgram(convert({"f": traced}, [])).signatures["f"]([np.float32(i) for i in range(12)])
+    found = LiteProgram(convert({"f": traced}, [])).signatures["f"]([np.array(i, np.float32) for i in range(12)])
     assert [float(array) for array in found] == [2 * i for i in reversed(range(12))]
 
 
@@ -169,7 +169,7 @@ def test_functions_share_their_variables() -> None:
     functions = {"change": concrete(change, tf.TensorSpec([2])), "look": concrete(lambda: [w + 0, v + 0.0])}
     signatures = LiteProgram(convert(functions, [w, v])).signatures
     assert set(signatures) == {"change", "look", "get", "set"}
-    signatures["set"]([np.int64(2**60 + 1), np.array([3, 4], np.float32)])
+    signatures["set"]([np.array(2**60 + 1), np.array([3, 4], np.float32)])
     assert signatures["change"]([np.array([10, 20], np.float32)])[0].tolist() == [13, 24]
     for name in ("get", "look"):
         assert [array.tolist() for array in signatures[name]([])] == [2**60 + 2, [13, 24]]
@@ -209,7 +209,7 @@ def test_conditions_and_loops_assign() -> None:
     traced = concrete(function, tf.TensorSpec([]))
     signatures = LiteProgram(convert({"f": traced}, [v, count])).signatures
     signatures["set"]([v.numpy(), count.numpy()])
-    assert [[float(array) for array in signatures["f"]([np.float32(x)])] for x in (2, 3, 4)] == [
+    assert [[float(array) for array in signatures["f"]([np.array(x, np.float32)])] for x in (2, 3, 4)] == [
         [3, 24],
         [3, 24],
         [3, 224],

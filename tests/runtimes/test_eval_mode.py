@@ -169,7 +169,7 @@ def test_twins_of_one_path_are_handed_over_in_their_order(trace: Make, batch_spe
     program = trace(model_fn)
     executor, traced = prepared(program, batch_specs(3))
     weights = executor.get_weights()
-    weights["0002.bound"], weights["0003.bound"] = np.float32(5), np.float32(6)
+    weights["0002.bound"], weights["0003.bound"] = np.array(5, np.float32), np.array(6, np.float32)
     run = TensorFlowEval(program, traced)
     run.set_weights(weights)
     assert run(batch_of(batch_specs(3)), COUNTERS, []).tolist() == [5, 6]

@@ -142,7 +142,7 @@ def test_a_weight_may_be_unused_or_used_twice(trace: Trace) -> None:
     actor = FrozenActor(freeze(program, keeping), ["action", "values"], None)
     unused, shared, scale = program.store.predict_variables()
     twice = np.diag([1, 2, 3, 4]).astype(np.float32)
-    actor.set_weights({unused: np.zeros(3, np.float32), shared: twice, scale: np.float32(10)})
+    actor.set_weights({unused: np.zeros(3, np.float32), shared: twice, scale: np.array(10, np.float32)})
     assert actor.act(np.ones((1, 4), np.float32))[0]["values"].tolist() == [[10, 40, 90, 160]]
 
 

@@ -33,10 +33,10 @@ def converted(function: Callable[[Any], Any], variables: list[Any]) -> bytes:
 def results(content: bytes, values: list[float]) -> list[list[float]]:
     """What two calls with x = 1 return, each followed by what the variables are then."""
     signatures = LiteProgram(content).signatures
-    signatures["set"]([np.float32(value) for value in values])
+    signatures["set"]([np.array(value, np.float32) for value in values])
     found = []
     for _ in range(2):
-        (y,) = signatures["f"]([np.float32(1.0)])
+        (y,) = signatures["f"]([np.array(1, np.float32)])
         found.append([float(y), *(float(value) for value in signatures["get"]([]))])
     return found
 
