@@ -75,7 +75,7 @@ def sync(folder: Path, host: str | None = None, project: str | None = None) -> l
     importable_for(folder)  # a tracker may be the user's own
     run = TrackedRun(folder)
     try:
-        with FileLock(str(folder / LOCK), timeout=0):
+        with FileLock((folder / LOCK).absolute(), timeout=0):
             complete(run)
             try:
                 trackers = make_trackers(experiment, host, project)
