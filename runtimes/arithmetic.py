@@ -80,7 +80,7 @@ def erfc(x: Tensor) -> Tensor:
 
 def atanh(x: Tensor) -> Tensor:
     """The inverse hyperbolic tangent."""
-    return 0.5 * (tf.math.log1p(x) - tf.math.log1p(-x))
+    return 0.5 * (log1p(x) - log1p(-x))
 
 
 def exp(x: Tensor) -> Tensor:
@@ -94,11 +94,16 @@ def expm1(x: Tensor) -> Tensor:
     return tf.where(tf.abs(x) < 0.5, 2 * half / (1 - half), exp(x) - 1)
 
 
+def log(x: Tensor) -> Tensor:
+    """The natural logarithm. On processors without AVX-512 LiteRT's makes 88 of NaN and of infinity."""
+    return tf.where(tf.math.is_finite(x) | (x < 0), tf.math.log(x), x)
+
+
 def log1p(x: Tensor) -> Tensor:
     """log(1 + x), near 0 too, where LiteRT's has no digits left: there 2 artanh(x / (2 + x)), by its series."""
     ratio = x / (2 + x)
     series = _horner((1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0), tf.square(ratio))
-    return tf.where(tf.abs(x) < 0.4, 2 * ratio * series, tf.math.log(1 + x))
+    return tf.where(tf.abs(x) < 0.4, 2 * ratio * series, log(1 + x))
 
 
 def softplus(x: Tensor) -> Tensor:
@@ -114,6 +119,14 @@ def selu(x: Tensor) -> Tensor:
 def rsqrt(x: Tensor) -> Tensor:
     """1 / sqrt(x). LiteRT's makes NaN of 0."""
     return divided_by_root(1.0, tf.sqrt(x))
+
+
+def integer_power(x: Tensor, exponent: int) -> Tensor:
+    """``x`` to a power other than 0. LiteRT's makes the largest finite number of what is infinite."""
+    power = x
+    for bit in f"{abs(exponent):b}"[1:]:
+        power = tf.square(power) * x if bit == "1" else tf.square(power)
+    return power if exponent > 0 else 1 / power
 
 
 def divided_by_root(x: Tensor, root: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ TENSORFLOW: Final = "tensorflow"
 ACTOR: Final = "actor"
 LEARNER: Final = "learner"
 _TITLES: Final = {LITERT: "LiteRT", TENSORFLOW: "TensorFlow"}
-_FORMAT: Final = "3"
+_FORMAT: Final = "4"
 """Of converted programs: raised when the same functions are to be converted differently."""
 
 _KEEP: Final = 32

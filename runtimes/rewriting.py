@@ -25,6 +25,8 @@ Nodes: TypeAlias = Mapping[str, Node]
 
 _LEAKY_RELU_ALPHA = 0.2
 """TensorFlow's default; a saved graph leaves defaults out."""
+_LARGEST_EXPONENT = 64
+"""Beyond it, powers by repeated products would lose digits."""
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While", "StatelessWhile")
 
@@ -54,9 +56,13 @@ def _quotient(node: Node, nodes: Nodes) -> Replacement | None:
 def _power(node: Node, nodes: Nodes) -> Replacement | None:
     x, y = _inputs(node)
     exponent = _constant(nodes, y)
-    if exponent is None or exponent.shape or exponent != -0.5:  # no scalar: the result might have another shape than x
+    if exponent is None or exponent.shape:  # no scalar: the result might have another shape than x
         return None
-    return Replacement(arithmetic.rsqrt, [x])
+    if exponent == -0.5:
+        return Replacement(arithmetic.rsqrt, [x])
+    if 0 < abs(exponent) <= _LARGEST_EXPONENT and float(exponent).is_integer():
+        return Replacement(functools.partial(arithmetic.integer_power, exponent=int(exponent)), [x])
+    return None
 
 
 def _difference(node: Node, nodes: Nodes) -> Replacement | None:
@@ -154,6 +160,7 @@ REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
     "IsInf": _pointwise(arithmetic.is_inf),
     "L2Loss": _pointwise(arithmetic.l2_loss),
     "LeakyReluGrad": _leaky_relu,
+    "Log": _pointwise(arithmetic.log),
     "Log1p": _pointwise(arithmetic.log1p),
     "MatMul": _product,
     "Maximum": _pointwise(arithmetic.maximum),
