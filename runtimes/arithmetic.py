@@ -95,7 +95,7 @@ def expm1(x: Tensor) -> Tensor:
 
 
 def log(x: Tensor) -> Tensor:
-    """The natural logarithm. On processors without AVX-512 LiteRT's makes 88 of NaN and of infinity."""
+    """The natural logarithm. On some processors, with AVX2 and no AVX-512, LiteRT's makes 88 of NaN and of infinity."""
     return tf.where(tf.math.is_finite(x) | (x < 0), tf.math.log(x), x)
 
 
