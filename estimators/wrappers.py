@@ -117,11 +117,16 @@ def _last_to_observe(env: Any) -> Any:
 def _read(wrapper: Any) -> State:
     held = vars(wrapper)
     state: dict[str, Any] = {name: copy.copy(held[name]) for name in _SUMS if name in held}
-    state |= {name: float(held[name]) for name in _SETTINGS if name in held}
+    state |= _settings_of(wrapper)
     for name in _STATISTICS:
         if name in held:
             state[name] = {moment: copy.copy(getattr(held[name], moment)) for moment in _MOMENTS}
     return {"kind": type(wrapper).__name__, **state}
+
+
+def _settings_of(wrapper: Any) -> dict[str, float]:
+    held = vars(wrapper)
+    return {name: float(held[name]) for name in _SETTINGS if name in held}
 
 
 def _refuse_others(learning: list[Any], statistics: State) -> None:
@@ -130,11 +135,11 @@ def _refuse_others(learning: list[Any], statistics: State) -> None:
     if kinds != saved:
         raise ValueError(f"the saved environment has the statistics of {saved or 'no wrappers'}, this one {kinds}")
     for kind, wrapper, state in zip(kinds, learning, statistics.values(), strict=True):
-        mine = _read(wrapper)
-        for name in _SETTINGS:
-            if name in state and state[name] != mine.get(name, state[name]):  # there are states without a discount
+        for name, mine in _settings_of(wrapper).items():
+            before = state.get(name, mine)  # states were saved before discounts were
+            if before != mine:
                 raise ValueError(
-                    f"the saved environment's {kind} has {name}={state[name]:g}, this one's has {name}={mine[name]:g}"
+                    f"the saved environment's {kind} has {name}={before:g}, this one's has {name}={mine:g}"
                 )
 
 

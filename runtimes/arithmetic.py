@@ -125,7 +125,9 @@ def integer_power(x: Tensor, exponent: int) -> Tensor:
     """``x`` to a power other than 0. LiteRT's makes the largest finite number of what is infinite."""
     power = x
     for bit in f"{abs(exponent):b}"[1:]:
-        power = tf.square(power) * x if bit == "1" else tf.square(power)
+        power = tf.square(power)
+        if bit == "1":
+            power = power * x
     return power if exponent > 0 else 1 / power
 
 
