@@ -9,9 +9,9 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from ...contracts import RunConfig
 from ..folder import flat
@@ -151,7 +151,7 @@ class _Follower:
         except OSError as error:
             self._complain(f"no process could be started for it: {error}")
             return
-        self._reader = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
+        self._reader = threading.Thread(target=self._listen, args=(self._process, self._process.stdout), daemon=True)
         self._reader.start()
 
     def finish(self) -> None:
@@ -160,7 +160,7 @@ class _Follower:
         A machine may be too busy for it. Then it is left alone: it ends by itself, and may do it all by then.
         """
         process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
+        if process is None or process.stdin is None:
             return
         try:
             with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
@@ -169,17 +169,18 @@ class _Follower:
         except (subprocess.TimeoutExpired, KeyboardInterrupt):  # what has been done is done
             self._complain("it is not done yet")
             return
-        self._reader.join()
-        process.stdout.close()
+        self._reader.join(MARGIN_SECS)  # a child of the process may hold its output open for longer
         if code:
             self._complain(f"its process ended with {code}")
 
-    def _listen(self, lines: Iterable[bytes]) -> None:
-        for line in (line.decode(errors="replace").strip() for line in lines):
-            if line.startswith("stop: "):
-                self._stop(line[len("stop: ") :])
-            else:
-                _log.warning("%s", line)
+    def _listen(self, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
+        with output:
+            for line in (line.decode(errors="replace").strip() for line in output):
+                if line.startswith("stop: "):
+                    self._stop(line[len("stop: ") :])
+                else:
+                    _log.warning("%s", line)
+        process.wait()  # whoever left it alone does not: this thread keeps it until it has ended
 
     def _complain(self, why: str) -> None:
         _log.warning("tracking fell behind: %s; axonrl sync %s makes up for it", why, self._folder)

@@ -1,5 +1,6 @@
 """A tracked run: the journal, the process that follows it, and the Polyaxon run in the run folder."""
 
+import gc
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.schema import load
+from axonrl.experiments.schema import Experiment, load
 from axonrl.experiments.tracking import follower, session
 from axonrl.experiments.tracking.follower import Pusher, complete, follow
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
@@ -296,24 +297,35 @@ def test_a_session_in_a_process_of_its_own(folder: Path) -> None:
     assert run_data(folder, run.uuid)["status"] == "stopped"
 
 
+def has_gone(pid: int) -> bool:
+    """Has the process ended, and has this one been told?"""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 def test_ctrl_c_while_trackers_are_waited_for_changes_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    waits: list[subprocess.Popen[bytes]] = []
+    pids: list[int] = []
+    wait = subprocess.Popen.wait
 
-    def interrupted(process: subprocess.Popen[bytes], timeout: float) -> int:
-        waits.append(process)
+    def interrupted(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if timeout is None:  # not by the one that Ctrl-C reaches
+            return wait(process)
+        pids.append(process.pid)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(subprocess.Popen, "wait", interrupted)
-        with tracked(folder, load(folder / "experiment.yml")[0]):
-            pass
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    with tracked(folder, load(folder / "experiment.yml")[0]):
+        pass
     (message,) = caplog.messages
     assert message == f"tracking fell behind: it is not done yet; axonrl sync {folder} makes up for it"
-    assert waits[0].wait(60) == 0  # it was left to end by itself
-    assert waits[0].stdout is not None
-    waits[0].stdout.close()
+    gc.collect()  # nothing is said of a process that nobody waits for
+    while not has_gone(pids[0]):  # it was left to end by itself
+        time.sleep(0.01)
     assert statuses(folder)[-1] == ("succeeded", "")
     assert run_data(folder, read(folder).uuid)["status"] == "succeeded"
 
@@ -363,6 +375,15 @@ def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None
     assert statuses(folder)[-1] == ("failed", "the process ended without a word: it was killed, say")
 
 
+def experiment_with(tracker: str, folder: Path) -> Experiment:
+    """The experiment with a tracker, in the folder of its run, too."""
+    file = folder.parent / "file.yml"
+    file.write_text(f"{EXPERIMENT}\ntracker: {tracker}")
+    experiment = load(file)[0]
+    (folder / "experiment.yml").write_text(to_yaml(experiment.model_dump()))
+    return experiment
+
+
 def test_a_tracker_of_the_users_own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "users_tracker.py").write_text(
         "class Mine:\n"
@@ -370,13 +391,36 @@ def test_a_tracker_of_the_users_own(folder: Path, tmp_path: Path, monkeypatch: p
         "    def push(self, run): (run.folder / self.name).write_text(run.status)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    file = tmp_path / "file.yml"
-    file.write_text(f"{EXPERIMENT}\ntracker: {{kind: 'users_tracker:Mine', name: told.txt}}")
-    experiment = load(file)[0]
-    (folder / "experiment.yml").write_text(to_yaml(experiment.model_dump()))
-    with tracked(folder, experiment):
+    with tracked(folder, experiment_with("{kind: 'users_tracker:Mine', name: told.txt}", folder)):
         pass
     assert (folder / "told.txt").read_text() == "succeeded"
+
+
+STARTING = """
+import subprocess, sys
+
+class Starting:
+    def __init__(self):
+        self.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+
+    def push(self, run):
+        (run.folder / "pid.txt").write_text(f"{self.process.pid}")
+"""
+
+
+def test_a_process_that_a_tracker_starts_holds_nobody_up(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the output of the one that it was started by, and goes on for a minute."""
+    (tmp_path / "starting_tracker.py").write_text(STARTING)
+    monkeypatch.syspath_prepend(tmp_path)
+    with tracked(folder, experiment_with("[{kind: 'starting_tracker:Starting'}]", folder)):
+        while not (folder / "pid.txt").exists():
+            time.sleep(0.01)
+        began = time.monotonic()
+    seconds = time.monotonic() - began
+    os.kill(int((folder / "pid.txt").read_text()), signal.SIGKILL)
+    assert seconds < 40
 
 
 def test_which_trackers_a_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
