@@ -445,7 +445,8 @@ class Agent(Estimator):
         self._refuse_own(env)
         opened = self._evaluations.rendering(env)
         self._take_spaces(opened.observation_space, opened.action_space)
-        return opened
+        with as_in_training(opened, self._source):
+            return opened
 
     def _record_live(self, path: Path, env: Any) -> EpisodeStats:
         """The first of the evaluations' episodes, with the weights as they are now."""

@@ -133,13 +133,13 @@ def _refuse_others(learning: list[Any], statistics: State) -> None:
     kinds = [type(wrapper).__name__ for wrapper in learning]
     saved = [str(state["kind"]) for state in statistics.values()]
     if kinds != saved:
-        raise ValueError(f"the saved environment has the statistics of {saved or 'no wrappers'}, this one {kinds}")
+        raise ValueError(f"the run's environment has the statistics of {saved or 'no wrappers'}, this one {kinds}")
     for kind, wrapper, state in zip(kinds, learning, statistics.values(), strict=True):
         for name, mine in _settings_of(wrapper).items():
             before = state.get(name, mine)  # states were saved before discounts were
             if before != mine:
                 raise ValueError(
-                    f"the saved environment's {kind} has {name}={before:g}, this one's has {name}={mine:g}"
+                    f"{kind} of the run's environment has {name}={before:g}, this one's has {name}={mine:g}"
                 )
 
 

@@ -105,8 +105,8 @@ def test_other_wrappers_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"discount": 0.9}, "saved environment's NormalizeReward has discount=0.99, this one's has discount=0.9"),
-        ({"clip": 5}, "saved environment's NormalizeReward has clip=10, this one's has clip=5"),
+        ({"discount": 0.9}, "NormalizeReward of the run's environment has discount=0.99, this one's has discount=0.9"),
+        ({"clip": 5}, "NormalizeReward of the run's environment has clip=10, this one's has clip=5"),
     ],
 )
 def test_the_same_wrappers_with_other_settings_are_refused(
@@ -127,7 +127,8 @@ def test_gymnasium_s_wrappers_with_other_settings_are_refused(tmp_path: Path) ->
         return NormalizeReward(cart(wrappers=()), gamma=gamma)
 
     learner(tmp_path).train(rewarded(0.99), 40, 4, timesteps=50)
-    with pytest.raises(ValueError, match=r"NormalizeReward has gamma=0\.99, this one's has gamma=0\.5"):
+    message = r"NormalizeReward of the run's environment has gamma=0\.99, this one's has gamma=0\.5"
+    with pytest.raises(ValueError, match=message):
         learner(tmp_path).train(rewarded(0.5), 40, 4, timesteps=50)
 
 

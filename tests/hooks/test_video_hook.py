@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from axonrl.contracts import BeginFacts, BrokenEnvironmentError, EndFacts, TimestepFacts
+from axonrl.environments import make
 from axonrl.hooks import EvaluationHook, VideoHook
 from axonrl.tests.estimators.fakes import Counting, Notes, agent, differences, snapshot
 
@@ -204,6 +205,13 @@ def test_an_environment_that_cannot_be_copied(tmp_path: Path) -> None:
     ],
 )
 def test_an_environment_that_does_not_render(env: Any, message: str, tmp_path: Path) -> None:
+    refused(tmp_path, Counting(), VideoHook(5, env=env), message)
+
+
+@pytest.mark.usefixtures("ids")
+def test_an_environment_that_normalises_what_the_training_s_does_not(tmp_path: Path) -> None:
+    env = make("axonrl-test/Rendered-v0", wrappers=["normalize_reward"], render_mode="rgb_array")
+    message = "the run's environment has the statistics of no wrappers, this one ['NormalizeReward']"
     refused(tmp_path, Counting(), VideoHook(5, env=env), message)
 
 
