@@ -210,8 +210,12 @@ class EstimatorSpec:
             if not isinstance(value, Sequence):
                 raise ValueError(f"EstimatorSpec.{name} must be a tuple, got {value!r}")
             object.__setattr__(self, name, tuple(value))
-        if self.exploration is not None and not callable(self.exploration):
-            raise ValueError(f"EstimatorSpec.exploration must be an Exploration, got {self.exploration!r}")
+        exploration: object = self.exploration
+        if isinstance(exploration, type):
+            name = exploration.__name__
+            raise ValueError(f"EstimatorSpec.exploration takes an instance: got the class {name}, expected {name}(...)")
+        if exploration is not None and not callable(exploration):
+            raise ValueError(f"EstimatorSpec.exploration must be an Exploration, got {exploration!r}")
         if self.training_hooks and self.mode == Modes.PREDICT:
             raise ValueError("EstimatorSpec.training_hooks belong to the TRAIN spec, got some in mode 'predict'")
         if self.evaluation_hooks and self.mode == Modes.TRAIN:

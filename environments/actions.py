@@ -39,7 +39,8 @@ class Actions:
         elif isinstance(space, Discrete):
             self._low, self._high = int(space.start), int(space.start) + int(space.n) - 1
         elif isinstance(space, MultiDiscrete):
-            self._low, self._high = space.start, space.start + (space.nvec - 1)
+            start = space.start.astype(np.int64)
+            self._low, self._high = start, start + space.nvec - 1
         else:
             self._low, self._high = 0, 1
 
@@ -75,14 +76,14 @@ class Actions:
     def batch(self, actions: Array) -> Array:
         """A new array [N, ...] in the space's dtype, clipped where the space is a Box; raises as :meth:`each`."""
         self._check_kind(actions)
-        array = actions.astype(self._dtype)
         if self._is_box:
-            array = np.minimum(np.maximum(array, self._low), self._high)
+            array: Array = np.minimum(np.maximum(actions.astype(self._dtype), self._low), self._high)
             if not all_finite(array):
                 raise NonFiniteError(f"an action for {self._space} is not finite: {actions.tolist()}")
-        elif bool(((array < self._low) | (array > self._high)).any()):
+            return array
+        if bool(((actions < self._low) | (actions > self._high)).any()):  # before the cast, which may wrap around
             raise ValueError(f"an action of {actions.tolist()} is not in {self._space}")
-        return array
+        return actions.astype(self._dtype)
 
     def _check_kind(self, actions: Array) -> None:
         if not isinstance(actions, np.ndarray):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -53,6 +53,9 @@ class BatchedEnvironment(abc.ABC):
     Raises:
         ValueError: a space is not supported.
     """
+
+    skips_rows: ClassVar[bool] = False
+    """Are there steps in which some rows do not act, and are no transitions?"""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import difflib
 import functools
 import importlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -16,6 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
+from ..checks import count
 from . import minatar
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
 from .normalization import NormalizedEnvironment, Wrapped, are_copies, wrappers_of
@@ -59,8 +60,9 @@ def make(env_id: str, num_envs: int = 1, *, wrappers: Sequence[Given] = (), **kw
             install), the arguments are not the environment's, or ``num_envs`` is below 1.
         WrapperError: a ValueError: a wrapper is unknown, its arguments are not its own, or it does not fit.
     """
-    if not isinstance(num_envs, int) or num_envs < 1:
-        raise ValueError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
+    if not isinstance(env_id, str):
+        raise ValueError(f"env_id must be an id, such as 'CartPole-v1', got {env_id!r}")
+    num_envs = count("num_envs", num_envs)
     if wrappers:
         return _make_wrapped(env_id, num_envs, Wrapping(wrappers), kwargs)
     if num_envs == 1:
@@ -89,6 +91,14 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
     if isinstance(env, VectorEnv):
         return _open_vector(env)
     raise ValueError(f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}")
+
+
+def innermost(env: Any) -> set[int]:
+    """The environments inside of all wrappers, by their ``id()``; none of what is only named."""
+    if env is None or isinstance(env, str):
+        return set()
+    inside = getattr(env, "unwrapped", env)
+    return {id(one.unwrapped) for one in inside.envs} if isinstance(inside, SyncVectorEnv) else {id(inside)}
 
 
 def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
@@ -157,13 +167,19 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise ValueError(f"{name} needs something that is not installed: {_advice(name, str(error))}") from error
     except gymnasium.error.Error as error:
+        if isinstance(env_id, str) and name in gymnasium.registry:
+            raise _not_made(name, kwargs, error) from error
         near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
         hint = f"the nearest are {', '.join(map(repr, near))}" if near else "is the package imported that registers it?"
         raise ValueError(f"unknown environment {name!r}; {hint}") from error
     except Exception as error:
-        given = f" with {kwargs}" if kwargs else ""
-        raise ValueError(f"{name} could not be made{given}: {type(error).__name__}: {error}") from error
+        raise _not_made(name, kwargs, error) from error
     return minatar.FromSeed(env) if is_minatar else env
+
+
+def _not_made(name: str, kwargs: Mapping[str, Any], error: Exception) -> ValueError:
+    given = f" with {kwargs}" if kwargs else ""
+    return ValueError(f"{name} could not be made{given}: {type(error).__name__}: {error}")
 
 
 def _advice(name: str, otherwise: str) -> str:

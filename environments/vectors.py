@@ -125,6 +125,8 @@ class SameStepVector(SelfResettingVector):
 class NextStepVector(SelfResettingVector):
     """``AutoresetMode.NEXT_STEP``: the step after an episode's end ignores that row's action and resets it."""
 
+    skips_rows = True
+
     def step(self, actions: Array) -> Step:
         """One call for all; rows whose episode ended on the step before did not act."""
         acted = ~self._ended if self._ended.any() else None

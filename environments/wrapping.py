@@ -123,10 +123,10 @@ def rescale_action(env: AnyEnv, *, min_action: float = -1.0, max_action: float =
         raise ValueError(f"rescale_action needs a bounded Box of floats as action space, got {space}")
     if not (space.low < space.high).all():
         raise ValueError(f"rescale_action needs low below high in all of the action space, got {space}")
-    low, high = number("min_action", min_action), number("max_action", max_action)
+    low, high = np.float32(number("min_action", min_action)), np.float32(number("max_action", max_action))
     if low >= high:
         raise ValueError(f"max_action must be above min_action, got {high} and {low}")
-    return RescaleAction(env, np.float32(low), np.float32(high))
+    return RescaleAction(env, low, high)
 
 
 def channels_first(env: AnyEnv) -> AnyEnv:

@@ -14,12 +14,12 @@ import gymnasium
 
 from .. import registry
 from ..checks import count
-from ..contracts import EpisodeStats, Memory, ModelFn, RunConfig, State
+from ..contracts import BeginFacts, CheckpointError, EpisodeStats, Memory, ModelFn, RunConfig, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import open_environment
 from ..environments.spaces import action_spec
 from ..explorations import Greedy
-from ..hooks import CheckpointHook, LoggingHook, NaNGuard, SummaryHook
+from ..hooks import CheckpointHook, EvaluationHook, FinalValuesHook, LoggingHook, NaNGuard, SummaryHook, VideoHook
 from ..hooks.hook import Hooks
 from .episodes import Episodes
 from .errors import refuse_non_finite
@@ -34,6 +34,7 @@ from .record import RunRecord, recordable
 from .seeding import generators
 from .session import MonitoredSession
 from .state import Counters, TrainingState
+from .storage import split_state
 from .training import batch_specs, recorded_specs, transition_specs, trial_of
 from .video import recorded
 from .wrappers import as_in_training, statistics_of
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
 logger = logging.getLogger("axonrl")
+_REFUSING = (EvaluationHook, FinalValuesHook, VideoHook)
+"""Hooks that refuse in ``begin`` what cannot work, and do little else there."""
 
 
 class Agent(Estimator):
@@ -170,6 +173,9 @@ class Agent(Estimator):
             ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
         """
         with self._opened(env, hooks, Schedule(first_update, update_frequency)) as session:
+            for hook in (*as_hooks(hooks), *self._spec_hooks):
+                if isinstance(hook, _REFUSING):
+                    hook.begin(session, BeginFacts(session.env.num_envs, session.global_timestep > 0, {}))
             store, record = self._traced().store, self._record
             return Outline(
                 observation_space=session.env.observation_space,
@@ -238,8 +244,11 @@ class Agent(Estimator):
                 closing.callback(opened.close)
                 closing.enter_context(self._store.lock())
                 state, plan = self._prepare(opened, memory, schedule)
-                watching = Hooks(self._with_defaults(given))
+                watching = Hooks(_with_names_of_their_own(self._with_defaults(given)))
                 watching.load_state_dict(state.hooks)
+                split_state(
+                    {"hooks": watching.state_dict()}
+                )  # what cannot be saved is refused now, not at the first checkpoint
                 why = state.bring_back(opened)
                 if why is not None:
                     self._mark_not_exact(f"{opened.name}: {why}")
@@ -274,6 +283,11 @@ class Agent(Estimator):
         elif schedule is not None:
             _check_first_update(schedule, memory)
         if self._store.newest() is None:
+            if self._state.counters != Counters():
+                raise CheckpointError(
+                    f"the checkpoints of {self.model_dir} are gone, from which this Agent had gone on: put them back,"
+                    " or make a new Agent, which begins at zero"
+                )
             if self._record is not None:
                 logger.warning("%s has a record of a run but no checkpoint: it begins at zero", self.model_dir)
             self._write_record(env, self._choice)
@@ -296,7 +310,7 @@ class Agent(Estimator):
         trial = trial_of(memory, specs, env.num_envs)
         if schedule is not None:
             _check_first_update(schedule, trial)
-        train = program.trace_train(batch_specs(trial, specs, env.num_envs))
+        train = program.trace_train(batch_specs(trial, specs, env))
         self._executor, choice = self._choose_executor(program, train)
         rngs = generators(self._run_seed)
         memory.build(specs, env.num_envs, rngs["memory"])  # last: what is refused before can be put right and repeated
@@ -394,7 +408,6 @@ class Agent(Estimator):
                 f"checkpoint {index} of {self.model_dir} does not fit this Agent: {error}; pass the model_fn, params"
                 " and memory that it was trained with, or another model_dir"
             ) from error
-        self._loaded = self._store.newest()
 
     def _save(self) -> None:
         if self._state is not None:
@@ -406,8 +419,8 @@ class Agent(Estimator):
             self._loaded = self._store.newest()
 
     def _statistics_now(self) -> State | None:
-        open_env = None if self._state is None else self._state.env
-        return super()._statistics_now() if open_env is None else statistics_of(open_env.env)
+        opened = None if self._state is None or self._session is None else self._state.env
+        return super()._statistics_now() if opened is None else statistics_of(opened.env)
 
     def _evaluation_environment(self, env: Any, episodes: int) -> BatchedEnvironment:
         if self._evaluations is None:
@@ -461,6 +474,17 @@ def _check_first_update(schedule: Schedule, memory: Memory) -> None:
         f"{schedule.first_update} timesteps (first_update) cannot fill a batch of {memory.batch_size} from the"
         f" {type(memory).__name__}: raise first_update or lower batch_size"
     )
+
+
+def _with_names_of_their_own(hooks: Sequence[Any]) -> Sequence[Any]:
+    """The hooks; refused if two of them would write the same policy over and over."""
+    names = [hook.keeps for hook in hooks if isinstance(hook, EvaluationHook) and hook.keeps is not None]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"two EvaluationHooks keep a policy {name!r}: give one of them another name=, or keep_best=False"
+            )
+    return hooks
 
 
 def _has(hooks: Sequence[Any], kind: type) -> bool:

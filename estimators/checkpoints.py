@@ -34,6 +34,8 @@ from .storage import (
 
 __all__ = ["CheckpointStore", "load_arrays", "save_arrays", "write_json_atomically"]
 
+BEGINNING: Final = 1
+"""Index of the first checkpoint of a run, which is written before its first timestep."""
 _VERSION: Final = 1
 _MANIFEST: Final = "manifest.json"
 _ARRAYS: Final = "arrays.safetensors"

@@ -31,7 +31,7 @@ from ..contracts import (
 )
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
-from ..environments.making import open_environment
+from ..environments.making import innermost, open_environment
 from ..hooks.hook import Hooks
 from ..runtimes.signature import BoundModelFn, check_signature
 from . import record
@@ -42,7 +42,7 @@ from .programs import FOLDER, ProgramCache
 from .seeding import draw_seed, evaluation_seed, model_seed
 from .state import Counters
 from .storage import join_state, load_arrays, save_arrays, split_state
-from .wrappers import frozen
+from .wrappers import frozen, statistics_of
 
 if TYPE_CHECKING:
     from ..runtimes.executors import Acted, Executor
@@ -117,7 +117,7 @@ class Estimator:
             Name to array [B, ...]; ``"action"`` is the greedy action in the environment's units.
 
         Raises:
-            ValueError: wrong shape or dtype, or nothing has been trained in ``model_dir``.
+            ValueError: wrong shape or dtype, or nothing has been trained in ``model_dir``, nor evaluated from here.
         """
         self._look_again()
         space = self.config.observation_space
@@ -162,6 +162,8 @@ class Estimator:
         try:
             self._take_spaces(opened.observation_space, opened.action_space)
             executor = self._actor()
+            if self._record is None:
+                logger.warning("nothing has been trained in %s: its initial weights are evaluated", self.model_dir)
             watching = Hooks([*given, *self._traced().predict.evaluation_hooks])
             session = EvaluationSession(self.model_dir, self.config, executor.get_weights)
             with (
@@ -199,7 +201,7 @@ class Estimator:
         from .export import Trained, export
 
         self._look_again()
-        if self.config.observation_space is None:
+        if self._record is None:
             raise ValueError(f"export needs a trained run, and {self.model_dir} holds none")
         executor = self._actor()
         counters = self._counters()
@@ -213,7 +215,7 @@ class Estimator:
 
     def _refuse_own(self, env: Any) -> None:
         """Evaluation must not disturb training: refuse the very environment that is being trained in."""
-        if env is not None and env is self._source and not isinstance(env, str):
+        if self._source is not None and innermost(env) & innermost(self._source):
             raise ValueError("evaluate was given the environment that is being trained in: give it one of its own")
 
     # -- building -----------------------------------------------------------------------------------------------------
@@ -310,17 +312,18 @@ class Estimator:
 
     def _load_newest(self) -> None:
         """Take over the newest checkpoint, unless the state in memory is that already or follows from it."""
-        if self._store.newest() != self._loaded and (loaded := self._store.load()) is not None:
+        newest = self._store.newest()  # before loading: another process may write one meanwhile
+        if newest != self._loaded and (loaded := self._store.load()) is not None:
             if self._record is None:
                 raise CheckpointError(f"{self.model_dir} holds checkpoints, but its {record.FILE} is gone")
             self._restore(*loaded)
+            self._loaded = newest
 
     def _restore(self, index: int, state: Mapping[str, Any]) -> None:
         """Take over a checkpoint as far as this object has use for it: PREDICT's weights."""
         self._load_predict_weights(state["weights"], f"checkpoint {index} of {self.model_dir}")
         self._statistics = state["statistics"]
         self._restored = Counters(**state["counters"])
-        self._loaded = self._store.newest()
 
     def _counters(self) -> Counters:
         """How far the training is whose weights the executor has."""
@@ -369,6 +372,7 @@ class Estimator:
         Yields what was saved with them.
         """
         if policy == "last":
+            self._statistics = self._statistics_now()
             yield {}
             return
         path = self._policy_path(policy)
@@ -393,7 +397,7 @@ class Estimator:
 
     def _frozen(self, env: BatchedEnvironment) -> contextlib.AbstractContextManager[None]:
         """``env`` normalises as the training did when the policy was saved, and learns nothing meanwhile."""
-        return contextlib.nullcontext() if self._statistics is None else frozen(env.env, self._statistics)
+        return frozen(env.env, statistics_of(env.env) if self._statistics is None else self._statistics)
 
     # -- greedy episodes ----------------------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ class Interrupts:
     def __init__(self) -> None:
         self.held = False
         """Is something under way? Still True after an exception has ended it."""
-        self._noted = False
+        self.noted = False
+        """Has one been put off?"""
         self._installed = False
 
     def hold(self) -> None:
@@ -26,8 +27,8 @@ class Interrupts:
     def release(self) -> None:
         """It is whole again; raises the ``KeyboardInterrupt`` that was put off."""
         self.held = False
-        if self._noted:
-            self._noted = False
+        if self.noted:
+            self.noted = False
             raise KeyboardInterrupt
 
     def __enter__(self) -> Interrupts:
@@ -46,4 +47,4 @@ class Interrupts:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if not self.held:
             raise KeyboardInterrupt
-        self._noted = True
+        self.noted = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 import time
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import AsyncVectorEnv
 
 from ..contracts import (
     Array,
@@ -66,6 +68,10 @@ class Loop:
         self._nowhere = np.zeros(env.num_envs, np.bool_).tobytes()
         self._all_running = False  # as far as this loop knows
         self._said_cannot_sample = False
+        # Ctrl-C reaches the environments' own processes too, in the middle of a timestep: this one is undone then.
+        self._in_processes = isinstance(getattr(env.env, "unwrapped", None), AsyncVectorEnv)
+        self.untouched = False
+        """Is the state as it was before the timestep that failed?"""
         self._reset_exploration = getattr(state.exploration, "reset", None)
 
     def timestep(self, schedule: Schedule, limits: Limits) -> list[EpisodeStats]:
@@ -119,11 +125,17 @@ class Loop:
         """Choose the actions, take them, store what came of them, and count."""
         state, observation = self._state, self._state.observation
         t0 = time.perf_counter()
+        before = _drawn_from(state) if self._in_processes else None
         action, recorded = self._choose()
         t1 = time.perf_counter()
         try:
             step = self._env.step(action)
-        except FAILURES as error:
+        except (*FAILURES, KeyboardInterrupt) as error:
+            if before is not None:
+                _put_back(state, before)
+                self.untouched = True
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise self._located(error) from error
         t2 = time.perf_counter()
         state.memory.extend(
@@ -283,6 +295,19 @@ class Loop:
         episodes = self._state.episodes
         when = f"global_timestep {self._state.counters.global_timestep}"
         return located(error, episodes.seeds, episodes.index - 1, episodes.lengths, when)
+
+
+def _drawn_from(state: TrainingState) -> tuple[Any, ...]:
+    """What choosing actions changes."""
+    exploration = state.exploration
+    carried = copy.deepcopy(exploration.state_dict()) if hasattr(exploration, "state_dict") else None
+    return state.recurrent, carried, state.generators["exploration"].bit_generator.state
+
+
+def _put_back(state: TrainingState, before: tuple[Any, ...]) -> None:
+    state.recurrent, carried, state.generators["exploration"].bit_generator.state = before
+    if carried is not None and hasattr(state.exploration, "load_state_dict"):
+        state.exploration.load_state_dict(carried)
 
 
 def first_row(values: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from ..contracts import Array, BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, RunConfig, Timings
 from ..environments.batched import BatchedEnvironment
 from ..hooks.hook import Hooks
+from .errors import FAILURES
 from .interrupts import Interrupts
 from .limits import Limits, Schedule
 from .loop import Loop, Plan
@@ -118,7 +119,7 @@ class MonitoredSession:
 
     def request_stop(self, reason: str) -> None:
         """Stop after this timestep. The first reason given is kept."""
-        self._stop_reason = self._stop_reason or reason
+        self._stop_reason = self._stop_reason or reason or "a hook asked for it"
 
     def save_checkpoint(self) -> None:
         """Write a checkpoint: at once between timesteps, from within an event at the end of the timestep.
@@ -183,7 +184,9 @@ class MonitoredSession:
                 self._save_if_changed()
         except KeyboardInterrupt as caught:
             error = caught
-            if not self._interrupts.held:
+            if self._interrupts.held:
+                logger.warning("interrupted in the middle of a timestep: what came after the last checkpoint is lost")
+            else:
                 self._save_if_changed()
                 logger.warning("interrupted at timestep %d; saved in %s", self.global_timestep, self.model_dir)
             raise
@@ -216,7 +219,13 @@ class MonitoredSession:
             self._refuse_torn()
         interrupts.hold()
         self._unsaved = True
-        finished = self._loop.timestep(schedule, self._limits)
+        try:
+            finished = self._loop.timestep(schedule, self._limits)
+        except (KeyboardInterrupt, *FAILURES) as error:
+            if self._loop.untouched and (interrupts.noted or isinstance(error, KeyboardInterrupt)):
+                interrupts.held = False
+                raise KeyboardInterrupt from error
+            raise
         if self._checkpoint_asked:
             self._save()
         interrupts.release()
@@ -239,7 +248,10 @@ class MonitoredSession:
 
     def _reason(self, error: BaseException | None) -> str:
         if error is not None:
-            return f"{type(error).__name__}: {error}".removesuffix(": ")  # KeyboardInterrupt has no message
+            text = ""
+            with contextlib.suppress(Exception):  # a user's error may fail to say what it is
+                text = str(error)
+            return f"{type(error).__name__}: {text}".removesuffix(": ")  # KeyboardInterrupt has no message
         return self.stop_reason or "the session was closed"
 
 

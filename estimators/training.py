@@ -19,7 +19,7 @@ RESERVED: Final = (
 )
 """Keys of ``labels`` that ``EstimatorSpec.record`` must leave alone."""
 _PATIENCE = 1_000_000
-"""Timesteps after which a memory that still cannot be sampled never will be."""
+"""Timesteps after which a memory that holds no more than these, and still cannot be sampled, never will be."""
 
 
 def transition_specs(
@@ -90,22 +90,30 @@ def trial_of(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> Me
     return trial
 
 
-def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> dict[str, SpecTree]:
+def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], env: BatchedEnvironment) -> dict[str, SpecTree]:
     """What a batch of this memory looks like, batch axes included: it is filled with zeros and sampled once.
 
     Raises:
-        ValueError: the memory never has a batch.
+        ValueError: the memory never has a batch, or takes no rows that are no transitions, which ``env`` will have.
     """
+    num_envs = env.num_envs
+    mask = (np.ones(num_envs, np.bool_),) if env.skips_rows else ()
     zeros = {key: _zeros(spec, num_envs) for key, spec in specs.items()}
     row = first_row(zeros)
-    for _ in range(_PATIENCE // num_envs):
+    timesteps = max(_PATIENCE, 2 * int(getattr(trial, "size", 0)))
+    for _ in range(timesteps // num_envs):
         if trial.can_sample():
             return {key: _spec_of(value) for key, value in trial.sample().items()}
-        if num_envs == 1:
+        if num_envs == 1 and not mask:
             trial.step(**row)
-        else:
-            trial.extend(**zeros)
-    raise ValueError(f"{type(trial).__name__} has no batch after {_PATIENCE} timesteps")
+            continue
+        try:
+            trial.extend(*mask, **zeros)
+        except ValueError as error:
+            if not mask:
+                raise
+            raise ValueError(f"{env.name}: {env.not_exact}; {error}") from error
+    raise ValueError(f"{type(trial).__name__} has no batch after {timesteps} timesteps")
 
 
 def _zeros(spec: SpecTree, num_envs: int) -> ArrayTree:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import json
 import math
 import os
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .errors import ExperimentError
 from .shipped import SHIPPED, experiment_file, shipped
-from .terminal import load_tensorflow, messages
+from .terminal import load_tensorflow, messages, tell
 
 if TYPE_CHECKING:
     from .files import Document
@@ -35,6 +36,8 @@ def carry_out(command: Callable[[argparse.Namespace], int], arguments: argparse.
     Returns:
         The exit code.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without the sign ± is no reason to fail after a training
     with messages():
         try:
             return command(arguments)
@@ -46,6 +49,11 @@ def carry_out(command: Callable[[argparse.Namespace], int], arguments: argparse.
             return FAILED
         except Exception as error:
             return _failed(error, arguments)
+        finally:
+            try:
+                sys.stderr.flush()
+            except OSError:  # Python would try again at its end, and return 120
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -69,15 +77,15 @@ def _run(arguments: argparse.Namespace) -> int:
                 stopped=lambda: "" if signals.received is None else f"{signals.name} came",
             )
         except KeyboardInterrupt:
-            say(f"stopped at once by {signals.name}; {_where(folder)}")
+            say(f"stopped at once by {signals.name}; {_where(folder, signals.began)}")
             return signals.exit_code
         except ExperimentError:
             raise
         except Exception as error:
-            return _failed(error, arguments, f"the run failed; {_where(folder)}")
+            return _failed(error, arguments, f"the run failed; {_where(folder, signals.began)}")
     if result.stopped:
         how = f"{result.stopped}," if signals.received is None else f"stopped by {signals.name}"
-        say(f"{how} at timestep {result.timesteps:,}; {_where(folder)}")
+        say(f"{how} at timestep {result.timesteps:,}; {_where(folder, signals.began)}")
         return TERMINATED if signals.received is None else signals.exit_code
     _report(result, arguments.json)
     return DONE
@@ -235,13 +243,13 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _where(folder: Path) -> str:
+def _where(folder: Path, began: bool) -> str:
     """Where a stopped run is kept, and how to go on."""
     from .folder import EXPERIMENT
 
     if (folder / EXPERIMENT).is_file():
         return f"it is saved in {folder}: go on with --resume"
-    return "it had not begun, and nothing is kept"
+    return f"its folder {folder} is not there any more" if began else "it had not begun, and nothing is kept"
 
 
 def _failed(error: Exception, arguments: argparse.Namespace, remark: str = "") -> int:
@@ -270,4 +278,4 @@ def _explained(error: Exception) -> str:
 
 def say(text: str) -> None:
     """Tell the user something that is not the command's output."""
-    print(f"axonrl: {text}", file=sys.stderr)
+    tell(f"axonrl: {text}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import platform
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,6 +64,18 @@ def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment
     make_folders(folder)
     _write(folder / EXPERIMENT, to_yaml(experiment.model_dump()))
     return experiment
+
+
+def discard(folder: Path) -> None:
+    """Remove the folder of a run that came to nothing; where it is a link to a folder, what is in that."""
+    if not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def is_used(folder: Path) -> bool:
@@ -139,7 +152,8 @@ def changes(before: Experiment, after: Experiment) -> list[str]:
     old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
     keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
     kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in MAY_CHANGE)]
-    return [f"{key} ({_shown(old, key)} -> {_shown(new, key)})" for key in kept]
+    told = [key for key in kept if not any(other.startswith(f"{key}.") for other in kept)]  # an empty mapping was none
+    return [f"{key} ({_shown(old, key)} -> {_shown(new, key)})" for key in told]
 
 
 def _typed(values: Mapping[str, Any], key: str) -> tuple[type, Any] | None:

@@ -6,6 +6,7 @@ after its last checkpoint is cut off when the run resumes, and comes again.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -84,7 +85,10 @@ class HistoryHook(Hook):
                 facts.length,
                 round(facts.seconds, 6),
             )
-            self._file.write(_line(row))
+            try:
+                self._file.write(_line(row))
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, self._file.name) from error
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
         """Append a row; also after ``end``, where an evaluation hook may evaluate once more."""
@@ -110,7 +114,8 @@ class HistoryHook(Hook):
         """Close the file."""
         self.global_timestep = session.global_timestep
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError) if facts.error is not None else contextlib.nullcontext():
+                self._file.close()  # which tries again what could not be written
             self._file = None
 
 

@@ -91,7 +91,7 @@ def rows_table(title: str, rows: Mapping[str, str], justify: Literal["left", "ri
     name = Text(title, style="bold")
     made = Table(title=name, title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
     made.add_column(style="dim")
-    made.add_column(justify=justify)
+    made.add_column(justify=justify, overflow="fold")
     for label, value in rows.items():
         made.add_row(Text(label), Text(value))
     return made

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import re
-import shutil
 import tempfile
 import time
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from .. import registry
 from ..contracts import CheckpointError, Memory, ModelFn, RunConfig
+from ..estimators.checkpoints import BEGINNING, CheckpointStore
 from . import folder as records
 from .explain import explanation
 from .files import Document, ExperimentError
@@ -31,7 +31,7 @@ class Parts:
     """What an experiment names, made; nothing has run yet."""
 
     model_fn: ModelFn
-    memory: Memory | None
+    memory: Memory
     hooks: tuple[Any, ...]
 
 
@@ -44,7 +44,9 @@ def build(experiment: Experiment, document: Document) -> Parts:
     agent = experiment.agent
     model_fn = _find("model_fn", agent.model_fn, ("agent", "model_fn"), document)
     _check_params(model_fn, agent.params, document)
-    memory = None if agent.memory is None else _make("memory", agent.memory, ("agent", "memory"), document)
+    if agent.memory is None:
+        raise document.error(("agent", "memory"), "this key is required, to train")
+    memory = _make("memory", agent.memory, ("agent", "memory"), document)
     hooks = tuple(_make("hook", hook, ("hooks", index), document) for index, hook in enumerate(experiment.hooks))
     # None is made here: the process that uses a tracker makes it.
     for index, tracker in enumerate(experiment.tracker):
@@ -108,17 +110,33 @@ def run(
     """
     parts = build(experiment, document)
     with _environment(experiment.environment, experiment.environment.num_envs, document) as env:
-        experiment = records.prepare(folder, experiment, resume=resume)
-        records.add_session(folder, experiment, Path(document.file), command)
+        with _only_writer(folder) if resume else contextlib.nullcontext():
+            experiment = records.prepare(folder, experiment, resume=resume)
+            records.add_session(folder, experiment, Path(document.file), command)
         history = HistoryHook()
         try:
             with tracked(folder, experiment) as tracking:
                 return _run(experiment, parts, env, folder, [history, *tracking.hooks, *hooks], tracking, stopped)
         except BaseException as error:
             # Nothing was learned: the corrected run may begin here. Unless another process has begun one meanwhile.
-            if not resume and history.global_timestep == 0 and not isinstance(error, CheckpointError):
-                shutil.rmtree(folder, ignore_errors=True)
+            learned = history.global_timestep > 0 or (CheckpointStore(folder).newest() or 0) > BEGINNING
+            if not (resume or learned or isinstance(error, CheckpointError)):
+                records.discard(folder)
             raise
+
+
+@contextlib.contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Refuse to resume a run that another process is at, before anything is written about it."""
+    if not (folder / records.EXPERIMENT).is_file():
+        yield  # there is no run, which is said elsewhere
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(CheckpointStore(folder).lock())
+        except CheckpointError as error:
+            raise ExperimentError(str(folder), f"the run cannot be resumed now: {error}") from error
+        yield
 
 
 def _run(
@@ -171,7 +189,6 @@ def evaluate(folder: Path, episodes: int | None = None, policy: str | None = Non
         ValueError, RuntimeError, ArithmeticError, OSError: what ``Agent.evaluate`` raises.
     """
     from ..estimators.agent import Agent
-    from ..estimators.checkpoints import CheckpointStore
 
     experiment = records.read_experiment(folder)
     if CheckpointStore(folder).newest() is None:
@@ -199,7 +216,7 @@ def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str,
     return results
 
 
-@contextmanager
+@contextlib.contextmanager
 def _environment(wanted: Environment, copies: int, document: Document | None = None) -> Iterator[Any]:
     from ..environments import WrapperError, make
 
@@ -208,7 +225,8 @@ def _environment(wanted: Environment, copies: int, document: Document | None = N
     except (TypeError, ValueError) as error:
         if document is None:
             raise
-        at: Place = ("environment", "kwargs" if isinstance(error, TypeError) else "id")
+        about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError)
+        at: Place = ("environment", "kwargs" if about_kwargs and wanted.kwargs else "id")
         if isinstance(error, WrapperError):
             at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))
         raise document.error(at, str(error)) from error

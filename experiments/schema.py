@@ -219,18 +219,23 @@ def _expand(raw: dict[str, Any]) -> None:
         given = raw["tracker"]
         raw["tracker"] = _by_kind(given if isinstance(given, list) else [given])
     if isinstance(evaluate, dict) and isinstance(hooks, list):
-        kinds = [hook.get("kind") for hook in hooks if isinstance(hook, dict)]
-        raw["evaluate"] = {"policy": "best" if "evaluation" in kinds else "last", **evaluate}
+        kept = any(isinstance(hook, dict) and _keeps(hook) for hook in hooks)
+        raw["evaluate"] = {"policy": "best" if kept else "last", **evaluate}
 
 
 def _by_kind(items: list[Any]) -> list[Any]:
     return [{"kind": item} if isinstance(item, str) else item for item in items]
 
 
+def _keeps(hook: Mapping[str, Any]) -> bool:
+    """Does the hook of that kind and with these arguments keep the policy ``best``?"""
+    return (hook.get("kind"), hook.get("keep_best", True), hook.get("name", "best")) == ("evaluation", True, "best")
+
+
 def _keeps_best(experiment: Experiment) -> bool:
     """A hook that is not axonrl's own may keep the best policy too."""
     own = registry.BUILT_IN["hook"]
-    return any(hook.kind == "evaluation" or hook.kind not in own for hook in experiment.hooks)
+    return any(_keeps(hook.model_dump()) or hook.kind not in own for hook in experiment.hooks)
 
 
 def _check_config(experiment: Experiment, document: Document) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from types import FrameType, TracebackType
@@ -23,6 +24,8 @@ class StopOnSignal(Hook):
     def __init__(self) -> None:
         self.received: int | None = None
         """The number of the last signal that came, None if none did."""
+        self.began = False
+        """Has a session begun? Then there is something that was saved."""
         self._session: Session | None = None
         self._previous: list[Any] = []
 
@@ -48,7 +51,7 @@ class StopOnSignal(Hook):
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """From here on there is something to stop."""
-        self._session = session
+        self._session, self.began = session, True
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """From here on there is not."""
@@ -60,4 +63,5 @@ class StopOnSignal(Hook):
             raise KeyboardInterrupt
         self._session.request_stop(f"{self.name} came")
         # Not print: the signal may have come in the middle of one.
-        os.write(2, f"\naxonrl: {self.name}: stopping and saving; once more stops at once\n".encode())
+        with contextlib.suppress(OSError):  # nobody reads: the same Ctrl-C has ended tee
+            os.write(2, f"\naxonrl: {self.name}: stopping and saving; once more stops at once\n".encode())

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ..runtimes.quiet import stderr_aside
 
 
-@contextmanager
+@contextlib.contextmanager
 def messages() -> Iterator[None]:
     """The log of axonrl and Python's warnings go to standard error while this is open."""
     logger, handler = logging.getLogger("axonrl"), _ErrorStream()
@@ -54,4 +54,10 @@ class _ErrorStream(logging.Handler):
     """Writes to what standard error is at the moment: a progress bar puts itself in its place."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)
+        tell(self.format(record))
+
+
+def tell(text: str) -> None:
+    """A line to standard error, if it can be written: a run does not end because ``| tee`` has, or its terminal."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)

@@ -89,7 +89,9 @@ class Random:
             self._low = int(action_space.start)
             self._high = self._low + int(action_space.n)
         elif is_float_box(action_space):
-            if not (np.isfinite(action_space.low).all() and np.isfinite(action_space.high).all()):
+            with np.errstate(over="ignore", invalid="ignore"):
+                finite = np.isfinite(action_space.high - action_space.low).all()
+            if not finite:
                 raise ValueError(f"Random needs a Box with finite bounds, got {action_space!r}")
             self._low, self._high = action_space.low, action_space.high
         else:

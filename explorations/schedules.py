@@ -250,6 +250,8 @@ def make_schedule(
     Raises:
         ValueError: it is none of these, a kind or a key is unknown or missing, or it leaves the range.
     """
+    if isinstance(value, type):
+        raise ValueError(f"{name} takes a schedule: got the class {value.__name__}, expected {value.__name__}(...)")
     if isinstance(value, Mapping):
         try:
             schedule = _from_mapping(value)

@@ -10,6 +10,8 @@ from ..checks import count, number
 from ..contracts import BeginFacts, EndFacts, Session, State, TimestepFacts
 from .hook import Hook
 
+_LONGEST = 100
+
 
 class EvaluationHook(Hook):
     """Evaluates the greedy policy every so many timesteps and keeps the best one.
@@ -59,6 +61,8 @@ class EvaluationHook(Hook):
         self._keep_best = keep_best
         if not (isinstance(name, str) and name and not set(name) & set("/\\:\0")):
             raise ValueError(f"EvaluationHook(name) must be a file name without a folder, got {name!r}")
+        if name in ("last", ".", "..") or len(name) > _LONGEST:
+            raise ValueError(f"EvaluationHook(name) must not be 'last', dots, or longer than {_LONGEST}; got {name!r}")
         self._name = name
         self._stop_at = None if stop_at is None else number("EvaluationHook(stop_at)", stop_at)
         self._next = sys.maxsize
@@ -70,10 +74,17 @@ class EvaluationHook(Hook):
         """The highest mean return so far; None before the first evaluation."""
         return self._best
 
+    @property
+    def keeps(self) -> str | None:
+        """The name of the policy that it keeps; None if it keeps none."""
+        return self._name if self._keep_best else None
+
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Find the next multiple; what cannot be evaluated (environment, EVAL) is refused now, not after hours."""
         session.prepare_evaluation(self._env, **self._asked)
         self._next = self._multiple_after(session.global_timestep)
+        if self._keep_best and not (session.model_dir / f"{self._name}.safetensors").exists():
+            self._best = None  # it was not kept until now, or is gone: there is nothing to beat
 
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
         """Evaluate if a multiple is reached."""
@@ -85,7 +96,10 @@ class EvaluationHook(Hook):
             session.request_stop(f"the evaluation's mean return, {mean:.6g}, reached {self._stop_at:g}")
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Evaluate what the run ended with, unless it failed, was asked to stop, or was evaluated at this timestep."""
+        """Evaluate what the run ended with, unless it failed, was asked to stop, or was evaluated at this timestep.
+
+        The updates of that timestep, which come after its evaluation, are no reason to evaluate again.
+        """
         stopped = facts.stopped and self._best is not None
         if facts.error is None and not stopped and self._evaluated_at != session.global_timestep:
             self._evaluate(session)
@@ -105,10 +119,12 @@ class EvaluationHook(Hook):
         return mean
 
     def state_dict(self) -> State:
-        """The best mean return so far, and the timestep of the last evaluation."""
-        return {"best": self._best, "evaluated_at": self._evaluated_at}
+        """The best mean return so far, of the policy of that name, and the timestep of the last evaluation."""
+        return {"name": self._name, "best": self._best, "evaluated_at": self._evaluated_at}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with what is to be beaten."""
+        """Go on with what is to be beaten; another policy's mean is not."""
+        if state.get("name", self._name) != self._name:
+            return
         self._best = state["best"]
         self._evaluated_at = state["evaluated_at"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 import logging
@@ -25,6 +26,7 @@ from ..contracts import (
 _log = logging.getLogger(__name__)
 
 Event: TypeAlias = "Callable[[Session, Any], Any]"
+_FRESH = "_axonrl_fresh_state"
 LOOK_SECS = 0.01
 """Seconds between two calls of a method that is :func:`by_the_clock`, at least."""
 
@@ -46,8 +48,9 @@ class Hook:
 
     Any object with some of these methods is a hook; this class only gives them their types. A hook with a memory of
     its own (a best return, a window of returns) adds ``state_dict()`` and ``load_state_dict(state)``: the state goes
-    into every checkpoint and is loaded before ``begin``. Methods that are not events are named otherwise: a public
-    ``on_*``, ``before_*`` or ``after_*`` that is no event is refused as misspelt.
+    into every checkpoint and is loaded before ``begin``. Used for another run, the hook is loaded with the state that
+    it had at first. Methods that are not events are named otherwise: a public ``on_*``, ``before_*`` or ``after_*`` of
+    a subclass that is no event is refused as misspelt.
     """
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
@@ -139,11 +142,23 @@ class Hooks:
         return {**self._loaded, **states}
 
     def load_state_dict(self, state: Mapping[str, State]) -> None:
-        """Hand each hook the state that was saved for it; a hook without saved state starts fresh."""
+        """Hand each hook the state that was saved for it; a hook without saved state starts fresh.
+
+        Also one that has seen another run, or timesteps of this one that were lost: what its state was when it was
+        first seen is kept in the hook itself, and loaded again.
+        """
         self._loaded = dict(state)
         for key, hook in self._keyed():
-            if key in self._loaded and hasattr(hook, "load_state_dict"):
+            if not hasattr(hook, "load_state_dict"):
+                continue
+            held = getattr(hook, "__dict__", {})  # one with slots alone has nowhere to keep it
+            is_new = _FRESH not in held
+            if is_new:
+                held[_FRESH] = copy.deepcopy(hook.state_dict())
+            if key in self._loaded:
                 hook.load_state_dict(self._loaded[key])
+            elif not is_new:
+                hook.load_state_dict(copy.deepcopy(held[_FRESH]))
 
     def _keyed(self) -> list[tuple[str, Any]]:
         occurrences: dict[str, int] = {}

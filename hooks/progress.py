@@ -48,10 +48,9 @@ class ProgressHook(StatusHook):
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Open the display."""
-        from rich.console import Console
         from rich.live import Live
 
-        self._console = console = self._console or Console(stderr=True)
+        self._console = console = self._console or _error_console()
         live = console.is_terminal and not console.is_dumb_terminal
         self._every_secs = self._live_secs if live else max(self._live_secs, PLAIN_SECS)
         super().begin(session, facts)
@@ -67,9 +66,14 @@ class ProgressHook(StatusHook):
             self._report_last(session)
         finally:
             self._live = None
-            self._display.close()
+            with contextlib.suppress(OSError):
+                self._display.close()
 
     def _show(self, session: Session, line: str) -> None:
+        with contextlib.suppress(OSError):  # the terminal was closed: no reason to end a run
+            self._draw(session, line)
+
+    def _draw(self, session: Session, line: str) -> None:
         if self._live is None:
             if self._console is not None:
                 self._console.print(line, soft_wrap=True, highlight=False, markup=False)
@@ -91,6 +95,17 @@ class ProgressHook(StatusHook):
         }
         shares = [counts[name] / limit for name, limit in self._limits.items()]
         return min(1.0, max(shares)) if shares else None
+
+
+def _error_console() -> Console:
+    """Standard error, as long as somebody reads there."""
+    from rich import console
+
+    class ErrorConsole(console.Console):
+        def on_broken_pipe(self) -> None:  # rich's own ends the process
+            self.quiet = True
+
+    return ErrorConsole(stderr=True)
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ def allocate(specs: Any, *leading: int) -> Any:
 
 def merge_axes(tree: Any) -> Any:
     """The arrays [timesteps, N, ...] as [timesteps * N, ...]; they are views."""
-    return map_tree(lambda array: array.reshape(-1, *array.shape[2:]), tree)
+    return map_tree(lambda array: array.reshape(array.shape[0] * array.shape[1], *array.shape[2:]), tree)
 
 
 def take(tree: Any, index: Array) -> Any:
@@ -101,8 +101,8 @@ class Layout:
 
     def __init__(self, columns: Mapping[str, ArrayTree], rows: ArrayTree) -> None:
         trees = {**columns, **dict.fromkeys(OBSERVATIONS, rows)}
-        self._keys = trees.keys()
-        self._parts = {key: tree.keys() for key, tree in trees.items() if isinstance(tree, Mapping)}
+        self._keys = dict.fromkeys(trees)  # not the keys themselves: a memory can be copied
+        self._parts = {key: dict.fromkeys(tree) for key, tree in trees.items() if isinstance(tree, Mapping)}
         self._columns = [leaf for key, column in columns.items() for leaf in _leaves(key, column)]
         self._observation, self._next_observation = (list(_leaves(key, rows)) for key in OBSERVATIONS)
         leaves = [*self._observation, *self._columns, *self._next_observation]
@@ -117,13 +117,13 @@ class Layout:
             KeyError: a key is missing or not expected.
             ValueError: a value has the wrong shape.
         """
-        if values.keys() != self._keys:
+        if values.keys() != self._keys.keys():
             raise _key_error("a transition", values, self._keys)
         for key, parts in self._parts.items():
             value = values[key]
             if not isinstance(value, Mapping):
                 raise ValueError(f"{key} must be a dictionary of {', '.join(parts)}; got {type(value).__name__}")
-            if value.keys() != parts:
+            if value.keys() != parts.keys():
                 raise _key_error(key, value, parts)
         for key in self._numbers:
             if type(values[key]) not in _NUMBERS and np.shape(values[key]) != ():
@@ -133,7 +133,7 @@ class Layout:
                 raise ValueError(f"{key} must have shape {shape}, got {np.shape(values[key])}")
         for key, part, shape in self._part_shapes:
             value = values[key][part]
-            if getattr(value, "shape", ()) != shape and np.shape(value) != shape:
+            if getattr(value, "shape", None) != shape and np.shape(value) != shape:
                 raise ValueError(f"{key}[{part!r}] must have shape {shape}, got {np.shape(value)}")
 
     def put_columns(self, timestep: int, values: Mapping[str, Any]) -> None:

@@ -172,10 +172,11 @@ class Ring:
         if not goes_on:
             start = (start + 1) % self.num_rows
             layout.put_observation(start, observation)
-        self._row = (start + 1) % self.num_rows
-        layout.put_observation(self._row, next_observation)
+        row = (start + 1) % self.num_rows
+        layout.put_observation(row, next_observation)
         timestep = (self.oldest + self.count) % self.timesteps
         layout.put_columns(timestep, values)
+        self._row = row  # not before: what cannot be stored must leave no trace
         self._start[timestep] = start if self.num_envs == 1 else start * self.num_envs + self._envs
         self.count += 1
         self._handed = next_observation

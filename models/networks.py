@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -206,7 +206,7 @@ def encode(observation: Any, space: Space[Any] | None) -> Tensor:
     """
     match space:
         case spaces.Dict():
-            parts = [encode(observation[key], part) for key, part in sorted(space.spaces.items())]
+            parts = [encode(_part(observation, key), part) for key, part in sorted(space.spaces.items())]
             return tf.concat([tf.reshape(part, [-1, math.prod(part.shape[1:])]) for part in parts], axis=-1)
         case spaces.Discrete():
             return tf.one_hot(observation - int(space.start), int(space.n), dtype=tf.float32)
@@ -217,6 +217,14 @@ def encode(observation: Any, space: Space[Any] | None) -> Tensor:
     encoded_shape(space)  # refuses what is not covered here
     values = tf.cast(observation, tf.float32)
     return values / 255.0 if observation.dtype == tf.uint8 else values
+
+
+def _part(observation: Mapping[str, Any], key: str) -> Any:
+    """A part of an observation; of one that is a Dict itself the parts, which are ``key/name`` in ``observation``."""
+    if key in observation:
+        return observation[key]
+    start = f"{key}/"
+    return {name.removeprefix(start): value for name, value in observation.items() if name.startswith(start)}
 
 
 def _dense(units: Sequence[int], activation: str, initializer: str, scale: float) -> list[Any]:

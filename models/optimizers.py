@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
@@ -80,7 +81,35 @@ def learning_rate_at(learning_rate: ScheduleLike, step: Tensor) -> Tensor:
     Returns:
         float32 scalar.
     """
-    return make_schedule(learning_rate, "learning_rate", at_least=0)(step, ops=keras.ops)
+    return scheduled(learning_rate, "learning_rate", step, at_least=0)
+
+
+def scheduled(value: ScheduleLike, name: str, step: Tensor, *, at_least: float = -math.inf) -> Tensor:
+    """What a schedule, axonrl's or one of Keras', comes to in an update.
+
+    Args:
+        value: a number, a mapping, or a schedule.
+        name: what errors call it.
+        step: ``global_step`` before the update, int64 scalar.
+        at_least: smallest value that it may ever take.
+
+    Returns:
+        float32 scalar.
+
+    Raises:
+        ValueError: it is none, or one that cannot be computed in a graph.
+    """
+    if isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
+        return tf.cast(value(step), tf.float32)
+    schedule = make_schedule(value, name, at_least=at_least)
+    try:
+        inspect.signature(schedule).bind(step, ops=keras.ops)
+    except TypeError:
+        raise ValueError(
+            f"{name} must be a number, a mapping, a schedule of Keras', or one that is called as (t, ops=...) and"
+            f" computes with these; got {value!r}"
+        ) from None
+    return schedule(step, ops=keras.ops)
 
 
 def make_optimizer(name: str, learning_rate: Tensor) -> Any:

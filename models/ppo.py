@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import keras
 import tensorflow as tf
 from gymnasium import spaces
 
@@ -187,8 +186,8 @@ class _Coefficients:
     @classmethod
     def at(cls, step: Tensor, params: PPOParams) -> _Coefficients:
         return cls(
-            make_schedule(params.clip, "clip")(step, ops=keras.ops),
-            make_schedule(params.entropy_coefficient, "entropy_coefficient")(step, ops=keras.ops),
+            optimizers.scheduled(params.clip, "clip", step),
+            optimizers.scheduled(params.entropy_coefficient, "entropy_coefficient", step),
         )
 
 

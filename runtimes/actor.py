@@ -87,7 +87,7 @@ class Policy:
         try:
             weights = load_safetensors(descriptions.read_part(described, "weights"))
             return cls(described, program, weights, seed=seed, num_threads=num_threads)
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (SafetensorError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(f"the policy in {directory} cannot be used: {error}") from error
 
     # -- acting -------------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def read(directory: Path) -> Description:
     value = read_json(path)
     try:
         return _parsed(path, value)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a whole description of a policy: {error!r}") from error
 
 
@@ -172,7 +172,7 @@ def _parsed(path: Path, value: Mapping[str, Any]) -> Description:
         normalization=None if normalization is None else _normalization(normalization),
         action_space=space_attributes(value["action"]["space"]),
         predictions=_specs(value["predictions"]),
-        state=None if state is None else _specs(state),
+        state=_specs(state) if state else None,
         exploration=value["exploration"],
         placements=None if placements is None else patching.from_json(placements),
         weights=_specs(weights["arrays"]),

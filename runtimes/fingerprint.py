@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import graphs
+from .conversion import ConversionError
 
 _NAMES = ("container", "debug_name", "shared_name")
 """Attributes that only name things; those that begin with an underscore are hints."""
@@ -24,13 +25,16 @@ def fingerprint(functions: Mapping[str, Any], variables: Sequence[Any], *more: s
 
     Returns:
         64 hexadecimal digits.
+
+    Raises:
+        ConversionError: they use something else than variables and constants that was made outside of them.
     """
     places = {id(variable.handle): f"variable {index}" for index, variable in enumerate(variables)}
     digest = hashlib.sha256(repr([*more, *((v.shape.as_list(), v.dtype.name) for v in variables)]).encode())
     for name, function in functions.items():
         graph = function.graph
         captures = zip(graph.internal_captures, function.captured_inputs, strict=True)
-        captured = {inside.op.name: places[id(outside)] for inside, outside in captures}
+        captured = {inside.op.name: places.get(id(outside)) or _constant(outside) for inside, outside in captures}
         labels = {
             tensor.op.name: captured.get(tensor.op.name, f"input {i} {tensor.dtype.name}{tensor.shape}")
             for i, tensor in enumerate(graph.inputs)
@@ -40,6 +44,19 @@ def fingerprint(functions: Mapping[str, Any], variables: Sequence[Any], *more: s
         effects = [op.name for op in graph.control_outputs]
         digest.update(name.encode() + _Digests(definition.library).of(definition.node, labels, outputs, effects))
     return digest.hexdigest()
+
+
+def _constant(outside: Any) -> str:
+    """What a captured tensor is called that was made outside of the function: its contents.
+
+    Raises:
+        ConversionError: it has none: it is a lookup table, say.
+    """
+    if not hasattr(outside, "numpy") or outside.dtype.name in ("resource", "variant"):
+        raise ConversionError(f"it uses something that was made outside of model_fn: {outside!r:.100}")
+    array = outside.numpy()
+    content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+    return f"constant {outside.dtype.name}{array.shape} {hashlib.sha256(content).hexdigest()}"
 
 
 class _Digests:

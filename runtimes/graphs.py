@@ -33,6 +33,13 @@ _STATEFUL_RANDOM = frozenset(
 
 _BRANCHING = ("Case", "If", "Merge", "StatelessCase", "StatelessIf", "StatelessWhile", "Switch", "While")
 _ASSIGNING = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign")
+_DIFFERENT = {
+    "FakeQuantWithMinMaxArgs": "rounds to other numbers in LiteRT",
+    "FakeQuantWithMinMaxVars": "rounds to other numbers in LiteRT",
+    "FakeQuantWithMinMaxVarsPerChannel": "rounds to other numbers in LiteRT",
+    "SegmentSum": "takes no ids with gaps in LiteRT (tf.math.unsorted_segment_sum does)",
+    "TensorScatterUpdate": "would add up in LiteRT what has the same index",
+}
 _LEFT_OUT = ("Assert", "CheckNumerics", "CheckNumericsV2")
 _QUANTIZED = ("Equal", "Mean")
 """LiteRT takes uint8 for quantized numbers: the mean of uint8 is wrong, and a comparison ends the process."""
@@ -124,8 +131,8 @@ def _why_misread(node: Any, by_name: Mapping[str, Any]) -> str | None:
         return f"its op {node.op} would be left out by LiteRT"
     if node.op in _QUANTIZED and node.attr["T"].type == tf.uint8.as_datatype_enum:
         return f"its op {node.op} works on uint8, which LiteRT takes for quantized numbers"
-    if node.op == "TensorScatterUpdate":
-        return "its op TensorScatterUpdate would add up in LiteRT what has the same index"
+    if node.op in _DIFFERENT:
+        return f"its op {node.op} {_DIFFERENT[node.op]}"
     if node.op in _DIES_OF_TWINS and _takes_twins(node, by_name):
         return f"its op {node.op} takes the same variable twice, of which LiteRT dies"
     return None

@@ -37,11 +37,19 @@ def row_specs(model: str, field: str, tensors: Mapping[str, Tensor]) -> dict[str
     return {name: ArraySpec(tuple(v.shape[1:]), v.dtype.as_numpy_dtype) for name, v in tensors.items()}
 
 
-def train_outputs(model: str, spec: EstimatorSpec) -> dict[str, Tensor]:
-    """What a run of TRAIN returns: ``scalars``, the loss and the metrics, and ``td_error`` where the spec has one."""
+def train_outputs(model: str, spec: EstimatorSpec, axes: tf.TensorShape) -> dict[str, Tensor]:
+    """What a run of TRAIN returns: ``scalars``, the loss and the metrics, and ``td_error`` where the spec has one.
+
+    ``axes`` are those of the batch: [B], or [T, N] of a rollout.
+    """
     outputs = {"scalars": _scalars(model, spec.loss, "metrics", spec.metrics)}
     if spec.td_error is not None:
-        outputs["td_error"] = _tensor(model, "td_error", spec.td_error)
+        td_error = outputs["td_error"] = _tensor(model, "td_error", spec.td_error)
+        if not (td_error.dtype.is_floating and td_error.shape.is_compatible_with(axes)):
+            raise ValueError(
+                f"{model}: td_error must be floats of shape {axes}, one for each transition of the batch; got"
+                f" {td_error.dtype.name} of shape {td_error.shape}"
+            )
     return outputs
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -27,6 +28,8 @@ Tree: TypeAlias = Any
 """A tensor, or a dictionary of tensors."""
 
 COUNTERS = ("global_step", "global_timestep")
+_GENERATORS = threading.RLock()
+"""Held while the process's random generators are the model's: two Agents may be traced in two threads."""
 _FLOAT_LABELS = ("reward", "terminated", "truncated", "discount", "weight")
 
 
@@ -177,6 +180,11 @@ class Program:
             raise ValueError(f"{self.name}: predictions has no 'action', only {list(outputs)}")
         nodes = graphs.reached_nodes(function.graph)
         ops = graphs.reached_ops(nodes)
+        if graphs.assigns(ops):
+            raise ValueError(
+                f"{self.name} in mode 'predict' assigns variables, but acting must not change what is trained: give"
+                " layers that learn statistics training=False there"
+            )
         return Predict(
             function=function,
             large=graphs.why_large(function.graph, ops),
@@ -236,7 +244,9 @@ class Program:
             with noise.supplying(supply):
                 spec = self._call(features, {**labels, **counters}, mode)
             specs.append(spec)
-            return eval_outputs(self.name, spec) if mode == Modes.EVAL else train_outputs(self.name, spec)
+            if mode == Modes.EVAL:
+                return eval_outputs(self.name, spec)
+            return train_outputs(self.name, spec, labels["reward"].shape)
 
         function = tf.function(call, autograph=False).get_concrete_function(
             {key: tensor_specs(value) for key, value in batch.items()},
@@ -283,12 +293,13 @@ def _seeded(seed: int) -> Iterator[None]:
     Keras draws initialisers' seeds from Python's generator. TensorFlow's ops follow the seed of the graph that is
     being traced, which is all that ``tf.random.set_seed`` sets here.
     """
-    python, legacy_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved for the caller)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 (a user's model_fn may draw from it)
-    tf.random.set_seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(legacy_numpy)  # noqa: NPY002
+    with _GENERATORS:
+        python, legacy_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved for the caller)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002 (a user's model_fn may draw from it)
+        tf.random.set_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(legacy_numpy)  # noqa: NPY002

@@ -16,6 +16,8 @@ from .tracing import COUNTERS, Program, Train
 
 _TOLERANCE: Final = 1e-2
 """Relative. Rounding differs by 1e-6: this is for conversions that went wrong without saying so."""
+_BYTES: Final = (255, 0)
+"""The largest byte among the made-up numbers: that of images first, then one that also an embedding takes."""
 _UPDATES: Final = 2
 """The second one sees what the first did to the variables."""
 
@@ -34,28 +36,39 @@ def try_out(program: Program, train: Train | None, content: bytes) -> None:
     lite, theirs = LiteRTExecutor(program, train, content), TensorFlowExecutor(program, train)
     before = theirs.get_weights()
     try:
-        if lite.acts:
-            _compare_actions(lite, theirs, program)
-        if train is not None:
-            _compare_updates(lite, theirs, train)
-    except tf.errors.OpError:  # TensorFlow itself refuses made-up numbers: they show nothing
-        return
+        for byte in _BYTES:
+            if _compared(lite, theirs, program, train, byte):
+                return
+            theirs.set_weights(before)
+            lite.set_weights({name: before[name] for name in lite.get_weights()})
     except (RuntimeError, ValueError) as error:
         raise ConversionError(f"converted, it does not run: {error}") from error
     finally:
         theirs.set_weights(before)
 
 
-def _compare_actions(lite: Executor, theirs: Executor, program: Program) -> None:
-    (features,) = _made_up(program.predict.function)
+def _compared(lite: LiteRTExecutor, theirs: Executor, program: Program, train: Train | None, byte: int) -> bool:
+    """Whether TensorFlow took the made-up numbers: those that it refuses show nothing."""
+    try:
+        if lite.acts:
+            _compare_actions(lite, theirs, program, byte)
+        if train is not None:
+            _compare_updates(lite, theirs, train, byte)
+    except tf.errors.OpError:
+        return False
+    return True
+
+
+def _compare_actions(lite: Executor, theirs: Executor, program: Program, byte: int) -> None:
+    (features,) = _made_up(program.predict.function, byte)
     expected, found = theirs.act(features)[0], lite.act(features)[0]
     for name, array in expected.items():
         if array.dtype.kind == "f":  # the best of two equal actions may be either
             _compare(f"predictions[{name!r}]", found[name], array)
 
 
-def _compare_updates(lite: Executor, theirs: Executor, train: Train) -> None:
-    batch, _, _ = _made_up(train.function)
+def _compare_updates(lite: Executor, theirs: Executor, train: Train, byte: int) -> None:
+    batch, _, _ = _made_up(train.function, byte)
     rng = np.random.default_rng(0)
     for step in range(_UPDATES):
         draws = [request.draw(rng) for request in train.noise]
@@ -64,13 +77,15 @@ def _compare_updates(lite: Executor, theirs: Executor, train: Train) -> None:
             _compare(name, np.array(a), np.array(b))
 
 
-def _made_up(function: Any) -> Any:
-    """Inputs of a function: floats in [0, 1), and zeros, which every range of integers has."""
+def _made_up(function: Any, byte: int) -> Any:
+    """Inputs of a function: floats in [0, 1), bytes up to ``byte``, and zeros, which every range of integers has."""
     rng = np.random.default_rng(0)
 
     def make(spec: tf.TensorSpec) -> Array:
         shape, dtype = [size or 2 for size in spec.shape], spec.dtype.as_numpy_dtype
-        return rng.random(shape).astype(dtype) if spec.dtype.is_floating else np.zeros(shape, dtype)
+        if spec.dtype.is_floating:
+            return rng.random(shape).astype(dtype)
+        return rng.integers(0, byte, shape, dtype, endpoint=True) if dtype == np.uint8 else np.zeros(shape, dtype)
 
     return tf.nest.map_structure(make, function.structured_input_signature[0])
 

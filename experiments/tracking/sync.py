@@ -51,6 +51,9 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
     except OSError as error:
         code = FAILED
         say(f"error: {error.filename or folder}: {error.strerror or error}")
+    except Exception as error:  # whatever is wrong with one run, the others are synced
+        code = FAILED
+        say(f"error: {folder}: {type(error).__name__}: {error}")
     return code
 
 

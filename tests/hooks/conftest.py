@@ -64,7 +64,9 @@ class FakeSession:
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
         self.calls.append(("save_policy", name, dict(info)))
-        return self.model_dir / f"{name}.safetensors"
+        path = self.model_dir / f"{name}.safetensors"
+        path.write_bytes(b"weights")
+        return path
 
     def episode(self, episode_return: float = 0.0, **others: Any) -> EpisodeStats:
         """One more finished episode."""

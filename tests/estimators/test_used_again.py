@@ -1,0 +1,262 @@
+"""What is used for a second time: hooks, agents, folders and environments; and Ctrl-C where processes share it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import TimeLimit
+
+from axonrl import Agent, EstimatorSpec, RunConfig
+from axonrl.contracts import CheckpointError
+from axonrl.environments import make
+from axonrl.explorations import EpsilonGreedy
+from axonrl.hooks import EvaluationHook, FinalValuesHook, StopAtReturn, VideoHook
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import dqn
+
+from .fakes import At, Counting, agent, differences, linear_model, saved, snapshot, vector
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+
+def test_hooks_that_have_seen_another_run_begin_anew(tmp_path: Path) -> None:
+    """Episodes of 3 timesteps return 6: the second one is the first with two in the window."""
+    hooks = [StopAtReturn(6, episodes=2)]
+    for name in "abc":
+        one = agent(tmp_path / name).train(Counting(3), 4, 4, max_timesteps=90, hooks=hooks)
+        assert one.global_timestep == 6
+
+
+def test_what_a_hook_saw_of_lost_timesteps_does_not_count(tmp_path: Path) -> None:
+    hook = StopAtReturn(6, episodes=3)
+    one, fails = agent(tmp_path), At("after_timestep", 7, lambda session: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        one.train(Counting(3), 4, 4, timesteps=90, hooks=[hook, fails])
+    assert saved(tmp_path) == [(0, 0, 0)]  # two episodes had ended, and are lost
+    one.train(Counting(3), 4, 4, timesteps=90, hooks=[hook])
+    assert one.global_timestep == 9
+
+
+def test_the_best_of_another_policy_is_not_to_be_beaten(tmp_path: Path) -> None:
+    long, short = EvaluationHook(8, 1, env=Counting(20)), EvaluationHook(8, 1, env=Counting(3), name="short")
+    agent(tmp_path).train(Counting(), 4, 4, timesteps=8, hooks=[long])
+    agent(tmp_path).train(Counting(), 4, 4, timesteps=8, hooks=[short])
+    assert (long.best, short.best) == (210.0, 6.0)
+    assert agent(tmp_path).evaluate(Counting(), 1, policy="short")["episodes"] == 1
+
+
+def test_a_best_that_was_not_kept_is_not_to_be_beaten(tmp_path: Path) -> None:
+    agent(tmp_path).train(
+        Counting(), 4, 4, timesteps=8, hooks=[EvaluationHook(8, 1, env=Counting(20), keep_best=False)]
+    )
+    agent(tmp_path).train(Counting(), 4, 4, timesteps=8, hooks=[EvaluationHook(8, 1, env=Counting(3))])
+    assert (tmp_path / "best.safetensors").exists()
+
+
+def test_two_hooks_that_keep_one_policy_are_refused(tmp_path: Path) -> None:
+    hooks = [EvaluationHook(8, 1, env=Counting(20)), EvaluationHook(8, 1, env=Counting(3))]
+    with pytest.raises(
+        ValueError, match="two EvaluationHooks keep a policy 'best': give one of them another name=, or"
+    ):
+        agent(tmp_path).train(Counting(), 4, 4, timesteps=8, hooks=hooks)
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        (EvaluationHook(10), "cannot make another environment"),
+        (VideoHook(10), "cannot make another environment"),
+        (FinalValuesHook(["weights/nope"]), "the model has no 'weights/nope'"),
+    ],
+)
+def test_check_refuses_what_hooks_would_refuse_in_their_begin(hook: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path).check(Counting(), 4, 4, hooks=[hook])
+
+
+# -- folders ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_whose_checkpoints_are_gone_says_so(tmp_path: Path) -> None:
+    one = agent(tmp_path).train(Counting(), 4, 4, timesteps=12)
+    shutil.rmtree(tmp_path)
+    with pytest.raises(CheckpointError, match="are gone, from which this Agent had gone on: put them back, or make"):
+        one.train(Counting(), 4, 4, timesteps=12)
+    again = agent(tmp_path).train(Counting(), 4, 4, timesteps=12)
+    assert again.global_timestep == 12
+
+
+def test_a_checkpoint_that_is_written_while_another_is_read_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observations = np.ones((1, 2), np.float32)
+    trains, reads = agent(tmp_path).train(Counting(), 4, 1, timesteps=20), agent(tmp_path)
+    load = reads._store.load
+
+    def overtaken() -> Any:
+        loaded = load()
+        monkeypatch.undo()
+        trains.train(Counting(), 4, 1, timesteps=20)
+        return loaded
+
+    monkeypatch.setattr(reads._store, "load", overtaken)
+    old = reads.predict(observations)["values"]
+    new = reads.predict(observations)["values"]
+    assert not np.array_equal(old, new)
+    np.testing.assert_array_equal(new, trains.predict(observations)["values"])
+
+
+def test_what_was_never_trained_is_evaluated_with_a_word_and_not_exported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = agent(tmp_path / "run")
+    one.evaluate(Counting(), 1)
+    assert caplog.messages[-1] == f"nothing has been trained in {tmp_path / 'run'}: its initial weights are evaluated"
+    with pytest.raises(ValueError, match="export needs a trained run"):
+        one.export(tmp_path / "exported")
+
+
+# -- environments -----------------------------------------------------------------------------------------------------
+
+
+def test_the_environment_of_the_training_is_not_evaluated_in_behind_a_wrapper_either(tmp_path: Path) -> None:
+    env = Counting(7)
+    message = "evaluate was given the environment that is being trained in"
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path / "a").train(env, 4, 4, timesteps=8, hooks=[EvaluationHook(10, 1, env=TimeLimit(env, 3))])
+    both = vector(env, Counting(7))
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path / "b").train(both, 4, 4, timesteps=8, hooks=[EvaluationHook(10, 1, env=env)])
+    one = agent(tmp_path / "c")
+    with one.session(env), pytest.raises(ValueError, match=message):
+        one.evaluate(TimeLimit(env, 3), 1)
+
+
+def test_within_a_session_a_policy_normalises_as_the_training_does_now(tmp_path: Path) -> None:
+    env = make("CartPole-v1", wrappers=["normalize_observation"])
+    config = RunConfig(seed=1, save_checkpoints_secs=None)
+    one = Agent(dqn.model_fn, ReplayMemory(1000, 8), tmp_path / "run", config, {"hidden": (8,)})
+    with one.session(env) as session:
+        for _ in range(5):
+            one.run_episode(env, session, 30, 1)
+        within = one.evaluate(make("CartPole-v1", wrappers=["normalize_observation"]), 3)
+        one.export(tmp_path / "within")
+    one.export(tmp_path / "after")
+    assert one.evaluate(make("CartPole-v1", wrappers=["normalize_observation"]), 3) == within
+    first, second = (Path(tmp_path / name / "policy.json").read_text() for name in ("within", "after"))
+    assert first == second
+
+
+def test_evaluating_before_training_teaches_no_wrapper(tmp_path: Path) -> None:
+    def trained(name: str, evaluates: bool) -> Any:
+        env = make("CartPole-v1", wrappers=["normalize_observation"])
+        one = agent(tmp_path / name)
+        if evaluates:
+            one.evaluate(env, 5)
+        one.train(env, 8, timesteps=50)
+        return snapshot(tmp_path / name)
+
+    assert differences(trained("evaluated", True), trained("not", False)) == []
+
+
+def test_a_rollout_with_steps_that_are_none_is_refused_before_the_first(tmp_path: Path) -> None:
+    env = vector(Counting(2), Counting(3), mode=AutoresetMode.NEXT_STEP)
+    message = r"Counting: it resets itself \(autoreset_mode NEXT_STEP\); BatchMemory takes no mask"
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path, BatchMemory(8)).train(env, timesteps=80)
+    assert saved(tmp_path) == []
+
+
+def test_a_rollout_may_be_longer_than_a_million_timesteps(tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight = tf.Variable(1.0)
+        if mode == "predict":
+            return EstimatorSpec(mode, {"action": tf.cast(weight * features[:, 0], tf.int32)})
+        loss = weight * tf.reduce_mean(labels["reward"])
+        return EstimatorSpec(mode, loss=loss, train_op=weight.assign_sub(tf.gradients(loss, weight)[0]))
+
+    one = agent(tmp_path, BatchMemory(1_048_576), model)
+    many = SyncVectorEnv([functools.partial(Counting, 3)] * 512, autoreset_mode=AutoresetMode.DISABLED)
+    assert one.check(many).num_envs == 512
+
+
+# -- Ctrl-C and threads -----------------------------------------------------------------------------------------------
+
+
+class Interrupted(Counting):
+    """Ctrl-C reaches its process in the middle of the 9th timestep."""
+
+    def step(self, action: Any) -> Any:
+        if len(self.actions) == 8:
+            raise KeyboardInterrupt
+        return super().step(action)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # in which Gymnasium tells what its workers raised
+def test_ctrl_c_that_reaches_the_environments_processes_saves_and_resumes_exactly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "axonrl")
+    env = AsyncVectorEnv([Interrupted, Counting], context="spawn", autoreset_mode=AutoresetMode.DISABLED)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            agent(tmp_path / "a").train(env, 4, 1, timesteps=40)
+    finally:
+        env.close(terminate=True)
+    assert saved(tmp_path / "a")[-1][0] == 16
+    assert f"interrupted at timestep 16; saved in {tmp_path / 'a'}" in caplog.messages
+    agent(tmp_path / "a").train(vector(Counting(), Counting()), 4, 1, timesteps=24)
+    agent(tmp_path / "b").train(vector(Counting(), Counting()), 4, 1, timesteps=40)
+    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
+
+
+def test_ctrl_c_in_the_middle_of_a_timestep_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        agent(tmp_path).train(Interrupted(), 4, 1, timesteps=40)
+    assert saved(tmp_path) == [(0, 0, 0)]
+    assert caplog.messages[-1] == "interrupted in the middle of a timestep: what came after the last checkpoint is lost"
+
+
+def test_agents_in_two_threads_begin_with_the_weights_of_their_seeds(tmp_path: Path) -> None:
+    def weights(name: str, seed: int) -> Any:
+        one = Agent(dqn.model_fn, ReplayMemory(100, 4), tmp_path / name, RunConfig(seed=seed), {"hidden": (8, 8)})
+        one.train("CartPole-v1", 4, 4, timesteps=1)
+        return snapshot(tmp_path / name)["weights"]
+
+    alone = [weights(f"alone-{seed}", seed) for seed in (1, 2)]
+    threads = [threading.Thread(target=weights, args=(f"together-{seed}", seed)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    together = [snapshot(tmp_path / f"together-{seed}")["weights"] for seed in (1, 2)]
+    assert differences(dict(enumerate(alone)), dict(enumerate(together))) == []
+
+
+# -- models -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_exploration_is_an_instance() -> None:
+    with pytest.raises(ValueError, match=r"takes an instance: got the class EpsilonGreedy, expected EpsilonGreedy\("):
+        EstimatorSpec("predict", {"action": 0}, exploration=EpsilonGreedy)  # type: ignore[arg-type]
+
+
+def test_td_errors_are_one_for_each_transition(tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        if mode == "train":
+            return EstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op, td_error=spec.td_error[:, None])
+        return spec
+
+    with pytest.raises(ValueError, match=r"td_error must be floats of shape \(4,\), .*; got float32 of shape \(4, 1\)"):
+        agent(tmp_path, model=model).train(gymnasium.make("CartPole-v1"), 8, timesteps=20)
