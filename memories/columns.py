@@ -101,7 +101,7 @@ class Layout:
 
     def __init__(self, columns: Mapping[str, ArrayTree], rows: ArrayTree) -> None:
         trees = {**columns, **dict.fromkeys(OBSERVATIONS, rows)}
-        self._keys = dict.fromkeys(trees)  # not the keys themselves: a memory can be copied
+        self._keys = dict.fromkeys(trees)
         self._parts = {key: dict.fromkeys(tree) for key, tree in trees.items() if isinstance(tree, Mapping)}
         self._columns = [leaf for key, column in columns.items() for leaf in _leaves(key, column)]
         self._observation, self._next_observation = (list(_leaves(key, rows)) for key in OBSERVATIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
@@ -89,6 +89,12 @@ class Memory(abc.ABC):
         self._ring = self._allocate(stored, self.size // num_envs, num_envs)
         self.rng = rng
         self.num_envs = num_envs
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Copied or pickled, arrays that are views of one another would no longer be."""
+        if self.num_envs:
+            raise TypeError("it is built already")
+        return super().__reduce_ex__(protocol)
 
     def step(self, **transition: Any) -> None:
         """Store one transition of the only environment.

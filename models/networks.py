@@ -181,10 +181,10 @@ def encoded_shape(space: Space[Any] | None) -> tuple[int, ...]:
             return (int(space.n),)
         case spaces.MultiDiscrete():
             return (int(np.sum(space.nvec)),)
-        case spaces.Dict():
-            return (sum(math.prod(encoded_shape(part)) for part in space.spaces.values()),)
+        case spaces.Dict() | spaces.Tuple():
+            return (sum(math.prod(encoded_shape(part)) for _, part in _parts(space)),)
     raise ValueError(
-        f"a built-in network needs Box, Discrete, MultiDiscrete, MultiBinary or Dict observations, got {space!r}"
+        f"a built-in network needs Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple observations, got {space!r}"
     )
 
 
@@ -192,10 +192,11 @@ def encode(observation: Any, space: Space[Any] | None) -> Tensor:
     """Observations as the float32 tensor that a network takes.
 
     Bytes (uint8 frames) are scaled to 0 .. 1; what is discrete becomes one-hot; the parts of a Dict are flattened and
-    concatenated in the order of their sorted keys.
+    concatenated in the order of their sorted keys, those of a Tuple in theirs.
 
     Args:
-        observation: tensor [B, ...], or for a Dict space a mapping of such.
+        observation: tensor [B, ...], or for a Dict or a Tuple space a mapping of such, with the keys of spaces within
+            one another joined by ``/``.
         space: one environment's observation space.
 
     Returns:
@@ -205,8 +206,8 @@ def encode(observation: Any, space: Space[Any] | None) -> Tensor:
         ValueError: observations of this space cannot be encoded.
     """
     match space:
-        case spaces.Dict():
-            parts = [encode(_part(observation, key), part) for key, part in sorted(space.spaces.items())]
+        case spaces.Dict() | spaces.Tuple():
+            parts = [encode(_part_of(observation, key), part) for key, part in _parts(space)]
             return tf.concat([tf.reshape(part, [-1, math.prod(part.shape[1:])]) for part in parts], axis=-1)
         case spaces.Discrete():
             return tf.one_hot(observation - int(space.start), int(space.n), dtype=tf.float32)
@@ -219,8 +220,14 @@ def encode(observation: Any, space: Space[Any] | None) -> Tensor:
     return values / 255.0 if observation.dtype == tf.uint8 else values
 
 
-def _part(observation: Mapping[str, Any], key: str) -> Any:
-    """A part of an observation; of one that is a Dict itself the parts, which are ``key/name`` in ``observation``."""
+def _parts(space: spaces.Dict | spaces.Tuple[Any]) -> list[tuple[str, Space[Any]]]:
+    if isinstance(space, spaces.Dict):
+        return sorted(space.spaces.items())
+    return [(str(index), part) for index, part in enumerate(space.spaces)]
+
+
+def _part_of(observation: Mapping[str, Any], key: str) -> Any:
+    """A part of an observation; where that has parts of its own, those, which are ``key/name`` in ``observation``."""
     if key in observation:
         return observation[key]
     start = f"{key}/"

@@ -104,7 +104,7 @@ def scheduled(value: ScheduleLike, name: str, step: Tensor, *, at_least: float =
     schedule = make_schedule(value, name, at_least=at_least)
     try:
         inspect.signature(schedule).bind(step, ops=keras.ops)
-    except TypeError:
+    except (TypeError, ValueError):  # the latter of what is written in C
         raise ValueError(
             f"{name} must be a number, a mapping, a schedule of Keras', or one that is called as (t, ops=...) and"
             f" computes with these; got {value!r}"

@@ -53,7 +53,7 @@ def _constant(outside: Any) -> str:
         ConversionError: it has none: it is a lookup table, say.
     """
     if not hasattr(outside, "numpy") or outside.dtype.name in ("resource", "variant"):
-        raise ConversionError(f"it uses something that was made outside of model_fn: {outside!r:.100}")
+        raise ConversionError(f"it uses a {outside.dtype.name} (a lookup table, say) that was made outside of model_fn")
     array = outside.numpy()
     content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
     return f"constant {outside.dtype.name}{array.shape} {hashlib.sha256(content).hexdigest()}"

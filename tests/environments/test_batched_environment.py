@@ -306,6 +306,16 @@ def test_other_actions_take_the_dtype_of_their_space() -> None:
     assert env.action_space.contains(env.actions[0])
 
 
+def test_an_action_beyond_the_dtype_of_its_space_is_none_of_it() -> None:
+    with pytest.raises(ValueError, match=r"\[\[256, 1\]\] is not in MultiBinary"):
+        opened(Fake(actions=MultiBinary(2))).step(np.array([[256, 1]], np.int32))
+    env = Fake(actions=MultiDiscrete(np.array([10, 3], np.uint8), dtype=np.uint8, start=np.array([250, 0], np.uint8)))
+    with pytest.raises(ValueError, match=r"\[\[260, 1\]\] is not in MultiDiscrete"):
+        opened(env).step(np.array([[260, 1]], np.int32))
+    opened(env).step(np.array([[251, 1]], np.int32))
+    assert env.actions[0].tolist() == [251, 1]
+
+
 @pytest.mark.parametrize(
     ("actions", "message"),
     [

@@ -3,7 +3,7 @@
 import itertools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -60,9 +60,27 @@ def test_unknown_ids(env_id: Any, message: Any) -> None:
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ValueError, match=r"CartPole-v1 could not be made with \{'gravity': 3\}: TypeError: .*gravity"):
         make("CartPole-v1", gravity=3)
-    for wrong in (0, 1.5):
+    for wrong in (0, 1.5, True):
         with pytest.raises(ValueError, match=f"num_envs must be an integer of at least 1, got {wrong}"):
             make("CartPole-v1", wrong)
+    assert make("CartPole-v1", np.int64(2)).num_envs == 2
+    with pytest.raises(ValueError, match="env_id must be an id, such as 'CartPole-v1', got None"):
+        make(None)
+
+
+def test_an_environment_that_refuses_its_arguments_is_known_all_the_same() -> None:
+    class Refusing(gymnasium.Env[Any, Any]):
+        def __init__(self, frameskip: Any = 4) -> None:
+            raise gymnasium.error.Error("Invalid frameskip type")
+
+    gymnasium.register("axonrl-test/Refusing-v0", cast(Any, Refusing))
+    try:
+        with pytest.raises(
+            ValueError, match=r"Refusing-v0 could not be made with \{'frameskip': \[2\]\}: Error: Invalid f"
+        ):
+            make("axonrl-test/Refusing-v0", frameskip=[2])
+    finally:
+        del gymnasium.registry["axonrl-test/Refusing-v0"]
 
 
 def test_missing_packages_name_the_extra(monkeypatch: Any) -> None:

@@ -321,6 +321,9 @@ def test_actions_are_rescaled() -> None:
     fixed = Box(np.zeros(2, np.float32), np.array([0, 1], np.float32))
     with pytest.raises(WrapperError, match=r"rescale_action needs low below high in all of the action space, got Box"):
         make("Line-v0", actions=fixed, wrappers=["rescale_action"])
+    close = {"kind": "rescale_action", "min_action": 1.0, "max_action": 1.00000001}  # the same in float32
+    with pytest.raises(WrapperError, match=r"max_action must be above min_action, got 1\.0 and 1\.0"):
+        make("Line-v0", actions=space, wrappers=[close])
 
 
 class Game(Line):

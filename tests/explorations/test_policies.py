@@ -1,7 +1,7 @@
 import re
 import subprocess
 import sys
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -147,6 +147,11 @@ def test_gaussian_noise_is_scaled_and_not_clipped() -> None:
         (lambda: GaussianNoise(0.1, spaces.Box(0, 9, (2,), np.uint8)), "GaussianNoise needs a Box of floats"),
         (lambda: Random(spaces.MultiBinary(2)), "Random needs a Discrete action space or a Box of floats"),
         (lambda: Random(spaces.Box(-np.inf, 1, (2,))), "Random needs a Box with finite bounds, got Box(-inf"),
+        (lambda: Random(spaces.Box(-1e308, 1e308, (2,), np.float64)), "Random needs a Box with finite bounds"),
+        (
+            lambda: EpsilonGreedy(cast(Any, Linear), spaces.Discrete(2)),
+            "epsilon takes a schedule: got the class Linear",
+        ),
         (lambda: Constant("left"), "Constant needs an action made of numbers, got 'left'"),
     ],
 )

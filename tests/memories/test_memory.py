@@ -1,5 +1,6 @@
 """What every memory does: store, forget, count, save. Observations are numbers, and so is what is expected."""
 
+import copy
 import json
 import resource
 from typing import Any
@@ -253,6 +254,36 @@ def test_shapes_are_checked_before_anything_is_stored(built: Any, step: Any, key
     with pytest.raises(ValueError, match=rf"^{key} must have shape \(1,"):
         memory.extend(**vector | {key: np.zeros((2, 3))})
     assert contents(memory) == [(0, 1, 0, 0)]
+
+
+def test_what_cannot_be_stored_leaves_no_trace(built: Any, step: Any) -> None:
+    memory = built(NewestMemory(4, 3))
+    step(memory, 0, 1)
+    stored = {"observation": np.ones(1, np.float32), "next_observation": np.full(1, 2, np.float32)}
+    for _ in range(3):
+        with pytest.raises((OverflowError, ValueError)):
+            memory.step(action=2**40, reward=0.0, terminated=False, truncated=False, **stored)
+    step(memory, 1, 2)
+    step(memory, 2, 3)
+    assert contents(memory) == [(0, 1, 0, 0), (1, 2, 0, 0), (2, 3, 0, 0)]
+
+
+def test_a_memory_is_copied_before_it_is_built_or_not_at_all(built: Any) -> None:
+    memory = NewestMemory(4, 2)
+    built(copy.deepcopy(memory))
+    with pytest.raises(TypeError, match="it is built already"):
+        copy.deepcopy(built(memory))
+
+
+def test_observations_without_numbers(specs: Any) -> None:
+    memory = ReplayMemory(4, 2)
+    empty = ArraySpec((0,), np.float32)
+    memory.build({**specs, "observation": empty, "next_observation": empty}, 2, np.random.default_rng(0))
+    rows = {"observation": np.zeros((2, 0), np.float32), "next_observation": np.zeros((2, 0), np.float32)}
+    numbers = {"reward": np.arange(2.0), "terminated": np.zeros(2, np.bool_), "truncated": np.zeros(2, np.bool_)}
+    memory.extend(**rows, **numbers, action=np.zeros(2, np.int32))
+    observation: Any = memory.sample()["observation"]
+    assert observation.shape == (2, 0)
 
 
 def test_step_is_for_one_environment_and_a_mask_has_one_bool_for_each(built: Any, step: Any, extend: Any) -> None:

@@ -168,6 +168,22 @@ ENCODED: list[tuple[Any, Any, Any]] = [
         },
         [[1, 0, 0.5, 0, 1], [0.2, 0.2, -0.5, 1, 0]],  # a, m, z
     ),
+    (
+        spaces.Dict(
+            {"z": spaces.Dict({"q": spaces.Box(-1, 1, (2,)), "p": spaces.Discrete(2)}), "a": spaces.Discrete(2)}
+        ),
+        {
+            "z/q": np.array([[0.5, 0.25]], np.float32),
+            "a": np.array([1], np.int32),
+            "z/p": np.array([0], np.int32),
+        },
+        [[0, 1, 1, 0, 0.5, 0.25]],  # a, z/p, z/q
+    ),
+    (
+        spaces.Tuple([spaces.Discrete(2), spaces.Dict({"b": spaces.Box(-1, 1, (1,))})]),
+        {"0": np.array([1], np.int32), "1/b": np.array([[0.5]], np.float32)},
+        [[0, 1, 0.5]],
+    ),
 ]
 
 
@@ -181,7 +197,7 @@ def test_observations_become_float_tensors(space: Any, observation: Any, expecte
 
 
 def test_the_batch_axis_may_be_free() -> None:
-    space, observation, expected = ENCODED[-1]
+    space, observation, expected = ENCODED[-3]
     specs = tf.nest.map_structure(lambda x: tf.TensorSpec((None, *x.shape[1:]), x.dtype), observation)
     function: Any = tf.function(lambda o: networks.encode(o, space)).get_concrete_function(specs)
     assert function.structured_outputs.shape.as_list() == [None, 5]
@@ -190,7 +206,9 @@ def test_the_batch_axis_may_be_free() -> None:
 
 @pytest.mark.parametrize("space", [spaces.Text(3), spaces.Dict({"a": spaces.Text(3)}), None])
 def test_other_spaces_are_refused(space: Any) -> None:
-    with pytest.raises(ValueError, match="needs Box, Discrete, MultiDiscrete, MultiBinary or Dict observations, got"):
+    with pytest.raises(
+        ValueError, match="needs Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple observations, got"
+    ):
         networks.encoded_shape(space)
 
 

@@ -43,6 +43,19 @@ def test_the_learning_rate_follows_the_step() -> None:
         assert float(variable[0]) == pytest.approx(before - expected)
 
 
+def test_a_schedule_of_keras_will_do() -> None:
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.5, 0.25])
+    rates = [optimizers.learning_rate_at(schedule, tf.constant(step, tf.int64)) for step in (0, 1, 2)]
+    assert [float(rate) for rate in rates] == [0.5, 0.5, 0.25]
+    assert {rate.dtype for rate in rates} == {tf.float32}
+
+
+@pytest.mark.parametrize("value", [lambda t: 0.5, max, "0.1"])
+def test_what_cannot_be_a_learning_rate(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"^learning_rate must be "):
+        optimizers.learning_rate_at(value, tf.constant(0, tf.int64))
+
+
 @pytest.mark.parametrize("name", sorted(optimizers.OPTIMIZERS))
 def test_every_optimizer_moves_against_the_gradient(name: str) -> None:
     variable = keras.Variable(np.ones((2, 2), np.float32))

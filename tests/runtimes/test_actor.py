@@ -432,6 +432,8 @@ def test_what_is_no_description_is_named(discrete: Path, tmp_path: Path, text: s
         ),
         (lambda d: d["weights"]["arrays"]["0000.bias"].update(dtype="int32"), "keeps float32"),
         (lambda d: d["predictions"].update(q={"shape": [], "dtype": "float32"}), "has 1 outputs, 2 were described"),
+        (lambda d: d["observation"]["arrays"].clear(), "cannot be used: list index out of range"),
+        (lambda d: d["action"]["space"].update(n=float("inf")), "cannot convert float infinity"),
         (lambda d: d["predictions"].clear(), "KeyError|'action'"),
         (lambda d: d["exploration"].update(kind="boltzmann"), "must be one of .* got 'boltzmann'"),
         (lambda d: d["exploration"].update(level=2), "epsilon must stay in 0 .. 1"),

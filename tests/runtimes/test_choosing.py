@@ -205,6 +205,14 @@ OBSTACLES: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda y: y + tf.cast(tf.reduce_mean(tf.cast(y, tf.uint8)), tf.float32),
         "its op Mean works on uint8, which LiteRT takes for quantized numbers",
     ),
+    "sums of segments": (
+        lambda y: y + tf.reduce_sum(tf.math.segment_sum(y, [1, 1, 3, 3])),
+        "its op SegmentSum takes no ids with gaps in LiteRT (tf.math.unsorted_segment_sum does)",
+    ),
+    "quantization": (
+        lambda y: tf.quantization.fake_quant_with_min_max_args(y, -1, 1),
+        "its op FakeQuantWithMinMaxArgs rounds to other numbers in LiteRT",
+    ),
     "updates of a tensor": (
         lambda y: tf.tensor_scatter_nd_update(y, [[0], [0]], [1.0, 2.0]),
         "its op TensorScatterUpdate would add up in LiteRT what has the same index",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from axonrl.runtimes.conversion import ConversionError
 from axonrl.runtimes.fingerprint import fingerprint
 
 SPEC = tf.TensorSpec([2, 3])
@@ -60,6 +61,26 @@ def test_functions_inside_count_by_what_they_do(function: Callable[..., Any]) ->
 
     assert digest(function) == digest(function)
     assert digest(function) != digest(other)
+
+
+def test_what_was_made_outside_counts_by_its_contents() -> None:
+    """TensorFlow keeps small constants in the graph, and hands large ones in."""
+
+    def shifting(by: Any) -> Callable[..., Any]:
+        return lambda x, v, w: x[0, 0] + by
+
+    zeros, ones = (tf.fill([200], tf.constant(number)) for number in (0.0, 1.0))
+    assert digest(shifting(zeros)) == digest(shifting(tf.zeros([200])))
+    assert digest(shifting(zeros)) != digest(shifting(ones))
+    assert digest(shifting(zeros)) != digest(shifting(tf.zeros([200, 1])))
+
+
+def test_a_table_from_outside_has_no_digest() -> None:
+    keys = tf.lookup.KeyValueTensorInitializer(tf.constant([0, 1]), tf.constant([1, 0]))
+    table: Any = tf.lookup.StaticHashTable(keys, 0)
+    message = r"uses a resource \(a lookup table, say\) that was made outside of model_fn"
+    with pytest.raises(ConversionError, match=message):
+        digest(lambda x, v, w: table.lookup(tf.cast(x, tf.int32)))
 
 
 DIFFERENT: dict[str, dict[str, Any]] = {

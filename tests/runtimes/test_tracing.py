@@ -173,9 +173,25 @@ def test_what_the_specs_say_is_passed_on(trace: Make, batch_specs: Make) -> None
     assert program.name == f"{__name__}.test_what_the_specs_say_is_passed_on.<locals>.model_fn"
 
 
+def test_acting_changes_no_variable(trace: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        _, q = linear(features)
+        seen = tf.Variable(0.0)
+        with tf.control_dependencies([seen.assign_add(1.0)]):
+            return predict(tf.identity(q))
+
+    with pytest.raises(ValueError, match=r"in mode 'predict' assigns variables, .* training=False there"):
+        trace(model_fn).predict  # noqa: B018 (traced when it is asked for)
+
+
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
+        (
+            {"td_error": lambda q: q},
+            r"td_error must be floats of shape (3,), one for each transition of the batch; got",
+        ),
+        ({"td_error": lambda q: tf.argmax(q, 1)}, r"td_error must be floats of shape (3,), one for each transition"),
         ({"loss": lambda q: q}, r"loss must be a scalar number, got float32 of shape (3, 2)"),
         ({"loss": lambda q: "low"}, r"loss must be a scalar number, got string of shape ()"),
         ({"metrics": lambda q: {"q": q}}, r"metrics['q'] must be a scalar number, got float32 of shape (3, 2)"),

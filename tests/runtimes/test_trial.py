@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.runtimes.conversion import ConversionError, convert
 from axonrl.runtimes.tracing import Program, Train
 from axonrl.runtimes.trial import try_out
@@ -68,6 +68,40 @@ def test_a_conversion_that_computes_something_else_is_caught(change: Any, messag
     with pytest.raises(ConversionError, match=f"^converted, it computes {message}$"):
         try_out(program, train, made(**change)[2])
     assert variable.numpy() == 1
+
+
+@pytest.mark.parametrize("factor", [1.0, -7.0])
+def test_images_are_not_black(factor: float, trace: Make) -> None:
+    def scaling(by: float) -> Any:
+        def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+            q = tf.cast(features, tf.float32) * by
+            return EstimatorSpec(mode, {"action": tf.argmax(q, -1), "q": q})
+
+        return trace(model_fn, observation=ArraySpec((4,), np.uint8))
+
+    program = scaling(1.0)
+    content = convert({"act": scaling(factor).predict.function}, [])
+    if factor == 1:
+        try_out(program, None, content)
+        return
+    with pytest.raises(ConversionError, match=r"another predictions\['q'\]"):
+        try_out(program, None, content)
+
+
+def test_where_tensorflow_refuses_bytes_zeros_are_tried(trace: Make) -> None:
+    """Three kinds of tiles, embedded."""
+
+    def embedding(by: float) -> Any:
+        def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+            q = tf.gather(tf.constant([[1.0], [2.0], [3.0]]), tf.cast(features, tf.int32)) * by
+            return EstimatorSpec(mode, {"action": tf.zeros_like(features[:, 0], tf.int32), "q": q})
+
+        return trace(model_fn, observation=ArraySpec((4,), np.uint8))
+
+    program = embedding(1.0)
+    try_out(program, None, convert({"act": program.predict.function}, []))
+    with pytest.raises(ConversionError, match=r"another predictions\['q'\] \(2 instead of 1\)"):
+        try_out(program, None, convert({"act": embedding(2.0).predict.function}, []))
 
 
 def test_variables_are_afterwards_as_they_were(made: Make) -> None:
