@@ -173,10 +173,10 @@ class EstimatorSpec:
         eval_metric_ops: name to scalar tensor, for EVAL.
         exploration: the behaviour policy, read from the PREDICT spec; ``None`` acts greedily.
         record: names of predictions or of exploration extras to store with each transition; from the PREDICT spec.
-        td_error: tensor [B]; goes to ``memory.update_priorities``.
+        td_error: floats, one for each transition of the batch ([B], of a rollout [T, N]); goes to ``memory.update_priorities``.
         state: recurrent state, name to tensor [B, ...]. Called without ``features["state"]`` it declares names, shapes
             and dtypes (episodes begin with zeros); called with it, it is the next state.
-        export_outputs: what an export offers beside the predictions.
+        export_outputs: known from TensorFlow's Estimators, and not used: an export offers all predictions.
         training_hooks: hooks added to ``train``; from the TRAIN spec.
         evaluation_hooks: hooks added to ``evaluate``; from the PREDICT spec.
 

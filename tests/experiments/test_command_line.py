@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -428,6 +429,19 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_in_the_way(
     assert axonrl(capfd, "run", run_file, "--model-dir", "full", *option)[0] == 0
 
 
+@pytest.mark.usefixtures("agents", "fast_curve")
+def test_a_folder_that_is_moved_during_a_run_is_missed(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = "import os\nclass Move:\n    def after_episode(self, session, facts):\n"
+    source += "        os.rename('here', 'there')\n        raise OSError('it is gone')\n"
+    (run_file.parent / "users_model.py").write_text(source + "def model_fn(features, labels, mode): ...\n")
+    sys.path.append(str(run_file.parent))  # the fixture takes it off again
+    sets = ("--set", "hooks=['users_model:Move']", "--set", "agent.params={}")
+    code, _, err = axonrl(capfd, "run", run_file, "--model-dir", "here", *sets)
+    assert code == 1
+    assert err.splitlines()[-1] == "axonrl: the run failed; its folder here is not there any more"
+    assert read_episodes(Path("there"))
+
+
 DQN = """\
 name: real
 seed: 1
@@ -476,3 +490,20 @@ def test_a_real_run_stops_resumes_and_is_evaluated(
     assert code == 1
     assert "2 timesteps (first_update) cannot fill a batch of 8" in err
     assert not Path("bad").exists()
+
+
+def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(workplace: Path) -> None:
+    """As with ``2>&1 | tee``: Ctrl-C ends that too, before the run can say a word."""
+    (workplace / "real.yml").write_text(DQN.replace("users_dqn:model_fn", "dqn").replace("300", "100000000"))
+    code = "import sys; from axonrl.experiments.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "run", "real.yml", "--model-dir", "out", "--set", "hooks=[]"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while b"the run begins" not in process.stderr.readline():
+            assert process.poll() is None
+        while not Path("out/episodes.csv").exists() or not read_episodes(Path("out")):
+            time.sleep(0.05)
+        process.stderr.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+    assert (Path("out/checkpoints") / "checkpoint-00000002").is_dir()

@@ -98,6 +98,13 @@ def test_the_best_policy_is_evaluated_where_a_hook_keeps_it(tmp_path: Path) -> N
     assert found.evaluate is not None
     assert found.evaluate.policy == "best"
     assert experiment(tmp_path, MINIMAL + "evaluate: null\n").evaluate is None
+    for other in ("keep_best: false", "name: other"):
+        hooks = f"hooks: [{{kind: evaluation, every_timesteps: 10, {other}}}]\n"
+        found = experiment(tmp_path, MINIMAL + hooks)
+        assert found.evaluate is not None
+        assert found.evaluate.policy == "last"
+        message = str(error(tmp_path, MINIMAL + hooks + "evaluate: {policy: best}\n"))
+        assert "5: evaluate.policy: 'best' needs an evaluation hook" in message
     assert experiment(tmp_path, MINIMAL + "hooks: ['mine:Hook']\nevaluate: {policy: best}\n").evaluate is not None
 
 

@@ -125,6 +125,12 @@ def test_resuming_takes_the_recorded_seed(tmp_path: Path) -> None:
         records.prepare(tmp_path, make(seed=1), resume=True)
 
 
+def test_of_a_mapping_that_is_empty_now_only_what_was_in_it_is_said(tmp_path: Path) -> None:
+    records.prepare(tmp_path, make(seed=1, config={"keep_checkpoint_max": 5}), resume=False)
+    with pytest.raises(ExperimentError, match=r"changed experiment: config.keep_checkpoint_max \(5 -> absent\); only"):
+        records.prepare(tmp_path, make(seed=1), resume=True)
+
+
 def test_what_may_change_on_resume_is_recorded(tmp_path: Path) -> None:
     records.prepare(tmp_path, make(seed=1, train={"max_timesteps": 10}), resume=False)
     params = {"limit": {"type": "int", "default": 20}}
@@ -150,7 +156,6 @@ def test_what_may_not_change_is_listed(tmp_path: Path) -> None:
         "agent.params.rate (0.1 -> absent)",
         "agent.memory.size (10 -> 20)",
         "train.first_update (35 -> 50)",
-        "hooks (a list -> absent)",
         "agent.params.double (absent -> true)",
         "hooks.0.kind (absent -> 'progress')",
     ]

@@ -8,6 +8,7 @@ import gymnasium
 import pytest
 
 from axonrl.contracts import NonFiniteError
+from axonrl.estimators.checkpoints import CheckpointStore
 from axonrl.experiments import runner
 from axonrl.experiments.files import ExperimentError
 from axonrl.experiments.history import HistoryHook, read_episodes
@@ -65,7 +66,6 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
     stop, free = parts.hooks
     assert isinstance(stop, StopAtEpisode)
     assert free.anything == {}
-    assert runner.build(*load(file, sets={"agent.memory": "null"})).memory is None
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,13 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
         ("tracker", "users_model:Fussy", "tracker", "users_model:Fussy needs the argument 'size'"),
         ("environment.id", "CartPol-v1", "environment.id", "'CartPole-v1'"),
         ("environment.kwargs", "{num_envs: 2}", "environment.kwargs", "num_envs"),
+        (
+            "environment.kwargs",
+            "{gravity: 3}",
+            "environment.kwargs",
+            "with {'gravity': 3}: TypeError",
+        ),
+        ("agent.memory", "null", "agent.memory", "this key is required, to train"),
         ("environment.wrappers", "[normalise]", "environment.wrappers.0.kind", "did you mean 'normalize_reward'?"),
         ("environment.wrappers", "[time_limit]", "environment.wrappers.0", "time_limit needs the argument 'max_epi"),
         (
@@ -230,6 +237,39 @@ def test_a_run_that_fails_later_keeps_its_folder(file: Path) -> None:
         run(file, hooks=[Failing()])
     assert [row.episode for row in read_episodes(Path("out"))] == [1, 2, 3]
     assert Path("out/experiment.yml").exists()
+
+
+@pytest.mark.usefixtures("agents")
+def test_what_a_checkpoint_holds_is_kept_whatever_the_hooks_say(
+    file: Path, failures: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CheckpointStore, "newest", lambda store: 2)  # the first is of timestep zero
+    failures.append(IndexError("tuple index out of range"))
+    with pytest.raises(IndexError):
+        run(file)
+    assert Path("out/experiment.yml").exists()
+
+
+@pytest.mark.usefixtures("agents")
+def test_a_folder_that_is_a_link_is_empty_again(file: Path, failures: list[Exception]) -> None:
+    Path("elsewhere").mkdir()
+    Path("out").symlink_to("elsewhere")
+    failures.append(ValueError("the params do not fit"))
+    with pytest.raises(ValueError, match="the params do not fit"):
+        run(file)
+    assert list(Path("out").iterdir()) == []
+
+
+@pytest.mark.usefixtures("agents")
+def test_a_run_that_another_process_is_at_is_not_resumed_and_not_written_to(file: Path) -> None:
+    run(file)
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    with CheckpointStore(Path("out")).lock():
+        with pytest.raises(ExperimentError, match=r"^out: the run cannot be resumed now: out is in use by"):
+            run(file, resume=True, sets={"train.max_timesteps": "40"})
+        after = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    assert {path: after.get(path) for path in before} == before
+    run(file, resume=True)
 
 
 @pytest.mark.usefixtures("agents")

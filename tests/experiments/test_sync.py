@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from axonrl.experiments.cli import main
 from axonrl.experiments.tracking.follower import LOCK
-from axonrl.experiments.tracking.journal import Journal
+from axonrl.experiments.tracking.journal import JOURNAL, Journal
 
 UUID = "0123456789abcdef0123456789abcdef"
 NOWHERE = "http://127.0.0.1:9"
@@ -59,9 +59,11 @@ def test_a_folder_that_cannot_be_synced_stops_no_other(make_run: MakeRun, capsys
     (make_run("g") / LOCK).mkdir()
     make_run("h", "tracker: {kind: 'users_sync_tracker:Mine', fails: true}\n")
     make_run("i", "")
+    with (make_run("k") / JOURNAL).open("a") as file:
+        file.write('{"time": 1e300, "log": "in a distant future"}\n')
     last = make_run("j")
     with FileLock(str(going_on / LOCK)):
-        assert main(["sync", *(f"runs/{name}" for name in "abcdefghij")]) == 2
+        assert main(["sync", *(f"runs/{name}" for name in "abcdefghikj")]) == 2
     told = capsys.readouterr()
     tracker = "users_sync_tracker:Mine"
     assert told.out == f"runs/a: all of it is in {tracker}\nruns/j: all of it is in {tracker}\n"
@@ -75,6 +77,7 @@ def test_a_folder_that_cannot_be_synced_stops_no_other(make_run: MakeRun, capsys
         "axonrl: runs/h: a tracker cannot be made: its service is down",
         "axonrl: error: runs/i: no tracker to sync it with: give --host, or set POLYAXON_HOST, to name a Polyaxon"
         " server",
+        "axonrl: error: runs/k: OverflowError: timestamp out of range for platform time_t",
     ]
     assert (first / "told.txt").read_text() == (last / "told.txt").read_text() == "succeeded"
 

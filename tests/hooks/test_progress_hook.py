@@ -1,3 +1,4 @@
+import errno
 import io
 import logging
 import re
@@ -156,3 +157,22 @@ def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture
 def test_arguments_are_checked() -> None:
     with pytest.raises(ValueError, match=r"ProgressHook\(every_secs\) must be a finite number above 0, got 0"):
         ProgressHook(every_secs=0)
+
+
+class Gone(io.StringIO):
+    """Nobody reads, or there is no terminal any more."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, text: str) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.EIO, "Input/output error")])
+def test_a_terminal_that_has_gone_ends_no_run(error: OSError, session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Gone(error))
+    hook = ProgressHook()
+    hook.begin(session, BeginFacts(1, False, {"timesteps": 1_000}))
+    hook.end(session, EndFacts("done", None, 1.0))
