@@ -173,7 +173,7 @@ class EstimatorSpec:
         eval_metric_ops: name to scalar tensor, for EVAL.
         exploration: the behaviour policy, read from the PREDICT spec; ``None`` acts greedily.
         record: names of predictions or of exploration extras to store with each transition; from the PREDICT spec.
-        td_error: floats, one for each transition of the batch ([B], of a rollout [T, N]); goes to ``memory.update_priorities``.
+        td_error: floats [B] (of a rollout [T, N]), one for each transition; goes to ``memory.update_priorities``.
         state: recurrent state, name to tensor [B, ...]. Called without ``features["state"]`` it declares names, shapes
             and dtypes (episodes begin with zeros); called with it, it is the next state.
         export_outputs: known from TensorFlow's Estimators, and not used: an export offers all predictions.
