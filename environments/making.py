@@ -167,7 +167,7 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise ValueError(f"{name} needs something that is not installed: {_advice(name, str(error))}") from error
     except gymnasium.error.Error as error:
-        if isinstance(env_id, str) and name in gymnasium.registry:
+        if name.rpartition(":")[2] in gymnasium.registry:
             raise _not_made(name, kwargs, error) from error
         near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
         hint = f"the nearest are {', '.join(map(repr, near))}" if near else "is the package imported that registers it?"

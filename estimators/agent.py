@@ -246,9 +246,7 @@ class Agent(Estimator):
                 state, plan = self._prepare(opened, memory, schedule)
                 watching = Hooks(_with_names_of_their_own(self._with_defaults(given)))
                 watching.load_state_dict(state.hooks)
-                split_state(
-                    {"hooks": watching.state_dict()}
-                )  # what cannot be saved is refused now, not at the first checkpoint
+                split_state({"hooks": watching.state_dict()})  # refuses now what could not be saved later
                 why = state.bring_back(opened)
                 if why is not None:
                     self._mark_not_exact(f"{opened.name}: {why}")

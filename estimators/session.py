@@ -196,9 +196,11 @@ class MonitoredSession:
         finally:
             self._failed = error is not None
             seconds, stopped = time.perf_counter() - began, self._stop_reason is not None
-            self._hooks.end(self, EndFacts(self._reason(error), error, seconds, stopped))
-            if error is None:
-                self._save_if_changed()  # what hooks learned in their end
+            try:
+                self._hooks.end(self, EndFacts(self._reason(error), error, seconds, stopped))
+            finally:
+                if error is None:
+                    self._save_if_changed()  # what hooks learned in their end, though that of another failed
 
     def run(self, schedule: Schedule) -> None:
         """Timesteps until a limit is reached or a hook asks to stop."""
@@ -223,7 +225,7 @@ class MonitoredSession:
             finished = self._loop.timestep(schedule, self._limits)
         except (KeyboardInterrupt, *FAILURES) as error:
             if self._loop.untouched and (interrupts.noted or isinstance(error, KeyboardInterrupt)):
-                interrupts.held = False
+                interrupts.held = interrupts.noted = False
                 raise KeyboardInterrupt from error
             raise
         if self._checkpoint_asked:

@@ -90,8 +90,8 @@ class Random:
             self._high = self._low + int(action_space.n)
         elif is_float_box(action_space):
             with np.errstate(over="ignore", invalid="ignore"):
-                finite = np.isfinite(action_space.high - action_space.low).all()
-            if not finite:
+                width = action_space.high.astype(np.float64) - action_space.low.astype(np.float64)
+            if not np.isfinite(width).all():
                 raise ValueError(f"Random needs a Box with finite bounds, got {action_space!r}")
             self._low, self._high = action_space.low, action_space.high
         else:

@@ -84,7 +84,7 @@ class EvaluationHook(Hook):
         session.prepare_evaluation(self._env, **self._asked)
         self._next = self._multiple_after(session.global_timestep)
         if self._keep_best and not (session.model_dir / f"{self._name}.safetensors").exists():
-            self._best = None  # it was not kept until now, or is gone: there is nothing to beat
+            self._best = self._evaluated_at = None  # it was not kept until now, or is gone: there is nothing to beat
 
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
         """Evaluate if a multiple is reached."""
@@ -124,7 +124,6 @@ class EvaluationHook(Hook):
 
     def load_state_dict(self, state: State) -> None:
         """Go on with what is to be beaten; another policy's mean is not."""
-        if state.get("name", self._name) != self._name:
-            return
-        self._best = state["best"]
-        self._evaluated_at = state["evaluated_at"]
+        mine = state.get("name", self._name) == self._name
+        self._best = state["best"] if mine else None
+        self._evaluated_at = state["evaluated_at"] if mine else None
