@@ -170,7 +170,8 @@ def _limits(space: spaces.AnySpace) -> tuple[Any, Any] | None:
     if isinstance(space, Discrete):
         return int(space.start), int(space.start) + int(space.n) - 1
     if isinstance(space, MultiDiscrete):
-        return space.start, space.start + (space.nvec - 1)
+        start = space.start.astype(np.int64)  # sums may not fit into the dtype of the space
+        return start, start + space.nvec - 1
     if isinstance(space, MultiBinary):
         return 0, 1
     return None

@@ -78,6 +78,8 @@ class Estimator:
         if model_dir is None:
             model_dir = tempfile.mkdtemp(prefix="axonrl-")
             logger.warning("no model_dir given: this run is kept in %s", model_dir)
+        if not isinstance(model_dir, str | os.PathLike) or not str(model_dir):
+            raise ValueError(f"model_dir must be a path, or None for a temporary folder, got {model_dir!r}")
         self.model_dir = Path(model_dir).absolute()
         config = RunConfig() if config is None else config
         if not isinstance(config, RunConfig):

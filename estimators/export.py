@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -61,6 +62,8 @@ def export(program: Program, config: RunConfig, trained: Trained, directory: str
     """
     from ..runtimes.frozen import acting_program
 
+    if not isinstance(directory, str | os.PathLike) or not str(directory):
+        raise ValueError(f"directory must be a path, got {directory!r}")
     target = Path(directory).absolute()
     _refuse_other(target)
     try:

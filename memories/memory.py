@@ -28,9 +28,10 @@ class Memory(abc.ABC):
             def sample(self):
                 return self.gather(np.arange(len(self) - self.batch_size, len(self)))
 
-    Every observation is stored once, not again as the next observation of the transition before. Should episodes be
-    so short, and observations so large, that an eighth more observations than timesteps are not enough, the oldest
-    timesteps go before ``size`` is reached.
+    Every observation is stored once, not again as the next observation of the transition before. An episode that
+    begins, in any of the environments, takes a place more in all of them. Should that happen so often, and observations
+    be so large, that an eighth more places than timesteps are not enough, the oldest timesteps go before ``size`` is
+    reached.
 
     A transition that is not followed by its next observation, although its episode did not end, counts as truncated:
     nobody knows how its episode went on.

@@ -432,6 +432,8 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
         ({"params": [1]}, r"params must be a mapping of names to values, got \[1\]"),
         ({"model_fn": None}, r"no model_fn given, and .* holds no run to take one from"),
         ({"model_fn": 3}, r"model_fn must be a function"),
+        ({"model_dir": 3}, r"model_dir must be a path, or None for a temporary folder, got 3"),
+        ({"model_dir": ""}, r"model_dir must be a path, .* got ''"),
         ({"model_fn": "dqm"}, r"unknown model_fn 'dqm'; did you mean 'dqn'\?"),
         ({"model_fn": aiming_model, "params": {"a": 1}}, r"takes no argument 'params', but params were given: a"),
         ({"model_fn": lambda features, mode: None}, r"has no argument 'labels'"),

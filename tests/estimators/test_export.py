@@ -194,6 +194,8 @@ def test_an_export_is_replaced_and_anything_else_is_refused(tmp_path: Path) -> N
     for directory, found in ((target, "notes.txt"), (tmp_path / "run", "checkpoints, .*")):
         with pytest.raises(ValueError, match=rf"holds something else than an export \({found}\): choose another"):
             made.export(directory)
+    with pytest.raises(ValueError, match="directory must be a path, got None"):
+        one.export(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"export needs a directory of its own, and .*notes.txt is none"):
         made.export(target / "notes.txt")
 

@@ -185,7 +185,8 @@ def test_without_any_evaluation_it_says_what_it_needs(session: Any, caplog: pyte
     hook.end(session, EndFacts("failed", ValueError(), 1.0))
     assert caplog.messages == []
     hook.end(session, EndFacts("the limit", None, 1.0))
-    assert caplog.messages == ["StopAfterNoImprovement saw no evaluation during the run: it needs an EvaluationHook"]
+    what = "it needs an EvaluationHook that evaluates before the end"
+    assert caplog.messages == [f"StopAfterNoImprovement saw no evaluation during the run: {what}"]
 
 
 @pytest.mark.parametrize(
