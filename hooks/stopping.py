@@ -174,9 +174,8 @@ class StopAfterNoImprovement(Hook):
     def end(self, session: Session, facts: EndFacts) -> None:
         """Say so if it never could have stopped the run."""
         if facts.error is None and self._best is None:
-            _log.warning(
-                "StopAfterNoImprovement saw no evaluation during the run: it needs an EvaluationHook that evaluates before the end"
-            )
+            what = "it needs an EvaluationHook that evaluates before the end"
+            _log.warning("StopAfterNoImprovement saw no evaluation during the run: %s", what)
 
     def _check(self, session: Session) -> None:
         if self._best is not None and self._without >= self._evaluations:
