@@ -152,7 +152,8 @@ def changes(before: Experiment, after: Experiment) -> list[str]:
     old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
     keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
     kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in MAY_CHANGE)]
-    told = [key for key in kept if not any(other.startswith(f"{key}.") for other in kept)]  # an empty mapping was none
+    # A mapping that is empty on one side is told by what is in it on the other.
+    told = [key for key in kept if not any(other.startswith(f"{key}.") for other in kept)]
     return [f"{key} ({_shown(old, key)} -> {_shown(new, key)})" for key in told]
 
 

@@ -119,10 +119,18 @@ def run(
                 return _run(experiment, parts, env, folder, [history, *tracking.hooks, *hooks], tracking, stopped)
         except BaseException as error:
             # Nothing was learned: the corrected run may begin here. Unless another process has begun one meanwhile.
-            learned = history.global_timestep > 0 or (CheckpointStore(folder).newest() or 0) > BEGINNING
+            learned = history.global_timestep > 0 or _holds_training(folder)
             if not (resume or learned or isinstance(error, CheckpointError)):
                 records.discard(folder)
             raise
+
+
+def _holds_training(folder: Path) -> bool:
+    """Is there a checkpoint of more than the beginning? So it is, too, where nobody can tell."""
+    try:
+        return (CheckpointStore(folder).newest() or 0) > BEGINNING
+    except CheckpointError:
+        return True
 
 
 @contextlib.contextmanager
