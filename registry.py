@@ -150,7 +150,7 @@ def _resolve(kind: str, target: str) -> Any:
         raise ValueError(f"{kind} {target!r} must be 'package.module:name'")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a user's module does while it is imported
+    except (Exception, SystemExit) as error:  # whatever a user's module does while it is imported
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             raise ValueError(f"{kind} {target!r}: there is no module {error.name!r} on the import path") from error
         raise ValueError(

@@ -30,7 +30,7 @@ from .limits import Goal, Limits, Schedule
 from .loop import Plan
 from .outline import Outline, parts_of
 from .provenance import differences, provenance
-from .record import RunRecord, recordable
+from .record import RunRecord, read, recordable
 from .seeding import generators
 from .session import MonitoredSession
 from .state import Counters, TrainingState
@@ -268,7 +268,7 @@ class Agent(Estimator):
         self, env: BatchedEnvironment, memory: Memory, schedule: Schedule | None
     ) -> tuple[TrainingState, Plan]:
         """The state and the plan of the run; what cannot be trained is refused before anything is written."""
-        self._look_again()
+        self._adopt(read(self.model_dir))  # anew: another Agent may have gone on with the run meanwhile
         self._take_spaces(env.observation_space, env.action_space)
         if self._record is not None and self._record.num_envs != env.num_envs:
             raise ValueError(

@@ -112,7 +112,8 @@ class Estimator:
         """PREDICT's predictions for a batch of observations.
 
         Args:
-            observations: array [B, ...], or a dict of such arrays for Dict spaces.
+            observations: as the model sees them, normalised where wrappers of the training do that: an array [B, ...],
+                or a dict of such arrays for Dict and Tuple spaces, with the keys of nested spaces joined by ``/``.
             policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
 
         Returns:

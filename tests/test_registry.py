@@ -20,6 +20,7 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     source = "class Mine:\n    def method(self): ...\n    def plain(): ...\ndef make(): ...\nNUMBER = 3\n"
     (tmp_path / "users_registry_module.py").write_text(source)
     (tmp_path / "users_broken_module.py").write_text("raise RuntimeError('no luck')")
+    (tmp_path / "users_ending_module.py").write_text("import sys\nsys.exit(3)")
     (tmp_path / "users_incomplete_module.py").write_text("import not_installed_anywhere")
     monkeypatch.syspath_prepend(tmp_path)
     return "users_registry_module"
@@ -86,6 +87,7 @@ def test_a_module_and_attribute(user_module: str) -> None:
         ("model_fn", "users_registry_module:mak", r"has no 'mak'; did you mean 'make'\?"),
         ("model_fn", "users_registry_module:NUMBER", "must be a function or a class, got int"),
         ("model_fn", "users_broken_module:f", "importing 'users_broken_module' failed with RuntimeError: no luck"),
+        ("model_fn", "users_ending_module:f", "importing 'users_ending_module' failed with SystemExit: 3"),
         ("model_fn", "users_incomplete_module:f", "failed with ModuleNotFoundError: No module named 'not_installed"),
         ("model_fn", ":f", "must be 'package.module:name'"),
         ("model_fn", "module:", "must be 'package.module:name'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import shutil
 import threading
@@ -114,6 +115,16 @@ def test_a_checkpoint_that_is_written_while_another_is_read_is_not_missed(
     new = reads.predict(observations)["values"]
     assert not np.array_equal(old, new)
     np.testing.assert_array_equal(new, trains.predict(observations)["values"])
+
+
+def test_what_another_agent_recorded_is_not_lost(tmp_path: Path) -> None:
+    one, other = (agent(tmp_path) for _ in range(2))
+    one.train(Counting(), 4, 4, timesteps=8)
+    with other.session(Counting()):
+        other._mark_not_exact("the other's reason")
+    with one.session(Counting()):
+        one._mark_not_exact("one's reason")
+    assert json.loads((tmp_path / "run.json").read_text())["not_exact"] == ["the other's reason", "one's reason"]
 
 
 def test_what_was_never_trained_is_evaluated_with_a_word_and_not_exported(
