@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Mapping
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -91,11 +92,13 @@ class Memory(abc.ABC):
         self.rng = rng
         self.num_envs = num_envs
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        """Copied or pickled, arrays that are views of one another would no longer be."""
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Only before it is built: of arrays that are views of one another, copies would not be."""
         if self.num_envs:
             raise TypeError("it is built already")
-        return super().__reduce_ex__(protocol)
+        copied = memo[id(self)] = copy.copy(self)
+        vars(copied).update(copy.deepcopy(vars(self), memo))
+        return copied
 
     def step(self, **transition: Any) -> None:
         """Store one transition of the only environment.

@@ -40,12 +40,13 @@ def row_specs(model: str, field: str, tensors: Mapping[str, Tensor]) -> dict[str
 def train_outputs(model: str, spec: EstimatorSpec, axes: tf.TensorShape) -> dict[str, Tensor]:
     """What a run of TRAIN returns: ``scalars``, the loss and the metrics, and ``td_error`` where the spec has one.
 
-    ``axes`` are those of the batch: [B], or [T, N] of a rollout.
+    ``axes`` are those of the batch: [B], or [T, N] of a rollout, whose rows a model may also have laid end to end.
     """
     outputs = {"scalars": _scalars(model, spec.loss, "metrics", spec.metrics)}
     if spec.td_error is not None:
         td_error = outputs["td_error"] = _tensor(model, "td_error", spec.td_error)
-        if not (td_error.dtype.is_floating and td_error.shape.is_compatible_with(axes)):
+        fits = any(td_error.shape.is_compatible_with(shape) for shape in (axes, [axes.num_elements()]))
+        if not (td_error.dtype.is_floating and fits):
             raise ValueError(
                 f"{model}: td_error must be floats of shape {axes}, one for each transition of the batch; got"
                 f" {td_error.dtype.name} of shape {td_error.shape}"
