@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Discrete
 
 from ..checks import all_finite
 from ..contracts import Array, NonFiniteError
@@ -32,17 +32,8 @@ class Actions:
         self._kinds = "f" if self._is_box else "iu"
         self._dtype: np.dtype[Any] = np.dtype(space.dtype)
         self._scalar = self._dtype.type
-        self._low: Any
-        self._high: Any
-        if isinstance(space, Box):
-            self._low, self._high = space.low, space.high
-        elif isinstance(space, Discrete):
-            self._low, self._high = int(space.start), int(space.start) + int(space.n) - 1
-        elif isinstance(space, MultiDiscrete):
-            start = space.start.astype(np.int64)
-            self._low, self._high = start, start + space.nvec - 1
-        else:
-            self._low, self._high = 0, 1
+        limits: Any = (space.low, space.high) if isinstance(space, Box) else spaces.limits(space)
+        self._low, self._high = limits
 
     def each(self, actions: Array) -> list[Any]:
         """One action per environment, as ``space.sample()`` has it: NumPy integers for Discrete, arrays otherwise.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Dict, Tuple
 
 from ..checks import all_finite
 from ..contracts import Array, ArrayTree
@@ -115,7 +115,7 @@ class _Rows:
         self._space = leaf.space
         self._shape, self._dtype = leaf.spec.shape, leaf.spec.dtype
         self._batch_shape = (num_envs, *self._shape)
-        self._limits = _limits(leaf.space)
+        self._limits = spaces.limits(leaf.space)
         self._what = f"observation[{leaf.name!r}]" if leaf.name else "observation"
 
     def empty(self) -> Array:
@@ -163,15 +163,3 @@ class _Rows:
         if self._limits is not None and bool(((array < self._limits[0]) | (array > self._limits[1])).any()):
             raise MismatchError(f"the {self._what} {given.tolist()}, which is not in {self._space}")
         return array
-
-
-def _limits(space: spaces.AnySpace) -> tuple[Any, Any] | None:
-    """The smallest and largest value where others have no meaning; no limits for Boxes: many are declared too small."""
-    if isinstance(space, Discrete):
-        return int(space.start), int(space.start) + int(space.n) - 1
-    if isinstance(space, MultiDiscrete):
-        start = space.start.astype(np.int64)  # sums may not fit into the dtype of the space
-        return start, start + space.nvec - 1
-    if isinstance(space, MultiBinary):
-        return 0, 1
-    return None

@@ -75,6 +75,18 @@ def leaves(space: AnySpace) -> tuple[Leaf, ...]:
     return found
 
 
+def limits(space: AnySpace) -> tuple[Any, Any] | None:
+    """The smallest and largest value where others have no meaning; no limits for Boxes: many are declared too small."""
+    if isinstance(space, Discrete):
+        return int(space.start), int(space.start) + int(space.n) - 1
+    if isinstance(space, MultiDiscrete):
+        start = space.start.astype(np.int64)  # sums may not fit into the dtype of the space
+        return start, start + space.nvec - 1
+    if isinstance(space, MultiBinary):
+        return 0, 1
+    return None
+
+
 def _leaves(space: AnySpace, prefix: str) -> list[Leaf]:
     if not isinstance(space, Dict | Tuple):
         return [Leaf(prefix, space, _leaf_spec(space))]

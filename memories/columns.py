@@ -101,8 +101,8 @@ class Layout:
 
     def __init__(self, columns: Mapping[str, ArrayTree], rows: ArrayTree) -> None:
         trees = {**columns, **dict.fromkeys(OBSERVATIONS, rows)}
-        self._keys = dict.fromkeys(trees)
-        self._parts = {key: dict.fromkeys(tree) for key, tree in trees.items() if isinstance(tree, Mapping)}
+        self._keys = trees.keys()
+        self._parts = {key: tree.keys() for key, tree in trees.items() if isinstance(tree, Mapping)}
         self._columns = [leaf for key, column in columns.items() for leaf in _leaves(key, column)]
         self._observation, self._next_observation = (list(_leaves(key, rows)) for key in OBSERVATIONS)
         leaves = [*self._observation, *self._columns, *self._next_observation]
@@ -117,13 +117,13 @@ class Layout:
             KeyError: a key is missing or not expected.
             ValueError: a value has the wrong shape.
         """
-        if values.keys() != self._keys.keys():
+        if values.keys() != self._keys:
             raise _key_error("a transition", values, self._keys)
         for key, parts in self._parts.items():
             value = values[key]
             if not isinstance(value, Mapping):
                 raise ValueError(f"{key} must be a dictionary of {', '.join(parts)}; got {type(value).__name__}")
-            if value.keys() != parts.keys():
+            if value.keys() != parts:
                 raise _key_error(key, value, parts)
         for key in self._numbers:
             if type(values[key]) not in _NUMBERS and np.shape(values[key]) != ():
