@@ -25,8 +25,19 @@ _EXPORTS = {
     "RunConfig": "axonrl.contracts",
     "__version__": "axonrl.version",
 }
-_ROOMS = ("environments", "estimators", "experiments", "explorations", "hooks", "memories", "models", "runtimes")
-_MODULES = (*_ROOMS, "checks", "contracts", "noise", "registry")
+_ROOMS = (
+    "environments",
+    "estimators",
+    "experiments",
+    "explorations",
+    "hooks",
+    "memories",
+    "models",
+    "policies",
+    "runs",
+    "runtimes",
+)
+_MODULES = (*_ROOMS, "checks", "contracts", "errors", "facts", "noise", "registry", "schedules")
 
 __all__ = ["Agent", "Estimator", "EstimatorSpec", "Modes", "RunConfig", "__version__", "noise"]
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .errors import ArgumentError
+
 
 def number(
     name: str, value: Any, *, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf
@@ -24,7 +26,7 @@ def number(
         at_most: largest value allowed.
 
     Raises:
-        ValueError: it is none; names it, the value and the bounds.
+        ArgumentError: it is not; the message has the bounds.
     """
     if not isinstance(value, bool) and isinstance(value, Real):
         converted = float(value)
@@ -32,17 +34,17 @@ def number(
             return converted
     bounds = {"above": above, "of at least": at_least, "of at most": at_most}
     wanted = " and".join(f" {words} {bound:g}" for words, bound in bounds.items() if math.isfinite(bound))
-    raise ValueError(f"{name} must be a finite number{wanted}, got {value!r}")
+    raise ArgumentError(f"{name} must be a finite number{wanted}, got {value!r}", name, value)
 
 
 def count(name: str, value: Any) -> int:
     """An integer of at least 1.
 
     Raises:
-        ValueError: it is anything else, a float or a truth value too; names it and the value.
+        ArgumentError: it is anything else; also for a float or a bool.
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        raise ArgumentError(f"{name} must be an integer of at least 1, got {value!r}", name, value)
     return int(value)
 
 
@@ -50,11 +52,11 @@ def integer(name: str, value: Any, *, at_least: int) -> int:
     """An integer of at least ``at_least``; a float that is one (``1e6`` in a YAML file) is taken too.
 
     Raises:
-        ValueError: it is none; names it, the value and the bound.
+        ArgumentError: it is not; the message has the bound.
     """
     is_integer = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
     if not is_integer or isinstance(value, bool) or value < at_least:
-        raise ValueError(f"{name} must be an integer of at least {at_least}, got {value!r}")
+        raise ArgumentError(f"{name} must be an integer of at least {at_least}, got {value!r}", name, value)
     return int(value)
 
 
@@ -62,12 +64,14 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """One of a set of names.
 
     Raises:
-        ValueError: it is none of them; names the nearest and all.
+        ArgumentError: it is not; the message has the nearest name and all of them.
     """
     choices = list(choices)
     if isinstance(value, str) and value in choices:
         return value
-    raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}{did_you_mean(value, choices)}")
+    raise ArgumentError(
+        f"{name} must be one of {', '.join(choices)}; got {value!r}{did_you_mean(value, choices)}", name, value
+    )
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:

@@ -1,7 +1,6 @@
-"""The contracts between the rooms of axonrl: names, records and protocols, and nothing that is heavy to import.
+"""The contracts between the rooms of axonrl: array types, ``RunConfig``, ``EstimatorSpec``, and two protocols.
 
-Everything here is a plain dataclass or a ``typing.Protocol``. Only checks.py is imported, and neither TensorFlow
-nor Gymnasium is: an actor on a small machine can import this file.
+Nothing heavy is imported: neither TensorFlow nor Gymnasium. What hooks are handed is in facts.py.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -55,31 +53,6 @@ class ArraySpec:
 
 SpecTree: TypeAlias = "ArraySpec | Mapping[str, ArraySpec]"
 """The spec of an :data:`ArrayTree`."""
-
-
-class _LocatedError(Exception):
-    """An error that may know which environment it comes from.
-
-    Args:
-        message: what happened.
-        environment: the index of the environment, where it is known.
-    """
-
-    def __init__(self, message: str, environment: int | None = None) -> None:
-        super().__init__(message)
-        self.environment = environment
-
-
-class BrokenEnvironmentError(_LocatedError, RuntimeError):
-    """An environment raised, or returned something that its spaces do not allow. Names where and when."""
-
-
-class NonFiniteError(_LocatedError, ArithmeticError):
-    """A reward, an observation, a loss or a weight is NaN or infinite."""
-
-
-class CheckpointError(RuntimeError):
-    """A model directory cannot be used: damaged, locked by another writer, or not one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,165 +245,3 @@ class Memory(Protocol):
 
     def load_state_dict(self, state: State) -> None:
         """Take over what ``state_dict`` returned."""
-
-
-@dataclasses.dataclass(frozen=True)
-class BeginFacts:
-    """A run begins. ``limits`` holds the totals at which it ends (``steps``, ``episodes``, ``timesteps``)."""
-
-    num_envs: int
-    resumed: bool
-    limits: Mapping[str, int]
-
-
-@dataclasses.dataclass(frozen=True)
-class EpisodeFacts:
-    """An episode begins in environment ``environment``; ``episode`` is that environment's episode index."""
-
-    environment: int
-    episode: int
-    seed: int
-
-
-class TimestepFacts(NamedTuple):
-    """One (vector) step was taken; every array is [N, ...]. Not to be changed."""
-
-    observation: ArrayTree
-    action: Array
-    reward: Array
-    terminated: Array
-    truncated: Array
-    next_observation: ArrayTree
-
-
-class UpdateFacts(NamedTuple):
-    """One training step was run. ``metrics`` are those of the spec, as floats."""
-
-    loss: float
-    metrics: Mapping[str, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class EpisodeStats:
-    """A finished episode.
-
-    ``episode_return`` is the undiscounted sum of rewards, ``length`` counts timesteps, ``loss`` is the mean over the
-    updates during the episode (NaN if there were none), ``exploration`` the exploration's level at its end (NaN if
-    it has none), ``seconds`` the wall time it took.
-    """
-
-    episode_return: float
-    length: int
-    terminated: bool
-    truncated: bool
-    loss: float
-    exploration: float
-    seconds: float
-    environment: int = 0
-    episode: int = 0
-    """This environment's episode index, from 0."""
-
-
-@dataclasses.dataclass(frozen=True)
-class EvaluationFacts:
-    """An evaluation was run from within the session (``session.evaluate``)."""
-
-    results: Mapping[str, float]
-    episode_returns: tuple[float, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class EndFacts:
-    """The run ends.
-
-    ``reason`` says why in words, ``error`` is the exception that ended it, if one did, and ``stopped`` tells whether it
-    was asked to stop (``request_stop``) rather than having reached a limit.
-    """
-
-    reason: str
-    error: BaseException | None
-    seconds: float
-    stopped: bool = False
-
-
-@dataclasses.dataclass
-class Timings:
-    """Seconds of this session spent in each part of the loop."""
-
-    environment: float = 0.0
-    acting: float = 0.0
-    learning: float = 0.0
-
-
-class Session(Protocol):
-    """What hooks may use of the monitored session."""
-
-    @property
-    def global_step(self) -> int:
-        """Updates run so far."""
-
-    @property
-    def global_timestep(self) -> int:
-        """Actions taken so far, one per environment per step."""
-
-    @property
-    def global_episode(self) -> int:
-        """Episodes finished so far."""
-
-    @property
-    def timings(self) -> Timings:
-        """Where this session's time went."""
-
-    @property
-    def model_dir(self) -> Path:
-        """The run's directory."""
-
-    @property
-    def config(self) -> RunConfig:
-        """The run's configuration, with its seed and spaces."""
-
-    @property
-    def exploration(self) -> float:
-        """The behaviour policy's level now (epsilon, standard deviation); NaN if it has none."""
-
-    @property
-    def stop_reason(self) -> str | None:
-        """Why the run is about to stop, or None."""
-
-    def weights(self) -> Mapping[str, Array]:
-        """Every variable by name, copied: network, target network, optimizer."""
-
-    def request_stop(self, reason: str) -> None:
-        """Stop after this timestep. The first reason given is kept."""
-
-    def save_checkpoint(self) -> None:
-        """Write a checkpoint: at once between timesteps, from within an event at the end of the timestep."""
-
-    def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None:
-        """Open the environments that ``evaluate`` will use, and trace EVAL, so that what is wrong shows at once."""
-
-    def evaluate(
-        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
-    ) -> Mapping[str, float]:
-        """Greedy episodes in an environment of their own, and EVAL on batches of the memory; disturbs nothing."""
-
-    def prepare_video(self, env: Any = None) -> None:
-        """Open the environment that ``record_video`` will use, so that what is wrong with it shows at once."""
-
-    def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
-        """A greedy episode in an environment of its own, as an mp4; no evaluation, and training is not disturbed."""
-
-    def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
-        """Write PREDICT's weights as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` inside."""
-
-
-HOOK_EVENTS: Final = (
-    "begin",
-    "before_episode",
-    "after_timestep",
-    "after_update",
-    "after_episode",
-    "after_evaluation",
-    "end",
-)
-"""The events of a hook, each ``event(session, facts)``; a hook may define any subset."""

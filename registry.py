@@ -44,7 +44,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "progress": "axonrl.hooks:ProgressHook",
     },
     "tracker": {
-        "polyaxon": "axonrl.experiments.tracking.server:PolyaxonServer",
+        "polyaxon": "axonrl.experiments.polyaxon.tracker:PolyaxonServer",
         "mlflow": "axonrl.experiments.tracking.mlflow:MLflowTracker",
     },
 }

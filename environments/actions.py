@@ -8,7 +8,8 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from ..checks import all_finite
-from ..contracts import Array, NonFiniteError
+from ..contracts import Array
+from ..errors import NonFiniteError
 from . import spaces
 
 

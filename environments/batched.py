@@ -12,7 +12,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from ..checks import all_finite, shortened
-from ..contracts import Array, ArrayTree, BrokenEnvironmentError, NonFiniteError
+from ..contracts import Array, ArrayTree
+from ..errors import BrokenEnvironmentError, NonFiniteError
 from .actions import Actions
 from .observations import MismatchError, Observations, keep_rows
 from .spaces import AnySpace

@@ -12,7 +12,8 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from ..checks import shortened
-from ..contracts import Array, ArrayTree, BrokenEnvironmentError
+from ..contracts import Array, ArrayTree
+from ..errors import BrokenEnvironmentError
 from .batched import AnyVectorEnv, BatchedEnvironment, Step
 from .observations import MismatchError, copied
 

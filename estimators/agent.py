@@ -14,35 +14,37 @@ import gymnasium
 
 from .. import registry
 from ..checks import count
-from ..contracts import BeginFacts, CheckpointError, EpisodeStats, Memory, ModelFn, RunConfig, State
+from ..contracts import Memory, ModelFn, RunConfig, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import open_environment
+from ..environments.recording import recorded
 from ..environments.spaces import action_spec
+from ..environments.statistics import as_in_training, statistics_of
+from ..errors import CheckpointError
 from ..explorations import Greedy
+from ..facts import BeginFacts, EpisodeStats
 from ..hooks import CheckpointHook, EvaluationHook, FinalValuesHook, LoggingHook, NaNGuard, SummaryHook, VideoHook
 from ..hooks.hook import Hooks
+from ..runs.arrays import split_state
+from ..runs.provenance import differences, provenance
+from ..runs.record import RunRecord, read, recordable
+from ..runs.seeding import generators
 from .episodes import Episodes
-from .errors import refuse_non_finite
 from .estimator import Estimator, as_hooks
 from .eval_mode import EvalMode
 from .evaluation import EvaluationEnvironments, Watchers, summarize
+from .failures import refuse_non_finite
 from .limits import Goal, Limits, Schedule
 from .loop import Plan
-from .outline import Outline, parts_of
-from .provenance import differences, provenance
-from .record import RunRecord, read, recordable
-from .seeding import generators
+from .run_summary import RunSummary, parts_of
 from .session import MonitoredSession
 from .state import Counters, TrainingState
-from .storage import split_state
 from .training import batch_specs, recorded_specs, transition_specs, trial_of
-from .video import recorded
-from .wrappers import as_in_training, statistics_of
 
 if TYPE_CHECKING:
+    from ..policies.executors import Executor
     from ..runtimes.choosing import Choice
-    from ..runtimes.executors import Executor
-    from ..runtimes.tracing import Program, Train
+    from ..runtimes.tracing.program import Program, Train
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
 logger = logging.getLogger("axonrl")
@@ -161,7 +163,7 @@ class Agent(Estimator):
 
     def check(
         self, env: AnyEnv, first_update: int = 35, update_frequency: int = 10, hooks: Sequence[Any] | None = None
-    ) -> Outline:
+    ) -> RunSummary:
         """Refuse now what ``train`` with the same arguments would refuse before its first timestep.
 
         The model is traced and the memory allocated; in a fresh ``model_dir`` the run begins, at timestep zero.
@@ -177,7 +179,7 @@ class Agent(Estimator):
                 if isinstance(hook, _REFUSING):
                     hook.begin(session, BeginFacts(session.env.num_envs, session.global_timestep > 0, {}))
             store, record = self._traced().store, self._record
-            return Outline(
+            return RunSummary(
                 observation_space=session.env.observation_space,
                 action_space=session.env.action_space,
                 num_envs=session.env.num_envs,

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, ArraySpec, ArrayTree, EpisodeStats, State
+from ..contracts import Array, ArraySpec, ArrayTree, State
 from ..environments.batched import BatchedEnvironment
-from .seeding import episode_seed
+from ..facts import EpisodeStats
+from ..runs.seeding import episode_seed
 
 _ACTIONS_AT_FIRST = 1024
 

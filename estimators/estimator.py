@@ -18,36 +18,28 @@ import numpy as np
 
 from .. import registry
 from ..checks import count, integer
-from ..contracts import (
-    Array,
-    ArrayTree,
-    CheckpointError,
-    EpisodeStats,
-    ModelFn,
-    NonFiniteError,
-    RunConfig,
-    SpecTree,
-    State,
-)
+from ..contracts import Array, ArrayTree, ModelFn, RunConfig, SpecTree, State
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import innermost, open_environment
+from ..environments.statistics import frozen, statistics_of
+from ..errors import CheckpointError, NonFiniteError
+from ..facts import EpisodeStats
 from ..hooks.hook import Hooks
-from ..runtimes.signature import BoundModelFn, check_signature
-from . import record
-from .checkpoints import CheckpointStore
-from .errors import refuse_non_finite
+from ..runs import record
+from ..runs.arrays import join_state, load_arrays, save_arrays, split_state
+from ..runs.checkpoints import CheckpointStore
+from ..runs.programs import FOLDER, ProgramCache
+from ..runs.seeding import draw_seed, evaluation_seed, model_seed
+from ..runtimes.tracing.signature import BoundModelFn, check_signature
 from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
-from .programs import FOLDER, ProgramCache
-from .seeding import draw_seed, evaluation_seed, model_seed
+from .failures import refuse_non_finite
 from .state import Counters
-from .storage import join_state, load_arrays, save_arrays, split_state
-from .wrappers import frozen, statistics_of
 
 if TYPE_CHECKING:
-    from ..runtimes.executors import Acted, Executor
-    from ..runtimes.patching import FrozenActor
-    from ..runtimes.tracing import Program
+    from ..policies.executors import Acted, Executor
+    from ..policies.patching import FrozenActor
+    from ..runtimes.tracing.program import Program
 
 logger = logging.getLogger("axonrl")
 _STATISTICS = "statistics"
@@ -286,7 +278,7 @@ class Estimator:
     def _traced(self) -> Program:
         """The model with PREDICT traced, once."""
         if self._program is None:
-            from ..runtimes.tracing import Program
+            from ..runtimes.tracing.program import Program
 
             space = self.config.observation_space
             if space is None:
@@ -428,9 +420,9 @@ class Estimator:
 
         It follows from the run's record and from the model, so that it is the same after a resume.
         """
-        from ..runtimes.conversion import ConversionError
+        from ..policies.patching import FrozenActor
         from ..runtimes.frozen import freeze, pays
-        from ..runtimes.patching import FrozenActor
+        from ..runtimes.litert.conversion import ConversionError
 
         program, begun = self._traced(), self._record
         predict = program.predict

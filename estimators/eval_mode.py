@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .seeding import evaluation_seed
+from ..runs.seeding import evaluation_seed
 from .state import TrainingState
 
 if TYPE_CHECKING:
-    from ..runtimes.tracing import Program
+    from ..runtimes.tracing.program import Program
 
 _EVAL_STREAM = 2
 """Of :func:`~.seeding.evaluation_seed`: 0 and 1 are those of greedy episodes."""

@@ -13,13 +13,14 @@ from typing import Any, NoReturn
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from ..contracts import Array, BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, RunConfig, Timings
+from ..contracts import Array, RunConfig
 from ..environments.batched import AnyEnv, BatchedEnvironment, Step
 from ..environments.making import open_environment, similar
+from ..environments.recording import rendering
+from ..facts import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings
 from ..hooks.hook import Hooks
-from .errors import FAILURES, located
+from .failures import FAILURES, located
 from .state import zero_rows
-from .video import rendering
 
 Act = Callable[[Any, "dict[str, Array] | None"], "tuple[dict[str, Array], dict[str, Array] | None]"]
 """Observations and recurrent state [N, ...] to predictions and the next recurrent state."""

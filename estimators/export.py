@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gymnasium.spaces import Discrete, MultiBinary, MultiDiscrete
 
-from ..contracts import Array, ArraySpec, CheckpointError, RunConfig, State
+from ..contracts import Array, ArraySpec, RunConfig, State
 from ..environments import spaces
+from ..errors import CheckpointError
 from ..explorations import Greedy
 from ..explorations.describing import describe
-from ..runtimes import description, patching
-from ..runtimes.patching import FrozenProgram
-from .provenance import provenance
+from ..policies import description, patching
+from ..policies.patching import FrozenProgram
+from ..runs.arrays import encode_arrays
+from ..runs.files import FileRecord, make_folders, remove, sync_folder, write_file, write_json_atomically
+from ..runs.provenance import provenance
 from .state import Counters
-from .storage import FileRecord, encode_arrays, make_folders, remove, sync_folder, write_file, write_json_atomically
 
 if TYPE_CHECKING:
     from ..runtimes.choosing import Cache
-    from ..runtimes.tracing import Program
+    from ..runtimes.tracing.program import Program
 
 logger = logging.getLogger("axonrl")
 

@@ -12,21 +12,13 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
-from ..contracts import (
-    Array,
-    ArrayTree,
-    EpisodeFacts,
-    EpisodeStats,
-    Session,
-    TimestepFacts,
-    Timings,
-    UpdateFacts,
-)
+from ..contracts import Array, ArrayTree
 from ..environments.batched import BatchedEnvironment, Step
 from ..environments.single import Single, SingleStep
+from ..facts import EpisodeFacts, EpisodeStats, Session, TimestepFacts, Timings, UpdateFacts
 from ..hooks.hook import LOOK_SECS, Event, Hooks
 from ..noise import Request
-from .errors import FAILURES, EnvironmentFailure, located, refuse_unchanged
+from .failures import FAILURES, EnvironmentFailure, located, refuse_unchanged
 from .limits import Limits, Schedule
 from .state import TrainingState
 

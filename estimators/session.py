@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..contracts import Array, BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, RunConfig, Timings
+from ..contracts import Array, RunConfig
 from ..environments.batched import BatchedEnvironment
+from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Timings
 from ..hooks.hook import Hooks
-from .errors import FAILURES
+from .failures import FAILURES
 from .interrupts import Interrupts
 from .limits import Limits, Schedule
 from .loop import Loop, Plan

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array, Exploration, Memory, State
+from ..environments import statistics as wrappers
 from ..environments.batched import BatchedEnvironment
-from ..runtimes.executors import Executor
-from . import wrappers
+from ..policies.executors import Executor
 from .episodes import Episodes
-from .errors import FAILURES
+from .failures import FAILURES
 
 
 @dataclasses.dataclass

@@ -3,10 +3,10 @@
 ``Constant`` here is the policy; a constant schedule is just a number (or ``schedules.Constant``).
 """
 
-from . import schedules
+from .. import schedules
+from ..schedules import Exponential, Linear, PiecewiseConstant, Polynomial, Schedule, ScheduleLike, make_schedule
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
 from .sampling import Categorical, Gaussian, MultiCategorical
-from .schedules import Exponential, Linear, PiecewiseConstant, Polynomial, Schedule, ScheduleLike, make_schedule
 from .squashed import SquashedGaussian
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array
-from .schedules import ScheduleLike, make_schedule
+from ..schedules import ScheduleLike, make_schedule
 
 NO_EXTRAS: Mapping[str, Array] = MappingProxyType({})
 

@@ -2,7 +2,7 @@
 
 What they draw from is learnt, so there is nothing to schedule and they have no level. The log-probability is there to
 be recorded (``EstimatorSpec.record``): on-policy algorithms compare it with that of the policy that they have become.
-The same distributions as tensors, for learning, are in ``axonrl.models.distributions``.
+The same distributions as tensors, for learning, are in ``axonrl.models.blocks.distributions``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..checks import all_finite, shortened
-from ..contracts import Array, NonFiniteError
+from ..contracts import Array
+from ..errors import NonFiniteError
 from .policies import is_discrete, is_float_box
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)

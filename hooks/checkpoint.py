@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..checks import count, number
-from ..contracts import BeginFacts, EpisodeStats, Session, TimestepFacts, UpdateFacts
+from ..facts import BeginFacts, EpisodeStats, Session, TimestepFacts, UpdateFacts
 from .hook import Hook, by_the_clock
 from .measures import Clock
 

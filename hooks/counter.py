@@ -7,7 +7,7 @@ import math
 import time
 
 from ..checks import number
-from ..contracts import BeginFacts, EndFacts, EpisodeStats, Session, UpdateFacts
+from ..facts import BeginFacts, EndFacts, EpisodeStats, Session, UpdateFacts
 from .hook import Hook
 from .measures import Clock, Meter, Rates
 

@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from ..checks import count, number
-from ..contracts import BeginFacts, EndFacts, Session, State, TimestepFacts
+from ..contracts import State
+from ..facts import BeginFacts, EndFacts, Session, TimestepFacts
 from .hook import Hook
 
 _LONGEST = 100

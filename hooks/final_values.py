@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from ..checks import did_you_mean
-from ..contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, State, UpdateFacts
+from ..contracts import State
+from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from .hook import Hook
 
 FILE: Final = "final_values.json"

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from ..contracts import (
+from ..contracts import State
+from ..facts import (
     HOOK_EVENTS,
     BeginFacts,
     EndFacts,
@@ -18,7 +19,6 @@ from ..contracts import (
     EpisodeStats,
     EvaluationFacts,
     Session,
-    State,
     TimestepFacts,
     UpdateFacts,
 )

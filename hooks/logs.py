@@ -7,7 +7,7 @@ import math
 import time
 
 from ..checks import count, number
-from ..contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
+from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
 from .measures import Clock
 from .status import StatusHook
 

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..contracts import Session, State
+from ..contracts import State
+from ..facts import Session
 
 Clock: TypeAlias = "Callable[[], float]"
 """Seconds that never run backwards; only differences count."""

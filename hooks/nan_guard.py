@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ..contracts import NonFiniteError, Session, UpdateFacts
+from ..errors import NonFiniteError
+from ..facts import Session, UpdateFacts
 from .hook import Hook
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..checks import number
-from ..contracts import BeginFacts, EndFacts, Session
+from ..facts import BeginFacts, EndFacts, Session
 from .measures import Clock
 from .status import StatusHook
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from ..contracts import BeginFacts, EpisodeStats, EvaluationFacts, Session, State, UpdateFacts
+from ..contracts import State
+from ..facts import BeginFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from .hook import Hook
 from .measures import Clock, Meter, ReturnWindow
 

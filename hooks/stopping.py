@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 
 from ..checks import count, number
-from ..contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, State, TimestepFacts, UpdateFacts
+from ..contracts import State
+from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, TimestepFacts, UpdateFacts
 from .hook import Hook
 from .measures import ReturnWindow
 

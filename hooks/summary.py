@@ -11,16 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..checks import count
-from ..contracts import (
-    BeginFacts,
-    EndFacts,
-    EpisodeStats,
-    EvaluationFacts,
-    Session,
-    State,
-    TimestepFacts,
-    UpdateFacts,
-)
+from ..contracts import State
+from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, TimestepFacts, UpdateFacts
 from .hook import Hook, by_the_clock
 from .measures import Clock, Meter, known, tagged
 

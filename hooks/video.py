@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from ..checks import count
-from ..contracts import BeginFacts, EndFacts, Session, TimestepFacts
+from ..facts import BeginFacts, EndFacts, Session, TimestepFacts
 from .hook import Hook
 
 FOLDER: Final = "videos"

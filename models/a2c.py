@@ -16,8 +16,8 @@ from typing import Any
 from ..contracts import EstimatorSpec, RunConfig
 from ..explorations import ScheduleLike
 from . import ppo
-from .actor_critic import NetworkParams
-from .params import from_params
+from .blocks.actor_critic import NetworkParams
+from .blocks.params import from_params
 
 _WITHOUT_MEANING = ("clip_fraction", "kl", "optimizer_steps")
 """Metrics of PPO that never change here: 0, 0 and 1."""

@@ -18,9 +18,9 @@ from gymnasium import spaces
 from ..checks import choice, integer, number
 from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..explorations import EpsilonGreedy, Linear, ScheduleLike, make_schedule
-from . import losses, networks, optimizers
-from .params import from_params, layer_sizes
-from .targets import update_target
+from .blocks import losses, networks, optimizers
+from .blocks.params import from_params, layer_sizes
+from .blocks.targets import update_target
 
 Tensor: TypeAlias = Any
 

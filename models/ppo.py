@@ -19,8 +19,8 @@ from .. import noise
 from ..checks import choice, integer, number
 from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..explorations import ScheduleLike, make_schedule
-from . import losses, optimizers
-from .actor_critic import (
+from .blocks import losses, optimizers
+from .blocks.actor_critic import (
     ActorCritic,
     NetworkParams,
     distribution,
@@ -29,8 +29,8 @@ from .actor_critic import (
     like_actions,
     to_environment,
 )
-from .advantages import gae
-from .params import from_params
+from .blocks.params import from_params
+from .blocks.returns import gae
 
 Tensor: TypeAlias = Any
 

@@ -19,11 +19,11 @@ from gymnasium import spaces
 from .. import noise
 from ..checks import choice, integer, number
 from ..contracts import Array, EstimatorSpec, Modes, RunConfig
-from ..explorations.schedules import ScheduleLike, make_schedule
 from ..explorations.squashed import SquashedGaussian, is_bounded_box
-from . import losses, networks, optimizers, squashed
-from .params import from_params, layer_sizes
-from .targets import update_target
+from ..schedules import ScheduleLike, make_schedule
+from .blocks import losses, networks, optimizers, squashed
+from .blocks.params import from_params, layer_sizes
+from .blocks.targets import update_target
 
 Tensor: TypeAlias = Any
 

@@ -13,12 +13,12 @@ from typing import Final, TypeAlias
 
 import tensorflow as tf
 
-from .conversion import ConversionError, convert
-from .executors import ActorAndLearner, Executor
-from .fingerprint import fingerprint
-from .litert import LiteRTExecutor
+from ..policies.executors import ActorAndLearner, Executor
+from .litert.conversion import ConversionError, convert
+from .litert.executor import LiteRTExecutor
+from .litert.fingerprint import fingerprint
 from .tensorflow import TensorFlowExecutor
-from .tracing import Predict, Program, Train
+from .tracing.program import Predict, Program, Train
 from .trial import try_out
 
 LITERT: Final = "litert"

@@ -16,13 +16,13 @@ from tensorflow.python.framework.convert_to_constants import (  # TensorFlow's o
 )
 
 from ..contracts import Array
-from . import patching
+from ..policies import patching
+from ..policies.patching import FrozenProgram, Placement
 from .choosing import Cache, choose
-from .conversion import ConversionError, convert
-from .fingerprint import fingerprint
-from .graphs import reached_nodes
-from .patching import FrozenProgram, Placement
-from .tracing import Predict, Program
+from .litert.conversion import ConversionError, convert
+from .litert.fingerprint import fingerprint
+from .tracing.graphs import reached_nodes
+from .tracing.program import Predict, Program
 from .trial import try_out
 
 logger = logging.getLogger("axonrl")

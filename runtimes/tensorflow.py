@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from ..contracts import Array, ArraySpec, ArrayTree
-from . import graphs
-from .executors import Acted, Features, TrainResult, check_weights, leaves
-from .tracing import COUNTERS, Eval, Program, Train
+from ..policies.executors import Acted, Features, TrainResult, check_weights, leaves
+from .tracing import graphs
+from .tracing.program import COUNTERS, Eval, Program, Train
 
 _FEW: Final = 8
 """Observations that even a convolutional network acts on faster by the short way: it is one chain of ops."""

@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from ..contracts import Array
-from .conversion import ConversionError
-from .executors import Executor
-from .litert import LiteRTExecutor
+from ..policies.executors import Executor
+from .litert.conversion import ConversionError
+from .litert.executor import LiteRTExecutor
 from .tensorflow import TensorFlowExecutor
-from .tracing import COUNTERS, Program, Train
+from .tracing.program import COUNTERS, Program, Train
 
 _TOLERANCE: Final = 1e-2
 """Relative. Rounding differs by 1e-6: this is for conversions that went wrong without saying so."""

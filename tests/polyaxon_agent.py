@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from axonrl.experiments.polyaxon_client import connect
+from axonrl.experiments.polyaxon.client import connect
 
 CONTEXT = "/plx-context"
 """Where containers find what they share."""

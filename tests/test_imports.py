@@ -13,30 +13,41 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-LEAVES: Final = {"checks", "contracts", "registry", "version"}
-"""Modules at the root that every room may import, and that import nothing of axonrl."""
+ROOT_MODULES: Final[dict[str, set[str]]] = {
+    "version": set(),
+    "errors": set(),
+    "registry": set(),
+    "checks": {"errors"},
+    "schedules": {"checks", "errors"},
+    "contracts": {"checks", "errors"},
+    "facts": {"contracts"},
+    "noise": {"checks", "contracts"},
+}
+"""Modules at the root, and which of the others each may import."""
+
+LEAVES: Final = set(ROOT_MODULES) - {"noise"}
+"""What every room may import."""
 
 ROOMS: Final[dict[str, set[str]]] = {
     "environments": set(),
     "memories": set(),
     "explorations": set(),
+    "policies": {"explorations"},
     "models": {"explorations", "noise"},
-    "runtimes": {"explorations", "noise"},
+    "runtimes": {"explorations", "noise", "policies"},
     "hooks": set(),
-    "estimators": {"environments", "memories", "explorations", "models", "runtimes", "hooks", "noise"},
+    "runs": {"environments"},
 }
+ROOMS["estimators"] = {*ROOMS, "noise"}
 ROOMS["experiments"] = {*ROOMS, "noise"}
 """Which rooms a room may import beside itself and the leaves: the table of ARCHITECTURE.md."""
 
 TENSORFLOW_AT_ONCE: Final = {"models", "runtimes", "estimators"}
 """May load TensorFlow when they are imported."""
 TENSORFLOW_WHEN_USED: Final = {"noise", "hooks", "experiments"}
-"""May load it inside functions. The other rooms never do, and the actor does not either."""
-NO_TENSORFLOW: Final = {
-    f"runtimes/{name}.py"
-    for name in ("__init__", "actor", "boundary", "description", "executors", "interpreter", "patching", "quiet")
-}
-"""What an exported actor consists of."""
+"""May load it inside functions. The other rooms never do."""
+LIGHT_FILES: Final = {"runtimes/__init__.py"}
+"""In the rooms that may load TensorFlow at once, files that never do."""
 
 
 class Import(NamedTuple):
@@ -67,13 +78,11 @@ def imports(tree: ast.AST, package: str, at_once: bool = True) -> Iterator[Impor
 
 
 def may_import(room: str) -> set[str]:
-    if room in ("noise", "contracts"):
-        return {"contracts", "checks"}
-    return set() if room in LEAVES else ROOMS[room] | LEAVES | {room}
+    return ROOT_MODULES[room] if room in ROOT_MODULES else ROOMS[room] | LEAVES | {room}
 
 
 def may_load_tensorflow(path: str, room: str, at_once: bool) -> bool:
-    if path in NO_TENSORFLOW:
+    if path in LIGHT_FILES:
         return False
     return room in TENSORFLOW_AT_ONCE or (room in TENSORFLOW_WHEN_USED and not at_once)
 
@@ -124,6 +133,39 @@ def test_every_room_is_known_and_installed() -> None:
     assert set(setup["options"]["packages"].split()) == expected
 
 
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Module to the modules that it imports, also inside of functions and under TYPE_CHECKING."""
+    files = {module_name(path): path for path in package_files() if path != ROOT / "__init__.py"}
+    graph: dict[str, set[str]] = {}
+    for name, path in files.items():
+        package = ".".join(["axonrl", *path.parent.relative_to(ROOT).parts])
+        targets = {item.target.removeprefix("axonrl.") for item in imports(ast.parse(path.read_text("utf-8")), package)}
+        found = {target if target in files else target.rpartition(".")[0] for target in targets}
+        graph[name] = {target for target in found if target in files and target != name}
+    return graph
+
+
+def in_circles(graph: dict[str, set[str]]) -> set[str]:
+    """The nodes from which a path leads to a circle: what is left when leaves are taken away again and again."""
+    left = dict(graph)
+    while leaves := {name for name, targets in left.items() if not targets & left.keys()}:
+        left = {name: targets for name, targets in left.items() if name not in leaves}
+    return set(left)
+
+
+def test_a_circle_is_found() -> None:
+    assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == {"a", "b", "c"}
+
+
+def test_no_module_imports_itself_by_a_circle() -> None:
+    assert {name for name in in_circles(import_graph()) if not name.startswith("experiments.")} == set()
+
+
 @pytest.mark.parametrize(
     ("path", "source", "message"),
     [
@@ -134,7 +176,11 @@ def test_every_room_is_known_and_installed() -> None:
         ("models/x.py", "if TYPE_CHECKING:\n    from ..memories import Memory", "models may not import"),
         ("models/deep/x.py", "from ...hooks import Hook", "models may not import axonrl.hooks.Hook"),
         ("experiments/x.py", "from ..benchmarks import memory", "experiments may not import axonrl.benchmarks"),
-        ("estimators/x.py", "from ..experiments import cli", "estimators may not import axonrl.experiments.cli"),
+        (
+            "estimators/x.py",
+            "from ..experiments import cli",
+            "estimators may not import axonrl.experiments.cli",
+        ),
         ("contracts.py", "from .version import __version__", "contracts may not import axonrl.version"),
         ("registry.py", "from . import models", "registry may not import axonrl.models"),
         ("noise.py", "from .explorations import Greedy", "noise may not import axonrl.explorations.Greedy"),
@@ -142,7 +188,8 @@ def test_every_room_is_known_and_installed() -> None:
         ("hooks/x.py", "import tensorflow as tf", "tensorflow does not belong here"),
         ("noise.py", "from tensorflow import Tensor", "tensorflow does not belong here"),
         ("memories/x.py", "def f():\n    import keras.layers", "keras does not belong here"),
-        ("runtimes/actor.py", "def f():\n    import tensorflow", "tensorflow does not belong here"),
+        ("policies/x.py", "def f():\n    import tensorflow", "tensorflow does not belong here"),
+        ("runs/x.py", "import tensorflow", "tensorflow does not belong here"),
     ],
 )
 def test_a_wrong_import_is_found(path: str, source: str, message: str) -> None:
@@ -159,7 +206,7 @@ def test_a_wrong_import_is_found(path: str, source: str, message: str) -> None:
             "import numpy\nfrom ..contracts import Memory\nfrom .. import registry\nfrom . import batch",
         ),
         ("models/x.py", "import tensorflow as tf\nfrom .. import noise\nfrom ..explorations.schedules import linear"),
-        ("runtimes/actor.py", "from ..contracts import Modes\nfrom ..explorations import Greedy"),
+        ("policies/x.py", "from ..contracts import Modes\nfrom ..explorations import Greedy"),
         ("hooks/x.py", "def f():\n    import tensorflow"),
         ("noise.py", "from .contracts import Array\nasync def f():\n    from tensorflow import random"),
         ("experiments/x.py", "from ..estimators.agent import Agent\nfrom ..version import __version__"),
@@ -183,16 +230,17 @@ def loaded_by(code: str) -> set[str]:
     [
         "contracts",
         "environments",
-        "experiments.cli",
-        "experiments.files",
-        "experiments.schema",
+        "experiments.commands.cli",
+        "experiments.language.files",
+        "experiments.language.schema",
         "explorations",
         "hooks",
         "memories",
         "noise",
         "registry",
+        "policies.policy",
+        "runs.checkpoints",
         "runtimes",
-        "runtimes.actor",
     ],
 )
 def test_imports_without_tensorflow(module: str) -> None:
@@ -214,7 +262,7 @@ def test_the_actor_loads_little_more_than_litert() -> None:
 def test_help_loads_nothing_heavy() -> None:
     code = """
 import sys
-from axonrl.experiments.cli import main
+from axonrl.experiments.commands.cli import main
 sys.argv = ["axonrl", "--help"]
 try:
     status = main()

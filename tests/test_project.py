@@ -1,4 +1,4 @@
-"""What the project says about itself is true: README, CHANGELOG, Makefile, and the guard on the number of tests."""
+"""What the project says about itself is true: README, CHANGELOG, Makefile."""
 
 import os
 import re
@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 import axonrl
+from axonrl.tests.conftest import empty_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -63,7 +64,7 @@ def commands() -> list[str]:
 
 @cache
 def cli_help(*words: str) -> str:
-    code = "import sys; from axonrl.experiments.cli import main; sys.exit(main())"
+    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"
     done = run(sys.executable, "-c", code, *words, "--help", folder=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -133,48 +134,9 @@ def test_without_a_python_that_suits_make_says_which_do(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv").exists()
 
 
-# -- the guard on the number of tests ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def two_tests(tmp_path: Path) -> Path:
-    (tmp_path / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\naddopts = -p no:cacheprovider\n")
-    (tmp_path / "tests" / "test_two.py").write_text("def test_one(): pass\n\ndef test_other(): pass\n")
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("expected", "arguments", "status"),
-    [
-        (2, [], 0),
-        (3, [], 4),
-        (3, ["-k", "test_one"], 4),  # left out by name, but also never written
-        (2, ["-k", "test_one"], 0),
-        (3, ["tests/test_two.py"], 0),
-        (3, ["tests/test_two.py::test_one"], 0),
-        (3, ["--ignore", "tests/test_three.py"], 0),
-    ],
-)
-def test_the_guard_counts_full_runs(expected: int, arguments: list[str], status: int, two_tests: Path) -> None:
-    (two_tests / "tests" / "expected_tests.txt").write_text(f"{expected}\n")
-    done = run(sys.executable, "-m", "pytest", *arguments, folder=two_tests)
-    assert done.returncode == status, done.stdout + done.stderr
-    if status:
-        assert "2 tests were collected, at least 3 were expected" in done.stderr
-        assert "write 2 into tests/expected_tests.txt" in done.stderr
-
-
-def test_the_guard_says_when_it_lags_behind(two_tests: Path) -> None:
-    (two_tests / "tests" / "expected_tests.txt").write_text("1\n")
-    done = run(sys.executable, "-m", "pytest", folder=two_tests)
-    assert "tests/expected_tests.txt guards 1 of 2 tests: write 2 into it" in done.stdout
-
-
-def test_the_guard_leaves_errors_visible(two_tests: Path) -> None:
-    (two_tests / "tests" / "expected_tests.txt").write_text("3\n")
-    (two_tests / "tests" / "test_broken.py").write_text("import no_such_module\n")
-    done = run(sys.executable, "-m", "pytest", folder=two_tests)
-    assert done.returncode != 0
-    assert "No module named 'no_such_module'" in done.stdout
+def test_an_empty_test_file_is_found(tmp_path: Path) -> None:
+    full, empty = tmp_path / "test_full.py", tmp_path / "room" / "test_empty.py"
+    empty.parent.mkdir()
+    for path in (full, empty, tmp_path / "fakes.py"):
+        path.touch()
+    assert empty_files(tmp_path, {full}) == ["room/test_empty.py"]

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from ..errors import TrackerError
+from ..polyaxon.offline import OfflineRun
 from .journal import ENDED, FAILED, KILLED, Journal, TrackedRun
-from .offline import OfflineRun
 from .trackers import StopRequestedError, Tracker, trackers_of
 
 LOCAL_SECS: Final = 2.0

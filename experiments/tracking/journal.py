@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ...contracts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
+from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from ...hooks import Hook
 from ...hooks.measures import Meter, known, tagged
 

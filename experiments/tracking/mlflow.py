@@ -21,8 +21,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..errors import TrackerError
+from ..polyaxon.offline import FILES
 from .journal import ENDED, FAILED, STOPPED, SUCCEEDED, Point, Status, TrackedRun
-from .offline import FILES
 
 UUID_TAG, MESSAGE_TAG, DESCRIPTION_TAG = "axonrl.uuid", "axonrl.message", "mlflow.note.content"
 LOG: Final = "log.txt"

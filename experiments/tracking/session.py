@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from ...contracts import RunConfig
-from ..folder import flat
-from ..schema import Experiment
+from ..language.schema import Experiment
+from ..polyaxon.tracker import submitted_run
+from ..running.folder import flat
 from .follower import EXIT_SECS, main
 from .journal import (
     CREATED,
@@ -30,7 +31,6 @@ from .journal import (
     JournalHook,
     TrackedRun,
 )
-from .server import submitted_run
 from .trackers import polyaxon_server, tracking_is_off
 
 MARGIN_SECS: Final = 1.5

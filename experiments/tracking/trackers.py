@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ... import registry
-from .. import folder as records
-from ..polyaxon_client import given, server_address
-from ..schema import Experiment
+from ..language.schema import Experiment
+from ..polyaxon.client import given, server_address
+from ..running import folder as records
 from .journal import TrackedRun
 
 
@@ -63,7 +63,7 @@ def make_trackers(
 
     A Polyaxon server is among them where :func:`polyaxon_server`, which takes the same arguments, finds one.
     """
-    from .server import PolyaxonServer
+    from ..polyaxon.tracker import PolyaxonServer
 
     others = [one for one in experiment.tracker if one.kind != "polyaxon"]
     trackers: list[tuple[str, Tracker]] = [
@@ -93,7 +93,7 @@ def polyaxon_server(
     Raises:
         ExperimentError: ``POLYAXON_HOST`` is no address, or more than that.
     """
-    from .server import submitted_run
+    from ..polyaxon.tracker import submitted_run
 
     named = experiment.polyaxon
     if host is None and not is_offline():

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import environments
-from axonrl.contracts import BrokenEnvironmentError, NonFiniteError
+from axonrl.errors import BrokenEnvironmentError, NonFiniteError
 
 # Tests read arrays or dictionaries of arrays from what these return.
 make: Callable[..., Any] = environments.make

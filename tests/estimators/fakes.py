@@ -14,9 +14,9 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig
-from axonrl.estimators.checkpoints import CheckpointStore
 from axonrl.explorations import EpsilonGreedy, GaussianNoise
 from axonrl.memories import ReplayMemory
+from axonrl.runs.checkpoints import CheckpointStore
 
 Reset = tuple[Any, dict[str, Any]]
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]

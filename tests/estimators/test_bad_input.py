@@ -12,7 +12,7 @@ import tensorflow as tf
 from gymnasium.spaces import Box
 
 from axonrl import EstimatorSpec
-from axonrl.contracts import BrokenEnvironmentError, CheckpointError, NonFiniteError
+from axonrl.errors import BrokenEnvironmentError, CheckpointError, NonFiniteError
 from axonrl.memories import ReplayMemory
 from axonrl.tests.estimators.fakes import (
     At,

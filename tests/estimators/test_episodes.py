@@ -15,8 +15,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from axonrl.contracts import ArraySpec
 from axonrl.environments import open_environment
 from axonrl.estimators.episodes import Episodes
-from axonrl.estimators.seeding import episode_seed
-from axonrl.estimators.storage import join_state, split_state
+from axonrl.runs.arrays import join_state, split_state
+from axonrl.runs.seeding import episode_seed
 
 DISCRETE = ArraySpec((), np.int32)
 RUN_SEED = 3

@@ -15,9 +15,10 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
-from axonrl.contracts import BeginFacts, BrokenEnvironmentError, NonFiniteError
 from axonrl.environments import make, open_environment
+from axonrl.errors import BrokenEnvironmentError, NonFiniteError
 from axonrl.estimators.evaluation import Watchers, run_episodes, summarize
+from axonrl.facts import BeginFacts
 from axonrl.models import dqn
 from axonrl.tests.estimators.fakes import (
     At,

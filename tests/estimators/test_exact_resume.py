@@ -25,12 +25,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TransformAction
 
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig
-from axonrl.contracts import CheckpointError
 from axonrl.environments import make
-from axonrl.estimators.checkpoints import CheckpointStore
+from axonrl.errors import CheckpointError
 from axonrl.hooks import CheckpointHook, EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
+from axonrl.runs.checkpoints import CheckpointStore
 
 CHILD = Path(__file__).with_name("resume_child.py")
 TIMESTEPS = 1000

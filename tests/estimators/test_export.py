@@ -17,7 +17,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
-from axonrl.contracts import CheckpointError
+from axonrl.errors import CheckpointError
 from axonrl.estimators import export as exporting
 from axonrl.explorations import EpsilonGreedy, Greedy
 from axonrl.hooks import EvaluationHook

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, EstimatorSpec, RunConfig
-from axonrl.contracts import CheckpointError
+from axonrl.errors import CheckpointError
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn

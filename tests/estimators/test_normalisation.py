@@ -13,7 +13,7 @@ from gymnasium.wrappers import NormalizeReward
 
 from axonrl import Agent, RunConfig
 from axonrl.environments import make, open_environment, similar
-from axonrl.estimators.wrappers import frozen, statistics_of
+from axonrl.environments.statistics import frozen, statistics_of
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn

@@ -16,14 +16,14 @@ import tensorflow as tf
 from gymnasium.spaces import Discrete
 
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig
-from axonrl.contracts import CheckpointError, NonFiniteError
-from axonrl.estimators.storage import load_arrays
+from axonrl.errors import CheckpointError, NonFiniteError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
+from axonrl.runs.arrays import load_arrays
 from axonrl.runtimes import choosing
-from axonrl.runtimes.conversion import ConversionError
-from axonrl.runtimes.litert import LiteRTExecutor
+from axonrl.runtimes.litert.conversion import ConversionError
+from axonrl.runtimes.litert.executor import LiteRTExecutor
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, saved, snapshot, vector
 

@@ -15,12 +15,13 @@ import pytest
 from gymnasium.spaces import Discrete
 
 from axonrl import EstimatorSpec
-from axonrl.contracts import BeginFacts, EpisodeFacts, NonFiniteError
+from axonrl.errors import NonFiniteError
 from axonrl.estimators import loop
-from axonrl.estimators.storage import load_arrays
 from axonrl.explorations import EpsilonGreedy, Linear
+from axonrl.facts import BeginFacts, EpisodeFacts
 from axonrl.hooks import Hook, LoggingHook, NaNGuard, SummaryHook
 from axonrl.hooks.hook import by_the_clock
+from axonrl.runs.arrays import load_arrays
 from axonrl.tests.estimators.fakes import (
     At,
     Counting,

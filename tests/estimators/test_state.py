@@ -15,11 +15,11 @@ from axonrl.contracts import ArraySpec
 from axonrl.environments import make, open_environment
 from axonrl.environments.batched import BatchedEnvironment
 from axonrl.estimators.episodes import Episodes
-from axonrl.estimators.seeding import generators
 from axonrl.estimators.state import Counters, TrainingState, zero_rows
-from axonrl.estimators.storage import join_state, split_state
 from axonrl.explorations import Greedy
 from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.runs.arrays import join_state, split_state
+from axonrl.runs.seeding import generators
 
 ACTION = ArraySpec((), np.int32)
 SPECS = {

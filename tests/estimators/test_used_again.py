@@ -18,8 +18,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from axonrl import Agent, EstimatorSpec, RunConfig
-from axonrl.contracts import CheckpointError
 from axonrl.environments import make
+from axonrl.errors import CheckpointError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.hooks import EvaluationHook, FinalValuesHook, StopAtReturn, VideoHook
 from axonrl.memories import BatchMemory, ReplayMemory

@@ -10,17 +10,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from axonrl.contracts import (
-    BeginFacts,
-    EndFacts,
-    EpisodeStats,
-    EvaluationFacts,
-    RunConfig,
-    TimestepFacts,
-    Timings,
-)
-from axonrl.estimators.outline import Outline, Part
-from axonrl.experiments import runner
+from axonrl.contracts import RunConfig
+from axonrl.estimators.run_summary import Part, RunSummary
+from axonrl.experiments.running import runner
+from axonrl.facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, TimestepFacts, Timings
 from axonrl.hooks import Hooks
 from axonrl.tests.polyaxon_server import PolyaxonServer
 
@@ -112,14 +105,14 @@ class FakeAgent:
     def global_episode(self) -> int:
         return self.session.global_episode
 
-    def check(self, env: Any, first_update: int, update_frequency: int, hooks: Sequence[Any]) -> Outline:
+    def check(self, env: Any, first_update: int, update_frequency: int, hooks: Sequence[Any]) -> RunSummary:
         self.checked = (env, first_update, update_frequency, tuple(hooks))
         self.given[2].rmdir()  # it is there, and empty
         self.given[2].mkdir()
         space, parts = spaces.Discrete(2), {"q": Part(1_234, 1_234, True), "slots": Part(2_468, 0, False)}
         runtimes = {"actor": "litert", "learner": "tensorflow"}
         why = {"actor": "it is small, and converts", "learner": "it is large"}
-        return Outline(space, space, 1, parts, 2_600_000, runtimes, why)
+        return RunSummary(space, space, 1, parts, 2_600_000, runtimes, why)
 
     def train(self, env: Any, *, hooks: Sequence[Any], max_timesteps: int, **arguments: Any) -> "FakeAgent":
         self.envs.append(env)

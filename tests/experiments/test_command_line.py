@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments import cli, commands, runner
-from axonrl.experiments.history import read_episodes
+from axonrl.experiments.commands import cli
+from axonrl.experiments.commands import work as commands
+from axonrl.experiments.running import runner
+from axonrl.experiments.running.history import read_episodes
 from axonrl.hooks import Hook
 
 COMMANDS = [
@@ -209,7 +211,7 @@ def test_the_log_and_warnings_go_to_standard_error_during_a_command(
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
     monkeypatch.setattr(commands, "_report", lambda *_: None)
-    monkeypatch.setattr("axonrl.experiments.history.HistoryHook.begin", Talking.begin)
+    monkeypatch.setattr("axonrl.experiments.running.history.HistoryHook.begin", Talking.begin)
     logger = logging.getLogger("axonrl")
     before = (logger.level, list(logger.handlers), warnings.formatwarning)
     code, _, err = axonrl(capfd, "run", run_file)
@@ -326,7 +328,7 @@ def test_help_of_every_command_says_what_it_does(capfd: pytest.CaptureFixture[st
 def test_help_loads_next_to_nothing(words: list[str]) -> None:
     code = f"""
 import sys
-from axonrl.experiments.cli import main
+from axonrl.experiments.commands.cli import main
 try:
     main({words})
 except SystemExit:
@@ -354,8 +356,8 @@ print(*sys.modules)
 
 def test_a_table_is_styled_only_on_a_terminal() -> None:
     code = """
-from axonrl.experiments.commands import print_table
-from axonrl.experiments.report import rows_table
+from axonrl.experiments.commands.work import print_table
+from axonrl.experiments.running.report import rows_table
 print_table(rows_table("name", {"label": "[a] 1"}))
 """
     command = [sys.executable, "-c", code]
@@ -373,7 +375,7 @@ print_table(rows_table("name", {"label": "[a] 1"}))
 
 
 def test_the_pipe_is_closed(workplace: Path) -> None:
-    code = "import sys; from axonrl.experiments.cli import main; sys.exit(main(['list']))"
+    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(['list']))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()
@@ -495,7 +497,7 @@ def test_a_real_run_stops_resumes_and_is_evaluated(
 def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(workplace: Path) -> None:
     """As with ``2>&1 | tee``: Ctrl-C ends that too, before the run can say a word."""
     (workplace / "real.yml").write_text(DQN.replace("users_dqn:model_fn", "dqn").replace("300", "100000000"))
-    code = "import sys; from axonrl.experiments.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "run", "real.yml", "--model-dir", "out", "--set", "hooks=[]"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None

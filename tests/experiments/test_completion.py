@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.experiments.completion import SHELLS, script
-from axonrl.experiments.shipped import shipped
+from axonrl.experiments.commands.completion import SHELLS, script
+from axonrl.experiments.language.shipped import shipped
 
-MAIN = "import sys; from axonrl.experiments.cli import main; sys.exit(main())"
+MAIN = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"
 
 
 def completions(line: str, folder: Path, shell: str = "fish") -> set[str]:

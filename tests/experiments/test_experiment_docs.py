@@ -8,10 +8,10 @@ from typing import Any, Final
 import jsonschema
 import pytest
 
-from axonrl.experiments.cli import command_line
-from axonrl.experiments.files import read
-from axonrl.experiments.json_schema import experiment_schema
-from axonrl.experiments.schema import Experiment, load
+from axonrl.experiments.commands.cli import command_line
+from axonrl.experiments.language.files import read
+from axonrl.experiments.language.json_schema import experiment_schema
+from axonrl.experiments.language.schema import Experiment, load
 
 TEXT: Final = (Path(__file__).resolve().parents[2] / "docs" / "experiment_files.md").read_text(encoding="utf-8")
 

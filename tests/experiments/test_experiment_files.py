@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.files import (
+from axonrl.experiments.language.files import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_VALUES,

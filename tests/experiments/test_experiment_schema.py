@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.files import ExperimentError
-from axonrl.experiments.schema import Experiment, load
-from axonrl.experiments.shipped import shipped
+from axonrl.experiments.language.files import ExperimentError
+from axonrl.experiments.language.schema import Experiment, load
+from axonrl.experiments.language.shipped import shipped
 
 MINIMAL = "environment: {id: CartPole-v1}\nagent:\n  model_fn: dqn\n"
 FULL = """\

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from axonrl.estimators.outline import Outline, Part
-from axonrl.experiments import runner
-from axonrl.experiments.explain import described, explanation, rows
-from axonrl.experiments.schema import load
+from axonrl.estimators.run_summary import Part, RunSummary
+from axonrl.experiments.language.schema import load
+from axonrl.experiments.running import runner
+from axonrl.experiments.running.explain import described, explanation, rows
 from axonrl.memories import BatchMemory, ReplayMemory
 
 FILE = "environment: {id: CartPole-v1}\nagent: {model_fn: dqn, memory: {kind: replay, size: 100, batch_size: 10}}\n"
@@ -25,7 +25,7 @@ def explained(folder: Path, memory: Any, num_envs: int = 1, **train: int) -> dic
     file = folder / "file.yml"
     file.write_text(FILE)
     experiment = load(file, sets={f"train.{name}": str(value) for name, value in train.items()})[0]
-    outline = Outline(spaces.Discrete(2), spaces.Discrete(3), num_envs, {"q": Part(3, 2, True)}, 2048, {}, {})
+    outline = RunSummary(spaces.Discrete(2), spaces.Discrete(3), num_envs, {"q": Part(3, 2, True)}, 2048, {}, {})
     return explanation(experiment, memory, outline, folder / "run")
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from axonrl.experiments.files import ExperimentError
-from axonrl.experiments.schema import load
-from axonrl.experiments.shipped import shipped
-from axonrl.experiments.writing import to_yaml
+from axonrl.experiments.language.files import ExperimentError
+from axonrl.experiments.language.schema import load
+from axonrl.experiments.language.shipped import shipped
+from axonrl.experiments.language.writing import to_yaml
 
 FILES = 10_000
 """Of all kinds of mutation together."""

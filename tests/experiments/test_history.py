@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.contracts import BeginFacts, EndFacts
-from axonrl.experiments.history import (
+from axonrl.experiments.running.history import (
     EPISODES,
     EVAL,
     EVALUATIONS,
@@ -19,6 +18,7 @@ from axonrl.experiments.history import (
     read_eval,
     read_evaluations,
 )
+from axonrl.facts import BeginFacts, EndFacts
 from axonrl.hooks import Hooks
 
 BEGIN = BeginFacts(1, False, {})

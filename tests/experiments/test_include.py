@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.files import MAX_VALUES, ExperimentError
-from axonrl.experiments.including import MAX_INCLUDES
-from axonrl.experiments.schema import load
+from axonrl.experiments.language.files import MAX_VALUES, ExperimentError
+from axonrl.experiments.language.including import MAX_INCLUDES
+from axonrl.experiments.language.schema import load
 
 BASE = """\
 description: the base

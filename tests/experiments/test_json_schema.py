@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from axonrl import registry
-from axonrl.experiments.json_schema import experiment_schema
-from axonrl.experiments.shipped import SHIPPED, shipped
+from axonrl.experiments.language.json_schema import experiment_schema
+from axonrl.experiments.language.shipped import SHIPPED, shipped
 
 MINIMAL: dict[str, Any] = {"environment": {"id": "CartPole-v1"}, "agent": {"model_fn": "dqn"}}
 
@@ -26,7 +26,7 @@ def test_what_it_is() -> None:
 
 @pytest.mark.parametrize("name", shipped())
 def test_shipped_experiments(name: str, validator: Any) -> None:
-    from axonrl.experiments.files import read
+    from axonrl.experiments.language.files import read
 
     validator.validate(read(SHIPPED / f"{name}.yml").values)
 

@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments import polyaxon_client
-from axonrl.experiments.cli import main
+from axonrl.experiments.commands.cli import main
+from axonrl.experiments.commands.sync import sync_all
 from axonrl.experiments.errors import ExperimentError
-from axonrl.experiments.polyaxon_client import PolyaxonError, server_address
-from axonrl.experiments.schema import load
+from axonrl.experiments.language.schema import load
+from axonrl.experiments.polyaxon import client as polyaxon_client
+from axonrl.experiments.polyaxon.client import PolyaxonError, server_address
+from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
+from axonrl.experiments.polyaxon.tracker import PolyaxonServer as Tracker
 from axonrl.experiments.tracking import follower
 from axonrl.experiments.tracking.follower import Pusher, follow
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
-from axonrl.experiments.tracking.offline import OfflineRun, run_path
-from axonrl.experiments.tracking.server import PolyaxonServer as Tracker
 from axonrl.experiments.tracking.session import tracked
-from axonrl.experiments.tracking.sync import sync_all
 from axonrl.tests.misbehaving_server import (
     BREAKS_OFF,
     GARBAGE,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.experiments import polyaxon_client
-from axonrl.experiments.cli import main
+from axonrl.experiments.commands.cli import main
+from axonrl.experiments.polyaxon import client as polyaxon_client
 
 RUN = "default/rl/" + "0" * 32
 PROJECT = "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-'"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from axonrl.experiments.history import EPISODES, EVALUATIONS
-from axonrl.experiments.report import Result, evaluation_rows, learning_curve, moving_mean, table
+from axonrl.experiments.running.history import EPISODES, EVALUATIONS
+from axonrl.experiments.running.report import Result, evaluation_rows, learning_curve, moving_mean, table
 
 EVALUATION = {"episode_return_mean": 487.25, "episode_return_std": 12.5, "episode_length_mean": 487.25, "episodes": 100}
 
@@ -80,7 +80,7 @@ def test_the_picture(tmp_path: Path, episodes: int, evaluation: dict[str, float]
 def test_what_is_drawn(tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from axonrl.experiments.report import _draw
+    from axonrl.experiments.running.report import _draw
 
     write(tmp_path, [float(i % 2) for i in range(200)])
     (tmp_path / EVALUATIONS).write_text("header\n500,100.0,10.0,5,3\n900,120.0,1.0,5,3\n")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from axonrl.estimators.provenance import provenance
-from axonrl.experiments import folder as records
-from axonrl.experiments.files import ExperimentError
-from axonrl.experiments.schema import Experiment, load
-from axonrl.experiments.writing import to_yaml
+from axonrl.experiments.language.files import ExperimentError
+from axonrl.experiments.language.schema import Experiment, load
+from axonrl.experiments.language.writing import to_yaml
+from axonrl.experiments.running import folder as records
+from axonrl.runs.provenance import provenance
 from axonrl.version import __version__
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import gymnasium
 import pytest
 
-from axonrl.contracts import NonFiniteError
-from axonrl.estimators.checkpoints import CheckpointStore
-from axonrl.experiments import runner
-from axonrl.experiments.files import ExperimentError
-from axonrl.experiments.history import HistoryHook, read_episodes
-from axonrl.experiments.schema import load
+from axonrl.errors import NonFiniteError
+from axonrl.experiments.language.files import ExperimentError
+from axonrl.experiments.language.schema import load
+from axonrl.experiments.running import runner
+from axonrl.experiments.running.history import HistoryHook, read_episodes
 from axonrl.hooks import Hook, StopAtEpisode
 from axonrl.memories import ReplayMemory
+from axonrl.runs.checkpoints import CheckpointStore
 
 MODEL = """
 import dataclasses

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from axonrl.contracts import BeginFacts, EndFacts
-from axonrl.experiments.signals import StopOnSignal
+from axonrl.experiments.running.signals import StopOnSignal
+from axonrl.facts import BeginFacts, EndFacts
 
 BEGIN, END = BeginFacts(1, False, {}), EndFacts("done", None, 1.0)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from axonrl.experiments.cli import main
-from axonrl.experiments.schema import load
-from axonrl.experiments.submission import operation
+from axonrl.experiments.commands.cli import main
+from axonrl.experiments.language.schema import load
+from axonrl.experiments.polyaxon.operation import operation
 from axonrl.experiments.tracking.trackers import make_trackers
 from axonrl.version import __version__
 
@@ -146,7 +146,7 @@ def test_image_environment_and_resources(file: Path) -> None:
 
 
 def test_the_resolved_section_can_be_read_again(file: Path, tmp_path: Path) -> None:
-    from axonrl.experiments.writing import to_yaml
+    from axonrl.experiments.language.writing import to_yaml
 
     file.write_text(FILE + SUBMIT)
     experiment = load(file)[0]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.cli import main
-from axonrl.experiments.polyaxon_client import connect
+from axonrl.experiments.commands.cli import main
+from axonrl.experiments.polyaxon.client import connect
 from axonrl.tests.polyaxon_agent import carry_out
 from axonrl.tests.polyaxon_server import PolyaxonServer
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from axonrl.experiments.cli import main
+from axonrl.experiments.commands.cli import main
 from axonrl.experiments.tracking.follower import LOCK
 from axonrl.experiments.tracking.journal import JOURNAL, Journal
 

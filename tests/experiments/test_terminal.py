@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.experiments.commands import carry_out
-from axonrl.experiments.terminal import tell
+from axonrl.experiments.commands.terminal import tell
+from axonrl.experiments.commands.work import carry_out
 
 
 class Gone(io.StringIO):
@@ -48,7 +48,7 @@ def test_only_a_failing_import_is_heard(tmp_path: Path, source: str, err: str) -
     (tmp_path / "tensorflow.py").write_text(f"import os\nos.write(2, b'a greeting\\n')\n{source}\n")
     code = """
 import os, sys
-from axonrl.experiments.terminal import load_tensorflow
+from axonrl.experiments.commands.terminal import load_tensorflow
 for _ in range(2):
     try:
         load_tensorflow()

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.schema import Experiment, load
+from axonrl.experiments.language.schema import Experiment, load
+from axonrl.experiments.language.writing import to_yaml
+from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
 from axonrl.experiments.tracking import follower, session
 from axonrl.experiments.tracking.follower import Pusher, complete, follow
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
-from axonrl.experiments.tracking.offline import OfflineRun, run_path
 from axonrl.experiments.tracking.session import tracked
 from axonrl.experiments.tracking.trackers import StopRequestedError, make_trackers
-from axonrl.experiments.writing import to_yaml
 
 UUID = "0123456789abcdef0123456789abcdef"
 EXPERIMENT = """
@@ -358,7 +358,7 @@ def test_the_run_of_a_submission_goes_on_as_the_same(folder: Path, monkeypatch: 
 def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None:
     program = (
         "import os, signal, sys, time; from pathlib import Path\n"
-        "from axonrl.experiments.schema import load\n"
+        "from axonrl.experiments.language.schema import load\n"
         "from axonrl.experiments.tracking.session import tracked\n"
         "folder = Path(sys.argv[1])\n"
         "with tracked(folder, load(folder / 'experiment.yml')[0]):\n"

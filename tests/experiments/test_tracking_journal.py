@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from axonrl.contracts import BeginFacts, EndFacts, UpdateFacts
 from axonrl.experiments.tracking.journal import JOURNAL, Journal, JournalHandler, JournalHook, Point, TrackedRun
+from axonrl.facts import BeginFacts, EndFacts, UpdateFacts
 from axonrl.hooks import Hooks
 
 BEGIN = BeginFacts(1, False, {})

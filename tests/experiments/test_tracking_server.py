@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from filelock import FileLock, Timeout
 
-from axonrl.experiments.cli import main
+from axonrl.experiments.commands.cli import main
+from axonrl.experiments.polyaxon.offline import OfflineRun
+from axonrl.experiments.polyaxon.tracker import SENDING
+from axonrl.experiments.polyaxon.tracker import PolyaxonServer as PolyaxonTracker
 from axonrl.experiments.tracking import session
 from axonrl.experiments.tracking.follower import LOCK
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
-from axonrl.experiments.tracking.offline import OfflineRun
-from axonrl.experiments.tracking.server import SENDING
-from axonrl.experiments.tracking.server import PolyaxonServer as PolyaxonTracker
 from axonrl.tests.polyaxon_server import PolyaxonServer
 
 EXPERIMENT = """
@@ -42,7 +42,7 @@ hooks: [{kind: evaluation, every_timesteps: 200, episodes: 2}]
 """
 
 
-AXONRL = (sys.executable, "-c", "import sys; from axonrl.experiments.cli import main; sys.exit(main())")
+AXONRL = (sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())")
 """The command, as a process of its own."""
 
 

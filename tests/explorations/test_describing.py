@@ -23,7 +23,7 @@ from axonrl.explorations import (
     SquashedGaussian,
 )
 from axonrl.explorations.describing import describe, from_description
-from axonrl.runtimes.description import space_attributes
+from axonrl.policies.description import space_attributes
 
 DISCRETE = Discrete(3, start=2)
 BOX = Box(-1, 1, (2,), np.float32)

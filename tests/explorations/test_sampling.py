@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
-from axonrl.contracts import Exploration, NonFiniteError
+from axonrl.contracts import Exploration
+from axonrl.errors import NonFiniteError
 from axonrl.explorations import Categorical, Gaussian, MultiCategorical
 
 LARGEST = float(np.finfo(np.float32).max)

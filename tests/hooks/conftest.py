@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import EpisodeStats, EvaluationFacts, RunConfig, Timings
+from axonrl.contracts import RunConfig
+from axonrl.facts import EpisodeStats, EvaluationFacts, Timings
 
 
 class FakeSession:

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import BeginFacts, TimestepFacts, UpdateFacts
+from axonrl.facts import BeginFacts, TimestepFacts, UpdateFacts
 from axonrl.hooks import CheckpointHook
 
 BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})

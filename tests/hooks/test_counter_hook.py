@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.contracts import BeginFacts, EndFacts, Timings, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, Timings, UpdateFacts
 from axonrl.hooks import CounterHook, Rates
 
 UPDATE = UpdateFacts(0.5, {})

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import BeginFacts, EndFacts, TimestepFacts
+from axonrl.facts import BeginFacts, EndFacts, TimestepFacts
 from axonrl.hooks import EvaluationHook
 
 BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})

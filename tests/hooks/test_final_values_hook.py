@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import EvaluationHook, FinalValuesHook, Hooks
 from axonrl.tests.estimators.fakes import Counting, agent
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from axonrl import registry
-from axonrl.experiments.files import ExperimentError
-from axonrl.experiments.runner import build
-from axonrl.experiments.schema import load
+from axonrl.experiments.language.files import ExperimentError
+from axonrl.experiments.language.schema import load
+from axonrl.experiments.running.runner import build
 
 MODULE = """
 from axonrl.hooks import Hook

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.contracts import HOOK_EVENTS, EndFacts, UpdateFacts
+from axonrl.facts import HOOK_EVENTS, EndFacts, UpdateFacts
 from axonrl.hooks import Hook, Hooks
 from axonrl.hooks.hook import by_the_clock
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import LoggingHook
 
 

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from axonrl.contracts import NonFiniteError, UpdateFacts
+from axonrl.errors import NonFiniteError
+from axonrl.facts import UpdateFacts
 from axonrl.hooks import NaNGuard
 
 

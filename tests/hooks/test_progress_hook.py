@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import Hooks, ProgressHook
 
 UPDATE = UpdateFacts(0.5, {})

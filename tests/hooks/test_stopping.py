@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, UpdateFacts
 from axonrl.hooks import (
     EvaluationHook,
     Hooks,

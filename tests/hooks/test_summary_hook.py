@@ -9,7 +9,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.util.tensor_util import make_ndarray
 
-from axonrl.contracts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, Timings, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, Timings, UpdateFacts
 from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
 from axonrl.hooks.summary import QUEUE_SIZE
 

@@ -14,8 +14,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from axonrl.contracts import BeginFacts, BrokenEnvironmentError, EndFacts, TimestepFacts
 from axonrl.environments import make
+from axonrl.errors import BrokenEnvironmentError
+from axonrl.facts import BeginFacts, EndFacts, TimestepFacts
 from axonrl.hooks import EvaluationHook, VideoHook
 from axonrl.tests.estimators.fakes import Counting, Notes, agent, differences, snapshot
 

@@ -20,9 +20,9 @@ from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import a2c, ppo
 from axonrl.models.a2c import A2CParams
 from axonrl.registry import find
-from axonrl.runtimes.signature import BoundModelFn
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.runtimes.tracing import Program
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
 from axonrl.tests.estimators.fakes import differences
 
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (2,)), action_space=spaces.Discrete(2))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.models.advantages import gae, lambda_returns
-from axonrl.runtimes.conversion import convert
-from axonrl.runtimes.interpreter import LiteProgram
+from axonrl.models.blocks.returns import gae, lambda_returns
+from axonrl.policies.interpreter import LiteProgram
+from axonrl.runtimes.litert.conversion import convert
 
 
 def applied(function: Any, inputs: Any, lambda_: float) -> Any:

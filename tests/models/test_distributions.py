@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.models.distributions import Categorical, Gaussian, MultiCategorical
+from axonrl.models.blocks.distributions import Categorical, Gaussian, MultiCategorical
 
 LOGITS = np.log(np.array([[1, 2, 5], [6, 1, 1]], np.float32))  # probabilities 1/8, 2/8, 5/8 and 6/8, 1/8, 1/8
 ENTROPY = [np.log(8) - (2 * np.log(2) + 5 * np.log(5)) / 8, np.log(8) - 6 * np.log(6) / 8]

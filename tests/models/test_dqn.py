@@ -14,9 +14,9 @@ from gymnasium import spaces
 from axonrl.contracts import Modes, RunConfig
 from axonrl.explorations import make_schedule
 from axonrl.models import dqn
+from axonrl.models.blocks.optimizers import LARGE
+from axonrl.models.blocks.targets import update_target
 from axonrl.models.dqn import DQNParams
-from axonrl.models.optimizers import LARGE
-from axonrl.models.targets import update_target
 
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (2,)), action_space=spaces.Discrete(2, start=5))
 LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "max_gradient_norm": None}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.models import losses
+from axonrl.models.blocks import losses
 
 
 @pytest.fixture(params=["eager", "graph"])

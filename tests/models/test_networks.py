@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from axonrl.models import networks
+from axonrl.models.blocks import networks
 
 
 def names(network: Any) -> list[tuple[str, tuple[int, ...]]]:

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from axonrl.explorations import Linear
-from axonrl.models import optimizers
-from axonrl.runtimes.conversion import convert
-from axonrl.runtimes.interpreter import LiteProgram
+from axonrl.models.blocks import optimizers
+from axonrl.policies.interpreter import LiteProgram
+from axonrl.runtimes.litert.conversion import convert
 
 
 def test_gradients_are_scaled_down_together() -> None:

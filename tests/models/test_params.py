@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.models.params import from_params, layer_sizes
+from axonrl.models.blocks.params import from_params, layer_sizes
 
 
 @dataclasses.dataclass(frozen=True)

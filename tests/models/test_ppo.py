@@ -17,13 +17,14 @@ from axonrl import Agent, RunConfig
 from axonrl.contracts import ArraySpec
 from axonrl.environments import make
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.models import actor_critic, ppo
-from axonrl.models.losses import clipped_squared, clipped_surrogate
+from axonrl.models import ppo
+from axonrl.models.blocks import actor_critic
+from axonrl.models.blocks.losses import clipped_squared, clipped_surrogate
 from axonrl.models.ppo import PPOParams
 from axonrl.noise import Request
-from axonrl.runtimes.signature import BoundModelFn
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.runtimes.tracing import Program
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
 from axonrl.tests.estimators.fakes import differences, snapshot
 
 OBSERVATIONS = spaces.Box(-10, 10, (2,))

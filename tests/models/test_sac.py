@@ -21,10 +21,10 @@ from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.memories import ReplayMemory
 from axonrl.models import sac
 from axonrl.models.sac import SACParams
+from axonrl.policies.executors import Executor
 from axonrl.runtimes.choosing import choose
-from axonrl.runtimes.executors import Executor
-from axonrl.runtimes.signature import BoundModelFn
-from axonrl.runtimes.tracing import Program, Train
+from axonrl.runtimes.tracing.program import Program, Train
+from axonrl.runtimes.tracing.signature import BoundModelFn
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (1,)))

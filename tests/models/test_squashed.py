@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from scipy import integrate, stats
 
-from axonrl.models import squashed
+from axonrl.models.blocks import squashed
 
 F32 = np.float32
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from axonrl.contracts import ArraySpec, RunConfig, SpecTree
-from axonrl.runtimes.signature import BoundModelFn
-from axonrl.runtimes.tracing import Program
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
 
 OBSERVATION = ArraySpec((4,), np.float32)
 

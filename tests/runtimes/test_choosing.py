@@ -15,13 +15,13 @@ import pytest
 import tensorflow as tf
 
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.policies.executors import ActorAndLearner, Executor
 from axonrl.runtimes import choosing
 from axonrl.runtimes.choosing import Choice, choose
-from axonrl.runtimes.conversion import convert
-from axonrl.runtimes.executors import ActorAndLearner, Executor
-from axonrl.runtimes.litert import LiteRTExecutor
+from axonrl.runtimes.litert.conversion import convert
+from axonrl.runtimes.litert.executor import LiteRTExecutor
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.runtimes.tracing import Program, Train
+from axonrl.runtimes.tracing.program import Program, Train
 
 Make = Callable[..., Any]
 COUNTERS = {"global_step": 0, "global_timestep": 0}
@@ -365,8 +365,8 @@ import keras
 keras.layers.Dense(1), keras.Sequential(), keras.optimizers.SGD()  # Keras numbers the next ones higher
 module = runpy.run_path({__file__!r})
 from axonrl.contracts import ArraySpec, RunConfig
-from axonrl.runtimes.signature import BoundModelFn
-from axonrl.runtimes.tracing import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.runtimes.tracing.program import Program
 program = Program(BoundModelFn(module["model"], {{"units": 9}}, RunConfig(), None), ArraySpec((4,), "float32"), 1)
 specs = dict.fromkeys(("reward", "terminated", "truncated", "discount"), ArraySpec((4,), "float32"))
 specs |= {{"action": ArraySpec((4,), "int32")}}

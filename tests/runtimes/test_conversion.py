@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.runtimes.conversion import ConversionError, convert
-from axonrl.runtimes.interpreter import LiteProgram
+from axonrl.policies.interpreter import LiteProgram
+from axonrl.runtimes.litert.conversion import ConversionError, convert
 
 FOUR = tf.TensorSpec([4])
 Function = Callable[..., Any]

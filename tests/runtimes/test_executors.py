@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from axonrl import noise
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.policies.executors import Executor
 from axonrl.runtimes.choosing import choose
-from axonrl.runtimes.executors import Executor
-from axonrl.runtimes.tracing import Program, Train
+from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.tests.runtimes.networks import network
 
 Make = Callable[..., Any]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.runtimes.conversion import ConversionError
-from axonrl.runtimes.fingerprint import fingerprint
+from axonrl.runtimes.litert.conversion import ConversionError
+from axonrl.runtimes.litert.fingerprint import fingerprint
 
 SPEC = tf.TensorSpec([2, 3])
 

@@ -11,12 +11,13 @@ import pytest
 import tensorflow as tf
 
 from axonrl.contracts import ArraySpec, EstimatorSpec
-from axonrl.runtimes import frozen, patching
-from axonrl.runtimes.conversion import ConversionError
+from axonrl.policies import patching
+from axonrl.policies.patching import FrozenActor, FrozenProgram, Placement
+from axonrl.runtimes import frozen
 from axonrl.runtimes.frozen import acting_program, freeze
-from axonrl.runtimes.patching import FrozenActor, FrozenProgram, Placement
+from axonrl.runtimes.litert.conversion import ConversionError
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.runtimes.tracing import Program
+from axonrl.runtimes.tracing.program import Program
 
 FRAME = ArraySpec((8, 8, 2), np.uint8)
 Trace = Callable[..., Program]

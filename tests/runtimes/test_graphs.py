@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from axonrl.runtimes.graphs import assigns, reached_nodes, reached_ops, stateful_random_ops, why_large, why_unfit
+from axonrl.runtimes.tracing.graphs import (
+    assigns,
+    reached_nodes,
+    reached_ops,
+    stateful_random_ops,
+    why_large,
+    why_unfit,
+)
 
 
 def graph_of(function: Callable[..., Any], *shapes: Any) -> Any:

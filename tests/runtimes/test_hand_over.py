@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.runtimes.variables import relative_name
+from axonrl.runtimes.tracing.variables import relative_name
 
 Trace = Callable[..., Any]
 ORDER = "every mode must first create PREDICT's variables, in the same order (the online network before the target"

@@ -12,12 +12,12 @@ from gymnasium import spaces
 
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes, RunConfig
 from axonrl.models import dqn
+from axonrl.policies.executors import Executor
 from axonrl.runtimes.choosing import choose
-from axonrl.runtimes.conversion import convert
-from axonrl.runtimes.executors import Executor
-from axonrl.runtimes.litert import LiteRTExecutor
-from axonrl.runtimes.signature import BoundModelFn
-from axonrl.runtimes.tracing import Program
+from axonrl.runtimes.litert.conversion import convert
+from axonrl.runtimes.litert.executor import LiteRTExecutor
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
 
 Make = Callable[..., Any]
 COUNTERS = {"global_step": 0, "global_timestep": 0}

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
-from axonrl.runtimes import conversion
-from axonrl.runtimes.conversion import convert
-from axonrl.runtimes.interpreter import LiteProgram
-from axonrl.runtimes.loops import with_own_handles
+from axonrl.policies.interpreter import LiteProgram
+from axonrl.runtimes.litert import conversion
+from axonrl.runtimes.litert.conversion import convert
+from axonrl.runtimes.litert.loops import with_own_handles
 
 SCALAR = tf.TensorSpec([], tf.float32)
 Made: TypeAlias = "tuple[Any, list[Any], list[float], list[list[float]]]"

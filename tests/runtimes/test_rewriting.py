@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 
 from axonrl.contracts import EstimatorSpec, Modes
-from axonrl.runtimes import arithmetic, rewriting
-from axonrl.runtimes.conversion import ConversionError, convert
-from axonrl.runtimes.interpreter import LiteProgram
-from axonrl.runtimes.litert import LiteRTExecutor
+from axonrl.policies.interpreter import LiteProgram
+from axonrl.runtimes.litert import arithmetic, rewriting
+from axonrl.runtimes.litert.conversion import ConversionError, convert
+from axonrl.runtimes.litert.executor import LiteRTExecutor
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 
 Make = Callable[..., Any]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from axonrl.contracts import EstimatorSpec, Modes, RunConfig
-from axonrl.runtimes.signature import EXPECTED, BoundModelFn, check_signature, describe
+from axonrl.runtimes.tracing.signature import EXPECTED, BoundModelFn, check_signature, describe
 
 CONFIG = RunConfig(seed=7)
 FOLDER = Path("somewhere")

@@ -50,7 +50,7 @@ def test_large_programs_take_another_way_to_the_same_bits(
         return found + [value.tobytes() for value in executor.get_weights().values()]
 
     small = run()
-    monkeypatch.setattr("axonrl.runtimes.graphs.why_large", lambda graph, ops: "it is")
+    monkeypatch.setattr("axonrl.runtimes.tracing.graphs.why_large", lambda graph, ops: "it is")
     for one_thread in (False, True):
         monkeypatch.setattr("axonrl.runtimes.tensorflow._has_one_thread", lambda one=one_thread: one)
         large = run()
@@ -122,7 +122,7 @@ def test_variables_do_not_share_the_memory_of_a_batch(
         last.assign(labels["reward"])
         return EstimatorSpec(mode, loss=0.0)
 
-    monkeypatch.setattr("axonrl.runtimes.graphs.why_large", lambda graph, ops: None if small else "it is")
+    monkeypatch.setattr("axonrl.runtimes.tracing.graphs.why_large", lambda graph, ops: None if small else "it is")
     program = trace(model_fn)
     specs = batch_specs(32)
     executor = TensorFlowExecutor(program, program.trace_train(specs))
@@ -140,8 +140,8 @@ import keras
 keras.layers.Dense(1), keras.Sequential(), keras.optimizers.Adam()  # Keras numbers the next ones higher
 module = runpy.run_path({__file__!r})
 from axonrl.contracts import ArraySpec, RunConfig
-from axonrl.runtimes.signature import BoundModelFn
-from axonrl.runtimes.tracing import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.runtimes.tracing.program import Program
 program = Program(BoundModelFn(module["network"], None, RunConfig(), None), ArraySpec((4,), "float32"), 0)
 specs = dict.fromkeys(("reward", "discount"), ArraySpec((6,), "float32"))
 specs |= {{"action": ArraySpec((6,), "int32"), "observation": ArraySpec((6, 4), "float32")}}

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
-from axonrl.runtimes.conversion import ConversionError, convert
-from axonrl.runtimes.tracing import Program, Train
+from axonrl.runtimes.litert.conversion import ConversionError, convert
+from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.trial import try_out
 
 Make = Callable[..., Any]
@@ -124,7 +124,7 @@ def test_what_tensorflow_itself_refuses_shows_nothing(made: Make) -> None:
 
 def test_what_only_litert_refuses_is_caught(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     program, train, content = made()
-    monkeypatch.setattr("axonrl.runtimes.litert.LiteRTExecutor.act", _refuse)
+    monkeypatch.setattr("axonrl.runtimes.litert.executor.LiteRTExecutor.act", _refuse)
     with pytest.raises(ConversionError, match=r"^converted, it does not run: no$"):
         try_out(program, train, content)
 

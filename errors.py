@@ -1,0 +1,46 @@
+"""The errors that axonrl raises on purpose. All other exceptions are Python's own, or a bug."""
+
+from __future__ import annotations
+
+
+class ArgumentError(ValueError):
+    """An argument is invalid. Code that needs to know which one reads the fields, not the message.
+
+    Args:
+        message: what is wrong, what was given and what is expected.
+        argument: the argument's name, as the message has it: ``"size"``, ``"RunConfig.seed"``.
+        value: what was given.
+    """
+
+    def __init__(self, message: str, argument: str, value: object = None) -> None:
+        super().__init__(message, argument, value)  # all of them, so that a pickled error is whole
+        self.argument = argument
+        self.value = value
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class _LocatedError(Exception):
+    """An error that may know which environment it comes from.
+
+    Args:
+        message: what happened.
+        environment: the index of the environment, where it is known.
+    """
+
+    def __init__(self, message: str, environment: int | None = None) -> None:
+        super().__init__(message)
+        self.environment = environment
+
+
+class BrokenEnvironmentError(_LocatedError, RuntimeError):
+    """An environment raised, or returned something that its spaces do not allow. Names where and when."""
+
+
+class NonFiniteError(_LocatedError, ArithmeticError):
+    """A reward, an observation, a loss or a weight is NaN or infinite."""
+
+
+class CheckpointError(RuntimeError):
+    """A model directory cannot be used: damaged, locked by another writer, or not one."""

@@ -1,0 +1,68 @@
+"""Completion of the command line by bash, zsh and fish: argcomplete asks the parser, at the moment it is needed.
+
+So what is completed is what there is: the experiments that this version ships, the params that a file declares. A
+script made once from the parser, as shtab makes them, would know commands and options only.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from ..language.shipped import experiment_file, shipped
+
+SHELLS: Final = ("bash", "zsh", "fish")
+VARIABLE: Final = "_ARGCOMPLETE"
+"""An environment variable that is set where a shell asks for completions."""
+
+
+def script(shell: str) -> str:
+    """What a shell has to run to complete ``axonrl``."""
+    from argcomplete.shell_integration import shellcode
+
+    return str(shellcode(["axonrl"], shell=shell))
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answer the shell that asks, and end the process."""
+    import argcomplete
+
+    for action in _actions(parser):
+        if action.dest in _COMPLETERS:
+            action.completer = _COMPLETERS[action.dest]  # type: ignore[attr-defined]
+    argcomplete.autocomplete(parser, always_complete_options=False)
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    found = []
+    for action in parser._actions:
+        found.append(action)
+        if isinstance(action, argparse._SubParsersAction):
+            found += [inner for command in action.choices.values() for inner in _actions(command)]
+    return found
+
+
+def _experiments(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return [*shipped(), *FilesCompleter(("yml", "yaml"))(prefix)]
+
+
+def _folders(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import DirectoriesCompleter
+
+    return list(DirectoriesCompleter()(prefix))
+
+
+def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """The params that the file declares which stands on the command line already."""
+    from ..language.including import read_with_includes
+
+    try:
+        declared = read_with_includes(experiment_file(parsed_args.file)).values.get("params")
+    except (TypeError, ValueError):  # no file yet, or one with mistakes
+        return []
+    return [f"{name}=" for name in declared] if isinstance(declared, dict) else []
+
+
+_COMPLETERS: Final = {"file": _experiments, "model_dir": _folders, "runs": _folders, "params": _params}

@@ -1,0 +1,125 @@
+"""``include:`` at the top of an experiment file: what other files say, wherever the including one does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from .files import MAX_VALUES, Document, ExperimentError, Path, Place, read, show
+
+KEY: Final = "include"
+MAX_INCLUDES: Final = 8
+"""How many files may follow the first one in a chain of includes."""
+_MAX_NAME: Final = 1_000
+
+
+def read_with_includes(path: FilePath) -> Document:
+    """Read an experiment file and what it includes, as one document that knows where each value was written.
+
+    Mappings are merged, however deep; any other value takes the place of the one before. A file wins over those that it
+    includes, and of these the later one over the earlier.
+
+    Raises:
+        ExperimentError: one of the files is not usable (see :func:`.files.read`) or includes itself,
+            or there is more than an experiment may have.
+    """
+    return _Reader().document(path, ())
+
+
+class _Reader:
+    """Reads each file once, however many others include it."""
+
+    def __init__(self) -> None:
+        self._finished: dict[FilePath, Document] = {}
+        self._values = 0
+
+    def document(self, path: FilePath, chain: tuple[FilePath, ...]) -> Document:
+        """The file with what it includes; ``chain`` are the files that lead to it."""
+        own = read(path)
+        self._values += len(own.places)
+        if self._values > MAX_VALUES:
+            message = f"with what is included more than {MAX_VALUES} values, the most an experiment may have"
+            raise own.error((), message)
+        if KEY not in own.values:
+            return own
+        values: dict[str, Any] = {}
+        places: dict[Path, Place] = {(): own.places[()]}
+        for at, name in _names(own).items():
+            included = self._included(own, at, path.parent / name, (*chain, path))
+            _merge(values, places, included.values, included.places, ())
+        written = {key: value for key, value in own.values.items() if key != KEY}
+        _merge(values, places, written, own.places, ())
+        return Document(own.file, values, places)
+
+    def _included(self, own: Document, at: Path, path: FilePath, chain: tuple[FilePath, ...]) -> Document:
+        names = " -> ".join(file.name for file in (*chain, path))
+        if len(chain) > MAX_INCLUDES:
+            raise own.error(at, f"more than {MAX_INCLUDES} files, each included by the one before: {names}")
+        real = _resolved(path)
+        if real in map(_resolved, chain):
+            raise own.error(at, f"the file includes itself: {names}")
+        if real not in self._finished:
+            try:
+                self._finished[real] = self.document(path, chain)
+            except ExperimentError as error:
+                if error.line is None:  # not in the file, but with it: the line that names it is of more use
+                    raise own.error(at, f"{path}: {error.message} ({names})") from error
+                raise
+        return self._finished[real]
+
+
+def _names(document: Document) -> dict[Path, str]:
+    """Where the document says that something is included, and what."""
+    given = document.values[KEY]
+    items = {(KEY, index): item for index, item in enumerate(given)} if isinstance(given, list) else {(KEY,): given}
+    names: dict[Path, str] = {}
+    for at, name in items.items():
+        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= _MAX_NAME:
+            raise document.error(at, f"must be the path of a file, or a list of such, got {show(name)}")
+        if name in names.values():
+            raise document.error(at, f"{show(name)} is included twice")
+        names[at] = name
+    return names
+
+
+def _resolved(path: FilePath) -> FilePath:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # links in a circle: reading it will say so
+        return path
+
+
+def _merge(
+    values: dict[str, Any],
+    places: dict[Path, Place],
+    new: Mapping[str, Any],
+    new_places: Mapping[Path, Place],
+    at: Path,
+) -> None:
+    """Put new values over others, in place."""
+    for key, value in new.items():
+        path = (*at, key)
+        if isinstance(value, dict):
+            if not isinstance(values.get(key), dict):
+                _forget(places, values.get(key), path)
+                values[key] = {}
+            places[path] = new_places[path]
+            _merge(values[key], places, value, new_places, path)
+        else:
+            _forget(places, values.get(key), path)
+            values[key] = value
+            places.update((each, new_places[each]) for each in _paths(value, path))
+
+
+def _forget(places: dict[Path, Place], value: Any, at: Path) -> None:
+    for path in _paths(value, at):
+        places.pop(path, None)
+
+
+def _paths(value: Any, at: Path) -> Iterator[Path]:
+    """The path of a value, and those of all that is in it."""
+    yield at
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from _paths(item, (*at, key))

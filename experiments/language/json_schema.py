@@ -1,0 +1,150 @@
+"""The JSON schema of an experiment file, from which editors complete and validate it.
+
+It is made from the classes in schema.py: their docstrings are its descriptions. What it adds is what a file may say
+beyond a resolved experiment: short forms, ``${name}`` wherever a value stands, ``include``; and the names that are
+known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ... import registry
+from ...contracts import RUNTIMES, RunConfig
+from .declared import NAME
+from .schema import CONFIG_FIELDS, SECRET, Experiment
+
+_REFERENCE: Final = {"$ref": "#/$defs/Reference"}
+_ELSEWHERE: Final = {"type": "string", "pattern": ":"}
+"""A ``package.module:name``."""
+_ABOUT: Final = ("title", "description", "default")
+_TYPES: Final = {"int": "integer", "float": "number", "str": "string", "None": "null"}
+
+
+def experiment_schema() -> dict[str, Any]:
+    """The schema (JSON Schema, draft 2020-12), as plain data."""
+    made = Experiment.model_json_schema() | {"description": "What axonrl run trains, and how."}
+    definitions = made.pop("$defs")
+    param = definitions.pop("Param")
+    del param["title"]
+    made = _with_references(made)
+    definitions = {name: _with_references(one) for name, one in definitions.items() if name != "Named"}
+    _name_things(made["properties"], definitions)
+    made["properties"]["params"] |= {
+        "propertyNames": {"pattern": f"^{NAME.pattern}$"},
+        "additionalProperties": {"anyOf": [{"$ref": "#/$defs/Param"}, {"type": ["string", "number", "boolean"]}]},
+    }
+    made["properties"]["config"] = {**made["properties"]["config"], **_config()}
+    names = {"type": "string", "minLength": 1}
+    made["properties"]["include"] = {
+        "description": "Other files, by paths relative to this one, whose values hold where this one gives no other.",
+        "anyOf": [names, {"type": "array", "items": names, "uniqueItems": True}],
+    }
+    made["required"] = ["environment", "agent"]  # a file without a name is called as the file is
+    definitions["Param"] = param
+    definitions["Reference"] = {
+        "description": "The value of a param that the file declares under 'params'.",
+        "type": "string",
+        "pattern": r"^\$\{[^}]*\}$",
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "An experiment of axonrl",
+        **_required_without_include(made, definitions),
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """What is found by its name: the names that are known, alone or with arguments."""
+    from ...environments.wrapping import NAMES
+
+    agent, environment, tracker = (definitions[name] for name in ("AgentSection", "Environment", "Tracker"))
+    agent["properties"]["model_fn"] |= _one_of(registry.names("model_fn"), _ELSEWHERE)
+    del agent["properties"]["model_fn"]["type"]
+    definitions["Memory"] = _named(registry.names("memory"), _ELSEWHERE, "A memory, by name alone or with arguments.")
+    definitions["Hook"] = _named(registry.names("hook"), _ELSEWHERE, "A hook, by name alone or with arguments.")
+    definitions["Wrapper"] = _named(NAMES, None, "A wrapper, by name alone or with arguments.")
+    agent["properties"]["memory"]["anyOf"] = [{"$ref": "#/$defs/Memory"}, {"type": "null"}]
+    environment["properties"]["wrappers"]["items"] = {"$ref": "#/$defs/Wrapper"}
+    properties["hooks"]["items"] = {"$ref": "#/$defs/Hook"}
+
+    kinds = _one_of(registry.names("tracker"), _ELSEWHERE)
+    del tracker["properties"]["kind"]["type"]
+    tracker["properties"]["kind"] |= kinds
+    secret = re.sub("[a-z]", lambda letter: f"[{letter[0].upper()}{letter[0]}]", SECRET.pattern)
+    tracker["propertyNames"] = {"not": {"pattern": secret}}
+    one = {"anyOf": [kinds, {"$ref": "#/$defs/Tracker"}]}
+    properties["tracker"] = {
+        "description": properties["tracker"]["description"],
+        "anyOf": [*one["anyOf"], {"type": "array", "items": one}],
+    }
+
+
+def _named(names: Iterable[str], other: dict[str, Any] | None, description: str) -> dict[str, Any]:
+    kinds = _one_of(names, other)
+    mapping = {"type": "object", "properties": {"kind": kinds}, "required": ["kind"]}
+    return {"description": description, "anyOf": [kinds, mapping]}
+
+
+def _one_of(names: Iterable[str], other: dict[str, Any] | None) -> dict[str, Any]:
+    return {"anyOf": [{"enum": list(names)}, *([other] if other else []), _REFERENCE]}
+
+
+def _with_references(node: Any) -> Any:
+    """A schema in which ``${name}`` may stand for every number, truth value and word; and without generated titles."""
+    if isinstance(node, list):
+        return [_with_references(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    kinds = node.get("type")
+    scalar = {"integer", "number", "boolean"}.intersection([kinds] if isinstance(kinds, str) else kinds or ())
+    if scalar or {"enum", "const", "pattern"} & node.keys():
+        about = {key: node[key] for key in _ABOUT[1:] if key in node}
+        return {**about, "anyOf": [{key: value for key, value in node.items() if key not in _ABOUT}, _REFERENCE]}
+    return {
+        key: {name: _with_references(one) for name, one in value.items()}
+        if key == "properties"
+        else _with_references(value)
+        for key, value in node.items()
+        if key != "title"
+    }
+
+
+def _config() -> dict[str, Any]:
+    """The arguments of ``RunConfig``; what they mean stands in its docstring."""
+    about = dict(re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", inspect.getdoc(RunConfig) or "", re.MULTILINE))
+    properties: dict[str, Any] = {}
+    for field in dataclasses.fields(RunConfig):
+        if field.name in CONFIG_FIELDS:
+            kinds: dict[str, Any] = {"type": [_TYPES[name] for name in str(field.type).split(" | ")]}
+            if field.name == "runtime":
+                kinds = {"enum": list(RUNTIMES)}
+            properties[field.name] = {
+                "description": " ".join(about[field.name].split()),
+                "default": field.default,
+                "anyOf": [kinds, _REFERENCE],
+            }
+    return {"properties": properties, "additionalProperties": False}
+
+
+def _required_without_include(made: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """What is required is so only in a file that stands alone: of a mapping, another file may say the rest."""
+    memory: dict[str, Any] = definitions["Memory"]["anyOf"][-1]
+    required = {
+        "environment": {"required": definitions["Environment"].pop("required")},
+        "agent": {
+            "required": definitions["AgentSection"].pop("required"),
+            "properties": {"memory": {"required": memory.pop("required")}},
+        },
+        "params": {"additionalProperties": {"required": definitions["Param"].pop("required")}},
+    }
+    return {
+        **{key: value for key, value in made.items() if key != "required"},
+        "if": {"not": {"required": ["include"]}},
+        "then": {"required": made["required"], "properties": required},
+    }

@@ -1,0 +1,264 @@
+"""What an experiment file may say, and how the command line's options change it.
+
+:func:`load` reads the file, applies ``--set``, gives the declared params their values (``-P``), replaces ``${name}``
+and checks the result. Nothing heavy is imported: names of models, memories and hooks are looked up by the runner.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from ... import registry
+from ...contracts import RunConfig
+from ..polyaxon.client import project_name, server_address
+from .declared import Param, declared_params
+from .files import Document, Path
+from .including import KEY as INCLUDE
+from .including import read_with_includes
+from .sections import Count, Section, validate
+from .submission import Submit
+from .values import override, replace
+
+CONFIG_FIELDS: Final = tuple(
+    field.name
+    for field in dataclasses.fields(RunConfig)
+    if field.name not in ("seed", "observation_space", "action_space")
+)
+SECRET: Final = re.compile("token|password|secret|credential|authorization|api.?key", re.IGNORECASE)
+"""Keys that hold what no file may hold."""
+_IN_ADDRESS: Final = re.compile("//([^/@]*)@|[?&]([^?&=]*)=")
+"""Who asks, as ``user`` or ``user:password``; or a key of a query."""
+_NO_SECRET: Final = "a file holds no secret: set POLYAXON_AUTH_TOKEN, or what else the tracker reads, instead"
+
+
+class Named(Section):
+    """Something that is found by its name: its kind, and keyword arguments beside it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+    """A name that ``axonrl list`` lists, or ``package.module:name``."""
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The keyword arguments."""
+        return dict(self.model_extra or {})
+
+
+class Environment(Section):
+    """The environment: its Gymnasium id, how many copies are stepped together, its arguments, and what goes around."""
+
+    id: str
+    """An id registered with Gymnasium, or one of MinAtar's or the Arcade Learning Environment's."""
+    num_envs: Count = 1
+    """How many copies are stepped together."""
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the environment."""
+    wrappers: list[Named] = Field(default_factory=list)
+    """What goes around each copy, the innermost first."""
+
+
+class AgentSection(Section):
+    """The agent: its model function, the params handed to it, and its memory."""
+
+    model_fn: str
+    """The model function: a name that ``axonrl list`` lists, or ``package.module:function``."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """What the model function gets as its params."""
+    memory: Named | None = None
+    """Where transitions are stored."""
+
+
+class Train(Section):
+    """The arguments of ``Agent.train``: when updates run, and the totals at which training ends."""
+
+    first_update: Count = 35
+    """The timestep of the first update."""
+    update_frequency: Count = 10
+    """Timesteps from one update to the next."""
+    max_steps: Count | None = None
+    """Updates after which training ends."""
+    max_episodes: Count | None = None
+    """Episodes after which training ends."""
+    max_timesteps: Count | None = None
+    """Timesteps, counted over all copies of the environment, after which training ends."""
+
+
+class Evaluate(Section):
+    """The greedy episodes after training."""
+
+    episodes: Count = 100
+    """How many."""
+    policy: Literal["best", "last"] = "last"
+    """The best policy, which an evaluation hook keeps and which is the default then, or the last one."""
+
+
+class Tracker(Named):
+    """A server that shows the run while it trains, beside the records in its folder.
+
+    A Polyaxon server needs a token where it has users: the environment variable POLYAXON_AUTH_TOKEN, never the file.
+    """
+
+    kind: str = "polyaxon"
+    """A name that ``axonrl list`` lists, or ``package.module:name``."""
+    host: Annotated[str, AfterValidator(server_address)] | None = None
+    """The server's address, such as https://polyaxon.example.com."""
+    project: Annotated[str, AfterValidator(project_name)] | None = None
+    """The project that the run belongs to: OWNER/NAME, or NAME."""
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The keyword arguments; of host and project those that are given."""
+        given = {"host": self.host, "project": self.project}
+        return {**{name: value for name, value in given.items() if value is not None}, **super().kwargs}
+
+
+class Experiment(Section):
+    """A whole experiment file, with every ``${name}`` replaced."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
+    """The run's name, and that of its folder. Without it the file's. Polyaxon servers take no more than 128 letters."""
+    description: str = ""
+    """What the experiment shows, in a sentence; ``axonrl list`` prints it."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    """What all randomness follows from. Without it one is drawn, and recorded."""
+    params: dict[str, Param] = Field(default_factory=dict)
+    """Values with a name, written ``${name}`` elsewhere, that ``-P name=value`` changes."""
+    environment: Environment
+    agent: AgentSection
+    config: dict[str, Any] = Field(default_factory=dict)
+    """How the run is run: the arguments of ``RunConfig``, but the seed."""
+    train: Train = Train()
+    evaluate: Evaluate | None = Evaluate()
+    hooks: list[Named] = Field(default_factory=list)
+    """What watches the run and acts on it: names, or names with arguments."""
+    tracker: list[Tracker] = Field(default_factory=list)
+    """Where the run is shown beside its folder: a name, a mapping, or a list of such."""
+    submit: Submit | None = None
+
+    @property
+    def polyaxon(self) -> Tracker:
+        """The tracker that is a Polyaxon server; without host and project where the file names none."""
+        return next((one for one in self.tracker if one.kind == "polyaxon"), Tracker())
+
+
+def load(
+    path: FilePath, params: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
+) -> tuple[Experiment, Document]:
+    """Read and check an experiment file.
+
+    Args:
+        path: the file.
+        params: ``-P``: names of declared params to their new values, as text.
+        sets: ``--set``: dotted paths to new values, as YAML.
+
+    Returns:
+        The experiment, and the document, which knows the line of each value (for errors found later).
+
+    Raises:
+        ExperimentError: something in the file or in the options is wrong.
+    """
+    document = override(read_with_includes(path), sets or {})
+    _refuse_secrets(document)
+    declared = declared_params(document, params or {})
+    values = {name: param.default for name, param in declared.items()}
+    raw: dict[str, Any] = {
+        key: replace(value, (key,), values, document) for key, value in document.values.items() if key != "params"
+    }
+    raw["params"] = {name: param.model_dump() for name, param in declared.items()}
+    raw.setdefault("name", path.stem)
+    _expand(raw)
+    experiment = validate(Experiment, raw, (), document)
+    _check_config(experiment, document)
+    _check_trackers(experiment, document)
+    if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
+        message = "'best' needs an evaluation hook, which keeps the best policy; without one it is 'last'"
+        raise document.error(("evaluate", "policy"), message)
+    return experiment, document
+
+
+def _refuse_secrets(document: Document) -> None:
+    """Before anything else: no message may quote a token, and no record hold it."""
+    if INCLUDE in document.values:
+        raise document.error((INCLUDE,), "files include others before --set: a file of yours may include both")
+    for at, _ in _items(document.values.get("tracker"), ("tracker",)):
+        if SECRET.search(str(at[-1])):
+            raise document.error(at, _NO_SECRET)
+
+
+def _items(value: Any, at: Path) -> Iterator[tuple[Path, Any]]:
+    """All that a value holds, however deep, and where."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*at, key), item
+        yield from _items(item, (*at, key))
+
+
+def _has_password(text: str) -> bool:
+    """Is a password part of an address in it?"""
+    return any(":" in user or SECRET.search(key) for user, key in _IN_ADDRESS.findall(text))
+
+
+def _expand(raw: dict[str, Any]) -> None:
+    """Write the short forms out: hooks, wrappers, trackers, a memory by name alone; and which policy is evaluated."""
+    hooks, agent, evaluate = raw.get("hooks", []), raw.get("agent"), raw.get("evaluate", {})
+    if isinstance(hooks, list):
+        hooks = raw["hooks"] = _by_kind(hooks)
+    environment = raw.get("environment")
+    if isinstance(environment, dict) and isinstance(environment.get("wrappers"), list):
+        environment["wrappers"] = _by_kind(environment["wrappers"])
+    if isinstance(agent, dict) and isinstance(agent.get("memory"), str):
+        agent["memory"] = {"kind": agent["memory"]}
+    if "tracker" in raw:
+        given = raw["tracker"]
+        raw["tracker"] = _by_kind(given if isinstance(given, list) else [given])
+    if isinstance(evaluate, dict) and isinstance(hooks, list):
+        kept = any(isinstance(hook, dict) and _keeps(hook) for hook in hooks)
+        raw["evaluate"] = {"policy": "best" if kept else "last", **evaluate}
+
+
+def _by_kind(items: list[Any]) -> list[Any]:
+    return [{"kind": item} if isinstance(item, str) else item for item in items]
+
+
+def _keeps(hook: Mapping[str, Any]) -> bool:
+    """Does the hook of that kind and with these arguments keep the policy ``best``?"""
+    return (hook.get("kind"), hook.get("keep_best", True), hook.get("name", "best")) == ("evaluation", True, "best")
+
+
+def _keeps_best(experiment: Experiment) -> bool:
+    """A hook that is not axonrl's own may keep the best policy too."""
+    own = registry.BUILT_IN["hook"]
+    return any(_keeps(hook.model_dump()) or hook.kind not in own for hook in experiment.hooks)
+
+
+def _check_config(experiment: Experiment, document: Document) -> None:
+    for name, value in experiment.config.items():
+        at = ("config", name)
+        if name == "seed":
+            raise document.error(at, "the seed is a key of its own, 'seed', beside 'config'")
+        if name not in CONFIG_FIELDS:
+            raise document.error(at, "unknown key", name=name, choices=CONFIG_FIELDS)
+        try:
+            RunConfig(**{name: value})
+        except (TypeError, ValueError) as error:
+            raise document.error(at, str(error)) from None
+
+
+def _check_trackers(experiment: Experiment, document: Document) -> None:
+    servers = [(index, one) for index, one in enumerate(experiment.tracker) if one.kind == "polyaxon"]
+    for index, server in servers:
+        for name in server.model_extra or {}:
+            raise document.error(("tracker", index, name), "unknown key", name=name, choices=Tracker.model_fields)
+    if len(servers) > 1:
+        raise document.error(("tracker", servers[1][0]), "a run is shown on one Polyaxon server, not on several")
+    for index, tracker in enumerate(experiment.tracker):
+        for at, value in _items(tracker.kwargs, ("tracker", index)):
+            if isinstance(value, str) and _has_password(value):
+                raise document.error(at, _NO_SECRET)

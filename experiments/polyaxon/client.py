@@ -1,0 +1,228 @@
+"""The Polyaxon client as axonrl uses it: bounded in time, silent, and with errors that a user can read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ..errors import ExperimentError, TrackerError
+from ..language.files import show
+
+ANSWER_SECS: Final = 5.0
+"""Seconds that a server has for each answer."""
+PROJECT: Final = "axonrl"
+"""The project of runs for which none is named."""
+OWNER: Final = "default"
+"""The owner of projects that are named without one, as Polyaxon's community edition has it."""
+MAX_QUOTED: Final = 300
+"""Characters of a server's own words in a message."""
+
+
+class PolyaxonError(TrackerError):
+    """A Polyaxon server could not be asked, or refused; the text is for the user.
+
+    Args:
+        text: what is wrong, with the server's address.
+        status: the HTTP status, where there was one.
+    """
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def server_address(text: str) -> str:
+    """The address of a server, checked. What is wrong with it is not quoted: it may hold a password.
+
+    Raises:
+        ValueError: it is no address, or more than that.
+    """
+    try:
+        address = urlsplit(text)
+        _ = address.port
+    except ValueError:
+        address = urlsplit("")
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ValueError("must be an address that begins with http:// or https://")
+    if "@" in address.netloc or address.query or address.fragment:
+        raise ValueError(
+            "must be an address alone, without user, password or query: POLYAXON_AUTH_TOKEN is for a token"
+        )
+    return text.rstrip("/")
+
+
+def project_name(text: str) -> str:
+    """A project as ``OWNER/NAME`` or ``NAME``, checked; Polyaxon's client takes no other letters.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not re.fullmatch(r"(?!.*--)[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)?", text):
+        raise ValueError(f"must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got {show(text)}")
+    return text
+
+
+def given(option: str, check: Callable[[str], str], text: str) -> str:
+    """What an option or an environment variable gives, checked by one of the functions above.
+
+    Raises:
+        ExperimentError: what is wrong with it; the message begins with the option.
+    """
+    try:
+        return check(text)
+    except ValueError as error:
+        raise ExperimentError(option, str(error)) from None
+
+
+def silenced() -> Any:
+    """The settings of Polyaxon's client, which prints nothing from now on: it would print its token."""
+    from polyaxon import settings
+
+    for name in ("polyaxon", "polyaxon.cli", "traceml", "urllib3.connectionpool"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # on errors, the client prints its configuration
+    settings.CLIENT_CONFIG.debug = False  # by POLYAXON_DEBUG it prints the headers of all requests
+    # Whether there is anything to do was decided before; and these would have its classes stay half made.
+    settings.CLIENT_CONFIG.no_op = settings.CLIENT_CONFIG.is_offline = False
+    return settings
+
+
+def connect(host: str | None = None) -> Any:
+    """A ``polyaxon.client.PolyaxonClient``.
+
+    Args:
+        host: the server's address; None for ``POLYAXON_HOST``, or the one of ``polyaxon config``. The token is always
+            that of ``POLYAXON_AUTH_TOKEN``, or of ``polyaxon login``.
+
+    Raises:
+        PolyaxonError: the token is none.
+    """
+    settings = silenced()
+    from polyaxon.client import PolyaxonClient
+
+    settings.LONG_REQUEST_TIMEOUT = ANSWER_SECS  # of each send and receive of an upload, not of a whole one
+    known, login = settings.CLIENT_CONFIG, settings.AUTH_CONFIG
+    token = (os.environ.get("POLYAXON_AUTH_TOKEN") or known.token or (login and login.token) or "").strip()
+    if not re.fullmatch("[!-~]*", token):  # or errors about the header would quote it
+        raise PolyaxonError("the token for Polyaxon is none: it has spaces in it, or letters with accents, say")
+    config = known.model_copy(  # by its names; the constructor takes those of environment variables
+        update={
+            "host": host or os.environ.get("POLYAXON_HOST") or known.host,
+            "verify_ssl": known.verify_ssl is not False,  # the client's default is to trust whoever answers
+            "timeout": ANSWER_SECS,
+            "retries": 0,
+            "token": token,
+        }
+    )
+    return PolyaxonClient(config=config, token=token)
+
+
+def run_client(client: Any, owner: str, project: str, uuid: str | None = None) -> Any:
+    """A ``polyaxon.client.RunClient`` over what :func:`connect` returned: of a run, or of new ones in a project."""
+    from polyaxon.client import RunClient
+
+    return RunClient(owner, project, uuid, client, is_offline=False, no_op=False, manual_exceptions_handling=True)
+
+
+def owner_and_project(project: str | None) -> tuple[str, str]:
+    """The two parts of ``OWNER/NAME``, with what stands for those that are left out."""
+    owner, _, name = (project or PROJECT).rpartition("/")
+    return owner or OWNER, name
+
+
+@contextmanager
+def explained(client: Any, owner: str, project: str) -> Iterator[None]:
+    """Make whatever the client raises inside a :class:`PolyaxonError`, which never quotes a header."""
+    import requests
+    import urllib3
+    from polyaxon.exceptions import ApiException, PolyaxonClientException
+
+    host = client.config.host
+    try:
+        yield
+    except ApiException as error:
+        raise _refusal(client, f"{owner}/{project}", error.status, error.reason, error.body) from None
+    except (urllib3.exceptions.HTTPError, requests.exceptions.RequestException) as error:
+        raise PolyaxonError(f"{host} {_failure(error)}") from None
+    except PolyaxonClientException as error:
+        raise PolyaxonError(f"{host}: {error}") from None
+    except ValueError:  # the client's own, about JSON and what stands in it
+        raise nonsense(host) from None
+    except (AttributeError, KeyError, TypeError) as error:  # it takes an answer apart that is null, say
+        raise nonsense(host) from error
+
+
+def nonsense(host: str) -> PolyaxonError:
+    """For an answer that is not a Polyaxon server's."""
+    return PolyaxonError(f"{host} does not answer as Polyaxon servers do: is it one?")
+
+
+def check_answer(client: Any, owner: str, project: str, answer: Any) -> None:
+    """Raise what an upload's answer says: the client leaves that to its callers. Takes a ``requests.Response``."""
+    if not answer.ok:
+        raise _refusal(client, f"{owner}/{project}", answer.status_code, answer.reason, answer.content)
+
+
+def _refusal(
+    client: Any, project: str, status: int | None, reason: str | None, body: str | bytes | None
+) -> PolyaxonError:
+    host = client.config.host
+    if status == 401:
+        text = "refuses the token, or wants one: set POLYAXON_AUTH_TOKEN, or log in with polyaxon login"
+    elif status == 403:
+        text = f"does not let you into the project {project}: your token lacks the permission"
+    elif status == 404:
+        text = f"does not have this in the project {project}"
+    elif status == 405:
+        # haupt 2.18 hands its errors to a page that only takes GET. SQLite's "database is locked" is one.
+        text, status = "fails: Polyaxon servers answer 405 where something goes wrong in them", 500
+    else:
+        words = _words(body, client.config.token) if status is not None and 400 <= status < 500 else ""
+        text = f"answers {status or 'nonsense'}{f' ({reason})' if reason else ''}{words and f': {words}'}"
+    return PolyaxonError(f"{host} {text}", status)
+
+
+def _words(body: str | bytes | None, token: str) -> str:
+    """What a server says about the request that it refuses: JSON in one line. Pages are for browsers."""
+    try:
+        said = json.loads(body or "null")
+    except (ValueError, RecursionError):
+        return ""
+    text = json.dumps(said, ensure_ascii=False) if said else ""
+    text = text.replace(token, "***") if token else text
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+
+
+def _failure(error: Exception) -> str:
+    """Why there is no answer, or half of one."""
+    kinds = {type(cause).__name__ for cause in _causes(error)}
+    if any("Timeout" in kind for kind in kinds):
+        return f"does not answer within {ANSWER_SECS:g} seconds"
+    found = (text for kind, text in _FAILURES.items() if kind in kinds)
+    return next(found, f"cannot be reached: {type(error).__name__}")
+
+
+_FAILURES: Final = {
+    "NameResolutionError": "cannot be reached: there is no host of this name",
+    "gaierror": "cannot be reached: there is no host of this name",
+    "ConnectionRefusedError": "cannot be reached: it refuses the connection",
+    "SSLError": "cannot be trusted: its certificate does not hold",
+    "SSLCertVerificationError": "cannot be trusted: its certificate does not hold",
+    "BadStatusLine": "does not speak HTTP: is it a Polyaxon server?",
+    "ProtocolError": "breaks the connection off",
+}
+"""Names of exceptions, the most telling first."""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and whatever is behind it."""
+    while error is not None:
+        yield error
+        reason = getattr(error, "reason", None)
+        inner = next((arg for arg in error.args if isinstance(arg, BaseException)), None)
+        error = error.__cause__ or error.__context__ or (reason if isinstance(reason, BaseException) else inner)

@@ -1,0 +1,74 @@
+"""The section ``matrix`` of a submission, checked by Polyaxon itself, with errors that name the line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..language.files import Document, ExperimentError, Path
+from ..language.schema import Experiment
+
+_AT: Path = ("submit", "matrix")
+
+
+def check_matrix(
+    matrix: Mapping[str, Any], experiment: Experiment, params: Mapping[str, str], document: Document
+) -> None:
+    """Check a matrix.
+
+    Args:
+        matrix: as the file says it.
+        experiment: what is submitted.
+        params: those of ``-P``.
+        document: for the lines of errors.
+
+    Raises:
+        ExperimentError: it varies what is no param, or what ``-P`` sets; or Polyaxon refuses it.
+    """
+    for name, place in _varied(matrix).items():
+        if name not in experiment.params:
+            message = f"no param {name!r} is declared under 'params'"
+            raise document.error(place, message, name=name, choices=experiment.params)
+        if name in params:
+            raise ExperimentError(f"-P {name}={params[name]}", "the file's matrix varies this param", key=name)
+
+    from polyaxon.schemas import V1Operation
+    from pydantic import ValidationError
+
+    job = {"kind": "component", "run": {"kind": "job", "container": {"image": "any"}}}
+    try:
+        V1Operation.from_dict({"version": 1.1, "kind": "operation", "matrix": dict(matrix), "component": job})
+    except ValidationError as error:
+        raise _error(error.errors(include_url=False)[0], matrix, document) from None
+    except (TypeError, ValueError) as error:  # Polyaxon compares before it checks types
+        raise document.error(_AT, f"Polyaxon refuses it: {error}") from None
+
+
+def _varied(matrix: Mapping[str, Any]) -> dict[str, Path]:
+    """The params that are varied, and where the file says so: under ``params``, or in the rows of a mapping."""
+    params, rows = matrix.get("params"), matrix.get("values")
+    varied: dict[str, Path] = {name: (*_AT, "params", name) for name in (params if isinstance(params, dict) else ())}
+    for index, row in enumerate(rows if isinstance(rows, list) else ()):
+        varied |= {name: (*_AT, "values", index, name) for name in (row if isinstance(row, dict) else ())}
+    return varied
+
+
+def _error(details: Any, matrix: Mapping[str, Any], document: Document) -> ExperimentError:
+    place: Path = ()
+    value: Any = {"matrix": matrix}
+    for part in details["loc"]:  # parts that are no keys name the alternatives that Pydantic tried
+        if part in value if isinstance(value, Mapping) else isinstance(value, list) and isinstance(part, int):
+            place, value = (*place, part), value[part]
+    place = ("submit", *place)
+    if details["type"] == "missing":
+        return document.error((*place, details["loc"][-1]), "this key is required")
+    if details["type"] == "union_tag_not_found":
+        return document.error((*place, "kind"), "this key is required")
+    if details["type"] == "extra_forbidden":
+        return document.error(place, "unknown key")
+    if details["type"] == "union_tag_invalid":
+        # As in "<V1MatrixKind.GRID: 'grid'>, <V1MatrixKind.RANDOM: 'random'>".
+        choices = [text.split("'")[0] for text in str(details["ctx"]["expected_tags"]).split(": '")[1:]]
+        tag = str(details["ctx"]["tag"])
+        return document.error((*place, "kind"), f"must be one of {', '.join(choices)}", name=tag, choices=choices)
+    return document.error(place, f"Polyaxon refuses it: {details['msg']}")

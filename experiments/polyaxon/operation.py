@@ -1,0 +1,92 @@
+"""From an experiment to a Polyaxon operation: a component with typed inputs, whose job is the same ``axonrl run``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...version import __version__
+from ..language.declared import declared_params
+from ..language.files import Document
+from ..language.schema import Experiment
+from ..language.submission import Resources, Submit
+from ..language.writing import to_yaml
+from .matrix import check_matrix
+
+IMAGE: Final = f"axonrl:{__version__}"
+"""What the Dockerfile builds."""
+FILE: Final = "experiment.yml"
+"""The experiment's name in the container."""
+_RESERVED: Final = ("globals", "params", "connections")
+"""Names that mean something else in Polyaxon's templates."""
+
+
+def operation(experiment: Experiment, document: Document, params: Mapping[str, str]) -> dict[str, Any]:
+    """The operation that runs an experiment on a server.
+
+    The experiment travels with it as a file, as it was written, but with what it includes and ``--set`` in it. Its
+    ``params`` are the component's inputs, which the command gets by ``-P``.
+
+    Args:
+        experiment: as :func:`axonrl.experiments.language.schema.load` returns it.
+        document: likewise.
+        params: those of ``-P``, which became part of the experiment.
+
+    Returns:
+        Plain data, valid as Polyaxon's operation of version 1.1.
+
+    Raises:
+        ExperimentError: something in the file is not possible on a server, or Polyaxon refuses the matrix.
+    """
+    submit = experiment.submit or Submit()
+    defaults = declared_params(document, {})
+    for name in experiment.params:
+        _check_param(name, (defaults[name].default, experiment.params[name].default), document)
+    made: dict[str, Any] = {"version": 1.1, "kind": "operation", "name": experiment.name.replace(".", "-")}
+    if experiment.description:
+        made["description"] = experiment.description
+    if params:
+        made["params"] = {name: {"value": experiment.params[name].default} for name in params}
+    if submit.matrix is not None:
+        check_matrix(submit.matrix, experiment, params, document)
+        made["matrix"] = submit.matrix
+    inputs = [
+        {"name": name, "type": param.type, "value": param.default, "isOptional": True}
+        for name, param in defaults.items()
+    ]
+    component: dict[str, Any] = {"version": 1.1, "kind": "component", "name": "axonrl"}
+    if inputs:
+        component["inputs"] = inputs
+    return {**made, "component": {**component, "run": _job(submit, experiment, document)}}
+
+
+def _job(submit: Submit, experiment: Experiment, document: Document) -> dict[str, Any]:
+    command = ["axonrl", "run", f"{{{{ globals.artifacts_path }}}}/{FILE}"]
+    command += ["--model-dir", f"{{{{ globals.run_outputs_path }}}}/{experiment.name}", "--auto-resume"]
+    for name in experiment.params:
+        command += ["-P", f"{name}={{{{ {name} }}}}"]
+    container: dict[str, Any] = {"image": submit.image or IMAGE, "command": command}
+    if submit.environment:
+        container["env"] = [{"name": name, "value": value} for name, value in submit.environment.items()]
+    if limits := _limits(submit.resources):
+        container["resources"] = {"requests": limits, "limits": limits}
+    # In the container the file has another name, which may not become the experiment's.
+    content = to_yaml({"name": experiment.name, **document.values})
+    # What looks like a template would be replaced. Block style, as it is written, has such braces in quoted text only.
+    content = content.replace("{{", r"\x7B\x7B").replace("{%", r"\x7B%")
+    return {"kind": "job", "init": [{"file": {"filename": FILE, "content": content}}], "container": container}
+
+
+def _limits(resources: Resources) -> dict[str, str | int]:
+    named = {"cpu": resources.cpu, "memory": resources.memory, "nvidia.com/gpu": resources.gpu}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _check_param(name: str, values: tuple[Any, ...], document: Document) -> None:
+    if name in _RESERVED:
+        message = f"a param of this name cannot be submitted: Polyaxon reserves {', '.join(_RESERVED)}"
+        raise document.error(("params", name), message)
+    for value in values:
+        if isinstance(value, str) and ("{{" in value or "{%" in value):
+            message = f"must not contain '{{{{' or '{{%', which Polyaxon would replace, got {value!r}"
+            raise document.error(("params", name), message)

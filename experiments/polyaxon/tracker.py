@@ -1,0 +1,222 @@
+"""A Polyaxon server that shows a run: a mirror of the Polyaxon run in the run folder.
+
+Metrics and logs are files to Polyaxon, and a file that changed is sent whole, in place of the one before it. So however
+often a push fails and comes again, the server ends with every point exactly once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from ..tracking.journal import CREATED, ENDED, RESUMING, TrackedRun
+from ..tracking.trackers import StopRequestedError
+from .client import PolyaxonError, check_answer, connect, explained, nonsense, owner_and_project, run_client
+from .offline import LINEAGE, REASON, ROOT, RUN, run_path
+
+HEARTBEAT_SECS: Final = 30.0
+"""Seconds after which a push that has nothing new tells that the run is alive."""
+SENDING: Final = ".sending"
+"""Where a push keeps copies of what it sends, beside the Polyaxon run; the next one removes what a kill left of it."""
+
+
+class PolyaxonServer:
+    """A tracker: a Polyaxon server, told of a run's statuses, inputs, outputs, metrics, log and files.
+
+    A token, if the server wants one, comes from ``POLYAXON_AUTH_TOKEN`` or from ``polyaxon login``.
+
+    Args:
+        host: its address; None for ``POLYAXON_HOST``.
+        project: ``"OWNER/NAME"``, or ``"NAME"`` for a project of the owner ``default``; it is made if there is none.
+            None for ``"axonrl"``. A submitted run belongs to the project that it was submitted to, whatever this is.
+    """
+
+    def __init__(self, host: str | None = None, project: str | None = None) -> None:
+        self._host = host
+        self._owner, self._project = owner_and_project(submitted_project() or project)
+        self._client: Any = None
+        self._sent: dict[str, tuple[int, int]] = {}
+        """What the server has: the name of a file to its size and the time of its last change."""
+        self._lineage: dict[str, Any] = {}
+        self._patched: dict[str, Any] = {}
+        self._alive_at = -math.inf
+
+    def push(self, run: TrackedRun) -> None:
+        """Have the server hold what the run holds.
+
+        Raises:
+            PolyaxonError: it could not be told.
+            StopRequestedError: it was told all, and somebody has stopped the run there.
+        """
+        if self._client is None:
+            self._client = connect(self._host)
+        copies = run.folder / ROOT / SENDING
+        shutil.rmtree(copies, ignore_errors=True)
+        try:
+            snapshot = self._snapshot(run, copies)
+            with explained(self._client, self._owner, self._project):
+                remote = self._push(run.uuid, snapshot)
+        finally:
+            shutil.rmtree(copies, ignore_errors=True)
+        if _is_stopped(remote.status_conditions or []) and not snapshot.ended:
+            raise StopRequestedError(f"the run was stopped at {self._client.config.host}")
+
+    def _push(self, uuid: str, snapshot: Snapshot) -> Any:
+        """Everything; the run's statuses as the server has them now."""
+        client = run_client(self._client, self._owner, self._project, uuid)
+        remote = self._find(client, snapshot.data)
+        self._push_statuses(uuid, remote, snapshot.statuses[:-1] if snapshot.ended else snapshot.statuses)
+        self._push_files(client, snapshot)
+        self._push_data(uuid, snapshot)
+        self._push_statuses(uuid, remote, snapshot.statuses)  # who sees the end shall see all before it
+        return remote
+
+    def _snapshot(self, run: TrackedRun, folder: Path) -> Snapshot:
+        """What there is to push, apart from the files on which another thread writes on."""
+        from polyaxon.schemas import V1StatusCondition
+
+        source = run_path(run)
+        with run.lock:
+            if not (source / RUN).exists():
+                raise PolyaxonError(f"{self._client.config.host} waits: the Polyaxon run in {run.folder} is not whole")
+            files = {}
+            for path in source.rglob("*"):
+                name, stat = path.relative_to(source).as_posix(), path.stat()
+                state = (stat.st_size, stat.st_mtime_ns)
+                if path.is_file() and not path.name.startswith(".") and self._sent.get(name) != state:
+                    copy = folder / name
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, copy)
+                    files[name] = (copy, state)
+            data = json.loads((source / RUN).read_bytes())
+            lineage = json.loads((source / LINEAGE).read_bytes()) if (source / LINEAGE).exists() else []
+        # Not those of the run, which may know more by now than the files do.
+        statuses = [V1StatusCondition.from_dict(one) for one in data["status_conditions"]]
+        return Snapshot(data, lineage, statuses, files, data["status"] in ENDED)
+
+    def _find(self, client: Any, data: dict[str, Any]) -> Any:
+        """The run's status as the server has it; the run is made there, in a project that is made too, if need be."""
+        from polyaxon.client import ProjectClient
+        from polyaxon.exceptions import ApiException
+        from polyaxon.schemas import V1Run
+
+        runs = self._client.runs_v1
+        try:
+            remote = runs.get_run_statuses(self._owner, self._project, client.run_uuid)
+            if remote.uuid != client.run_uuid:
+                raise nonsense(self._client.config.host)
+            return remote
+        except ApiException as error:
+            if error.status != 404:
+                raise
+        try:
+            self._client.projects_v1.get_project(self._owner, self._project)
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            projects = ProjectClient(
+                self._owner, self._project, self._client, is_offline=False, no_op=False, manual_exceptions_handling=True
+            )
+            with self._refusing(404, "", "neither has nor makes the project {}: is it a Polyaxon server?"):
+                projects.create({"name": self._project})
+        body = V1Run.from_dict({**data, "owner": self._owner, "project": self._project})
+        elsewhere = "does not take the run into the project {}: it has it in another, or deleted it there"
+        with self._refusing(400, "already exists", elsewhere):
+            runs.sync_run(self._owner, self._project, body)
+        return runs.get_run_statuses(self._owner, self._project, client.run_uuid)
+
+    @contextmanager
+    def _refusing(self, status: int, said: str, what: str) -> Iterator[None]:
+        """Say what an answer with this status, and these words in it, means here; ``{}`` stands for the project."""
+        from polyaxon.exceptions import ApiException
+
+        try:
+            yield
+        except ApiException as error:
+            if error.status != status or said not in str(error.body):
+                raise
+            text = what.format(f"{self._owner}/{self._project}")
+            raise PolyaxonError(f"{self._client.config.host} {text}", status) from None
+
+    def _push_statuses(self, uuid: str, remote: Any, statuses: Iterable[Any]) -> None:
+        """Tell the server the statuses that it has not been told, and ``remote`` too."""
+        known = {_instant(one) for one in remote.status_conditions or [] if one.reason == REASON}
+        for status in statuses:
+            if status.type != CREATED and _instant(status) not in known:  # a server sets this one itself
+                # By force, for a run that goes on had ended before.
+                body = {"condition": status, "force": True}
+                self._client.runs_v1.create_run_status(self._owner, self._project, uuid, body=body)
+                remote.status_conditions = [*(remote.status_conditions or []), status]
+
+    def _push_files(self, client: Any, snapshot: Snapshot) -> None:
+        for name, (copy, state) in snapshot.files.items():
+            folder = str(Path(name).parent) if "/" in name else ""
+            answer = client.upload_artifact(str(copy), path=folder, overwrite=True, show_progress=False)
+            check_answer(self._client, self._owner, self._project, answer)
+            self._sent[name] = state
+
+    def _push_data(self, uuid: str, snapshot: Snapshot) -> None:
+        """Inputs, outputs and lineage that changed; and a sign of life, when it is time for one."""
+        runs, where = self._client.runs_v1, (self._owner, self._project, uuid)
+        lineage = {one["name"]: one for one in snapshot.lineage}
+        if changed := [one for name, one in lineage.items() if self._lineage.get(name) != one]:
+            runs.create_run_artifacts_lineage(*where, body={"artifacts": changed})
+            self._lineage = lineage
+        data = {name: snapshot.data.get(name) for name in ("name", "description", "inputs", "outputs")}
+        if data != self._patched:
+            runs.patch_run(*where, body=data)
+            self._patched = data
+            self._alive_at = -math.inf
+        if (now := time.monotonic()) - self._alive_at > HEARTBEAT_SECS:
+            meta = {**(snapshot.data.get("meta_info") or {}), "heartbeat": time.time()}
+            runs.patch_run(*where, body={"meta_info": meta, "merge": True})
+            self._alive_at = now
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """A run's data, lineage, statuses (as Polyaxon's conditions) and changed files (name to a copy, size and time)."""
+
+    data: dict[str, Any]
+    lineage: list[dict[str, Any]]
+    statuses: list[Any]
+    files: dict[str, tuple[Path, tuple[int, int]]]
+    ended: bool
+
+
+def submitted_run() -> tuple[str, str, str] | None:
+    """Owner, project and uuid of the run that Polyaxon started this process for; None if it did not."""
+    parts = os.environ.get("POLYAXON_RUN_INSTANCE", "").split(".")
+    return (parts[0], parts[1], parts[3]) if len(parts) == 4 else None
+
+
+def submitted_project() -> str | None:
+    """Its ``OWNER/NAME``."""
+    run = submitted_run()
+    return run and f"{run[0]}/{run[1]}"
+
+
+def _is_stopped(conditions: Iterable[Any]) -> bool:
+    """Has somebody else stopped the run, and nobody gone on with it since?"""
+    stopped = False
+    for one in conditions:
+        if one.reason != REASON:
+            stopped = one.type in ("stopping", "stopped")
+        elif one.type == RESUMING:
+            stopped = False
+    return stopped
+
+
+def _instant(condition: Any) -> int:
+    """When a status came, in whole milliseconds: servers keep no more."""
+    at: datetime.datetime = condition.last_transition_time
+    return int(at.replace(microsecond=0).timestamp()) * 1000 + at.microsecond // 1000

@@ -1,0 +1,175 @@
+"""What an experiment will do: ``axonrl check`` says it before anything has run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from ...contracts import Memory
+from ...estimators.limits import Schedule
+from ...estimators.run_summary import RunSummary
+from ..language.schema import Experiment, Named
+from ..tracking.trackers import NO_OP, polyaxon_server, tracking_is_off
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def explanation(experiment: Experiment, memory: Memory, outline: RunSummary, folder: Path) -> dict[str, Any]:
+    """All that is known of a run before its first timestep, as plain data.
+
+    Args:
+        experiment: what is to be run.
+        memory: its memory.
+        outline: what ``Agent.check`` returned.
+        folder: where the run would be kept.
+    """
+    train, num_envs = experiment.train, outline.num_envs
+    kind = "" if experiment.agent.memory is None else experiment.agent.memory.kind
+    limits = train.model_dump(include={"max_steps", "max_episodes", "max_timesteps"})
+    return {
+        "name": experiment.name,
+        "seed": experiment.seed,
+        "environment": {
+            "id": experiment.environment.id,
+            "num_envs": num_envs,
+            "wrappers": [_plain(wrapper) for wrapper in experiment.environment.wrappers],
+            "observation_space": described(outline.observation_space),
+            "action_space": described(outline.action_space),
+        },
+        "model": {
+            "model_fn": experiment.agent.model_fn,
+            "parts": {name: dataclasses.asdict(part) for name, part in outline.parts.items()},
+        },
+        "memory": {"kind": kind, "bytes": outline.memory_bytes},
+        "executors": {
+            part: {"runtime": runtime, "why": outline.why.get(part, "")} for part, runtime in outline.runtimes.items()
+        },
+        "train": {**limits, **_updates(experiment, memory, num_envs)},
+        "evaluate": None if experiment.evaluate is None else experiment.evaluate.model_dump(),
+        "hooks": [_plain(hook) for hook in experiment.hooks],
+        "tracker": None if tracking_is_off() else list(_trackers(experiment)),
+        "folder": str(folder),
+        "folder_exists": folder.exists(),
+    }
+
+
+def rows(found: Mapping[str, Any]) -> dict[str, str]:
+    """An explanation as labels and texts, for a table."""
+    environment, train, parts = found["environment"], found["train"], found["model"]["parts"]
+    copies = "" if environment["num_envs"] == 1 else f", {environment['num_envs']} copies"
+    told = {
+        "environment": environment["id"] + copies,
+        "wrappers": ", ".join(map(_short, environment["wrappers"])),
+        "observations": environment["observation_space"],
+        "actions": environment["action_space"],
+        "model": found["model"]["model_fn"],
+        **{f"parameters, {name}": _part(part) for name, part in parts.items()},
+        "parameters, in all": f"{sum(part['parameters'] for part in parts.values()):,}",
+        "memory": f"{found['memory']['kind']}, {_bytes(found['memory']['bytes'])}",
+        **{f"{part} runs in": f"{one['runtime']}: {one['why']}" for part, one in found["executors"].items()},
+        "first update": _timestep(train["first_update_at"]),
+        "updates": _updates_told(train),
+        "ends after": ", or ".join(_limits(train)) or "a hook stops it, or Ctrl-C",
+        "then evaluated": _evaluate(found["evaluate"]),
+        "hooks": ", ".join(map(_short, found["hooks"])),
+        "tracked": _tracked(found["tracker"]),
+        "run folder": found["folder"] + (", which exists: see --resume" if found["folder_exists"] else ""),
+    }
+    return {label: text for label, text in told.items() if text}
+
+
+def described(space: gymnasium.Space[Any]) -> str:
+    """A space in a few words: a Box's bounds are its lowest and its highest ones."""
+    if isinstance(space, gymnasium.spaces.Box):
+        return f"Box{space.shape} of {space.dtype}, {np.min(space.low):g} to {np.max(space.high):g}"
+    if isinstance(space, gymnasium.spaces.Dict):
+        return f"Dict({', '.join(f'{name}: {described(one)}' for name, one in space.items())})"
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return f"Tuple({', '.join(map(described, space))})"
+    return str(space)
+
+
+def _updates(experiment: Experiment, memory: Memory, num_envs: int) -> dict[str, int | None]:
+    """When updates come, and how many at most; None where nobody can know."""
+    train = experiment.train
+    most, size = train.max_timesteps, getattr(memory, "size", None)
+    timesteps = None if most is None else _up_to(most, num_envs)
+    if not memory.fills_and_empties:
+        first, every = _up_to(train.first_update, num_envs), train.update_frequency
+        updates = None if timesteps is None else Schedule(train.first_update, every).due(timesteps)
+    elif isinstance(size, int):
+        first, every = size, size
+        updates = None if timesteps is None else timesteps // size
+    else:
+        return {"first_update_at": None, "timesteps_per_update": None, "updates": train.max_steps}
+    at_most = [count for count in (updates, train.max_steps) if count is not None]
+    return {"first_update_at": first, "timesteps_per_update": every, "updates": min(at_most, default=None)}
+
+
+def _trackers(experiment: Experiment) -> Iterator[dict[str, Any]]:
+    """Those that will be used: a Polyaxon server only where it is known which."""
+    yield from (_plain(tracker) for tracker in experiment.tracker if tracker.kind != "polyaxon")
+    if server := polyaxon_server(experiment):
+        host, project = server
+        yield {"kind": "polyaxon", "host": host, **({} if project is None else {"project": project})}
+
+
+def _tracked(trackers: Sequence[Mapping[str, Any]] | None) -> str:
+    if trackers is None:
+        return f"not at all, by {NO_OP}"
+    return ", ".join(["in the run folder", *map(_short, trackers)])
+
+
+def _up_to(timestep: int, num_envs: int) -> int:
+    """The first timestep at or after this one: all copies take theirs together."""
+    return -(-timestep // num_envs) * num_envs
+
+
+def _plain(named: Named) -> dict[str, Any]:
+    return {"kind": named.kind, **named.kwargs}
+
+
+def _short(named: Mapping[str, Any]) -> str:
+    arguments = ", ".join(f"{name}={value}" for name, value in named.items() if name != "kind")
+    return f"{named['kind']} ({arguments})" if arguments else str(named["kind"])
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    trainable = "" if part["trainable"] == part["parameters"] else f", {part['trainable']:,} of them trainable"
+    return f"{part['parameters']:,}{trainable}{', acts' if part['acts'] else ''}"
+
+
+def _bytes(count: int | None) -> str:
+    if count is None:
+        return "of unknown size"
+    size, unit = float(count), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{count:,} bytes" if unit == 0 else f"{count:,} bytes ({size:.1f} {_UNITS[unit]})"
+
+
+def _timestep(at: int | None) -> str:
+    return "when the memory is full" if at is None else f"at timestep {at:,}"
+
+
+def _updates_told(train: Mapping[str, Any]) -> str:
+    count, every = train["updates"], train["timesteps_per_update"]
+    many = "as many as it runs for" if count is None else f"{count:,}"
+    if every is None:
+        return f"{many}, each time the memory is full"
+    return f"{many}, one every {every:,} timesteps" if every > 1 else f"{many}, one every timestep"
+
+
+def _limits(train: Mapping[str, Any]) -> Iterator[str]:
+    for key, word in (("max_timesteps", "timesteps"), ("max_steps", "updates"), ("max_episodes", "episodes")):
+        if train[key] is not None:
+            yield f"{train[key]:,} {word}"
+
+
+def _evaluate(evaluate: Mapping[str, Any] | None) -> str:
+    return "" if evaluate is None else f"{evaluate['episodes']:,} episodes of the {evaluate['policy']} policy"

@@ -1,0 +1,304 @@
+"""Runs an experiment: from the names in the file to objects, through training and evaluation, to a report."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import re
+import tempfile
+import time
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ... import registry
+from ...contracts import Memory, ModelFn, RunConfig
+from ...errors import CheckpointError
+from ...runs.checkpoints import BEGINNING, CheckpointStore
+from ..language.files import Document, ExperimentError
+from ..language.files import Path as Place
+from ..language.schema import Environment, Evaluate, Experiment, Named
+from ..tracking.session import Tracking, tracked
+from . import folder as records
+from .explain import explanation
+from .history import HistoryHook
+from .report import Result, learning_curve
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What an experiment names, made; nothing has run yet."""
+
+    model_fn: ModelFn
+    memory: Memory
+    hooks: tuple[Any, ...]
+
+
+def build(experiment: Experiment, document: Document) -> Parts:
+    """Find and make what the experiment names.
+
+    Raises:
+        ExperimentError: a name is unknown, or arguments are not those of what they are for.
+    """
+    agent = experiment.agent
+    model_fn = _find("model_fn", agent.model_fn, ("agent", "model_fn"), document)
+    _check_params(model_fn, agent.params, document)
+    if agent.memory is None:
+        raise document.error(("agent", "memory"), "this key is required, to train")
+    memory = _make("memory", agent.memory, ("agent", "memory"), document)
+    hooks = tuple(_make("hook", hook, ("hooks", index), document) for index, hook in enumerate(experiment.hooks))
+    # None is made here: the process that uses a tracker makes it.
+    for index, tracker in enumerate(experiment.tracker):
+        if tracker.kind != "polyaxon":  # whose arguments the schema has checked
+            _factory("tracker", tracker, ("tracker", index), document)
+    return Parts(model_fn, memory, hooks)
+
+
+def check(experiment: Experiment, document: Document, folder: Path) -> dict[str, Any]:
+    """Find what would be found wrong before the first timestep of a run: begins one in a folder that is not kept.
+
+    Args:
+        experiment: what would be run.
+        document: where it came from, for errors that name a line.
+        folder: where the run would be kept, which is not touched.
+
+    Returns:
+        What it would do: see :func:`axonrl.experiments.running.explain.explanation`.
+
+    Raises:
+        ExperimentError: what is wrong, and in which line.
+        ValueError, RuntimeError: what ``Agent.train`` raises before its first timestep.
+    """
+    parts, train = build(experiment, document), experiment.train
+    with (
+        _environment(experiment.environment, experiment.environment.num_envs, document) as env,
+        tempfile.TemporaryDirectory() as passing,
+    ):
+        agent = _agent(experiment, parts, Path(passing))
+        outline = agent.check(env, train.first_update, train.update_frequency, parts.hooks)
+    return explanation(experiment, agent.memory, outline, folder)
+
+
+def run(
+    experiment: Experiment,
+    document: Document,
+    folder: Path,
+    *,
+    resume: bool = False,
+    command: Sequence[str] = (),
+    hooks: Sequence[Any] = (),
+    stopped: Callable[[], str] = lambda: "",
+) -> Result:
+    """Train, evaluate, and leave a learning curve in the run folder.
+
+    Args:
+        experiment: what to run.
+        document: where it came from, for errors that name a line.
+        folder: the run folder.
+        resume: go on with the run in the folder.
+        command: the command line, for the record.
+        hooks: further hooks, called before those of the experiment.
+        stopped: asked after training: why was it stopped from outside? Then nothing is evaluated; empty if it was not.
+
+    Returns:
+        What the run came to.
+
+    Raises:
+        ExperimentError: the experiment or the folder is not usable.
+        ValueError, RuntimeError, ArithmeticError, OSError: what ``Agent.train`` raises.
+    """
+    parts = build(experiment, document)
+    with _environment(experiment.environment, experiment.environment.num_envs, document) as env:
+        with _only_writer(folder) if resume else contextlib.nullcontext():
+            experiment = records.prepare(folder, experiment, resume=resume)
+            records.add_session(folder, experiment, Path(document.file), command)
+        history = HistoryHook()
+        try:
+            with tracked(folder, experiment) as tracking:
+                return _run(experiment, parts, env, folder, [history, *tracking.hooks, *hooks], tracking, stopped)
+        except BaseException as error:
+            # Nothing was learned: the corrected run may begin here. Unless another process has begun one meanwhile.
+            learned = history.global_timestep > 0 or _holds_training(folder)
+            if not (resume or learned or isinstance(error, CheckpointError)):
+                records.discard(folder)
+            raise
+
+
+def _holds_training(folder: Path) -> bool:
+    """Is there a checkpoint of more than the beginning? So it is, too, where nobody can tell."""
+    try:
+        return (CheckpointStore(folder).newest() or 0) > BEGINNING
+    except CheckpointError:
+        return True
+
+
+@contextlib.contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Refuse to resume a run that another process is at, before anything is written about it."""
+    if not (folder / records.EXPERIMENT).is_file():
+        yield  # there is no run, which is said elsewhere
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(CheckpointStore(folder).lock())
+        except CheckpointError as error:
+            raise ExperimentError(str(folder), f"the run cannot be resumed now: {error}") from error
+        yield
+
+
+def _run(
+    experiment: Experiment,
+    parts: Parts,
+    env: Any,
+    folder: Path,
+    hooks: Sequence[Any],
+    tracking: Tracking,
+    stopped: Callable[[], str],
+) -> Result:
+    """Train, evaluate and draw, in a folder that is prepared."""
+    began = time.perf_counter()
+    agent = _agent(experiment, parts, folder)
+    timesteps_before = agent.global_timestep
+    agent.train(env, hooks=[*hooks, *parts.hooks], **experiment.train.model_dump())
+    seconds = time.perf_counter() - began
+    result = Result(
+        name=experiment.name,
+        folder=folder,
+        episodes=agent.global_episode,
+        timesteps=agent.global_timestep,
+        updates=agent.global_step,
+        seconds=seconds,
+        timesteps_per_second=(agent.global_timestep - timesteps_before) / seconds,
+    )
+    result = dataclasses.replace(result, stopped=stopped() or tracking.stop_reason)
+    tracking.stopped = bool(result.stopped)
+    if not result.stopped:
+        if experiment.evaluate is not None:
+            result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
+        learning_curve(folder, experiment.name, result.evaluation)
+    tracking.outputs(result.as_outputs())
+    return result
+
+
+def evaluate(folder: Path, episodes: int | None = None, policy: str | None = None) -> dict[str, float]:
+    """Evaluate the agent in a run folder, in the environment that its experiment names.
+
+    Args:
+        folder: the run folder.
+        episodes: how many; None for as many as the experiment says.
+        policy: ``"best"`` or ``"last"``; None for the one that the experiment says.
+
+    Returns:
+        What ``Agent.evaluate`` returns.
+
+    Raises:
+        ExperimentError: the folder is not that of a run.
+        ValueError, RuntimeError, ArithmeticError, OSError: what ``Agent.evaluate`` raises.
+    """
+    from ...estimators.agent import Agent
+
+    experiment = records.read_experiment(folder)
+    if CheckpointStore(folder).newest() is None:
+        message = "the run was stopped before its first checkpoint: there is nothing to evaluate"
+        raise ExperimentError(str(folder), f"{message}; axonrl run --resume goes on with it")
+    given = {"episodes": episodes, "policy": policy}
+    wanted = (experiment.evaluate or Evaluate()).model_copy(
+        update={name: value for name, value in given.items() if value is not None}
+    )
+    return _evaluate(Agent(None, model_dir=folder), experiment, wanted)
+
+
+def _agent(experiment: Experiment, parts: Parts, folder: Path) -> Any:
+    from ...estimators.agent import Agent
+
+    config = RunConfig(seed=experiment.seed, **experiment.config)
+    return Agent(parts.model_fn, parts.memory, folder, config, experiment.agent.params or None)
+
+
+def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str, float]:
+    from ...estimators.evaluation import COPIES
+
+    with _environment(experiment.environment, min(COPIES, wanted.episodes)) as env:
+        results: dict[str, float] = agent.evaluate(env, episodes=wanted.episodes, policy=wanted.policy)
+    return results
+
+
+@contextlib.contextmanager
+def _environment(wanted: Environment, copies: int, document: Document | None = None) -> Iterator[Any]:
+    from ...environments import WrapperError, make
+
+    try:
+        env = make(wanted.id, copies, wrappers=[one.model_dump() for one in wanted.wrappers], **wanted.kwargs)
+    except (TypeError, ValueError) as error:
+        if document is None:
+            raise
+        about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError)
+        at: Place = ("environment", "kwargs" if about_kwargs and wanted.kwargs else "id")
+        if isinstance(error, WrapperError):
+            at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))
+        raise document.error(at, str(error)) from error
+    try:
+        yield env
+    finally:
+        env.close()
+
+
+def _find(kind: str, name: str, at: Place, document: Document) -> Any:
+    try:
+        return registry.find(kind, name)
+    except ValueError as error:
+        raise document.error(at, str(error)) from error
+
+
+def _make(kind: str, named: Named, at: Place, document: Document) -> Any:
+    """An instance of a memory or a hook, from its name and keyword arguments."""
+    factory = _factory(kind, named, at, document)
+    return _attempt(lambda: factory(**named.kwargs), at, named.kwargs, document)
+
+
+def _factory(kind: str, named: Named, at: Place, document: Document) -> Any:
+    """What makes a memory, a hook or a tracker; it takes the arguments that are given, as far as names can tell."""
+    factory = _find(kind, named.kind, (*at, "kind"), document)
+    signature = inspect.signature(factory).parameters.values()
+    takes = {parameter.name: parameter for parameter in signature if parameter.kind in (_KEYWORD, _EITHER)}
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature)
+    for name in named.kwargs:
+        if name not in takes and not takes_any:
+            raise document.error((*at, name), f"{named.kind} takes no such argument", name=name, choices=takes)
+    for name, parameter in takes.items():
+        if parameter.default is inspect.Parameter.empty and name not in named.kwargs:
+            raise document.error(at, f"{named.kind} needs the argument {name!r}")
+    return factory
+
+
+_KEYWORD, _EITHER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Document) -> None:
+    """Check params against the dataclass in the function's annotation, ``params: Mapping[str, Any] | DQNParams``."""
+    at = ("agent", "params")
+    try:
+        annotation = typing.get_type_hints(model_fn).get("params")
+    except Exception:  # a user's annotations need not mean anything at run time
+        return
+    for kind in (annotation, *typing.get_args(annotation)):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            known = [field.name for field in dataclasses.fields(kind)]
+            for name in params:
+                if name not in known:
+                    raise document.error((*at, name), "unknown key", name=name, choices=known)
+            _attempt(lambda kind=kind: kind(**params), at, params, document)  # type: ignore[misc]
+            return
+
+
+def _attempt(make: Callable[[], Any], at: Place, arguments: Mapping[str, Any], document: Document) -> Any:
+    """Call it; an error about an argument's value becomes one that names the argument's line."""
+    try:
+        return make()
+    except ExperimentError:
+        raise
+    except (TypeError, ValueError) as error:
+        named = [name for name in arguments if re.search(rf"\b{re.escape(name)}\b", str(error).partition(" must ")[0])]
+        raise document.error((*at, named[0]) if len(named) == 1 else at, str(error)) from error

@@ -1,0 +1,1 @@
+"""Blocks: what algorithms are made of. Networks, distributions, losses, returns, optimizers, targets."""

@@ -1,0 +1,145 @@
+"""Optimizers by name, with learning rates that follow a schedule, and clipping by the global norm."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import keras
+import tensorflow as tf
+
+from ...checks import choice
+from ...schedules import ScheduleLike, make_schedule
+
+Tensor: TypeAlias = Any
+
+LARGE: Final = 2**15
+"""Elements from which on the passes over a variable cost more than the ops that make them."""
+
+
+class Adam(keras.optimizers.Adam):  # type: ignore[misc] # Keras has no types
+    """Keras' Adam; for a large network with one op for each variable, where each of Keras' twelve is a pass over it.
+
+    That takes a tenth off the update of a Nature CNN. It rounds otherwise than Keras' ops do: networks without a large
+    variable keep those, so that TensorFlow and LiteRT, which has no other, train small networks alike.
+
+    Source: Kingma and Ba 2015, https://arxiv.org/abs/1412.6980, algorithm 1, in the order of its section 2.
+    """
+
+    def build(self, variables: Sequence[Any]) -> None:
+        """Create the moments of these variables."""
+        super().build(variables)
+        self._in_one_op = any(math.prod(variable.shape) >= LARGE for variable in variables)
+
+    def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
+        """Change a variable and its two moments."""
+        if not self._in_one_op:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        index = self._get_variable_index(variable)
+        step = tf.cast(self.iterations + 1, variable.dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
+            beta1_power=tf.pow(self.beta_1, step),
+            beta2_power=tf.pow(self.beta_2, step),
+            lr=tf.cast(learning_rate, variable.dtype),
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=tf.convert_to_tensor(gradient),  # that of an embedding is in slices
+        )
+
+
+OPTIMIZERS = {
+    "adadelta": keras.optimizers.Adadelta,
+    "adafactor": keras.optimizers.Adafactor,
+    "adagrad": keras.optimizers.Adagrad,
+    "adam": Adam,
+    "adamax": keras.optimizers.Adamax,
+    "adamw": keras.optimizers.AdamW,
+    "ftrl": keras.optimizers.Ftrl,
+    "lamb": keras.optimizers.Lamb,
+    "lion": keras.optimizers.Lion,
+    "nadam": keras.optimizers.Nadam,
+    "rmsprop": keras.optimizers.RMSprop,
+    "sgd": keras.optimizers.SGD,
+}
+"""Keras' optimizers that take a learning rate and nothing else that matters, by their lower-case names."""
+
+
+def learning_rate_at(learning_rate: ScheduleLike, step: Tensor) -> Tensor:
+    """The learning rate of an update, for the optimizer and for the metrics.
+
+    Args:
+        learning_rate: a number, or a schedule on ``global_step``.
+        step: ``global_step`` before the update, int64 scalar.
+
+    Returns:
+        float32 scalar.
+    """
+    return scheduled(learning_rate, "learning_rate", step, at_least=0)
+
+
+def scheduled(value: ScheduleLike, name: str, step: Tensor, *, at_least: float = -math.inf) -> Tensor:
+    """What a schedule, axonrl's or one of Keras', comes to in an update.
+
+    Args:
+        value: a number, a mapping, or a schedule.
+        name: what errors call it.
+        step: ``global_step`` before the update, int64 scalar.
+        at_least: smallest value that it may ever take.
+
+    Returns:
+        float32 scalar.
+
+    Raises:
+        ValueError: it is none, or one that cannot be computed in a graph.
+    """
+    if isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
+        return tf.cast(value(step), tf.float32)
+    schedule = make_schedule(value, name, at_least=at_least)
+    try:
+        inspect.signature(schedule).bind(step, ops=keras.ops)
+    except (TypeError, ValueError):  # the latter of what is written in C
+        raise ValueError(
+            f"{name} must be a number, a mapping, a schedule of Keras', or one that is called as (t, ops=...) and"
+            f" computes with these; got {value!r}"
+        ) from None
+    return schedule(step, ops=keras.ops)
+
+
+def make_optimizer(name: str, learning_rate: Tensor) -> Any:
+    """A new Keras optimizer.
+
+    Args:
+        name: one of :data:`OPTIMIZERS`.
+        learning_rate: float32 scalar of this update: computed in the graph, so it is no variable of the optimizer
+            and a resumed run follows its schedule.
+
+    Raises:
+        ValueError: the name is unknown; names the nearest.
+    """
+    return OPTIMIZERS[choice("optimizer", name, OPTIMIZERS)](lambda: learning_rate)
+
+
+def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float | None) -> tuple[list[Tensor], Tensor]:
+    """Scale gradients down together so that their global norm is at most ``max_norm``.
+
+    Source: Pascanu, Mikolov and Bengio 2013, https://arxiv.org/abs/1211.5063, algorithm 1.
+
+    Args:
+        gradients: float tensors of any shapes.
+        max_norm: above 0, or ``None`` to leave them as they are.
+
+    Returns:
+        the gradients, and their global norm before (float scalar).
+    """
+    norm = tf.linalg.global_norm(gradients)
+    if max_norm is None:
+        return list(gradients), norm
+    clipped, _ = tf.clip_by_global_norm(gradients, max_norm, use_norm=norm)
+    return clipped, norm

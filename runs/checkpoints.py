@@ -1,0 +1,250 @@
+"""Checkpoints: a folder each, complete or not there, checked when they are read, and one writer at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from ..contracts import Array, State
+from ..errors import CheckpointError
+from .files import FileRecord, check_file, make_folders, remove, sync_folder, write_file, write_json_atomically
+from .arrays import encode_arrays, join_state, load_arrays, save_arrays, split_state
+
+__all__ = ["CheckpointStore", "load_arrays", "save_arrays", "write_json_atomically"]
+
+BEGINNING: Final = 1
+"""Index of the first checkpoint of a run, which is written before its first timestep."""
+_VERSION: Final = 1
+_MANIFEST: Final = "manifest.json"
+_ARRAYS: Final = "arrays.safetensors"
+_STATE: Final = "state.json"
+_FOLDER: Final = re.compile(r"checkpoint-(\d{8,})", re.ASCII)
+
+
+class CheckpointStore:
+    """The checkpoints of a run, in ``<model_dir>/checkpoints``.
+
+    A checkpoint is the folder ``checkpoint-<index>``; the index counts the saves of the run from 1 and is never used
+    again. It is written as a hidden folder, forced to the disk and renamed, so that a crash at any instant leaves the
+    checkpoints before it as they are. Inside: ``arrays.safetensors``, ``state.json``, and ``manifest.json`` with the
+    size and the SHA-256 of both.
+
+    Args:
+        model_dir: the run's directory; created by the first writer.
+        keep_max: how many checkpoints are kept.
+
+    Raises:
+        ValueError: ``keep_max`` is below 1.
+    """
+
+    def __init__(self, model_dir: Path, keep_max: int = 5) -> None:
+        if isinstance(keep_max, bool) or not isinstance(keep_max, int) or keep_max < 1:
+            raise ValueError(f"keep_max must be an integer of at least 1, got {keep_max!r}")
+        self.model_dir = Path(model_dir)
+        self.keep_max = keep_max
+        self._folder = self.model_dir / "checkpoints"
+        self._locked = False
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the only writer, in this process and on this machine, while the context lasts. Readers need no lock.
+
+        Raises:
+            CheckpointError: there is another writer (names its process, where known), or ``model_dir`` cannot be
+                written; at once, without waiting.
+        """
+        lock = FileLock(self.model_dir / "lock", thread_local=False)
+        # Not in the lock file itself, which other writers may truncate when they try to open it.
+        holder = self.model_dir / "lock.pid"
+        try:
+            make_folders(self.model_dir)
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise CheckpointError(f"{self.model_dir} is in use by another writer{_holder(holder)}") from None
+        except OSError as error:
+            raise CheckpointError(f"the model directory {self.model_dir} cannot be used: {error}") from error
+        try:
+            self._locked = True
+            with contextlib.suppress(OSError):  # it only serves the message above
+                holder.write_text(str(os.getpid()))
+            yield
+        finally:
+            self._locked = False
+            with contextlib.suppress(OSError):
+                holder.unlink()
+            lock.release()
+
+    def newest(self) -> int | None:
+        """The index of the newest checkpoint by its name alone; ``None`` if there is none.
+
+        Raises:
+            CheckpointError: the folder of the checkpoints cannot be read, or is a file.
+        """
+        return max(self._indices(), default=None)
+
+    def save(self, state: State) -> Path:
+        """Write a checkpoint, then remove the oldest ones beyond ``keep_max``. Takes the lock where it is not held.
+
+        Args:
+            state: strings to arrays, JSON values or further such mappings; ``state["counters"]`` is also shown in
+                the manifest. Arrays may have any layout and byte order; they are read back contiguous and native.
+
+        Returns:
+            The folder of the checkpoint, which is on the disk by now.
+
+        Raises:
+            ValueError: something in the state cannot be stored exactly; names where it stands. Nothing is written.
+            CheckpointError: another writer, or the disk is full or cannot be written. The earlier checkpoints stay.
+        """
+        arrays, tree = split_state(state)
+        with contextlib.nullcontext() if self._locked else self.lock():
+            newest = self.newest()
+            folder = self._path((newest or 0) + 1)
+            try:
+                self._write(folder, arrays, tree, _counters(state))
+            except OSError as error:
+                earlier = f" (newest: {self._path(newest).name})" if newest is not None else " (there are none yet)"
+                raise CheckpointError(
+                    f"the checkpoint {folder} cannot be written: {error}; the earlier checkpoints stay valid{earlier}"
+                ) from error
+            self._prune()
+        return folder
+
+    def load(self) -> tuple[int, State] | None:
+        """Read the newest checkpoint that is whole. Skipping a damaged one gives a ``UserWarning`` that names it.
+
+        Returns:
+            Its index and its state; ``None`` if there are no checkpoints at all.
+
+        Raises:
+            CheckpointError: all of them are damaged (lists each with its damage), or they cannot be read.
+        """
+        damage: dict[int, str] = {}
+        while left := [index for index in self._indices() if index not in damage]:
+            index = max(left)
+            folder = self._path(index)
+            try:
+                state = _read(folder, index)
+            except CheckpointError as error:
+                if os.path.lexists(folder):  # else a writer has just removed it: there are newer ones, look again
+                    damage[index] = str(error)
+                continue
+            for other, what in damage.items():
+                message = f"the checkpoint {self._path(other)} is damaged: {what}; using {folder.name} instead"
+                warnings.warn(message, UserWarning, stacklevel=2)
+            return index, state
+        if damage:
+            each = "".join(f"\n  {self._path(index).name}: {what}" for index, what in damage.items())
+            raise CheckpointError(f"every checkpoint in {self._folder} is damaged:{each}")
+        return None
+
+    def _path(self, index: int) -> Path:
+        return self._folder / f"checkpoint-{index:08d}"
+
+    def _indices(self) -> list[int]:
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - names are all that is wanted
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise CheckpointError(f"the checkpoints in {self._folder} cannot be read: {error}") from error
+        indices = [int(match[1]) for name in names if (match := _FOLDER.fullmatch(name))]
+        return [index for index in indices if self._path(index).name in names]  # not "checkpoint-0000000001"
+
+    def _write(self, folder: Path, arrays: Mapping[str, Array], tree: Any, counters: dict[str, Any]) -> None:
+        make_folders(self._folder)
+        for leftover in self._folder.glob(".checkpoint-*.tmp"):  # of dead writers: this one holds the lock
+            shutil.rmtree(leftover, ignore_errors=True)
+        temporary = _temporary(folder)
+        try:
+            temporary.mkdir()
+            files = {
+                _ARRAYS: write_file(temporary / _ARRAYS, encode_arrays(arrays)),
+                _STATE: write_file(temporary / _STATE, [json.dumps(tree).encode()]),
+            }
+            manifest = {
+                "format_version": _VERSION,
+                "index": int(folder.name.removeprefix("checkpoint-")),
+                "counters": counters,
+                "files": {name: dataclasses.asdict(record) for name, record in files.items()},
+            }
+            write_file(temporary / _MANIFEST, [json.dumps(manifest, indent=2).encode()])
+            sync_folder(temporary)
+            temporary.rename(folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        sync_folder(self._folder)
+
+    def _prune(self) -> None:
+        for index in sorted(self._indices())[: -self.keep_max]:
+            folder = self._path(index)
+            try:
+                # Renamed first: a half-removed folder is never taken for a checkpoint.
+                remove(folder.rename(_temporary(folder)))
+            except OSError as error:
+                warnings.warn(f"the old checkpoint {folder} cannot be removed: {error}", UserWarning, stacklevel=3)
+
+
+def _temporary(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}-{os.getpid()}.tmp")
+
+
+def _holder(path: Path) -> str:
+    try:
+        return f" (process {int(path.read_text())})"
+    except (OSError, ValueError):
+        return ""
+
+
+def _counters(state: State) -> dict[str, Any]:
+    """The scalars under ``state["counters"]``, as JSON shows them."""
+    counters = state.get("counters")
+    if not isinstance(counters, Mapping):
+        return {}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in counters.items()}
+    return {name: value for name, value in plain.items() if isinstance(value, (bool, int, float, str))}
+
+
+def _read(folder: Path, index: int) -> State:
+    """The state in a checkpoint; ``CheckpointError`` says what is damaged."""
+    for name, record in _read_manifest(folder / _MANIFEST, index).items():
+        check_file(folder / name, record)
+    arrays, _ = load_arrays(folder / _ARRAYS)
+    state: State = join_state(arrays, _read_json(folder / _STATE))
+    return state
+
+
+def _read_manifest(path: Path, index: int) -> dict[str, FileRecord]:
+    manifest = _read_json(path)
+    if not isinstance(manifest, dict) or "format_version" not in manifest:
+        raise CheckpointError(f"{path.name} has no format version")
+    if manifest["format_version"] != _VERSION:
+        version = manifest["format_version"]
+        raise CheckpointError(f"unknown format version {version!r}: this version of axonrl reads {_VERSION}")
+    if manifest.get("index") != index:
+        raise CheckpointError(f"{path.name} is that of checkpoint {manifest.get('index')!r}")
+    try:
+        return {name: FileRecord(**manifest["files"][name]) for name in (_ARRAYS, _STATE)}
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path.name} does not give size and SHA-256 of {_ARRAYS} and {_STATE}") from error
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{path.name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path.name} is not JSON: {error}") from error

@@ -1,0 +1,153 @@
+"""Files that survive a crash: written whole or not at all, and synced to the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import hashlib
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from ..contracts import Array, State
+from ..errors import CheckpointError
+
+CHUNK_BYTES: Final = 1 << 24
+
+
+
+
+
+@dataclasses.dataclass(frozen=True)
+class FileRecord:
+    """Size in bytes and SHA-256 (hexadecimal) of a file."""
+
+    size: int
+    sha256: str
+
+
+def write_file(path: Path, pieces: Iterable[bytes | memoryview]) -> FileRecord:
+    """Write a file and wait until it is on the disk.
+
+    Returns:
+        Its size and hash, taken from what was written.
+
+    Raises:
+        OSError: as the operating system reports it; the file may be incomplete.
+    """
+    size, digest = 0, hashlib.sha256()
+    with path.open("wb") as file:
+        for piece in pieces:
+            file.write(piece)
+            digest.update(piece)
+            size += len(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return FileRecord(size, digest.hexdigest())
+
+
+def check_file(path: Path, expected: FileRecord) -> None:
+    """Compare a file with its record.
+
+    Raises:
+        CheckpointError: it is missing, cannot be read, or its size or hash is another; names the file.
+    """
+    try:
+        size = path.stat().st_size
+        if size != expected.size:
+            raise CheckpointError(f"{path.name} has {size} bytes instead of {expected.size}")
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+    except OSError as error:
+        raise CheckpointError(f"{path.name} cannot be read: {error.strerror}") from error
+    if digest.hexdigest() != expected.sha256:
+        raise CheckpointError(f"{path.name} does not have the SHA-256 that was written")
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    if os.name == "nt":  # Windows opens no folders, and keeps their entries by itself
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot do it
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(path: Path) -> None:
+    """Create a folder and its missing parents, and wait until their names are on the disk."""
+    if path.is_dir():
+        return
+    make_folders(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a folder with what is in it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def write_json_atomically(path: Path, value: Any) -> None:
+    """Write a JSON file, whole or not at all. For one writer at a time (who holds the lock).
+
+    NaN and the infinities are written as Python does, as ``NaN`` and ``Infinity``.
+
+    Raises:
+        ValueError: ``value`` is not a JSON value; names the file.
+        CheckpointError: the file cannot be written; names it. What was there before is not damaged.
+    """
+    try:
+        data = json.dumps(value, indent=2).encode()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be written as JSON: {error}") from error
+    replace_file(path, [data, b"\n"])
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+def replace_file(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")  # always the same: what a killed writer left is overwritten
+    try:
+        try:
+            write_file(temporary, pieces)
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be written: {error}; what was there before is not damaged") from error

@@ -1,0 +1,100 @@
+"""``run.json``: what a fresh process needs to know of a run beside its weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium
+
+from ..errors import CheckpointError
+from ..environments import spaces
+from .files import write_json_atomically
+
+FILE = "run.json"
+FORMAT = 1
+_PARTS: Final = ("actor", "learner")
+_RUNTIMES: Final = {"tensorflow", "litert"}
+logger = logging.getLogger("axonrl")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunRecord:
+    """What was written when a run began.
+
+    ``params`` are those that JSON can hold; ``unrecorded`` names the others, which must be passed again.
+    """
+
+    seed: int
+    model_fn: str | None
+    params: Mapping[str, Any] | None
+    unrecorded: tuple[str, ...]
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    num_envs: int
+    runtime: Mapping[str, str]
+    """The executors of the actor and of the learner, which the run keeps; ``runtime_why`` says why it has these."""
+    runtime_why: Mapping[str, str]
+    made_with: Mapping[str, Any]
+    """Versions, machine and threads: see :func:`.provenance.provenance`."""
+    not_exact: tuple[str, ...] = ()
+    """Why this run does not resume exactly; empty if it does."""
+
+    def write(self, model_dir: Path) -> None:
+        """Write it to ``model_dir``, atomically."""
+        value = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        value["format"] = FORMAT
+        value["observation_space"] = spaces.to_json(self.observation_space)
+        value["action_space"] = spaces.to_json(self.action_space)
+        write_json_atomically(model_dir / FILE, value)
+
+
+def read(model_dir: Path) -> RunRecord | None:
+    """The record in ``model_dir``; None where there is none.
+
+    Raises:
+        CheckpointError: it cannot be read; names the file and what is wrong.
+    """
+    path = model_dir / FILE
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    try:
+        if value.pop("format") != FORMAT:
+            raise CheckpointError(f"{path} was written by another version of axonrl (this one reads format {FORMAT})")
+        value["observation_space"] = spaces.from_json(value["observation_space"])
+        value["action_space"] = spaces.from_json(value["action_space"])
+        if isinstance(value["runtime"], str):  # before there were two to choose from
+            value["runtime"], value["runtime_why"] = dict.fromkeys(_PARTS, value["runtime"]), {}
+        if set(value["runtime"]) != set(_PARTS) or not _RUNTIMES.issuperset(value["runtime"].values()):
+            raise ValueError(f"runtime {value['runtime']}")
+        value["unrecorded"], value["not_exact"] = tuple(value["unrecorded"]), tuple(value["not_exact"])
+        return RunRecord(**value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is not the record of a run: {error!r}") from error
+
+
+def recordable(params: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
+    """Split params into those that JSON holds, and the names of the others. Tuples will come back as lists."""
+    if params is None:
+        return None, ()
+    kept = {name: value for name, value in params.items() if _is_json(value)}
+    return kept, tuple(name for name in params if name not in kept)
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(_is_json(item) for item in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, (bool, int, str))

@@ -1,0 +1,1 @@
+"""LiteRT: traced programs converted, rewritten where LiteRT differs, compared with TensorFlow once, and run."""

@@ -1,0 +1,157 @@
+"""From traced functions to one LiteRT program that keeps its variables inside."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.lite.python import schema_py_generated as schema
+
+from ...policies.quiet import stderr_aside
+from ..tracing import graphs
+from . import rewriting
+from .loops import with_own_handles
+
+Function = Any
+"""A ConcreteFunction."""
+
+_OP = re.compile(r"'tf\.(\w+)' (?:op|that was explicitly marked illegal)")
+_LISTS = "Lowering tensor list ops is failed"
+_FLEX = re.compile(r"^\s*(?:Flex|TF Select) ops: (.+)$", re.MULTILINE)
+
+
+class ConversionError(Exception):
+    """LiteRT cannot run a program; the message names the ops, or says what the converter said."""
+
+
+def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable]) -> bytes:
+    """Convert functions that share variables.
+
+    The program has a signature for each function and, where there are variables, two more: ``set``, which must be
+    called before any other, and ``get``. The inputs of a signature are called ``x0, x1, ...`` and its outputs
+    ``y0, y1, ...``, in the order in which TensorFlow flattens the function's own.
+
+    Args:
+        functions: concrete functions by name.
+        variables: all that they use, in the order of ``get`` and ``set``.
+
+    Returns:
+        the content of a LiteRT file.
+
+    Raises:
+        ConversionError: the converter refused, or made something else of it.
+    """
+    module = tf.Module()
+    module.variables_in_order = list(variables)
+    signatures = {name: _flat(function) for name, function in functions.items()}
+    if variables:
+        signatures |= {"get": _getter(variables), "set": _setter(variables)}
+    with tempfile.TemporaryDirectory() as folder, stderr_aside() as written, _silenced():
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        tf.saved_model.save(module, folder, signatures=signatures, options=options)
+        _rewrite(Path(folder, "saved_model.pb"))
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=list(signatures))
+        converter.experimental_enable_resource_variables = True
+        try:
+            content: bytes = converter.convert()
+        except Exception as error:  # the converter raises what comes from MLIR, of several types
+            raise ConversionError(_reason(f"{error}\n{written()}")) from error
+    content = with_own_handles(content)
+    nodes = [node for function in functions.values() for node in graphs.reached_nodes(function.graph)]
+    if _has_largest(content) and not graphs.has_largest(nodes):
+        raise ConversionError("it computes an infinite constant, which LiteRT would make a finite one")
+    return content
+
+
+def _flat(function: Function) -> Function:
+    """The same function with inputs and outputs that have names of their own."""
+    (arguments, _) = function.structured_input_signature
+    specs = tf.nest.flatten(arguments)
+
+    def call(**inputs: Any) -> dict[str, Any]:
+        values = [inputs[f"x{i}"] for i in range(len(specs))]
+        return _named(tf.nest.flatten(function(*tf.nest.pack_sequence_as(arguments, values))))
+
+    named = {f"x{i}": tf.TensorSpec(spec.shape, spec.dtype, name=f"x{i}") for i, spec in enumerate(specs)}
+    return tf.function(call, autograph=False).get_concrete_function(**named)
+
+
+def _named(tensors: Sequence[Any]) -> dict[str, Any]:
+    # An identity each: a tensor that is two outputs, or an input, would lose a name.
+    return {f"y{i}": tf.identity(tensor) for i, tensor in enumerate(tensors)}
+
+
+def _getter(variables: Sequence[tf.Variable]) -> Function:
+    return tf.function(lambda: _named(variables), autograph=False).get_concrete_function()
+
+
+def _setter(variables: Sequence[tf.Variable]) -> Function:
+    def assign(**values: Any) -> dict[str, Any]:
+        for i, variable in enumerate(variables):
+            variable.assign(values[f"x{i}"])
+        return _named([tf.constant(len(variables))])  # a signature needs an output
+
+    specs = {f"x{i}": tf.TensorSpec(v.shape, v.dtype, name=f"x{i}") for i, v in enumerate(variables)}
+    return tf.function(assign, autograph=False).get_concrete_function(**specs)
+
+
+def _rewrite(path: Path) -> None:
+    model = saved_model_pb2.SavedModel()
+    model.ParseFromString(path.read_bytes())
+    for graph in model.meta_graphs:
+        rewriting.rewrite(graph.graph_def.library)
+    path.write_bytes(model.SerializeToString())
+
+
+def _has_largest(content: bytes) -> bool:
+    """Is the largest finite float32 among a file's constants? An infinite one becomes that."""
+    model = schema.Model.GetRootAs(content)
+    graphs_of_file = [model.Subgraphs(i) for i in range(model.SubgraphsLength())]
+    tensors = [graph.Tensors(i) for graph in graphs_of_file for i in range(graph.TensorsLength())]
+    buffers = {tensor.Buffer() for tensor in tensors if tensor.Type() == schema.TensorType.FLOAT32}
+    found = [model.Buffers(i).DataAsNumpy() for i in buffers if model.Buffers(i).DataLength()]
+    return any(bool((np.abs(data.view(np.float32)) == np.finfo(np.float32).max).any()) for data in found)
+
+
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """TensorFlow's remarks on how a converted program could not be trained further concern nobody here.
+
+    Where the root logger has no handler, absl gives it one that prints: from then on every line of every logger.
+    """
+    root, nowhere = logging.getLogger(), logging.NullHandler()
+    loggers = [logging.getLogger("absl"), tf.get_logger()]
+    disabled = [logger.disabled for logger in loggers]
+    root.addHandler(nowhere)
+    for logger in loggers:
+        logger.disabled = True  # not its level, which absl sets back
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, before in zip(loggers, disabled, strict=True):
+            logger.disabled = before
+        root.removeHandler(nowhere)
+
+
+def _reason(message: str) -> str:
+    """The ops that a converter's message of many lines complains of, or what it says first."""
+    if _LISTS in message:
+        return "LiteRT has no lists of tensors, which the gradient of a loop needs (unroll the loop)"
+    ops = {name for listed in _FLEX.findall(message) for name in re.findall(r"\w+", listed)} or set(
+        _OP.findall(message)
+    )
+    if ops:
+        return f"LiteRT has no kernel for {', '.join(sorted(ops))}"
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return f"the converter said: {lines[0] if lines else 'nothing'}"[:300]

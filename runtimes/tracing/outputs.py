@@ -1,0 +1,82 @@
+"""What a ``model_fn`` returned, checked: the outputs of what is traced. Errors name the model and the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from ...contracts import ArraySpec, EstimatorSpec
+
+Tensor: TypeAlias = Any
+
+
+def tensors(model: str, field: str, values: Any) -> dict[str, Tensor]:
+    """What a spec has in a field, as tensors by name; ``ValueError`` if it is not that."""
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{model}: {field} must be a mapping of names to tensors, got {values!r:.200}")
+    return {name: _tensor(model, f"{field}[{name!r}]", value) for name, value in values.items()}
+
+
+def _tensor(model: str, what: str, value: Any) -> Tensor:
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{model}: {what} must be a tensor, got {value!r:.200}") from error
+
+
+def row_specs(model: str, field: str, tensors: Mapping[str, Tensor]) -> dict[str, ArraySpec]:
+    """The specs of one row of tensors [B, ...]; ``ValueError`` if one has another kind of shape."""
+    for name, tensor in tensors.items():
+        if not tensor.shape.rank or tensor.shape[0] is not None or None in tensor.shape[1:]:
+            raise ValueError(
+                f"{model}: {field}[{name!r}] must have the shape [B, ...], with a row for each observation and other"
+                f" axes of known sizes, got {tensor.shape}"
+            )
+    return {name: ArraySpec(tuple(v.shape[1:]), v.dtype.as_numpy_dtype) for name, v in tensors.items()}
+
+
+def train_outputs(model: str, spec: EstimatorSpec, axes: tf.TensorShape) -> dict[str, Tensor]:
+    """What a run of TRAIN returns: ``scalars``, the loss and the metrics, and ``td_error`` where the spec has one.
+
+    ``axes`` are those of the batch: [B], or [T, N] of a rollout, whose rows a model may also have laid end to end.
+    """
+    outputs = {"scalars": _scalars(model, spec.loss, "metrics", spec.metrics)}
+    if spec.td_error is not None:
+        td_error = outputs["td_error"] = _tensor(model, "td_error", spec.td_error)
+        fits = any(td_error.shape.is_compatible_with(shape) for shape in (axes, [axes.num_elements()]))
+        if not (td_error.dtype.is_floating and fits):
+            raise ValueError(
+                f"{model}: td_error must be floats of shape {axes}, one for each transition of the batch; got"
+                f" {td_error.dtype.name} of shape {td_error.shape}"
+            )
+    return outputs
+
+
+def eval_outputs(model: str, spec: EstimatorSpec) -> dict[str, Tensor]:
+    """What a run of EVAL returns: ``scalars``, the loss, then the eval metrics."""
+    return {"scalars": _scalars(model, spec.loss, "eval_metric_ops", spec.eval_metric_ops)}
+
+
+def _scalars(model: str, loss: Any, field: str, values: Any) -> Tensor:
+    """The loss and the metrics of a field, float32 [1 + M]."""
+    metrics = tensors(model, field, values)
+    if "loss" in metrics:
+        raise ValueError(f"{model}: {field} must not contain 'loss', which has a field of its own")
+    scalars = {"loss": _tensor(model, "loss", loss), **{f"{field}[{k!r}]": v for k, v in metrics.items()}}
+    for what, tensor in scalars.items():
+        dtype = tensor.dtype
+        if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
+            raise ValueError(f"{model}: {what} must be a scalar number, got {dtype.name} of shape {tensor.shape}")
+    return tf.stack([tf.cast(tensor, tf.float32) for tensor in scalars.values()])
+
+
+def check_next_state(model: str, declared: Mapping[str, ArraySpec], state: Mapping[str, Tensor]) -> None:
+    """Refuse a next recurrent state of other names, shapes or dtypes than the declared ones."""
+    found = row_specs(model, "state", state)
+    if found != dict(declared):
+        raise ValueError(
+            f"{model}: called with features['state'] it must return the next state, {dict(declared)} as it declared;"
+            f" it returned {found}"
+        )

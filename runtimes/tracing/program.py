@@ -1,0 +1,305 @@
+"""Tracing: a plain ``model_fn`` becomes graphs, once, and no executor ever calls it again.
+
+PREDICT is traced first; its variables are handed over to the trace of TRAIN (see ``variables.py``). EVAL is traced only
+if somebody asks for it, and is lent the variables of both. Noise requested inside becomes further inputs. What a trace
+must not do or return (see ``outputs.py``) is refused, before the first timestep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from ... import noise
+from ...contracts import ArraySpec, EstimatorSpec, Exploration, Modes, SpecTree
+from . import graphs
+from .outputs import Tensor, check_next_state, eval_outputs, row_specs, tensors, train_outputs
+from .signature import BoundModelFn
+from .variables import VariableStore
+
+Tree: TypeAlias = Any
+"""A tensor, or a dictionary of tensors."""
+
+COUNTERS = ("global_step", "global_timestep")
+_GENERATORS = threading.RLock()
+"""Held while the process's random generators are the model's: two Agents may be traced in two threads."""
+_FLOAT_LABELS = ("reward", "terminated", "truncated", "discount", "weight")
+
+
+@dataclasses.dataclass(frozen=True)
+class Predict:
+    """The traced PREDICT mode.
+
+    ``function(features)`` returns ``{"predictions": {...}}``, and ``"state"`` for a recurrent model; the batch axis of
+    ``features`` is free. ``large`` says why the arithmetic costs more than the call; None if it does not;
+    ``unfit`` why LiteRT would compute something else.
+    """
+
+    function: Any
+    large: str | None
+    unfit: str | None
+    exploration: Exploration | None
+    record: tuple[str, ...]
+    state: Mapping[str, ArraySpec] | None
+    outputs: Mapping[str, ArraySpec]
+    not_exact: tuple[str, ...]
+    """The stateful random ops it runs."""
+    evaluation_hooks: tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """The traced TRAIN mode.
+
+    ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}`` (the loss, then the metrics in the
+    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. ``large`` and
+    ``unfit`` as for :class:`Predict`.
+    """
+
+    function: Any
+    large: str | None
+    unfit: str | None
+    metrics: tuple[str, ...]
+    noise: tuple[noise.Request, ...]
+    not_exact: tuple[str, ...]
+    """The stateful random ops it runs."""
+    training_hooks: tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Eval:
+    """The traced EVAL mode, which changes nothing.
+
+    ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}``: the loss, then the eval metrics in
+    the order of ``metrics``.
+    """
+
+    function: Any
+    metrics: tuple[str, ...]
+    noise: tuple[noise.Request, ...]
+
+
+class Program:
+    """A ``model_fn`` traced for an observation space: PREDICT at once, TRAIN when the batch is known, EVAL on demand.
+
+    TensorFlow's global seed, and Python's and NumPy's generators, are left as they were.
+
+    Args:
+        model_fn: the user's function, bound.
+        observation: spec of one observation at the environment's boundary.
+        seed: seeds the initial values of the variables.
+
+    Raises:
+        ValueError: the function breaks the contract.
+    """
+
+    def __init__(self, model_fn: BoundModelFn, observation: SpecTree, seed: int) -> None:
+        self.name = model_fn.name
+        self._model_fn = model_fn
+        self._seed = seed
+        self._batch: Mapping[str, SpecTree] | None = None
+        self.store = VariableStore(self.name)
+        self.predict = self._trace_predict(tensor_specs(observation, batch_axes=(None,)))
+        self.store.end_predict()
+
+    def trace_train(self, batch: Mapping[str, SpecTree]) -> Train:
+        """Trace TRAIN for batches of these specs (as sampled: with their batch axes).
+
+        Called again, it begins anew: the target network and the optimizer of the trace before are forgotten.
+
+        Raises:
+            ValueError: the function breaks the contract.
+        """
+        if "observation" not in batch:
+            raise ValueError(f"the memory's batches have no 'observation', only {', '.join(sorted(batch))}")
+        self.store.forget_training()
+        self._batch = None
+        function, spec, requests = self._trace_batch(batch, Modes.TRAIN)
+        nodes = graphs.reached_nodes(function.graph)
+        ops = graphs.reached_ops(nodes)
+        if not graphs.assigns(ops):
+            raise ValueError(
+                f"{self.name} in mode 'train' assigns no variable, with or without a train_op: it would never learn;"
+                " call optimizer.apply(gradients, variables) inside model_fn"
+            )
+        self._batch = batch
+        return Train(
+            function=function,
+            large=graphs.why_large(function.graph, ops),
+            unfit=graphs.why_unfit(nodes),
+            metrics=tuple(spec.metrics),
+            noise=tuple(requests),
+            not_exact=graphs.stateful_random_ops(ops),
+            training_hooks=spec.training_hooks,
+        )
+
+    def trace_eval(self) -> Eval:
+        """Trace EVAL for batches like TRAIN's, with the variables that PREDICT and TRAIN created.
+
+        Raises:
+            ValueError: the function breaks the contract, assigns a variable, or needs one that TRAIN did not create.
+            RuntimeError: TRAIN is not traced.
+        """
+        if self._batch is None:
+            raise RuntimeError(f"EVAL of {self.name} takes over TRAIN's variables and batches: trace TRAIN first")
+        function, spec, requests = self._trace_batch(self._batch, Modes.EVAL)
+        ops = graphs.reached_ops(graphs.reached_nodes(function.graph))
+        if graphs.assigns(ops):
+            raise ValueError(
+                f"{self.name} in mode 'eval' assigns variables, but an evaluation must not change what is trained:"
+                " leave optimizer.apply, target updates and assignments to mode 'train'"
+            )
+        return Eval(function=function, metrics=tuple(spec.eval_metric_ops), noise=tuple(requests))
+
+    def _call(self, features: Tree, labels: Mapping[str, Tree] | None, mode: str) -> EstimatorSpec:
+        """The one place where the user's function is called; always within a trace."""
+        variables = self.store.lending() if mode == Modes.EVAL else self.store.handing_over(mode)
+        with variables, _seeded(self._seed):
+            return self._model_fn(features, labels, mode)
+
+    # -- PREDICT ------------------------------------------------------------------------------------------------------
+
+    def _trace_predict(self, features: Tree) -> Predict:
+        function, spec = self._predict_function(features, None)
+        state = None
+        if "state" in function.structured_outputs:  # recurrent: what was traced is only the state's declaration
+            state = row_specs(self.name, "state", function.structured_outputs["state"])
+            self.store = VariableStore(self.name)
+            recurrent = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}
+            function, spec = self._predict_function(recurrent, state)
+        self.store.check_used(Modes.PREDICT, function)
+        outputs = row_specs(self.name, "predictions", function.structured_outputs["predictions"])
+        if "action" not in outputs:
+            raise ValueError(f"{self.name}: predictions has no 'action', only {list(outputs)}")
+        nodes = graphs.reached_nodes(function.graph)
+        ops = graphs.reached_ops(nodes)
+        if graphs.assigns(ops):
+            raise ValueError(
+                f"{self.name} in mode 'predict' assigns variables, but acting must not change what is trained: give"
+                " layers that learn statistics training=False there"
+            )
+        return Predict(
+            function=function,
+            large=graphs.why_large(function.graph, ops),
+            unfit=graphs.why_unfit(nodes),
+            exploration=spec.exploration,
+            record=spec.record,
+            state=state,
+            outputs=outputs,
+            not_exact=graphs.stateful_random_ops(ops),
+            evaluation_hooks=spec.evaluation_hooks,
+        )
+
+    def _predict_function(self, features: Tree, state: Mapping[str, ArraySpec] | None) -> tuple[Any, EstimatorSpec]:
+        """Trace PREDICT; where the recurrent ``state`` is among the features, the next one must have its specs."""
+        specs: list[EstimatorSpec] = []
+
+        def call(features: Tree) -> dict[str, dict[str, Tensor]]:
+            spec = self._call(_as_features(features), None, Modes.PREDICT)
+            specs.append(spec)
+            outputs = {"predictions": tensors(self.name, "predictions", spec.predictions)}
+            if spec.state is not None:
+                outputs["state"] = tensors(self.name, "state", spec.state)
+            if state is not None:
+                check_next_state(self.name, state, outputs.get("state", {}))
+            return outputs
+
+        return tf.function(call, autograph=False).get_concrete_function(features), specs[-1]
+
+    # -- TRAIN and EVAL -----------------------------------------------------------------------------------------------
+
+    def _trace_batch(
+        self, batch: Mapping[str, SpecTree], mode: str
+    ) -> tuple[Any, EstimatorSpec, Sequence[noise.Request]]:
+        """Trace a mode that works on batches; returns its function, its spec and the noise that it asks for."""
+        function, spec, requests = self._batch_function(batch, mode, [])
+        if requests:  # known now: trace once more, with an input for each
+            function, spec, _ = self._batch_function(batch, mode, requests)
+        self.store.check_used(mode, function)
+        return function, spec, requests
+
+    def _batch_function(
+        self, batch: Mapping[str, SpecTree], mode: str, requests: Sequence[noise.Request]
+    ) -> tuple[Any, EstimatorSpec, list[noise.Request]]:
+        """Trace a mode with an input for each of the noise ``requests``; returns which noise it asked for, too."""
+        specs: list[EstimatorSpec] = []
+        asked: list[noise.Request] = []
+
+        def call(batch: Mapping[str, Tree], counters: Mapping[str, Tensor], draws: Sequence[Tensor]) -> dict[str, Any]:
+            asked.clear()  # TensorFlow calls a function that creates variables twice
+
+            def supply(request: noise.Request) -> Tensor:
+                asked.append(request)
+                known = list(requests[: len(asked)]) == asked
+                return draws[len(asked) - 1] if known else tf.zeros(request.shape, request.dtype)
+
+            features, labels = _as_labels(batch)
+            with noise.supplying(supply):
+                spec = self._call(features, {**labels, **counters}, mode)
+            specs.append(spec)
+            if mode == Modes.EVAL:
+                return eval_outputs(self.name, spec)
+            return train_outputs(self.name, spec, labels["reward"].shape)
+
+        function = tf.function(call, autograph=False).get_concrete_function(
+            {key: tensor_specs(value) for key, value in batch.items()},
+            {name: tf.TensorSpec((), tf.int64) for name in COUNTERS},
+            [tf.TensorSpec(request.shape, request.dtype) for request in requests],
+        )
+        if requests and asked != list(requests):
+            raise ValueError(f"{self.name} must ask for the same noise at every call: first {requests}, then {asked}")
+        return function, specs[-1], asked
+
+
+def tensor_specs(spec: SpecTree, batch_axes: tuple[int | None, ...] = ()) -> Tree:
+    """TensorFlow's form of a spec, with ``batch_axes`` in front."""
+    if isinstance(spec, ArraySpec):
+        return tf.TensorSpec((*batch_axes, *spec.shape), spec.dtype)
+    return {k: tensor_specs(v, batch_axes) for k, v in spec.items()}
+
+
+def _as_features(tree: Tree) -> Tree:
+    """What a model sees: bits (bool, MultiBinary's int8) as float32; everything else as it is stored."""
+    if isinstance(tree, Mapping):
+        return {k: _as_features(v) for k, v in tree.items()}
+    return tf.cast(tree, tf.float32) if tree.dtype in (tf.bool, tf.int8) else tree
+
+
+def _as_labels(batch: Mapping[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
+    """A batch as the contract's features and labels: in their types, and with recurrent state among the features."""
+    labels = dict(batch)
+    features = _as_features(labels.pop("observation"))
+    if isinstance(labels.get("state"), Mapping):  # what a spec records under this name is one tensor
+        features = {"observation": features, "state": labels.pop("state")}
+    for key, value in labels.items():
+        if key == "next_observation":
+            labels[key] = _as_features(value)
+        elif key in _FLOAT_LABELS or getattr(value, "dtype", None) == tf.bool:
+            labels[key] = tf.cast(value, tf.float32)
+    return features, labels
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Within a trace, initial values follow ``seed``; the caller's random generators are left as they were.
+
+    Keras draws initialisers' seeds from Python's generator. TensorFlow's ops follow the seed of the graph that is
+    being traced, which is all that ``tf.random.set_seed`` sets here.
+    """
+    with _GENERATORS:
+        python, legacy_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved for the caller)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002 (a user's model_fn may draw from it)
+        tf.random.set_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(legacy_numpy)  # noqa: NPY002

@@ -1,0 +1,97 @@
+"""How a ``model_fn`` is called: with the arguments it names."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...contracts import EstimatorSpec, ModelFn, RunConfig
+
+REQUIRED = ("features", "labels", "mode")
+OPTIONAL = ("params", "config", "model_dir")
+EXPECTED = "model_fn(features, labels, mode[, params[, config[, model_dir]]])"
+
+
+class BoundModelFn:
+    """A ``model_fn`` with its ``params``, ``config`` and ``model_dir`` filled in, as far as it names them.
+
+    Args:
+        model_fn: the user's function.
+        params: its hyperparameters. None: the default that the function gives its ``params``, else an empty dict.
+        config: the run's configuration with the spaces.
+        model_dir: the run's directory.
+
+    Raises:
+        ValueError: the signature is not one of the contract's; names function and argument.
+    """
+
+    def __init__(
+        self, model_fn: ModelFn, params: Mapping[str, Any] | None, config: RunConfig, model_dir: Path | None
+    ) -> None:
+        self._model_fn = model_fn
+        self.name = describe(model_fn)
+        names = check_signature(model_fn, params)
+        given: dict[str, Any] = {"params": params or {}, "config": config, "model_dir": model_dir}
+        self._fixed = {name: given[name] for name in names if name in given}
+
+    def __call__(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        """Call the user's function and check what it returns.
+
+        Raises:
+            ValueError: it does not return an EstimatorSpec of this mode.
+        """
+        fixed = dict(self._fixed)
+        if "params" in fixed:
+            fixed["params"] = dict(fixed["params"])  # it is called several times, and may pop what it has read
+        spec: object = self._model_fn(features=features, labels=labels, mode=mode, **fixed)
+        if not isinstance(spec, EstimatorSpec):
+            raise ValueError(f"{self.name} must return an EstimatorSpec; in mode {mode!r} it returned {spec!r:.200}")
+        if spec.mode != mode:
+            raise ValueError(f"{self.name} was called in mode {mode!r} and returned a spec of mode {spec.mode!r}")
+        return spec
+
+
+def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Names of the contract's arguments that ``model_fn`` is to be passed.
+
+    What a ``functools.partial`` has filled in stays as it is.
+
+    Raises:
+        ValueError: it is not callable, lacks an argument, requires one that the contract has not, or takes no
+            ``params`` although some were given.
+    """
+    if not callable(model_fn):
+        raise ValueError(f"model_fn must be a function {EXPECTED}, got {model_fn!r}")
+    name = describe(model_fn)
+    try:
+        parameters = dict(inspect.signature(model_fn).parameters)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} has no signature that could be read ({error}); expected {EXPECTED}") from error
+    filled = model_fn.keywords if isinstance(model_fn, functools.partial) else {}
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    takes = {n for n in (*REQUIRED, *OPTIONAL) if (n in parameters or takes_any) and n not in filled}
+    for argument in REQUIRED:
+        if argument not in takes:
+            raise ValueError(f"{name} has no argument {argument!r} to be passed; expected {EXPECTED}")
+    for argument, parameter in parameters.items():
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise ValueError(f"{name}: argument {argument!r} is positional-only, but arguments are passed by name")
+        variadic = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        if not variadic and parameter.default is parameter.empty and argument not in takes:
+            raise ValueError(f"{name} requires an argument {argument!r} that nobody passes; expected {EXPECTED}")
+    if params is not None and "params" not in takes:
+        raise ValueError(f"{name} takes no argument 'params', but params were given: {', '.join(map(str, params))}")
+    if params is None and "params" in parameters and parameters["params"].default is not inspect.Parameter.empty:
+        takes.discard("params")
+    return tuple(n for n in (*REQUIRED, *OPTIONAL) if n in takes)
+
+
+def describe(model_fn: Any) -> str:
+    """``module.name`` of a function, for messages."""
+    while isinstance(model_fn, functools.partial):
+        model_fn = model_fn.func
+    named = model_fn if hasattr(model_fn, "__qualname__") else type(model_fn)  # an object with __call__
+    return f"{named.__module__}.{named.__qualname__}"

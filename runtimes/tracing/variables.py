@@ -1,0 +1,233 @@
+"""The variables of a traced ``model_fn``: created once, handed over to every later trace, in the order of creation."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ...contracts import Modes
+
+
+class Described(NamedTuple):
+    """What identifies a variable; its name is relative to layers that Keras has numbered."""
+
+    name: str
+    dtype: tf.DType
+    shape: tf.TensorShape
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype.name}{self.shape}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A variable that is stored, and its relative name."""
+
+    variable: tf.Variable
+    name: str
+
+    @property
+    def described(self) -> Described:
+        """What it must be asked for as."""
+        return Described(self.name, self.variable.dtype, self.variable.shape)
+
+    def __str__(self) -> str:
+        return str(self.described)
+
+
+class VariableStore:
+    """Creates variables in the first trace of a mode and hands them over in all others.
+
+    PREDICT is traced first; in each other mode the first variables created must be PREDICT's, in the same order.
+
+    Args:
+        model_name: the ``model_fn``, for messages.
+    """
+
+    def __init__(self, model_name: str) -> None:
+        self._model_name = model_name
+        self._entries: list[Entry] = []
+        self.num_predict = 0
+        """How many of them PREDICT created."""
+
+    @contextlib.contextmanager
+    def handing_over(self, mode: str) -> Iterator[None]:
+        """One call of ``model_fn``: variables asked for are handed over while there are stored ones, then created.
+
+        Raises:
+            ValueError: a variable asked for is not the one that its place in the order says; or, at the end, a
+                stored one was not asked for.
+        """
+        cursor = 0
+
+        def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
+            nonlocal cursor
+            if tf.executing_eagerly() and callable(kwargs.get("initial_value")):
+                kwargs["initial_value"] = _seeded_value(kwargs["initial_value"])
+            if cursor == len(self._entries):
+                self._entries.append(Entry(next_creator(**kwargs), _name_asked_for(kwargs)))
+            else:
+                self._compare(mode, cursor, _asked_for(kwargs))
+            cursor += 1
+            return self._entries[cursor - 1].variable
+
+        with tf.variable_creator_scope(creator):
+            yield
+        if cursor < len(self._entries):
+            self._refuse_missing(mode, cursor)
+
+    @contextlib.contextmanager
+    def lending(self) -> Iterator[None]:
+        """One call of ``model_fn`` in EVAL: variables asked for are PREDICT's, in their order, then TRAIN's, by name.
+
+        By name, because EVAL may leave out what only learning needs (an optimizer, say), and so has gaps in the order.
+
+        Raises:
+            ValueError: it asks for a variable that is not there, or leaves open which one it means.
+        """
+        shared, lent = self.num_predict, list[int]()
+        stored = [str(entry) for entry in self._entries]
+
+        def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
+            wanted, number = str(_asked_for(kwargs)), len(lent)
+            places = [number] if number < shared else [i for i in range(shared, len(stored)) if i not in lent]
+            place = next((i for i in places if stored[i] == wanted), None)
+            if place is None:
+                raise self._not_lent(wanted, number)
+            lent.append(place)
+            return self._entries[place].variable
+
+        with tf.variable_creator_scope(creator):
+            yield
+        if len(lent) < shared:
+            raise self._not_lent("nothing more", len(lent))
+        there = Counter(stored[shared:])
+        for key, number in Counter(stored[i] for i in lent[shared:]).items():
+            if number < there[key]:
+                raise ValueError(
+                    f"{self._model_name} in mode 'eval' creates {number} of the {there[key]} variables {key} of mode"
+                    " 'train': which ones cannot be told; create all of them, in the same order, or give their layers"
+                    " different names"
+                )
+
+    def end_predict(self) -> None:
+        """PREDICT is traced: the variables so far are its own."""
+        self.num_predict = len(self._entries)
+
+    def forget_training(self) -> None:
+        """Forget the variables that other modes than PREDICT created."""
+        del self._entries[self.num_predict :]
+
+    def check_used(self, mode: str, function: Any) -> None:
+        """Refuse a trace that uses a variable which no call of ``model_fn`` created.
+
+        Raises:
+            ValueError: names the variable.
+        """
+        own = {id(entry.variable.handle) for entry in self._entries}
+        foreign = {id(tensor) for tensor in function.captured_inputs} - own
+        for variable in function.variables:
+            if id(variable.handle) in foreign:
+                raise ValueError(
+                    f"{self._model_name} in mode {mode!r} uses the variable {variable.name} that it did not create:"
+                    f" {_advice(variable.name)}"
+                )
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """The variables in order, each under a unique name, which is the same in every process."""
+        return {f"{index:04d}.{entry.name}": entry.variable for index, entry in enumerate(self._entries)}
+
+    def predict_variables(self) -> dict[str, tf.Variable]:
+        """Those that PREDICT created, as in :meth:`variables`."""
+        return dict(itertools.islice(self.variables().items(), self.num_predict))
+
+    def _compare(self, mode: str, index: int, wanted: Described) -> None:
+        if wanted == self._entries[index].described:
+            return
+        if index < self.num_predict and mode != Modes.PREDICT:
+            raise self._other_than_predict(mode, str(wanted), index)
+        raise ValueError(
+            f"{self._model_name} in mode {mode!r} creates {wanted} as its variable number {index}, where an earlier"
+            f" call in the same mode created {self._entries[index]}: every call must create the same variables in the"
+            " same order; build layers inside model_fn"
+        )
+
+    def _other_than_predict(self, mode: str, wanted: str, index: int) -> ValueError:
+        return ValueError(
+            f"{self._model_name} in mode {mode!r} creates {wanted} as its variable number {index}, where mode 'predict'"
+            f" created {self._entries[index]}: every mode must first create PREDICT's variables, in the same order (the"
+            " online network before the target network)"
+        )
+
+    def _not_lent(self, wanted: str, index: int) -> ValueError:
+        if index < self.num_predict:
+            return self._other_than_predict(Modes.EVAL, wanted, index)
+        return ValueError(
+            f"{self._model_name} in mode 'eval' creates {wanted}, which mode 'train' did not create: EVAL has the"
+            " variables that are trained and no others, so compute eval metrics from the batch (Keras' metrics keep"
+            " variables of their own)"
+        )
+
+    def _refuse_missing(self, mode: str, cursor: int) -> None:
+        missing = self._entries[cursor]
+        if cursor < self.num_predict and mode != Modes.PREDICT:
+            raise ValueError(
+                f"{self._model_name} in mode {mode!r} does not create {missing}, which mode 'predict' created as its"
+                f" variable number {cursor}: every mode must first create PREDICT's variables; build layers inside"
+                " model_fn"
+            )
+        raise ValueError(
+            f"{self._model_name} in mode {mode!r} does not create {missing} again, which an earlier call in the same"
+            f" mode created: {_advice(missing.name)}"
+        )
+
+
+def relative_name(scope: str, name: str | None) -> str:
+    """The variable's path without the numbers that Keras and TensorFlow append: ``dense_3/kernel`` is ``dense/kernel``.
+
+    A second call of the same ``model_fn`` builds the same layers with higher numbers, so numbers say nothing. An
+    optimizer's slots carry their variable's path inside their name (``dense_3_kernel_momentum``).
+    """
+    path = f"{scope}/{name or 'Variable'}".strip("/")
+    return re.sub(r"_\d+(?=_|/|$)", "", path)
+
+
+def _name_asked_for(kwargs: Mapping[str, Any]) -> str:
+    return relative_name(tf.compat.v1.get_default_graph().get_name_scope(), kwargs.get("name"))
+
+
+def _asked_for(kwargs: Mapping[str, Any]) -> Described:
+    """The variable that a creator is asked for."""
+    initial = kwargs.get("initial_value")
+    # The value is dead code in the trace; it only tells shape and dtype.
+    value = tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
+    shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])
+    return Described(_name_asked_for(kwargs), value.dtype, shape)
+
+
+def _seeded_value(initial: Callable[[], Any]) -> tf.Tensor:
+    """An initial value that Keras computes outside the graph being traced, where TensorFlow's ops are not seeded.
+
+    Python's generator is the trace's own.
+    """
+    seed = random.getrandbits(31)
+
+    def compute() -> Any:
+        tf.random.set_seed(seed)  # of this function's graph
+        return initial()
+
+    return tf.function(compute, autograph=False).get_concrete_function()()
+
+
+def _advice(variable_name: str) -> str:
+    if "seed_generator" in variable_name:  # Keras keeps one for all of keras.random that is given no seed
+        return "use axonrl.noise, or give keras.random a SeedGenerator that is made inside model_fn"
+    return "build layers inside model_fn"

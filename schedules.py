@@ -1,0 +1,296 @@
+"""Schedules: numbers that change with the timesteps taken (exploration) or the updates run (learning rates).
+
+The same object serves both sides. On the host it is plain Python on integers, fast enough for every timestep; inside
+a traced ``model_fn`` it is given a tensor and ``keras.ops``::
+
+    schedule = Linear(start=1.0, stop=0.05, duration=10_000)
+    schedule(5_000)                                                               # 0.525
+    Adam(lambda: schedule(labels["global_step"], ops=keras.ops))                  # float32 tensor
+
+The host computes in float64, the graph in float32. Time starts at 0; after ``duration`` a schedule stays at ``stop``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from .checks import choice, did_you_mean, integer, number
+
+
+class PythonOps:
+    """The few operations that schedules need, for Python numbers; ``keras.ops`` offers the same for tensors."""
+
+    minimum = staticmethod(min)
+    maximum = staticmethod(max)
+    power = staticmethod(pow)
+
+    @staticmethod
+    def where(condition: bool, a: float, b: float) -> float:
+        """``a`` if the condition holds, else ``b``."""
+        return a if condition else b
+
+    @staticmethod
+    def cast(x: float, dtype: str) -> float:
+        """A float; Python has one kind only."""
+        return float(x)
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """Any callable of this form; the classes below, or a user's own."""
+
+    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
+        """The value at time ``t``.
+
+        Args:
+            t: timesteps taken or updates run so far: an int, or an integer scalar tensor.
+            ops: what computes: nothing for an int, ``keras.ops`` for a tensor.
+
+        Returns:
+            a float, or a float32 scalar tensor.
+        """
+        ...
+
+
+ScheduleLike: TypeAlias = "float | Mapping[str, Any] | Schedule"
+"""What :func:`make_schedule` takes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """The same value at all times.
+
+    Raises:
+        ValueError: it is not a finite number.
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", number("Constant.value", self.value))
+
+    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
+        """The value."""
+        return ops.cast(self.value, "float32")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value it takes."""
+        return self.value, self.value
+
+
+@dataclasses.dataclass(frozen=True)
+class Linear:
+    """A straight line from ``start`` to ``stop``: ``stop + (start - stop) * (1 - t / duration)``.
+
+    Args:
+        start: value at 0.
+        stop: value at ``duration`` and ever after.
+        duration: timesteps or updates that it takes; at least 1.
+
+    Raises:
+        ValueError: a value is not a finite number, or ``duration`` is not a positive integer.
+    """
+
+    start: float
+    stop: float
+    duration: int
+
+    def __post_init__(self) -> None:
+        _check_line(self)
+
+    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
+        """The value at time ``t``."""
+        return self.stop + (self.start - self.stop) * _left(t, self.duration, ops)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value it takes."""
+        return min(self.start, self.stop), max(self.start, self.stop)
+
+
+@dataclasses.dataclass(frozen=True)
+class Polynomial:
+    """A power of the time left: ``stop + (start - stop) * (1 - t / duration) ** power``.
+
+    Args:
+        start: value at 0.
+        stop: value at ``duration`` and ever after.
+        duration: timesteps or updates that it takes; at least 1.
+        power: above 0. Above 1 it changes fast at first; 1 is :class:`Linear`.
+
+    Raises:
+        ValueError: a value is not a finite number, or out of range.
+    """
+
+    start: float
+    stop: float
+    duration: int
+    power: float
+
+    def __post_init__(self) -> None:
+        _check_line(self)
+        object.__setattr__(self, "power", number("Polynomial.power", self.power, above=0))
+
+    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
+        """The value at time ``t``."""
+        return self.stop + (self.start - self.stop) * ops.power(_left(t, self.duration, ops), self.power)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value it takes."""
+        return min(self.start, self.stop), max(self.start, self.stop)
+
+
+@dataclasses.dataclass(frozen=True)
+class Exponential:
+    """Decay by a constant factor, down to a floor: ``max(floor, start * rate ** (t / duration))``.
+
+    Args:
+        start: value at 0; above 0.
+        rate: the factor by which it shrinks in each ``duration``; above 0, at most 1.
+        duration: timesteps or updates in which it shrinks by ``rate``; at least 1.
+        floor: smallest value; 0 .. ``start``.
+
+    Raises:
+        ValueError: a value is not a finite number, or out of range.
+    """
+
+    start: float
+    rate: float
+    duration: int
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        start = number("Exponential.start", self.start, above=0)
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "rate", number("Exponential.rate", self.rate, above=0, at_most=1))
+        object.__setattr__(self, "duration", integer("Exponential.duration", self.duration, at_least=1))
+        object.__setattr__(self, "floor", number("Exponential.floor", self.floor, at_least=0, at_most=start))
+
+    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
+        """The value at time ``t``."""
+        return ops.maximum(self.start * ops.power(self.rate, ops.cast(t, "float32") / self.duration), self.floor)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value it takes; it comes as near to the first as one likes."""
+        return (self.floor if self.rate < 1 else self.start), self.start
+
+
+@dataclasses.dataclass(frozen=True)
+class PiecewiseConstant:
+    """Steps: ``values[i]`` from time ``boundaries[i - 1]`` on, and until just before ``boundaries[i]``.
+
+    Args:
+        boundaries: rising times, each at least 1: the first times of ``values[1:]``.
+        values: one more than there are boundaries.
+
+    Raises:
+        ValueError: numbers do not match, boundaries do not rise, or a value is not a finite number.
+    """
+
+    boundaries: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("boundaries", "values"):
+            given = getattr(self, name)
+            if not isinstance(given, (list, tuple)):
+                raise ValueError(f"PiecewiseConstant.{name} must be a list of numbers, got {given!r}")
+        boundaries = tuple(integer("PiecewiseConstant.boundaries", b, at_least=1) for b in self.boundaries)
+        values = tuple(number("PiecewiseConstant.values", v) for v in self.values)
+        if len(values) != len(boundaries) + 1:
+            raise ValueError(
+                f"PiecewiseConstant.values must be one more than the boundaries,"
+                f" got {len(values)} values for {len(boundaries)} boundaries"
+            )
+        if list(boundaries) != sorted(set(boundaries)):
+            raise ValueError(f"PiecewiseConstant.boundaries must rise, got {self.boundaries!r}")
+        object.__setattr__(self, "boundaries", boundaries)
+        object.__setattr__(self, "values", values)
+
+    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
+        """The value at time ``t``."""
+        value = ops.cast(self.values[0], "float32")
+        for boundary, following in zip(self.boundaries, self.values[1:], strict=True):
+            value = ops.where(t >= boundary, following, value)
+        return value
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value it takes."""
+        return min(self.values), max(self.values)
+
+
+KINDS: dict[str, type[Any]] = {
+    "constant": Constant,
+    "linear": Linear,
+    "polynomial": Polynomial,
+    "exponential": Exponential,
+    "piecewise_constant": PiecewiseConstant,
+}
+
+
+def make_schedule(
+    value: ScheduleLike, name: str = "schedule", *, at_least: float = -math.inf, at_most: float = math.inf
+) -> Schedule:
+    """A schedule from what a user wrote.
+
+    Args:
+        value: a number (a constant), a mapping such as ``{"kind": "linear", "start": 1.0, "stop": 0.05,
+            "duration": 10_000}``, or a schedule, which is returned as it is.
+        name: what the error message calls it.
+        at_least: smallest value that it may ever take.
+        at_most: largest value that it may ever take. A user's own callable has no ``bounds`` and is not checked.
+
+    Raises:
+        ValueError: it is none of these, a kind or a key is unknown or missing, or it leaves the range.
+    """
+    if isinstance(value, type):
+        raise ValueError(f"{name} takes a schedule: got the class {value.__name__}, expected {value.__name__}(...)")
+    if isinstance(value, Mapping):
+        try:
+            schedule = _from_mapping(value)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    elif callable(value):
+        schedule = value
+    else:
+        schedule = Constant(number(name, value))
+    low, high = getattr(schedule, "bounds", (at_least, at_most))
+    if low < at_least or high > at_most:
+        raise ValueError(f"{name} must stay in {at_least:g} .. {at_most:g}, got {value!r}")
+    return schedule
+
+
+def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
+    arguments = dict(mapping)
+    kind = choice("kind of schedule", arguments.pop("kind", None), KINDS)
+    fields = dataclasses.fields(KINDS[kind])
+    names = [field.name for field in fields]
+    for key in arguments:
+        if key not in names:
+            raise ValueError(f"a {kind} schedule has no {key!r}{did_you_mean(key, names)}, only {', '.join(names)}")
+    missing = [f.name for f in fields if f.default is dataclasses.MISSING and f.name not in arguments]
+    if missing:
+        raise ValueError(f"a {kind} schedule also needs {', '.join(missing)}")
+    schedule: Schedule = KINDS[kind](**arguments)
+    return schedule
+
+
+def _left(t: Any, duration: int, ops: Any) -> Any:
+    """The share of ``duration`` that is left, 1 .. 0; the integers are compared before they are cast, so 0 is exact."""
+    if ops is PythonOps:  # at every timestep
+        return 1.0 - float(min(t, duration)) / duration
+    return 1.0 - ops.cast(ops.minimum(t, duration), "float32") / duration
+
+
+def _check_line(schedule: Linear | Polynomial) -> None:
+    kind = type(schedule).__name__
+    object.__setattr__(schedule, "start", number(f"{kind}.start", schedule.start))
+    object.__setattr__(schedule, "stop", number(f"{kind}.stop", schedule.stop))
+    object.__setattr__(schedule, "duration", integer(f"{kind}.duration", schedule.duration, at_least=1))

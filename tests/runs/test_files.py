@@ -1,0 +1,338 @@
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from axonrl.errors import CheckpointError
+from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.runs.arrays import load_arrays, save_arrays
+from axonrl.runs.files import write_json_atomically
+
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def assert_same(a: Any, b: Any) -> None:
+    """Equal to the bit, of the same types, in the same order."""
+    assert type(a) is type(b)
+    if isinstance(a, dict):
+        assert list(a) == list(b)
+        for key in a:
+            assert_same(a[key], b[key])
+    elif isinstance(a, list):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    elif isinstance(a, (np.ndarray, np.generic)):
+        assert a.dtype == b.dtype.newbyteorder("=")
+        assert a.shape == b.shape
+        assert a.tobytes() == np.asarray(b).astype(a.dtype).tobytes()
+    elif isinstance(a, float):
+        assert np.float64(a).tobytes() == np.float64(b).tobytes()
+    else:
+        assert a == b
+
+
+def save_and_load(folder: Path, state: Any) -> Any:
+    store = CheckpointStore(folder)
+    store.save(state)
+    found = CheckpointStore(folder).load()
+    assert found is not None
+    return found[1]
+
+
+def random_array(rng: np.random.Generator) -> Any:
+    dtype = np.dtype(DTYPES[rng.integers(len(DTYPES))])
+    shape = tuple(rng.integers(0, 5, rng.integers(0, 4)))
+    array = np.frombuffer(rng.bytes(int(np.prod(shape)) * dtype.itemsize), np.uint8)
+    array = (array % 2).view(dtype) if dtype.kind == "b" else array.view(dtype)
+    array = array.reshape(shape)
+    layout = rng.integers(5)
+    if layout == 1:
+        array = array.T
+    elif layout == 2 and array.ndim:
+        array = array[::-1]
+    elif layout == 3:
+        array = array.astype(dtype.newbyteorder(">"))
+    elif layout == 4:
+        array = np.asfortranarray(array)
+    return array
+
+
+def random_json(rng: np.random.Generator, depth: int) -> Any:
+    kind = rng.integers(8 if depth else 6)
+    if kind == 0:
+        return None
+    if kind == 1:
+        return bool(rng.integers(2))
+    if kind == 2:
+        return int.from_bytes(rng.bytes(int(rng.integers(1, 40))), "little", signed=True)
+    if kind in (3, 4):
+        return float(np.frombuffer(rng.bytes(8), np.float64)[0])
+    if kind == 5:
+        return random_text(rng)
+    if kind == 6:
+        return [random_json(rng, depth - 1) for _ in range(rng.integers(4))]
+    return {random_text(rng): random_json(rng, depth - 1) for _ in range(rng.integers(4))}
+
+
+def random_text(rng: np.random.Generator) -> str:
+    return "".join(rng.choice(list('ab/~%$_:. \\"\n\0é\U0001f916\ud800'), rng.integers(0, 5)).tolist())
+
+
+def random_state(rng: np.random.Generator, depth: int = 3) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for _ in range(rng.integers(6)):
+        kind = rng.integers(4 if depth else 3)
+        if kind == 0:
+            value = random_array(rng)
+        elif kind == 1:
+            value = random_json(rng, 2)
+        elif kind == 2:
+            value = np.dtype(DTYPES[rng.integers(len(DTYPES))]).type(rng.integers(2))
+        else:
+            value = random_state(rng, depth - 1)
+        state[random_text(rng)] = value
+    return state
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_state_comes_back_to_the_bit(tmp_path: Path, seed: int) -> None:
+    # NaNs that are JSON values keep being NaN; their payload is not part of JSON.
+    state = without_payloads(random_state(np.random.default_rng(seed)))
+
+    assert_same(save_and_load(tmp_path, state), state)
+
+
+def without_payloads(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_payloads(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_payloads(item) for item in value]
+    return float("nan") if type(value) is float and value != value else value
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (5,), (2, 3, 4)])
+def test_every_dtype_and_shape(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+    array = (np.arange(np.prod(shape)).reshape(shape) % 2).astype(dtype)
+
+    assert_same(save_and_load(tmp_path, {"a": array}), {"a": array})
+
+
+def test_layouts(tmp_path: Path) -> None:
+    base = np.arange(24).reshape(4, 6)
+    state = {
+        "transposed": base.T,
+        "strided": base[::2, 1::3],
+        "backwards": base[::-1],
+        "big_endian": base.astype(">i4"),
+        "broadcast": np.broadcast_to(np.float32(2), (3, 3)),
+    }
+
+    loaded = save_and_load(tmp_path, state)
+
+    assert loaded["transposed"][5].tolist() == [5, 11, 17, 23]
+    assert loaded["strided"].tolist() == [[1, 4], [13, 16]]
+    assert loaded["backwards"][0].tolist() == [18, 19, 20, 21, 22, 23]
+    assert loaded["big_endian"].dtype == np.dtype("int32")
+    assert loaded["big_endian"].tolist() == base.tolist()
+    assert loaded["broadcast"].tolist() == [[2, 2, 2]] * 3
+    loaded["transposed"][0, 0] = -1  # arrays are writable: training goes on in them
+    assert loaded["transposed"][0, 0] == -1
+
+
+def test_a_memory_mapped_array_is_stored_as_an_array(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "m", np.int16, "w+", shape=(3,))
+    mapped[:] = [1, -2, 3]
+
+    loaded = save_and_load(tmp_path, {"m": mapped})
+
+    assert type(loaded["m"]) is np.ndarray
+    assert loaded["m"].tolist() == [1, -2, 3]
+
+
+def test_arrays_larger_than_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("axonrl.runs.files.CHUNK_BYTES", 1000)
+    array = np.random.default_rng(0).random(777)
+
+    assert_same(save_and_load(tmp_path, {"a": array, "b": array[:250]}), {"a": array, "b": array[:250]})
+
+
+def test_numbers_are_exact(tmp_path: Path) -> None:
+    state = {
+        "ints": [0, -1, 2**63, 2**64 + 1, -(2**127), 2**128 - 1, 2**200, -(2**200) + 1],
+        "huge": 3**20_000,  # more decimal digits than Python is willing to read
+        "floats": [0.1, -0.0, 5e-324, 1.7976931348623157e308, float("inf"), float("-inf"), float("nan")],
+        "bools": [True, False, 1, 0],
+    }
+
+    assert_same(save_and_load(tmp_path, state), state)
+
+
+def test_numpy_scalars_stay_numpy_scalars(tmp_path: Path) -> None:
+    loaded = save_and_load(tmp_path, {"mean": np.float32(0.1), "n": np.int64(3), "x": np.float64(0.1), "y": 0.1})
+
+    # A Python float instead of a float32 or float64 would give a product of another dtype after resuming.
+    assert type(loaded["mean"]) is np.float32
+    assert (loaded["x"] * np.ones(1, np.float32)).dtype == np.float64
+    assert (loaded["y"] * np.ones(1, np.float32)).dtype == np.float32
+    assert loaded["n"] == 3
+
+
+@pytest.mark.parametrize("name", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
+def test_generators_go_on_exactly(tmp_path: Path, name: str) -> None:
+    rng = np.random.Generator(getattr(np.random, name)(7))
+    rng.integers(10, size=3, dtype=np.uint32)  # leaves half a word buffered
+    loaded = save_and_load(tmp_path, {"rng": rng.bit_generator.state})
+
+    again = np.random.Generator(getattr(np.random, name)())
+    again.bit_generator.state = loaded["rng"]
+
+    assert again.integers(10, size=5, dtype=np.uint32).tolist() == rng.integers(10, size=5, dtype=np.uint32).tolist()
+    assert again.random(5).tolist() == rng.random(5).tolist()
+
+
+def test_awkward_keys(tmp_path: Path) -> None:
+    one = np.ones(1)
+    state = {
+        "a/b": one,
+        "a": {"b": one * 2, "": one * 3},
+        "": {"a": one * 4},
+        "a%2Fb": one * 5,
+        "__metadata__": one * 6,
+        "%5F_metadata__": one * 7,
+        "$array": "a",
+        "$$array": {"$array": one * 8},
+        "m": {"$int": "0x10"},
+        "k": {"$scalar": {"$x": 1}},
+        "\ud800": one * 9,
+        "dense/kernel:0": one * 10,
+    }
+
+    assert_same(save_and_load(tmp_path, state), state)
+
+
+def test_the_empty_state(tmp_path: Path) -> None:
+    assert save_and_load(tmp_path, {}) == {}
+
+
+class Thing:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"a": {"b": Thing()}}, r"state\['a'\]\['b'\] is of type Thing"),
+        ({"a": (1, 2)}, r"state\['a'\] is of type tuple"),
+        ({"a": [1, {"b": b"x"}]}, r"state\['a'\]\[1\]\['b'\] is of type bytes"),
+        ({"a": {1: 2}}, r"the keys of state\['a'\] must be strings, got 1"),
+        ({"a": [np.ones(2)]}, r"state\['a'\]\[0\] is a NumPy value inside a list"),
+        ({"a": np.array([None])}, r"state\['a'\] has the dtype object"),
+        ({"a": np.ones(2, np.complex128)}, r"state\['a'\] has the dtype complex128"),
+        ({"a": np.array(["x"])}, r"state\['a'\] has the dtype <U1"),
+        ({"a": np.zeros(1, "M8[s]")}, r"state\['a'\] has the dtype datetime64\[s\]"),
+        ({"a": np.zeros(2).view(np.ma.MaskedArray)}, r"state\['a'\] is of type MaskedArray"),
+        ([1], "a state must be a mapping, got list"),
+    ],
+)
+def test_what_cannot_be_stored_exactly_is_named_and_nothing_is_written(
+    tmp_path: Path, state: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        CheckpointStore(tmp_path).save(state)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_json_atomically(path, {"seed": 2**62, "x": [1.5, None], "name": "é"})
+    assert json.loads(path.read_text()) == {"seed": 2**62, "x": [1.5, None], "name": "é"}
+    before = path.read_bytes()
+
+    with pytest.raises(ValueError, match=r"run.json cannot be written as JSON: .*Thing"):
+        write_json_atomically(path, {"a": Thing()})
+    with pytest.raises(CheckpointError, match=re.escape(str(tmp_path / "no" / "run.json"))):
+        write_json_atomically(tmp_path / "no" / "run.json", {})
+
+    assert path.read_bytes() == before
+    assert names(tmp_path) == ["run.json"]
+
+
+def test_json_file_survives_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.json"
+    write_json_atomically(path, {"seed": 1})
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CheckpointError, match=r"run.json cannot be written: .*No space left on device"):
+        write_json_atomically(path, {"seed": 2})
+
+    assert json.loads(path.read_text()) == {"seed": 1}
+    assert names(tmp_path) == ["run.json"]
+
+
+def test_arrays_file(tmp_path: Path) -> None:
+    path = tmp_path / "best.safetensors"
+    arrays = {"b/k:0": np.arange(6.0).reshape(2, 3).T, "a": np.array(True), "c": np.zeros((0, 2), np.int8)}
+
+    save_arrays(path, arrays, {"return": "475.0"})
+
+    loaded, metadata = load_arrays(path)
+    assert metadata == {"return": "475.0"}
+    assert set(loaded) == set(arrays)
+    for name, array in arrays.items():
+        assert_same(loaded[name], array)
+        assert_same(safetensors.numpy.load_file(path)[name], array)
+    assert names(tmp_path) == ["best.safetensors"]
+
+
+def test_arrays_file_without_metadata_or_arrays(tmp_path: Path) -> None:
+    save_arrays(tmp_path / "empty", {})
+
+    assert load_arrays(tmp_path / "empty") == ({}, {})
+
+
+def test_what_an_arrays_file_cannot_hold(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with pytest.raises(ValueError, match="array 'a' has the dtype complex64, expected one of bool, int8"):
+        save_arrays(path, {"a": np.zeros(1, np.complex64)})
+    with pytest.raises(ValueError, match="cannot be named '__metadata__'"):
+        save_arrays(path, {"__metadata__": np.zeros(1)})
+    with pytest.raises(ValueError, match="metadata must map strings to strings, got 'n': 3"):
+        save_arrays(path, {}, {"n": 3})  # type: ignore[dict-item]  # the mistake
+    assert names(tmp_path) == []
+
+
+def test_a_damaged_or_missing_arrays_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "best.safetensors"
+    with pytest.raises(CheckpointError, match=r"best.safetensors cannot be read"):
+        load_arrays(path)
+    save_arrays(path, {"a": np.ones(3)})
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=r"best.safetensors cannot be read"):
+        load_arrays(path)
+
+
+def test_no_tensorflow_is_imported() -> None:
+    code = "import sys, axonrl.runs.checkpoints; print(sorted({'tensorflow', 'keras'} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"

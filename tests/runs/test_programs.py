@@ -1,0 +1,372 @@
+"""Converted programs in the run folder: kept, found again, and made again where they are of no use."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl import Agent, EstimatorSpec
+from axonrl.errors import CheckpointError
+from axonrl.runs import programs
+from axonrl.runs.programs import ProgramCache
+from axonrl.memories import ReplayMemory
+from axonrl.models import dqn
+from axonrl.runtimes import choosing
+from axonrl.runtimes.litert.conversion import convert
+from axonrl.tests.estimators.dying import DYING
+from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model, snapshot
+
+CONTENT = bytes(range(200))
+BOTH, ACTOR = "litert/actor-and-learner.safetensors", "litert/actor.safetensors"
+DQN = {"hidden": [8], "epsilon": 0.5}
+
+
+def never() -> bytes:
+    raise AssertionError("it was made again")
+
+
+def returning(content: bytes) -> Callable[[], bytes]:
+    return lambda: content
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A folder that holds a run, as far as the cache looks."""
+    (tmp_path / "run.json").write_text("{}")
+    return tmp_path
+
+
+def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    """What was said at this level or above."""
+    return [one.getMessage() for one in caplog.records if one.levelno >= level]
+
+
+# -- the cache alone --------------------------------------------------------------------------------------------------
+
+
+def test_what_was_made_is_found_again_by_name_and_key(run: Path) -> None:
+    assert ProgramCache(run / "litert")("actor", "k", returning(CONTENT)) == CONTENT
+    assert ProgramCache(run / "litert")("actor", "k", never) == CONTENT
+    assert ProgramCache(run / "litert")("learner", "k", returning(b"other")) == b"other"
+    assert ProgramCache(run / "litert")("actor", "k", never) == CONTENT
+    assert sorted(path.name for path in (run / "litert").iterdir()) == ["actor.safetensors", "learner.safetensors"]
+
+
+def test_another_key_is_said_and_made_again(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "axonrl")
+    cache = ProgramCache(run / "litert")
+    cache("actor", "old", returning(CONTENT))
+    assert caplog.messages == []
+    assert cache("actor", "new", returning(b"new one")) == b"new one"
+    path = run / "litert" / "actor.safetensors"
+    assert caplog.messages == [f"{path} is of another model or of other versions, and is made again"]
+    assert cache("actor", "new", never) == b"new one"
+
+
+@pytest.mark.parametrize("before", ["absent", "empty"])
+def test_without_a_run_nothing_is_written_until_there_is_one(before: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    if before == "empty":
+        folder.mkdir()
+    cache = ProgramCache(folder / "litert")
+    assert cache("actor", "k", returning(CONTENT)) == CONTENT
+    cache.keep()
+    assert list(tmp_path.rglob("*")) == ([folder] if before == "empty" else [])
+
+    folder.mkdir(exist_ok=True)
+    (folder / "run.json").write_text("{}")
+    cache.keep()
+    assert ProgramCache(folder / "litert")("actor", "k", never) == CONTENT
+    (folder / "litert" / "actor.safetensors").unlink()
+    cache.keep()  # once is enough
+    assert list((folder / "litert").iterdir()) == []
+
+
+def test_a_file_that_was_cut_is_said_and_made_again(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cache, path = ProgramCache(run / "litert"), run / "litert" / "actor.safetensors"
+    cache("actor", "k", returning(CONTENT))
+    whole = path.read_bytes()
+    for length in (0, 1, 7, 8, 9, 100, len(whole) - len(CONTENT), len(whole) - 1):
+        caplog.clear()
+        path.write_bytes(whole[:length])
+        assert cache("actor", "k", returning(CONTENT)) == CONTENT
+        [message] = said(caplog, logging.WARNING)
+        assert message.startswith(f"{path} is damaged, and is made again: ")
+        assert path.read_bytes() == whole
+
+
+def test_no_flipped_bit_gives_another_program(
+    run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is read is what was written; whatever else there is made again, and said."""
+    caplog.set_level(logging.INFO, "axonrl")
+    cache, path = ProgramCache(run / "litert"), run / "litert" / "actor.safetensors"
+    cache("actor", "k", returning(CONTENT))
+    whole = path.read_bytes()
+    monkeypatch.setattr(programs, "save_arrays", lambda *args: None)  # waiting for the disk would take seconds
+    for place in range(0, 8 * len(whole), 5):
+        caplog.clear()
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        made: list[int] = []
+
+        def make(made: list[int] = made) -> bytes:
+            made.append(1)
+            return b"made again"
+
+        found = cache("actor", "k", make)
+        assert found == (b"made again" if made else CONTENT)
+        assert len(caplog.messages) == len(made)
+        if place // 8 >= len(whole) - len(CONTENT):
+            assert caplog.messages == [f"{path} is damaged, and is made again: its content is not what was written"]
+
+
+@pytest.mark.parametrize("obstacle", ["a file for the folder", "a folder for the file", "no permission", "disk full"])
+def test_a_cache_that_cannot_be_written_costs_only_time(
+    obstacle: str, run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if obstacle == "a file for the folder":
+        (run / "litert").write_text("mine")
+    elif obstacle == "a folder for the file":
+        (run / "litert" / "actor.safetensors" / "mine").mkdir(parents=True)
+    elif obstacle == "no permission":  # permission bits do not stop root
+        monkeypatch.setattr(programs, "make_folders", raising(PermissionError(13, "Permission denied")))
+    else:
+        monkeypatch.setattr(programs, "save_arrays", raising(CheckpointError("the disk is full")))
+    for _ in range(2):
+        caplog.clear()
+        assert ProgramCache(run / "litert")("actor", "k", returning(CONTENT)) == CONTENT
+        assert said(caplog, logging.WARNING)[-1].startswith("the converted program is not kept: ")
+
+
+def raising(error: Exception) -> Any:
+    def call(*args: Any) -> None:
+        raise error
+
+    return call
+
+
+CRASHING = (
+    DYING
+    + """
+import pathlib, sys
+from axonrl.runs.programs import ProgramCache
+folder = pathlib.Path(sys.argv[1])
+for k in range(1, 100):
+    child = os.fork()
+    if child == 0:
+        die_before_call(k)
+        ProgramCache(folder)("actor", str(k), lambda: bytes([k]) * 1000)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    def make():
+        print("made", flush=True)
+        return bytes([k]) * 1000
+    assert ProgramCache(folder)("actor", str(k), make) == bytes([k]) * 1000
+    print(status, flush=True)
+    if status == 0:
+        break
+"""
+)
+
+
+def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(run: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", CRASHING, str(run / "litert")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # fork with one thread only
+    )
+    assert result.stderr == ""  # a damaged file would have been said
+    lines = result.stdout.splitlines()
+    assert lines[0] == "made"  # killed before anything was there
+    assert lines[-2:] == ["9", "0"]  # killed after it was in place; not killed
+    assert [path.name for path in (run / "litert").iterdir()] == ["actor.safetensors"]
+
+
+# -- Agents -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The functions of each conversion; this process has made none to begin with."""
+    found: list[tuple[str, ...]] = []
+
+    def noting(functions: Any, variables: Any) -> bytes:
+        found.append(tuple(functions))
+        return convert(functions, variables)
+
+    forget(monkeypatch)
+    monkeypatch.setattr(choosing, "convert", noting)
+    return found
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a fresh process: nothing has been converted."""
+    monkeypatch.setattr(choosing, "_made", {})
+
+
+FRESH = """
+import json, logging, sys
+import numpy as np
+import axonrl.runtimes.choosing as choosing
+from axonrl import Agent, RunConfig
+from axonrl.memories import ReplayMemory
+from axonrl.tests.estimators.fakes import Counting
+
+def convert(functions, variables):
+    raise AssertionError("it converts")
+
+choosing.convert = convert
+model_dir = sys.argv[1]
+one = Agent(None, model_dir=model_dir)
+print(json.dumps(one.evaluate(Counting(5), 3)))
+print(json.dumps({name: value.tolist() for name, value in one.predict(np.ones((2, 2), np.float32)).items()}))
+config = RunConfig(save_checkpoints_secs=None)
+Agent(None, ReplayMemory(100, 4), model_dir, config).train(Counting(), 8, 2, max_timesteps=60)
+"""
+
+
+def test_a_fresh_process_goes_on_without_converting(conversions: list[tuple[str, ...]], tmp_path: Path) -> None:
+    """For training, for evaluation and for predictions; and to the same weights as in this process."""
+
+    def train(name: str, timesteps: int) -> Agent:
+        one = agent(tmp_path / name, ReplayMemory(100, 4), dqn.model_fn, DQN)
+        return one.train(Counting(), 8, 2, max_timesteps=timesteps)
+
+    train("whole", 60)
+    train("parts", 30)
+    here = Agent(None, model_dir=tmp_path / "parts")
+    evaluation = here.evaluate(Counting(5), 3)
+    predictions = here.predict(np.ones((2, 2), np.float32))
+    # Equal models convert once per process; acting alone is another program.
+    assert conversions == [("act", "train"), ("act",)]
+    assert {str(path.relative_to(tmp_path / "parts")) for path in tmp_path.glob("parts/litert/*")} == {BOTH, ACTOR}
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")}
+
+    result = subprocess.run(
+        [sys.executable, "-c", FRESH, str(tmp_path / "parts")], capture_output=True, text=True, check=True
+    )
+    first, second = result.stdout.splitlines()
+    assert json.loads(first) == evaluation
+    assert json.loads(second) == {name: value.tolist() for name, value in predictions.items()}
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")} == files
+
+
+def test_two_agents_with_one_model_convert_once(conversions: list[tuple[str, ...]], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        agent(tmp_path / name).train(Counting(), 8, timesteps=8)
+    assert conversions == [("act", "train")]
+    assert (tmp_path / "a" / BOTH).read_bytes() == (tmp_path / "b" / BOTH).read_bytes()  # both keep it
+
+
+def damage(path: Path, how: str) -> None:
+    data = bytearray(path.read_bytes())
+    if how == "cut":
+        del data[len(data) // 2 :]
+    else:
+        data[len(data) // 2] ^= 16
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["cut", "a bit"])
+def test_a_damaged_program_is_said_and_made_again(
+    how: str,
+    conversions: list[tuple[str, ...]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for name in ("whole", "parts"):
+        agent(tmp_path / name).train(Counting(), 8, 2, max_timesteps=20)
+    path = tmp_path / "parts" / BOTH
+    whole = path.read_bytes()
+    damage(path, how)
+    agent(tmp_path / "whole").train(Counting(), 8, 2, max_timesteps=40)
+    forget(monkeypatch)
+    agent(tmp_path / "parts").train(Counting(), 8, 2, max_timesteps=40)
+
+    assert conversions == [("act", "train")] * 2
+    [message] = said(caplog, logging.WARNING)
+    assert message.startswith(f"{path} is damaged, and is made again: ")
+    assert len(path.read_bytes()) == len(whole)
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
+    forget(monkeypatch)
+    agent(tmp_path / "parts").train(Counting(), 8, 2, max_timesteps=44)
+    assert len(conversions) == 2
+
+
+def test_the_program_of_another_model_is_said_and_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same variables, but another loss: an old program would train on with the old one."""
+    caplog.set_level(logging.INFO, "axonrl")
+
+    def other(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        if labels is None:
+            return spec
+        return EstimatorSpec(mode, loss=2 * spec.loss, train_op=spec.train_op)
+
+    for name, runtime in (("litert", "auto"), ("tensorflow", "tensorflow")):
+        agent(tmp_path / name, runtime=runtime).train(Counting(), 8, 2, max_timesteps=20)
+        agent(tmp_path / name, model=other, runtime=runtime).train(Counting(), 8, 2, max_timesteps=40)
+    message = f"{tmp_path / 'litert' / BOTH} is of another model or of other versions, and is made again"
+    assert caplog.messages.count(message) == 1
+    weights, expected = (snapshot(tmp_path / name)["weights"] for name in ("litert", "tensorflow"))
+    for name, value in expected.items():
+        np.testing.assert_allclose(weights[name], value, rtol=1e-5)
+
+
+def test_other_versions_are_said_and_converted_for(
+    conversions: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    caplog.set_level(logging.INFO, "axonrl")
+    agent(tmp_path).train(Counting(), 8, timesteps=8)
+    monkeypatch.setattr(tf, "__version__", "99.0")
+    assert agent(tmp_path).train(Counting(), 8, timesteps=8).global_timestep == 16
+    assert conversions == [("act", "train")] * 2
+    assert f"{tmp_path / BOTH} is of another model or of other versions, and is made again" in caplog.messages
+
+
+def test_a_run_folder_that_cannot_be_written_is_evaluated_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = agent(tmp_path).train(Counting(), 8, timesteps=8)
+    expected = trained.evaluate(Counting(), 2)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(programs, "save_arrays", raising(PermissionError(30, "Read-only file system")))
+
+    assert agent(tmp_path).evaluate(Counting(), 2) == expected
+    assert [message for message in said(caplog, logging.WARNING) if "not kept" in message] == [
+        "the converted program is not kept: [Errno 30] Read-only file system"
+    ]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("before", ["absent", "empty"])
+def test_an_untrained_model_leaves_nothing_behind(before: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    if before == "empty":
+        folder.mkdir()
+    one = agent(folder)
+    with pytest.raises(ValueError, match="predict needs a trained run"):
+        one.predict(np.zeros((1, 2), np.float32))
+    assert one.evaluate(Counting(), 1)["episodes"] == 1
+    assert one.predict(np.zeros((1, 2), np.float32))["action"].shape == (1,)
+    assert list(tmp_path.rglob("*")) == ([folder] if before == "empty" else [])
+    one.train(Counting(), 8, timesteps=8)  # now there is a run to keep them in
+    assert {path.name for path in (folder / "litert").iterdir()} == {Path(BOTH).name, Path(ACTOR).name}

@@ -1,0 +1,136 @@
+"""What ``run.json`` keeps of a run."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+
+from axonrl import Agent, EstimatorSpec
+from axonrl.errors import CheckpointError
+from axonrl.runs import record
+from axonrl.models import dqn
+from axonrl.tests.estimators.fakes import Counting, agent, linear_model, vector
+
+SPACE = Dict({"a": Box(-np.inf, 1.0, (2,), np.float32), "b": MultiDiscrete([2, 3])})
+RUNTIME = {"runtime": {"actor": "litert", "learner": "tensorflow"}, "runtime_why": {"actor": "a", "learner": "b"}}
+
+
+def written(tmp_path: Path, **changes: Any) -> record.RunRecord:
+    values = {"seed": 2**63 - 1, "model_fn": None, "params": {"a": [1, 2.5, None]}, "unrecorded": ("f",)}
+    rest = {"observation_space": SPACE, "action_space": Discrete(3, start=-1), "num_envs": 4, **RUNTIME}
+    rest["made_with"] = {"python": "3.11.7", "threads": 2, "TF_ENABLE_ONEDNN_OPTS": None}
+    one = record.RunRecord(**{**values, **rest, **changes})
+    one.write(tmp_path)
+    return one
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    assert record.read(tmp_path) is None
+    for changes in ({}, {"params": None, "unrecorded": (), "not_exact": ("why", "and why")}):
+        one = written(tmp_path, **changes)
+        assert record.read(tmp_path) == one
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "cannot be read"),
+        ("{", "cannot be read"),
+        ("[1]", "is not the record of a run"),
+        ("{}", "is not the record of a run: KeyError"),
+        ('{"format": 2}', r"was written by another version of axonrl \(this one reads format 1\)"),
+        ('{"format": 1, "seed": 3}', "is not the record of a run"),
+    ],
+)
+def test_what_is_no_record_is_an_error_that_names_the_file(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(CheckpointError, match=rf"{tmp_path}/run\.json {message}"):
+        Agent(linear_model, model_dir=tmp_path)
+
+
+def test_a_record_with_another_space_is_no_record(tmp_path: Path) -> None:
+    written(tmp_path)
+    value = json.loads((tmp_path / "run.json").read_text())
+    value["action_space"] = {"type": "Nothing"}
+    (tmp_path / "run.json").write_text(json.dumps(value))
+    with pytest.raises(CheckpointError, match="is not the record of a run"):
+        record.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_recorded"),
+    [
+        *((value, True) for value in (None, True, 3, 10**30, 0.1, "x", [], [1, [2]], (1, 2), {"a": {"b": 1.5}})),
+        *((value, False) for value in (math.inf, math.nan, [math.nan], np.float32(1), np.zeros(2))),
+        *((value, False) for value in ({1: 2}, {"a": len})),
+    ],
+    ids=str,
+)
+def test_which_params_json_can_hold(value: Any, is_recorded: bool) -> None:
+    kept, others = record.recordable({"value": value, "one": 1})
+    assert kept == ({"value": value, "one": 1} if is_recorded else {"one": 1})
+    assert others == (() if is_recorded else ("value",))
+    assert record.recordable(None) == (None, ())
+
+
+def test_a_run_is_recorded_before_its_first_timestep(tmp_path: Path) -> None:
+    envs = Counting(), Counting()
+
+    class Looks:
+        def begin(self, session: Any, facts: Any) -> None:
+            assert [env.seeds for env in envs] == [[], []]
+            found = record.read(tmp_path)
+            assert found is not None
+            assert (found.seed, found.num_envs, found.model_fn) == (7, 2, "dqn")
+            assert (found.observation_space, found.action_space) == (Counting.observation_space, Discrete(2))
+            assert (found.params, found.unrecorded) == ({"hidden": [4], "epsilon": 0.5}, ())
+            assert found.not_exact == ()
+
+    params = {"hidden": (4,), "epsilon": 0.5}
+    agent(tmp_path, model=dqn.model_fn, params=params, seed=7).train(vector(*envs), timesteps=4, hooks=[Looks()])
+    assert Agent(None, model_dir=tmp_path).params == {"hidden": [4], "epsilon": 0.5}
+
+
+def test_params_that_json_cannot_hold_are_passed_again(tmp_path: Path) -> None:
+    params = {"epsilon": np.float32(0.25), "learning_rate": 0.001}
+    agent(tmp_path, params=params).train(Counting(), timesteps=4)
+    with pytest.raises(ValueError, match="could not record the params epsilon as JSON: pass params again"):
+        agent(tmp_path)
+    assert agent(tmp_path, params=params).evaluate(Counting(), 1)["episodes"] == 1
+
+
+def test_a_model_without_an_importable_name_is_passed_again(tmp_path: Path) -> None:
+    def nested(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return linear_model(features, labels, mode)
+
+    agent(tmp_path, model=nested).train(Counting(), timesteps=4)
+    with pytest.raises(ValueError, match="has no importable name: pass it again"):
+        Agent(None, model_dir=tmp_path)
+    assert agent(tmp_path, model=nested).evaluate(Counting(), 1)["episodes"] == 1
+
+
+def test_a_model_of_a_module_is_found_by_its_recorded_name(tmp_path: Path) -> None:
+    agent(tmp_path, model="axonrl.tests.estimators.fakes:linear_model").train(Counting(), timesteps=4)
+    assert json.loads((tmp_path / "run.json").read_text())["model_fn"] == "axonrl.tests.estimators.fakes:linear_model"
+    assert Agent(None, model_dir=tmp_path).evaluate(Counting(), 1)["episodes"] == 1
+
+
+def test_stateful_random_ops_mark_the_run_not_exact(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = linear_model(features, labels, mode)
+        if labels is None:
+            return spec
+        return EstimatorSpec(mode, loss=spec.loss + 0 * tf.random.normal(()), train_op=spec.train_op)
+
+    one = agent(tmp_path, model=model).train(Counting(), 8, timesteps=8)
+    assert one.global_step == 1
+    (why,) = json.loads((tmp_path / "run.json").read_text())["not_exact"]
+    assert "RandomStandardNormal" in why
+    assert caplog.messages[0] == f"this run will not resume exactly: {why}"

@@ -1,0 +1,175 @@
+import re
+from typing import Any
+
+import pytest
+
+from axonrl import schedules
+from axonrl.schedules import Exponential, Linear, PiecewiseConstant, Polynomial, make_schedule
+
+LINEAR: Any = Linear  # untyped, for wrong arguments
+PIECEWISE: Any = PiecewiseConstant
+
+# (schedule, time, value worked out by hand)
+VALUES: list[tuple[Any, int, float]] = [
+    (schedules.Constant(0.3), 0, 0.3),
+    (schedules.Constant(0.3), 10**9, 0.3),
+    (Linear(1.0, 0.05, 10_000), 0, 1.0),
+    (Linear(1.0, 0.05, 10_000), 1, 0.999905),
+    (Linear(1.0, 0.05, 10_000), 5_000, 0.525),
+    (Linear(1.0, 0.05, 10_000), 9_999, 0.050095),
+    (Linear(1.0, 0.05, 10_000), 10_000, 0.05),
+    (Linear(1.0, 0.05, 10_000), 10**9, 0.05),
+    (Linear(0.0, 4.0, 8), 6, 3.0),
+    (Polynomial(1.0, 0.0, 10, power=2), 0, 1.0),
+    (Polynomial(1.0, 0.0, 10, power=2), 5, 0.25),
+    (Polynomial(1.0, 0.0, 10, power=2), 9, 0.01),
+    (Polynomial(3.0, 1.0, 4, power=0.5), 3, 2.0),
+    (Polynomial(3.0, 1.0, 4, power=0.5), 4, 1.0),
+    (Polynomial(3.0, 1.0, 4, power=0.5), 99, 1.0),
+    (Exponential(0.8, 0.5, 10), 0, 0.8),
+    (Exponential(0.8, 0.5, 10), 5, 0.5656854249),
+    (Exponential(0.8, 0.5, 10), 20, 0.2),
+    (Exponential(0.8, 0.5, 10, floor=0.3), 10, 0.4),
+    (Exponential(0.8, 0.5, 10, floor=0.3), 20, 0.3),
+    (Exponential(0.8, 0.5, 10, floor=0.3), 10**9, 0.3),
+    (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 0, 1.0),
+    (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 9, 1.0),
+    (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 10, 0.5),
+    (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 19, 0.5),
+    (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 20, 0.1),
+    (PiecewiseConstant((), (0.7,)), 5, 0.7),
+]
+
+
+@pytest.mark.parametrize(("schedule", "t", "expected"), VALUES)
+def test_values_on_the_host(schedule: Any, t: Any, expected: Any) -> None:
+    value = schedule(t)
+    assert isinstance(value, float)
+    assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_values_in_a_graph_are_those_of_the_host() -> None:
+    import keras
+    import tensorflow as tf
+
+    in_graph: Any = tf.function(
+        lambda t: [schedule(t, ops=keras.ops) for schedule, _, _ in VALUES],
+        input_signature=[tf.TensorSpec((), tf.int64)],
+    )
+    for index, (_, t, expected) in enumerate(VALUES):
+        value = in_graph(tf.constant(t, tf.int64))[index]
+        assert value.dtype == tf.float32
+        assert value.shape == ()
+        assert float(value) == pytest.approx(expected, rel=1e-6, abs=1e-7)
+
+
+def test_linear_ends_exactly_at_stop() -> None:
+    assert Linear(1.0, 0.05, 7)(7) == 0.05
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ({"kind": "constant", "value": 2}, schedules.Constant(2.0)),
+        ({"kind": "linear", "start": 1, "stop": 0.05, "duration": 1e4}, Linear(1.0, 0.05, 10_000)),
+        ({"kind": "polynomial", "start": 1, "stop": 0, "duration": 5, "power": 2}, Polynomial(1.0, 0.0, 5, 2.0)),
+        ({"kind": "exponential", "start": 1, "rate": 0.9, "duration": 5}, Exponential(1.0, 0.9, 5, floor=0.0)),
+        (
+            {"kind": "piecewise_constant", "boundaries": [3], "values": [1, 0.5]},
+            PiecewiseConstant((3,), (1.0, 0.5)),
+        ),
+    ],
+)
+def test_make_schedule_from_a_mapping(mapping: Any, expected: Any) -> None:
+    schedule = make_schedule(mapping)
+    assert schedule == expected
+    assert isinstance(getattr(schedule, "duration", 0), int)
+
+
+def test_make_schedule_from_a_number_or_a_callable() -> None:
+    def own(t: Any, ops: Any = None) -> Any:
+        return t
+
+    linear = Linear(1.0, 0.0, 5)
+    assert make_schedule(0.25) == schedules.Constant(0.25)
+    assert make_schedule(linear) is linear
+    assert make_schedule(own, at_least=0, at_most=1) is own
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("fast", "epsilon must be a finite number, got 'fast'"),
+        (True, "epsilon must be a finite number, got True"),
+        (float("nan"), "epsilon must be a finite number, got nan"),
+        ({"start": 1}, "epsilon: kind of schedule must be one of constant, linear, "),
+        ({"kind": "linaer", "start": 1}, "got 'linaer' (did you mean 'linear'?)"),
+        ({"kind": ["linear"]}, "got ['linear']"),
+        (
+            {"kind": "linear", "start": 1, "stop": 0, "durration": 5},
+            "epsilon: a linear schedule has no 'durration' (did you mean 'duration'?), only start, stop, duration",
+        ),
+        ({"kind": "linear", "start": 1}, "epsilon: a linear schedule also needs stop, duration"),
+        ({"kind": "linear", "start": "x", "stop": 0, "duration": 1}, "epsilon: Linear.start must be a finite number"),
+    ],
+)
+def test_make_schedule_refuses(value: Any, message: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_schedule(value, "epsilon")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "bounds"),
+    [
+        (schedules.Constant(0.5), (0.5, 0.5)),
+        (Linear(0.1, 0.9, 5), (0.1, 0.9)),
+        (Polynomial(0.9, 0.1, 5, 2), (0.1, 0.9)),
+        (Exponential(0.9, 0.5, 5, floor=0.2), (0.2, 0.9)),
+        (Exponential(0.9, 1.0, 5), (0.9, 0.9)),
+        (PiecewiseConstant((1, 2), (0.5, 0.7, 0.1)), (0.1, 0.7)),
+    ],
+)
+def test_a_schedule_that_leaves_the_range_is_refused(schedule: Any, bounds: Any) -> None:
+    low, high = bounds
+    assert schedule.bounds == bounds
+    assert make_schedule(schedule, at_least=low, at_most=high) is schedule
+    with pytest.raises(ValueError, match="epsilon must stay in"):
+        make_schedule(schedule, "epsilon", at_least=low + 1e-9)
+    with pytest.raises(ValueError, match="epsilon must stay in"):
+        make_schedule(schedule, "epsilon", at_most=high - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: schedules.Constant(float("inf")), "Constant.value must be a finite number, got inf"),
+        (lambda: LINEAR(1.0, None, 5), "Linear.stop must be a finite number, got None"),
+        (lambda: LINEAR(1.0, 0.0, 0), "Linear.duration must be an integer of at least 1, got 0"),
+        (lambda: LINEAR(1.0, 0.0, 2.5), "Linear.duration must be an integer of at least 1, got 2.5"),
+        (lambda: LINEAR(1.0, 0.0, True), "Linear.duration must be an integer of at least 1, got True"),
+        (lambda: LINEAR(1.0, 0.0, "5"), "Linear.duration must be an integer of at least 1, got '5'"),
+        (lambda: Polynomial(1.0, 0.0, 5, 0), "Polynomial.power must be a finite number above 0, got 0"),
+        (lambda: Exponential(0.0, 0.5, 5), "Exponential.start must be a finite number above 0, got 0.0"),
+        (
+            lambda: Exponential(1.0, 1.1, 5),
+            "Exponential.rate must be a finite number above 0 and of at most 1, got 1.1",
+        ),
+        (lambda: Exponential(1.0, 0.5, 5, floor=2), "Exponential.floor must be a finite number of at least 0"),
+        (lambda: PIECEWISE(5, (1.0, 2.0)), "PiecewiseConstant.boundaries must be a list of numbers, got 5"),
+        (lambda: PiecewiseConstant((5,), (1.0,)), "got 1 values for 1 boundaries"),
+        (lambda: PiecewiseConstant((5, 5), (1, 2, 3)), "PiecewiseConstant.boundaries must rise, got (5, 5)"),
+        (
+            lambda: PiecewiseConstant((0,), (1, 2)),
+            "PiecewiseConstant.boundaries must be an integer of at least 1, got 0",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named(make: Any, message: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
+
+
+def test_schedules_are_frozen() -> None:
+    linear: Any = Linear(1.0, 0.0, 5)
+    with pytest.raises(AttributeError):
+        linear.start = 2.0
