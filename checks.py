@@ -1,4 +1,4 @@
-"""Checks of values that a user configures: each returns the value in its final type, or says what is wrong with it."""
+"""Checks of user-supplied values. Each returns the value in its final type or raises an ArgumentError."""
 
 from __future__ import annotations
 
@@ -16,17 +16,9 @@ from .errors import ArgumentError
 def number(
     name: str, value: Any, *, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf
 ) -> float:
-    """A finite number within bounds.
+    """A finite number within bounds; ``above`` is exclusive. Booleans are refused.
 
-    Args:
-        name: what the message calls it: ``"Linear.start"``.
-        value: what the user gave.
-        above: it must be greater than this.
-        at_least: smallest value allowed.
-        at_most: largest value allowed.
-
-    Raises:
-        ArgumentError: it is not; the message has the bounds.
+    ``name`` is the argument's name in the message and the error, here and below: ``"Linear.start"``.
     """
     if not isinstance(value, bool) and isinstance(value, Real):
         converted = float(value)
@@ -38,22 +30,14 @@ def number(
 
 
 def count(name: str, value: Any) -> int:
-    """An integer of at least 1.
-
-    Raises:
-        ArgumentError: it is anything else; also for a float or a bool.
-    """
+    """An integer of at least 1; floats and booleans are refused."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ArgumentError(f"{name} must be an integer of at least 1, got {value!r}", name, value)
     return int(value)
 
 
 def integer(name: str, value: Any, *, at_least: int) -> int:
-    """An integer of at least ``at_least``; a float that is one (``1e6`` in a YAML file) is taken too.
-
-    Raises:
-        ArgumentError: it is not; the message has the bound.
-    """
+    """An integer of at least ``at_least``; also a float with an integer value (``1e6`` in a YAML file)."""
     is_integer = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
     if not is_integer or isinstance(value, bool) or value < at_least:
         raise ArgumentError(f"{name} must be an integer of at least {at_least}, got {value!r}", name, value)
@@ -61,11 +45,7 @@ def integer(name: str, value: Any, *, at_least: int) -> int:
 
 
 def choice(name: str, value: Any, choices: Iterable[str]) -> str:
-    """One of a set of names.
-
-    Raises:
-        ArgumentError: it is not; the message has the nearest name and all of them.
-    """
+    """One of a set of names; the message suggests the nearest and lists all."""
     choices = list(choices)
     if isinstance(value, str) and value in choices:
         return value
@@ -75,17 +55,17 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
-    """``" (did you mean 'adam'?)"`` for the choice nearest to ``value``; empty if none is near."""
+    """``" (did you mean 'adam'?)"`` for the nearest choice; empty if none is near."""
     nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1)
     return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
 def all_finite(array: Any) -> bool:
-    """Is no number of a float array NaN or infinite? Looking for a zero byte beats ``all()`` on few numbers."""
+    """Whether all numbers of a float array are finite. Searching for a zero byte beats ``all()`` on short arrays."""
     return 0 not in np.isfinite(array).tobytes()
 
 
 def shortened(value: object) -> str:
-    """The value's ``repr`` for an error message, on one line and cut where it is long."""
+    """The value's ``repr`` for an error message: one line, at most 80 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,6 +1,6 @@
 """The contracts between the rooms of axonrl: array types, ``RunConfig``, ``EstimatorSpec``, and two protocols.
 
-Nothing heavy is imported: neither TensorFlow nor Gymnasium. What hooks are handed is in facts.py.
+Imports neither TensorFlow nor Gymnasium. What hooks receive is in facts.py.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .checks import count, number
+from .checks import choice, count, number
+from .errors import ArgumentError
 
 if TYPE_CHECKING:
     import gymnasium
@@ -23,7 +24,7 @@ Array: TypeAlias = NDArray[Any]
 ArrayTree: TypeAlias = "Array | Mapping[str, Array]"
 """One array, or a flat dictionary of arrays (Dict spaces)."""
 State: TypeAlias = "Mapping[str, Any]"
-"""What ``state_dict`` returns: strings to arrays, JSON values, or further such mappings. Never a pickled object."""
+"""What ``state_dict`` returns: strings to arrays, JSON values or further such mappings, never pickled objects."""
 
 
 class Modes:
@@ -47,7 +48,7 @@ class ArraySpec:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that one item takes."""
+        """Bytes of one item."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -57,22 +58,22 @@ SpecTree: TypeAlias = "ArraySpec | Mapping[str, ArraySpec]"
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """How a run is run; everything that is neither the model's nor the memory's.
+    """Settings of a run that belong neither to the model nor to the memory.
 
     Args:
         seed: seed of the whole run, ``0 <= seed < 2**63``. ``None`` draws one, which is stored in ``model_dir``.
-        save_checkpoints_secs: seconds between checkpoints; ``None`` for never by time.
+        save_checkpoints_secs: seconds between checkpoints; ``None`` disables checkpoints by time.
         save_checkpoints_steps: updates (``global_step``) between checkpoints.
         save_checkpoints_episodes: finished episodes between checkpoints.
-        keep_checkpoint_max: how many checkpoints are kept.
+        keep_checkpoint_max: number of checkpoints to keep.
         save_summary_steps: updates between two summaries of loss and metrics.
-        runtime: what runs actor and learner: ``"tensorflow"``, ``"litert"`` (refused where that cannot), or ``"auto"``
-            (LiteRT for what is small and converts, by a rule on ops and shapes). A run keeps what it was begun with.
-        observation_space: set by the Agent before ``model_fn`` sees the config: one environment's space.
+        runtime: executor of actor and learner: ``"tensorflow"``, ``"litert"`` (an error if unsupported), or ``"auto"``
+            (LiteRT for small programs that convert, by a rule on ops and shapes). Fixed when a run starts.
+        observation_space: one environment's space; set by the Agent before it calls ``model_fn``.
         action_space: likewise.
 
     Raises:
-        ValueError: a value is out of range; names the field and the value.
+        ArgumentError: a value is invalid.
     """
 
     seed: int | None = None
@@ -90,7 +91,8 @@ class RunConfig:
         if seed is not None and (
             isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63
         ):
-            raise ValueError(f"RunConfig.seed must be an integer in 0 .. 2**63 - 1 or None, got {seed!r}")
+            message = f"RunConfig.seed must be an integer in 0 .. 2**63 - 1 or None, got {seed!r}"
+            raise ArgumentError(message, "RunConfig.seed", seed)
         if self.save_checkpoints_secs is not None:
             number("RunConfig.save_checkpoints_secs", self.save_checkpoints_secs, above=0)
         for name in ("save_checkpoints_steps", "save_checkpoints_episodes"):
@@ -98,8 +100,7 @@ class RunConfig:
                 object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
         for name in ("keep_checkpoint_max", "save_summary_steps"):
             object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
-        if self.runtime not in RUNTIMES:
-            raise ValueError(f"RunConfig.runtime must be one of {', '.join(RUNTIMES)}; got {self.runtime!r}")
+        choice("RunConfig.runtime", self.runtime, RUNTIMES)
 
 
 RUNTIMES: Final = ("auto", "tensorflow", "litert")
@@ -107,11 +108,11 @@ RUNTIMES: Final = ("auto", "tensorflow", "litert")
 
 @runtime_checkable
 class Exploration(Protocol):
-    """The behaviour policy: turns a model's predictions into the actions that are taken. NumPy, on the host.
+    """The behaviour policy: turns a model's predictions into actions. NumPy, on the host.
 
-    Optional methods, used where present: ``reset(mask)`` (``mask`` bool [N]: environments that start an episode),
-    ``level(timestep) -> float`` (how much it explores, for reports: epsilon, a standard deviation), and
-    ``state_dict() / load_state_dict(state)``.
+    Optional methods: ``reset(mask)`` (``mask`` bool [N]: environments that start an episode), ``level(timestep) ->
+    float`` (how much it explores, for reports: epsilon, a standard deviation), and ``state_dict()`` with
+    ``load_state_dict(state)``.
     """
 
     def __call__(
@@ -122,7 +123,7 @@ class Exploration(Protocol):
         Args:
             predictions: the PREDICT spec's predictions as arrays [N, ...]; ``predictions["action"]`` is greedy.
             timestep: ``global_timestep`` before this step.
-            rng: the run's generator for exploration; the only source of randomness allowed.
+            rng: the run's generator for exploration, the only permitted source of randomness.
 
         Returns:
             actions [N, ...] in the environment's units, and extras: arrays [N, ...] that ``EstimatorSpec.record``
@@ -145,16 +146,16 @@ class EstimatorSpec:
         metrics: name to scalar tensor, for hooks (entropy, KL, Q values).
         eval_metric_ops: name to scalar tensor, for EVAL.
         exploration: the behaviour policy, read from the PREDICT spec; ``None`` acts greedily.
-        record: names of predictions or of exploration extras to store with each transition; from the PREDICT spec.
-        td_error: floats [B] (of a rollout [T, N]), one for each transition; goes to ``memory.update_priorities``.
-        state: recurrent state, name to tensor [B, ...]. Called without ``features["state"]`` it declares names, shapes
-            and dtypes (episodes begin with zeros); called with it, it is the next state.
-        export_outputs: known from TensorFlow's Estimators, and not used: an export offers all predictions.
+        record: names of predictions or exploration extras to store with each transition; from the PREDICT spec.
+        td_error: float [B] (rollouts [T, N]), one per transition; passed to ``memory.update_priorities``.
+        state: recurrent state, name to tensor [B, ...]. Without ``features["state"]`` it declares names, shapes and
+            dtypes (episodes start with zeros); otherwise it is the next state.
+        export_outputs: kept for compatibility with TensorFlow's Estimators; unused, exports offer all predictions.
         training_hooks: hooks added to ``train``; from the TRAIN spec.
         evaluation_hooks: hooks added to ``evaluate``; from the PREDICT spec.
 
     Raises:
-        ValueError: what the mode requires is missing; names the field.
+        ArgumentError: a field is invalid, or missing in this mode.
     """
 
     mode: str
@@ -172,34 +173,35 @@ class EstimatorSpec:
     evaluation_hooks: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        modes = (Modes.TRAIN, Modes.EVAL, Modes.PREDICT)
-        if self.mode not in modes:
-            raise ValueError(f"EstimatorSpec.mode must be one of {', '.join(modes)}; got {self.mode!r}")
-        record: object = self.record  # the mistake most easily made: ("log_prob") is a string
-        if isinstance(record, str):
-            raise ValueError(f"EstimatorSpec.record must be a tuple of names, got the string {record!r}")
+        choice("EstimatorSpec.mode", self.mode, (Modes.TRAIN, Modes.EVAL, Modes.PREDICT))
+        record: object = self.record
+        if isinstance(record, str):  # an easy mistake: ("log_prob") is a string
+            self._refuse("record", f"must be a tuple of names, got the string {record!r}")
         for name in ("record", "training_hooks", "evaluation_hooks"):
             value = getattr(self, name)
             if not isinstance(value, Sequence):
-                raise ValueError(f"EstimatorSpec.{name} must be a tuple, got {value!r}")
+                self._refuse(name, f"must be a tuple, got {value!r}")
             object.__setattr__(self, name, tuple(value))
         exploration: object = self.exploration
         if isinstance(exploration, type):
             name = exploration.__name__
-            raise ValueError(f"EstimatorSpec.exploration takes an instance: got the class {name}, expected {name}(...)")
+            self._refuse("exploration", f"takes an instance: got the class {name}, expected {name}(...)")
         if exploration is not None and not callable(exploration):
-            raise ValueError(f"EstimatorSpec.exploration must be an Exploration, got {exploration!r}")
+            self._refuse("exploration", f"must be an Exploration, got {exploration!r}")
         if self.training_hooks and self.mode == Modes.PREDICT:
-            raise ValueError("EstimatorSpec.training_hooks belong to the TRAIN spec, got some in mode 'predict'")
+            self._refuse("training_hooks", "belong to the TRAIN spec, got some in mode 'predict'")
         if self.evaluation_hooks and self.mode == Modes.TRAIN:
-            raise ValueError("EstimatorSpec.evaluation_hooks belong to the PREDICT spec, got some in mode 'train'")
+            self._refuse("evaluation_hooks", "belong to the PREDICT spec, got some in mode 'train'")
         if self.mode == Modes.PREDICT and not isinstance(self.predictions, Mapping):
-            raise ValueError(
-                f"EstimatorSpec(mode='predict') needs predictions, a mapping of names to tensors;"
-                f" got {type(self.predictions).__name__}"
-            )
+            given = type(self.predictions).__name__
+            message = f"EstimatorSpec(mode='predict') needs predictions, a mapping of names to tensors; got {given}"
+            raise ArgumentError(message, "EstimatorSpec.predictions", self.predictions)
         if self.mode in (Modes.TRAIN, Modes.EVAL) and self.loss is None:
-            raise ValueError(f"EstimatorSpec(mode={self.mode!r}) needs a loss, a scalar tensor; got None")
+            message = f"EstimatorSpec(mode={self.mode!r}) needs a loss, a scalar tensor; got None"
+            raise ArgumentError(message, "EstimatorSpec.loss", None)
+
+    def _refuse(self, field: str, problem: str) -> NoReturn:
+        raise ArgumentError(f"EstimatorSpec.{field} {problem}", f"EstimatorSpec.{field}", getattr(self, field))
 
 
 ModelFn: TypeAlias = Callable[..., EstimatorSpec]

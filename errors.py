@@ -1,19 +1,19 @@
-"""The errors that axonrl raises on purpose. All other exceptions are Python's own, or a bug."""
+"""Errors that axonrl raises on purpose. All other exceptions are Python's own, or a bug."""
 
 from __future__ import annotations
 
 
 class ArgumentError(ValueError):
-    """An argument is invalid. Code that needs to know which one reads the fields, not the message.
+    """An argument is invalid. Code that needs to know which one reads the fields, never the message.
 
     Args:
         message: what is wrong, what was given and what is expected.
-        argument: the argument's name, as the message has it: ``"size"``, ``"RunConfig.seed"``.
+        argument: the argument's name, as in the message: ``"size"``, ``"RunConfig.seed"``.
         value: what was given.
     """
 
     def __init__(self, message: str, argument: str, value: object = None) -> None:
-        super().__init__(message, argument, value)  # all of them, so that a pickled error is whole
+        super().__init__(message, argument, value)  # all three, so that pickling keeps them
         self.argument = argument
         self.value = value
 
@@ -22,12 +22,7 @@ class ArgumentError(ValueError):
 
 
 class _LocatedError(Exception):
-    """An error that may know which environment it comes from.
-
-    Args:
-        message: what happened.
-        environment: the index of the environment, where it is known.
-    """
+    """An error that may know the index of the environment that caused it."""
 
     def __init__(self, message: str, environment: int | None = None) -> None:
         super().__init__(message)
@@ -35,12 +30,12 @@ class _LocatedError(Exception):
 
 
 class BrokenEnvironmentError(_LocatedError, RuntimeError):
-    """An environment raised, or returned something that its spaces do not allow. Names where and when."""
+    """An environment raised, or returned something that its spaces do not allow. The message names it."""
 
 
 class NonFiniteError(_LocatedError, ArithmeticError):
-    """A reward, an observation, a loss or a weight is NaN or infinite."""
+    """A reward, an observation, an action, a loss or a weight is NaN or infinite."""
 
 
 class CheckpointError(RuntimeError):
-    """A model directory cannot be used: damaged, locked by another writer, or not one."""
+    """A run folder cannot be used: damaged, locked by another writer, or not a run folder."""

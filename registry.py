@@ -1,7 +1,6 @@
-"""Names for model functions, memories, hooks and trackers, as an experiment file or a run's record writes them.
+"""Short names of model functions, memories, hooks and trackers, for experiment files and run records.
 
-A name stands for a ``"package.module:attribute"`` string, which is imported when the name is used and not before: to
-list what there is loads nothing.
+A name maps to a ``"package.module:attribute"`` string, which is imported on use: listing names loads nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
+
+from .errors import ArgumentError
 
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "model_fn": {
@@ -48,19 +49,19 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "mlflow": "axonrl.experiments.tracking.mlflow:MLflowTracker",
     },
 }
-"""Kind, then short name, then where it is. Other packages add names as entry points: see :func:`group`."""
+"""Kind to short name to target. Other packages add names as entry points: see :func:`group`."""
 
 
 def find(kind: str, name: str) -> Any:
-    """The function or class that a name stands for.
+    """The function or class behind a name.
 
     Args:
         kind: ``"model_fn"``, ``"memory"``, ``"hook"`` or ``"tracker"``.
-        name: a short name, or ``package.module:attribute``, which is imported as it stands.
+        name: a short name, or ``package.module:attribute``.
 
     Raises:
-        ValueError: the kind or the name is unknown (with the nearest one), the name means several things, or importing
-            what it means fails.
+        ArgumentError: the kind or the name is unknown (suggests the nearest), the name is ambiguous, or its import
+            fails; ``argument`` is the kind, or ``"kind"``.
     """
     built_in = _built_in(kind)
     if ":" in name:
@@ -68,10 +69,12 @@ def find(kind: str, name: str) -> Any:
     found = [built_in[name]] if name in built_in else []
     found += [entry.value for entry in entry_points(group=group(kind)) if entry.name == name]
     if len(targets := list(dict.fromkeys(found))) > 1:
-        raise ValueError(f"{kind} {name!r} is the name of {' and of '.join(targets)}: write the one that is meant")
+        message = f"{kind} {name!r} is ambiguous: {' or '.join(targets)}. Use one of these instead"
+        raise ArgumentError(message, kind, name)
     if targets:
         return _resolve(kind, targets[0])
-    raise ValueError(f"unknown {kind} {name!r}{suggestion(name, names(kind))}; it may also be 'package.module:name'")
+    message = f"unknown {kind} {name!r}{suggestion(name, names(kind))}; it may also be 'package.module:name'"
+    raise ArgumentError(message, kind, name)
 
 
 def group(kind: str) -> str:
@@ -80,16 +83,16 @@ def group(kind: str) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """The short names of a kind, sorted: the built-in ones and those that installed packages add."""
+    """The short names of a kind, sorted: built-in ones and those of installed packages."""
     return sorted({*_built_in(kind), *(entry.name for entry in entry_points(group=group(kind)))})
 
 
 def name_of(function: Any) -> str | None:
-    """The name under which :func:`find` gives back this very object, in another process too.
+    """The name under which :func:`find` returns this object, in any process.
 
     Returns:
-        The short name of a built-in one, else ``"module:qualname"``; None where no import leads to it (a lambda, a
-        nested function, an instance, or something defined in ``__main__``).
+        The short name of a built-in, else ``"module:qualname"``; None if it cannot be imported (a lambda, a nested
+        function, an instance, or anything defined in ``__main__``).
     """
     module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(qualname, str) or module == "__main__":
@@ -102,18 +105,14 @@ def name_of(function: Any) -> str | None:
     for built_in in BUILT_IN.values():
         for name, target in built_in.items():
             package, _, attribute = target.partition(":")
-            # A class may live deeper than where it is exported: compare objects, but import nothing for it.
+            # A class may be defined deeper than where it is exported: compare objects, but import nothing.
             if package in sys.modules and vars(sys.modules[package]).get(attribute) is function:
                 return name
     return f"{module}:{qualname}"
 
 
 def summary(kind: str, name: str) -> str:
-    """The first line of a built-in one's docstring, read from its source: nothing heavy is imported.
-
-    Returns:
-        The line, or an empty string where there is none to be found.
-    """
+    """The first line of a built-in's docstring, read from its source without importing it; empty if there is none."""
     module, _, attribute = _built_in(kind).get(name, "").partition(":")
     for path in _sources(module):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -125,7 +124,7 @@ def summary(kind: str, name: str) -> str:
 
 
 def suggestion(name: str, choices: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the nearest choice, else the choices, else nothing."""
+    """``"; did you mean 'x'?"`` for the nearest choice, else the list of choices, else an empty string."""
     choices = sorted(choices)
     if close := nearest(name, choices):
         return f"; did you mean {close!r}?"
@@ -133,38 +132,40 @@ def suggestion(name: str, choices: Iterable[str]) -> str:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice that is most like the name, or None if none is much like it."""
+    """The choice most similar to the name, or None."""
     close = difflib.get_close_matches(name[:200], list(choices), n=1)
     return close[0] if close else None
 
 
 def _built_in(kind: str) -> Mapping[str, str]:
     if kind not in BUILT_IN:
-        raise ValueError(f"unknown kind {kind!r}{suggestion(kind, BUILT_IN)}")
+        raise ArgumentError(f"unknown kind {kind!r}{suggestion(kind, BUILT_IN)}", "kind", kind)
     return BUILT_IN[kind]
 
 
 def _resolve(kind: str, target: str) -> Any:
     module_name, _, qualname = target.partition(":")
     if not module_name or not qualname or module_name.startswith("."):
-        raise ValueError(f"{kind} {target!r} must be 'package.module:name'")
+        raise ArgumentError(f"{kind} {target!r} must be 'package.module:name'", kind, target)
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # whatever a user's module does while it is imported
+    except (Exception, SystemExit) as error:  # a user's module may do anything while it is imported
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
-            raise ValueError(f"{kind} {target!r}: there is no module {error.name!r} on the import path") from error
-        raise ValueError(
-            f"{kind} {target!r}: importing {module_name!r} failed with {type(error).__name__}: {error}"
-        ) from error
+            problem = f"there is no module {error.name!r} on the import path"
+        else:
+            problem = f"importing {module_name!r} failed with {type(error).__name__}: {error}"
+        raise ArgumentError(f"{kind} {target!r}: {problem}", kind, target) from error
     try:
         found = _attribute(module, qualname)
     except AttributeError as error:
         public = [name for name in dir(module) if not name.startswith("_")]
         close = nearest(qualname, public)
         hint = f"; did you mean {close!r}?" if close else ""
-        raise ValueError(f"{kind} {target!r}: module {module_name!r} has no {qualname!r}{hint}") from error
+        message = f"{kind} {target!r}: module {module_name!r} has no {qualname!r}{hint}"
+        raise ArgumentError(message, kind, target) from error
     if not callable(found):
-        raise ValueError(f"{kind} {target!r} must be a function or a class, got {type(found).__name__}")
+        message = f"{kind} {target!r} must be a function or a class, got {type(found).__name__}"
+        raise ArgumentError(message, kind, target)
     return found
 
 

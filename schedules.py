@@ -1,13 +1,13 @@
-"""Schedules: numbers that change with the timesteps taken (exploration) or the updates run (learning rates).
+"""Schedules: numbers that change with timesteps (exploration) or updates (learning rates).
 
-The same object serves both sides. On the host it is plain Python on integers, fast enough for every timestep; inside
-a traced ``model_fn`` it is given a tensor and ``keras.ops``::
+On the host a schedule is plain Python on integers; inside a traced ``model_fn`` it takes a tensor and ``keras.ops``::
 
     schedule = Linear(start=1.0, stop=0.05, duration=10_000)
     schedule(5_000)                                                               # 0.525
     Adam(lambda: schedule(labels["global_step"], ops=keras.ops))                  # float32 tensor
 
-The host computes in float64, the graph in float32. Time starts at 0; after ``duration`` a schedule stays at ``stop``.
+The host computes in float64, the graph in float32. Time ``t`` starts at 0 and counts timesteps or updates; so does
+``duration``, which is at least 1. After ``duration`` a schedule stays at ``stop``. Invalid fields are ArgumentErrors.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from .checks import choice, did_you_mean, integer, number
+from .errors import ArgumentError
 
 
 class PythonOps:
-    """The few operations that schedules need, for Python numbers; ``keras.ops`` offers the same for tensors."""
+    """The subset of ``keras.ops`` that schedules need, for Python numbers."""
 
     minimum = staticmethod(min)
     maximum = staticmethod(max)
@@ -34,7 +35,7 @@ class PythonOps:
 
     @staticmethod
     def cast(x: float, dtype: str) -> float:
-        """A float; Python has one kind only."""
+        """``x`` as a float; ``dtype`` has no meaning here."""
         return float(x)
 
 
@@ -46,8 +47,8 @@ class Schedule(Protocol):
         """The value at time ``t``.
 
         Args:
-            t: timesteps taken or updates run so far: an int, or an integer scalar tensor.
-            ops: what computes: nothing for an int, ``keras.ops`` for a tensor.
+            t: timesteps or updates so far: an int, or an integer scalar tensor.
+            ops: ``keras.ops`` if ``t`` is a tensor.
 
         Returns:
             a float, or a float32 scalar tensor.
@@ -61,11 +62,7 @@ ScheduleLike: TypeAlias = "float | Mapping[str, Any] | Schedule"
 
 @dataclasses.dataclass(frozen=True)
 class Constant:
-    """The same value at all times.
-
-    Raises:
-        ValueError: it is not a finite number.
-    """
+    """The same value at all times."""
 
     value: float
 
@@ -78,22 +75,13 @@ class Constant:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value it takes."""
+        """The smallest and the largest value."""
         return self.value, self.value
 
 
 @dataclasses.dataclass(frozen=True)
 class Linear:
-    """A straight line from ``start`` to ``stop``: ``stop + (start - stop) * (1 - t / duration)``.
-
-    Args:
-        start: value at 0.
-        stop: value at ``duration`` and ever after.
-        duration: timesteps or updates that it takes; at least 1.
-
-    Raises:
-        ValueError: a value is not a finite number, or ``duration`` is not a positive integer.
-    """
+    """A straight line from ``start`` to ``stop``: ``stop + (start - stop) * (1 - t / duration)``."""
 
     start: float
     stop: float
@@ -108,7 +96,7 @@ class Linear:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value it takes."""
+        """The smallest and the largest value."""
         return min(self.start, self.stop), max(self.start, self.stop)
 
 
@@ -116,14 +104,7 @@ class Linear:
 class Polynomial:
     """A power of the time left: ``stop + (start - stop) * (1 - t / duration) ** power``.
 
-    Args:
-        start: value at 0.
-        stop: value at ``duration`` and ever after.
-        duration: timesteps or updates that it takes; at least 1.
-        power: above 0. Above 1 it changes fast at first; 1 is :class:`Linear`.
-
-    Raises:
-        ValueError: a value is not a finite number, or out of range.
+    ``power`` is above 0; above 1 the value changes fastest at first, 1 is :class:`Linear`.
     """
 
     start: float
@@ -141,7 +122,7 @@ class Polynomial:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value it takes."""
+        """The smallest and the largest value."""
         return min(self.start, self.stop), max(self.start, self.stop)
 
 
@@ -149,14 +130,7 @@ class Polynomial:
 class Exponential:
     """Decay by a constant factor, down to a floor: ``max(floor, start * rate ** (t / duration))``.
 
-    Args:
-        start: value at 0; above 0.
-        rate: the factor by which it shrinks in each ``duration``; above 0, at most 1.
-        duration: timesteps or updates in which it shrinks by ``rate``; at least 1.
-        floor: smallest value; 0 .. ``start``.
-
-    Raises:
-        ValueError: a value is not a finite number, or out of range.
+    ``start`` is above 0, ``rate`` above 0 and at most 1, ``floor`` in 0 .. ``start``.
     """
 
     start: float
@@ -177,20 +151,17 @@ class Exponential:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value it takes; it comes as near to the first as one likes."""
+        """The infimum and the largest value."""
         return (self.floor if self.rate < 1 else self.start), self.start
 
 
 @dataclasses.dataclass(frozen=True)
 class PiecewiseConstant:
-    """Steps: ``values[i]`` from time ``boundaries[i - 1]`` on, and until just before ``boundaries[i]``.
+    """Steps: ``values[i]`` while ``boundaries[i - 1] <= t < boundaries[i]``.
 
     Args:
-        boundaries: rising times, each at least 1: the first times of ``values[1:]``.
+        boundaries: increasing times, each at least 1: the first times of ``values[1:]``.
         values: one more than there are boundaries.
-
-    Raises:
-        ValueError: numbers do not match, boundaries do not rise, or a value is not a finite number.
     """
 
     boundaries: tuple[int, ...]
@@ -200,16 +171,14 @@ class PiecewiseConstant:
         for name in ("boundaries", "values"):
             given = getattr(self, name)
             if not isinstance(given, (list, tuple)):
-                raise ValueError(f"PiecewiseConstant.{name} must be a list of numbers, got {given!r}")
+                raise _piecewise_error(name, "must be a list of numbers", given)
         boundaries = tuple(integer("PiecewiseConstant.boundaries", b, at_least=1) for b in self.boundaries)
         values = tuple(number("PiecewiseConstant.values", v) for v in self.values)
         if len(values) != len(boundaries) + 1:
-            raise ValueError(
-                f"PiecewiseConstant.values must be one more than the boundaries,"
-                f" got {len(values)} values for {len(boundaries)} boundaries"
-            )
+            wanted = f"must have {len(boundaries) + 1} numbers, one more than boundaries"
+            raise _piecewise_error("values", wanted, self.values)
         if list(boundaries) != sorted(set(boundaries)):
-            raise ValueError(f"PiecewiseConstant.boundaries must rise, got {self.boundaries!r}")
+            raise _piecewise_error("boundaries", "must increase", self.boundaries)
         object.__setattr__(self, "boundaries", boundaries)
         object.__setattr__(self, "values", values)
 
@@ -222,7 +191,7 @@ class PiecewiseConstant:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value it takes."""
+        """The smallest and the largest value."""
         return min(self.values), max(self.values)
 
 
@@ -242,28 +211,29 @@ def make_schedule(
 
     Args:
         value: a number (a constant), a mapping such as ``{"kind": "linear", "start": 1.0, "stop": 0.05,
-            "duration": 10_000}``, or a schedule, which is returned as it is.
-        name: what the error message calls it.
-        at_least: smallest value that it may ever take.
-        at_most: largest value that it may ever take. A user's own callable has no ``bounds`` and is not checked.
+            "duration": 10_000}``, or a schedule, which is returned unchanged.
+        name: the argument's name in error messages.
+        at_least: smallest permitted value.
+        at_most: largest permitted value. A user's own callable has no ``bounds`` and is not checked.
 
     Raises:
-        ValueError: it is none of these, a kind or a key is unknown or missing, or it leaves the range.
+        ArgumentError: unsupported type, an unknown or missing kind or key, or values outside the range.
     """
     if isinstance(value, type):
-        raise ValueError(f"{name} takes a schedule: got the class {value.__name__}, expected {value.__name__}(...)")
+        kind = value.__name__
+        raise ArgumentError(f"{name} takes a schedule: got the class {kind}, expected {kind}(...)", name, value)
     if isinstance(value, Mapping):
         try:
             schedule = _from_mapping(value)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+        except ArgumentError as error:
+            raise ArgumentError(f"{name}: {error}", name, value) from None
     elif callable(value):
         schedule = value
     else:
         schedule = Constant(number(name, value))
     low, high = getattr(schedule, "bounds", (at_least, at_most))
     if low < at_least or high > at_most:
-        raise ValueError(f"{name} must stay in {at_least:g} .. {at_most:g}, got {value!r}")
+        raise ArgumentError(f"{name} must stay in {at_least:g} .. {at_most:g}, got {value!r}", name, value)
     return schedule
 
 
@@ -272,21 +242,27 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
     kind = choice("kind of schedule", arguments.pop("kind", None), KINDS)
     fields = dataclasses.fields(KINDS[kind])
     names = [field.name for field in fields]
-    for key in arguments:
+    for key, given in arguments.items():
         if key not in names:
-            raise ValueError(f"a {kind} schedule has no {key!r}{did_you_mean(key, names)}, only {', '.join(names)}")
+            message = f"a {kind} schedule has no {key!r}{did_you_mean(key, names)}, only {', '.join(names)}"
+            raise ArgumentError(message, key, given)
     missing = [f.name for f in fields if f.default is dataclasses.MISSING and f.name not in arguments]
     if missing:
-        raise ValueError(f"a {kind} schedule also needs {', '.join(missing)}")
+        raise ArgumentError(f"a {kind} schedule also needs {', '.join(missing)}", missing[0])
     schedule: Schedule = KINDS[kind](**arguments)
     return schedule
 
 
 def _left(t: Any, duration: int, ops: Any) -> Any:
-    """The share of ``duration`` that is left, 1 .. 0; the integers are compared before they are cast, so 0 is exact."""
+    """The remaining share of ``duration``, 1 .. 0. Integers are compared before the cast, so 0 is exact."""
     if ops is PythonOps:  # at every timestep
         return 1.0 - float(min(t, duration)) / duration
     return 1.0 - ops.cast(ops.minimum(t, duration), "float32") / duration
+
+
+def _piecewise_error(field: str, problem: str, given: object) -> ArgumentError:
+    name = f"PiecewiseConstant.{field}"
+    return ArgumentError(f"{name} {problem}, got {given!r}", name, given)
 
 
 def _check_line(schedule: Linear | Polynomial) -> None:

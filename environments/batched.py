@@ -1,4 +1,4 @@
-"""One interface to step N environments, whether they are one ``gymnasium.Env`` or a vector environment."""
+"""One interface to N environments, whether a single ``gymnasium.Env`` or a vector environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv
 
 from ..checks import all_finite, shortened
 from ..contracts import Array, ArrayTree
-from ..errors import BrokenEnvironmentError, NonFiniteError
+from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from .actions import Actions
 from .observations import MismatchError, Observations, keep_rows
 from .spaces import AnySpace
@@ -23,12 +23,12 @@ AnyVectorEnv: TypeAlias = "VectorEnv[Any, Any, Any]"
 
 
 class Step(NamedTuple):
-    """What one step of N environments returned. Not to be changed.
+    """The results of one step of N environments. Read-only.
 
     ``observation`` [N, ...] is the final one where an episode ended; ``reward`` float64 [N]; ``terminated`` and
-    ``truncated`` bool [N]; ``acted`` bool [N] is False where the step reset the environment and was no transition,
-    and None when all acted. ``normalized_reward`` [N] is what a learner is given where rewards are normalised, and None
-    where they are not: returns are those of the environment in any case.
+    ``truncated`` bool [N]. ``acted`` bool [N] is False for rows that were reset instead of stepped, which are no
+    transitions; None if all acted. ``normalized_reward`` [N] is for the memory, None without normalisation; returns
+    always sum ``reward``.
     """
 
     observation: ArrayTree
@@ -40,23 +40,20 @@ class Step(NamedTuple):
 
 
 class BatchedEnvironment(abc.ABC):
-    """N environments that are reset and stepped together. Arrays that it returns are never changed afterwards.
+    """N environments that are reset and stepped together. Returned arrays are never changed afterwards.
 
     Args:
-        env: what it drives; kept as ``env``.
-        name: what errors and records call it.
+        env: the environment to drive.
+        name: its name in errors and records.
         num_envs: N.
-        observation_space: of one environment.
-        action_space: of one environment.
-        not_exact: why a seed does not determine an episode; None when it does.
-        owned: is ``env`` closed by :meth:`close`? What a user passed in stays open.
-
-    Raises:
-        ValueError: a space is not supported.
+        observation_space: of one environment; ArgumentError if unsupported.
+        action_space: likewise.
+        not_exact: why a seed does not determine an episode; None if it does.
+        owned: whether :meth:`close` closes ``env``. Environments of the user stay open.
     """
 
     skips_rows: ClassVar[bool] = False
-    """Are there steps in which some rows do not act, and are no transitions?"""
+    """Whether rows may be reset while others step: such rows are no transitions."""
 
     def __init__(
         self,
@@ -83,29 +80,31 @@ class BatchedEnvironment(abc.ABC):
     def reset(self, mask: Array | None, seeds: Sequence[int]) -> ArrayTree:
         """Start episodes.
 
-        An environment that resets itself takes seeds only when all are reset with ``mask=None``; later on a row of
-        ``mask`` that has just ended keeps the observation it has.
+        An environment that resets itself uses seeds only with ``mask=None``; otherwise the rows of ``mask`` must have
+        just ended, and keep their current observation.
 
         Args:
-            mask: bool [N], which environments to reset; None for all of them. The first reset is of all of them.
-            seeds: N seeds, non-negative integers of any size; ``seeds[i]`` is used where ``mask[i]``.
+            mask: bool [N], which environments to reset; None for all. The first reset must cover all.
+            seeds: N non-negative integers of any size; ``seeds[i]`` is used where ``mask[i]``.
 
         Returns:
             The observations [N, ...]; rows outside ``mask`` keep their last one.
 
         Raises:
-            BrokenEnvironmentError: an environment raised, or returned what its space does not allow.
-            NonFiniteError: an observation is NaN or infinite; the error's ``environment`` is the index.
-            ValueError: ``mask`` or ``seeds`` has the wrong shape, or the mask cannot be met.
+            BrokenEnvironmentError: an environment raised, or returned an observation outside its space.
+            NonFiniteError: an observation is NaN or infinite.
+            ArgumentError: ``mask`` or ``seeds`` has the wrong shape, or the rows cannot be reset now.
         """
         chosen = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask)
         if chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_:
-            raise ValueError(f"mask must be bool [{self.num_envs}], got {chosen.dtype} {chosen.shape}")
+            message = f"mask must be bool [{self.num_envs}], got {chosen.dtype} {chosen.shape}"
+            raise ArgumentError(message, "mask", mask)
         if len(seeds) != self.num_envs:
-            raise ValueError(f"{self.name} needs {self.num_envs} seeds, got {len(seeds)}")
+            raise ArgumentError(f"{self.name} needs {self.num_envs} seeds, got {len(seeds)}", "seeds", seeds)
         if self._last is None:
             if not chosen.all():
-                raise ValueError(f"the first reset of {self.name} must be of all its environments, got {mask}")
+                message = f"the first reset of {self.name} must include all environments, got {mask}"
+                raise ArgumentError(message, "mask", mask)
             mask = None
         if mask is None or chosen.any():
             batch = self._reset(chosen, [int(seed) for seed in seeds], everything=mask is None)
@@ -124,23 +123,23 @@ class BatchedEnvironment(abc.ABC):
                 clipped to the space's bounds.
 
         Raises:
-            BrokenEnvironmentError: an environment raised, or returned what its space does not allow.
+            BrokenEnvironmentError: an environment raised, or returned something outside its spaces.
             NonFiniteError: a reward, an observation or an action is NaN or infinite.
-            ValueError: an action has the wrong shape or does not exist.
+            ArgumentError: an action has the wrong shape or dtype, or is outside the space.
         """
 
     def close(self) -> None:
-        """Close the environments if they were made here; what was passed in is the caller's to close."""
+        """Close the environments if they are owned."""
         if self._owned:
             self.env.close()
 
     @abc.abstractmethod
     def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
-        """A new batch whose ``chosen`` rows are first observations; ``everything`` asks for a start from scratch."""
+        """A new batch whose ``chosen`` rows are first observations; ``everything``: reset all, with their seeds."""
 
     def _current(self) -> ArrayTree:
         if self._last is None:
-            raise ValueError(f"{self.name} must be reset before it is stepped")
+            raise ValueError(f"{self.name} must be reset before the first step")
         return self._last
 
     def _check_finite(self, method: str, batch: ArrayTree) -> None:
@@ -164,9 +163,9 @@ class BatchedEnvironment(abc.ABC):
 
 
 class Copies(BatchedEnvironment):
-    """N environments of this process, one after the other: the parts of a SyncVectorEnv.
+    """N environments of this process, stepped one after the other: the parts of a SyncVectorEnv.
 
-    Stepping the parts of a SyncVectorEnv here rather than through it tells which one failed, and copies once.
+    Stepping them here rather than through the SyncVectorEnv shows which one failed, and copies only once.
     """
 
     def __init__(self, env: AnyEnv | AnyVectorEnv, envs: Sequence[AnyEnv], **details: Any) -> None:
@@ -217,12 +216,12 @@ class Copies(BatchedEnvironment):
             self._refuse(method, error, row)
 
     def _checked(self, result: Any, i: int) -> tuple[Any, float, bool, bool]:
-        """Observation, reward, terminated and truncated, each of the type that Gymnasium asks for."""
+        """Observation, reward, terminated and truncated, converted to Python types."""
         if not isinstance(result, tuple) or len(result) != 5:
             self._refuse("step", f"{shortened(result)}, expected (observation, reward, terminated, truncated, info)", i)
         observation, reward, terminated, truncated, _ = result
         if type(reward) is float and type(terminated) is bool and type(truncated) is bool and math.isfinite(reward):
-            return observation, reward, terminated, truncated  # what most environments return needs no second look
+            return observation, reward, terminated, truncated  # the common case
         if not isinstance(reward, (float, int, np.floating, np.integer)):
             self._refuse("step", f"the reward {shortened(reward)}, which is not a number", i)
         if not math.isfinite(reward):

@@ -1,4 +1,4 @@
-"""Environments from ids, and ids' mistakes explained."""
+"""Environments from ids, with clear errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
 from ..checks import count
+from ..errors import ArgumentError
 from . import minatar
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
 from .normalization import NormalizedEnvironment, Wrapped, are_copies, wrappers_of
@@ -26,13 +27,13 @@ from .wrapping import Given, Wrapping
 
 logger = logging.getLogger("axonrl")
 _ATARI = "ALE/"
-"""The ids of the Arcade Learning Environment's games start with this."""
+"""Prefix of the ids of the Arcade Learning Environment's games."""
 _NAMESPACES = {minatar.NAMESPACE: "minatar", _ATARI: "ale_py"}
-"""What ids start with, and which module registers them."""
+"""Prefix of ids to the module that registers them."""
 _EXTRAS = {"gymnasium.envs.box2d": "box2d", "minatar": "minatar", "ale_py": "atari"}
-"""Where an environment's code lives, and which of axonrl's extras installs what it needs."""
+"""Module of an environment to the extra of axonrl that installs its dependencies."""
 _VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
-"""Keyword arguments of ``gymnasium.make_vec`` that it records among those of the environment."""
+"""Keyword arguments of ``gymnasium.make_vec`` that are recorded among those of the environment."""
 
 
 def make(env_id: str, num_envs: int = 1, *, wrappers: Sequence[Given] = (), **kwargs: Any) -> AnyEnv | AnyVectorEnv:
@@ -43,25 +44,25 @@ def make(env_id: str, num_envs: int = 1, *, wrappers: Sequence[Given] = (), **kw
         make("Hopper-v5", 4, wrappers=["normalize_observation", {"kind": "time_limit", "max_episode_steps": 200}])
 
     Args:
-        env_id: an id registered with Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), one of MinAtar's, or of
-            the Arcade Learning Environment's (``"ALE/Pong-v5"``).
-        num_envs: how many copies.
+        env_id: an id of Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), MinAtar or the Arcade Learning
+            Environment (``"ALE/Pong-v5"``).
+        num_envs: number of copies.
         wrappers: names, or mappings ``{"kind": name, argument: value, ...}``, the innermost first; see
-            ``environments.wrapping``. They go around each copy, but for ``normalize_observation`` and
-            ``normalize_reward``: these go around all of them, with statistics in common.
+            ``environments.wrapping``. ``normalize_observation`` and ``normalize_reward`` share their statistics among
+            all copies.
         **kwargs: passed to ``gymnasium.make``: ``max_episode_steps`` and the environment's own arguments.
 
     Returns:
-        A ``gymnasium.Env``; of several copies a ``SyncVectorEnv`` that leaves resetting to its user. Gymnasium's own
-        checker is left out unless ``disable_env_checker=False`` is given: a batched environment checks more.
+        A ``gymnasium.Env``; for several copies a ``SyncVectorEnv`` with autoreset disabled. Gymnasium's checker is
+        left out unless ``disable_env_checker=False`` is given: a batched environment checks more.
 
     Raises:
-        ValueError: the id is unknown (names the nearest), something that it needs is not installed (says what to
-            install), the arguments are not the environment's, or ``num_envs`` is below 1.
-        WrapperError: a ValueError: a wrapper is unknown, its arguments are not its own, or it does not fit.
+        ArgumentError: the id is unknown (suggests the nearest), a dependency is missing (says what to install), or an
+            argument is invalid.
+        WrapperError: an ArgumentError: a wrapper or one of its arguments is invalid, or does not fit the environment.
     """
     if not isinstance(env_id, str):
-        raise ValueError(f"env_id must be an id, such as 'CartPole-v1', got {env_id!r}")
+        raise ArgumentError(f"env_id must be an id, such as 'CartPole-v1', got {env_id!r}", "env_id", env_id)
     num_envs = count("num_envs", num_envs)
     if wrappers:
         return _make_wrapped(env_id, num_envs, Wrapping(wrappers), kwargs)
@@ -71,14 +72,14 @@ def make(env_id: str, num_envs: int = 1, *, wrappers: Sequence[Given] = (), **kw
 
 
 def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
-    """Put one interface in front of any environment.
+    """The batched interface to any environment.
 
     Args:
-        env: a ``gymnasium.Env``, a ``gymnasium.vector.VectorEnv`` or an id. What is made here from an id is closed by
-            the result's ``close``; an environment that is passed in is used as it is, and stays open.
+        env: a ``gymnasium.Env``, a ``gymnasium.vector.VectorEnv`` or an id. The result's ``close`` closes only what was
+            made from an id.
 
     Raises:
-        ValueError: a space is not supported, an id cannot be made, or ``env`` is something else.
+        ArgumentError: a space is unsupported, the id is invalid, or ``env`` is something else.
     """
     if isinstance(env, str):
         made = _make_one(env, {})
@@ -90,11 +91,12 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
         return Single(env, **_details(env, env))
     if isinstance(env, VectorEnv):
         return _open_vector(env)
-    raise ValueError(f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}")
+    message = f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}"
+    raise ArgumentError(message, "env", env)
 
 
 def innermost(env: Any) -> set[int]:
-    """The environments inside of all wrappers, by their ``id()``; none of what is only named."""
+    """``id()`` of each environment inside all wrappers; empty for ids and None."""
     if env is None or isinstance(env, str):
         return set()
     inside = getattr(env, "unwrapped", env)
@@ -102,20 +104,20 @@ def innermost(env: Any) -> set[int]:
 
 
 def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
-    """A fresh single environment like ``env``, with the wrappers that ``env`` was made with.
+    """A new single environment like ``env``, with the same wrappers.
 
-    If these normalise, it does so with the statistics that ``env`` has at the time, and does not change them.
+    Normalisation reads the statistics of ``env`` and does not change them.
 
     Args:
         env: an id, an environment made from one, or a Sync- or AsyncVectorEnv.
 
     Raises:
-        ValueError: it cannot be made again, or would lack what a wrapper has learnt: pass one instead.
+        ArgumentError: it cannot be made again, or would lack the statistics of a wrapper.
     """
     if isinstance(env, str):
         return _make_one(env, {})
     if isinstance(env, VectorWrapper):
-        raise _pass_env(env, "what wraps a vector environment cannot be put around a single one")
+        raise _pass_env(env, "wrappers of a vector environment do not fit a single one")
     if isinstance(env, SyncVectorEnv) and are_copies(env.envs):
         env = env.envs[0]
     try:
@@ -128,12 +130,12 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
     except Exception as error:
         raise _pass_env(env, str(error)) from error
     if isinstance(env, SyncVectorEnv) and fresh in env.envs:
-        raise _pass_env(env, "its function returns the environment that it has already")
+        raise _pass_env(env, "its function returns an environment that it already contains")
     for wrapper in wrappers_of(fresh):
         learns = isinstance(wrapper, Wrapped) and wrapper.row is not None and any(wrapper.normalizers)
         if learns or isinstance(wrapper, NormalizeObservation | NormalizeReward):
             fresh.close()
-            raise _pass_env(env, f"{type(wrapper).__name__} keeps running statistics, which a fresh one would lack")
+            raise _pass_env(env, f"{type(wrapper).__name__} has running statistics, which a new one would lack")
     return fresh
 
 
@@ -165,21 +167,23 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
             importlib.import_module("ale_py")  # registers the ids
         env: AnyEnv = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise ValueError(f"{name} needs something that is not installed: {_advice(name, str(error))}") from error
+        message = f"{name} needs a package that is not installed: {_advice(name, str(error))}"
+        raise ArgumentError(message, "env_id", name) from error
     except gymnasium.error.Error as error:
         if name.rpartition(":")[2] in gymnasium.registry:
             raise _not_made(name, kwargs, error) from error
         near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
-        hint = f"the nearest are {', '.join(map(repr, near))}" if near else "is the package imported that registers it?"
-        raise ValueError(f"unknown environment {name!r}; {hint}") from error
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "import the package that registers it"
+        raise ArgumentError(f"unknown environment {name!r}; {hint}", "env_id", name) from error
     except Exception as error:
         raise _not_made(name, kwargs, error) from error
     return minatar.FromSeed(env) if is_minatar else env
 
 
-def _not_made(name: str, kwargs: Mapping[str, Any], error: Exception) -> ValueError:
+def _not_made(name: str, kwargs: Mapping[str, Any], error: Exception) -> ArgumentError:
     given = f" with {kwargs}" if kwargs else ""
-    return ValueError(f"{name} could not be made{given}: {type(error).__name__}: {error}")
+    message = f"{name} could not be made{given}: {type(error).__name__}: {error}"
+    return ArgumentError(message, "kwargs" if kwargs else "env_id", kwargs or name)
 
 
 def _advice(name: str, otherwise: str) -> str:
@@ -200,12 +204,12 @@ def _from_spec(spec: EnvSpec) -> AnyEnv:
     return _make_one(spec, {} if steps is None else {"max_episode_steps": steps})
 
 
-def _pass_env(env: AnyEnv | AnyVectorEnv, why: str) -> ValueError:
-    return ValueError(f"cannot make another environment like {env}: {why}; pass env instead")
+def _pass_env(env: AnyEnv | AnyVectorEnv, why: str) -> ArgumentError:
+    return ArgumentError(f"cannot make another environment like {env}: {why}; pass env instead", "env", env)
 
 
 def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> BatchedEnvironment:
-    """What was made with wrappers by name; normalised, if it is, all at once."""
+    """Copies made with wrappers by name, normalised all at once if at all."""
     inside, normalizers = [one.env for one in copies], copies[0].normalizers
     details = _details(inside[0], inside[0])
     inner = Single(inside[0], **details) if env is copies[0] else Copies(env, inside, **details)
@@ -215,12 +219,12 @@ def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> Batch
 
 
 def _warn_if_rewards_are_hidden(env: AnyEnv | AnyVectorEnv) -> None:
-    """Behind somebody else's wrapper nobody can see what the environment's own rewards were."""
+    """Behind another wrapper the environment's own rewards are not visible."""
     around = list(wrappers_of(env))
     for wrapper in around:
         if isinstance(wrapper, Wrapped) and wrapper.row is not None and wrapper.normalizers.reward is not None:
             outer = type(env if around[0] is wrapper else around[0]).__name__
-            logger.warning("%s is around normalize_reward: all returns will be those of normalised rewards", outer)
+            logger.warning("%s wraps normalize_reward: all returns will be sums of normalised rewards", outer)
             return
 
 
@@ -239,20 +243,22 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     _warn_if_rewards_are_hidden(env)
     details = _details(env, env.envs[0] if isinstance(env, SyncVectorEnv) else None)
     if mode not in kinds:
-        raise ValueError(f"{details['name']}: metadata['autoreset_mode'] must be an AutoresetMode, got {mode!r}")
+        message = f"{details['name']}: metadata['autoreset_mode'] must be an AutoresetMode, got {mode!r}"
+        raise ArgumentError(message, "env", env)
     if mode is not AutoresetMode.DISABLED:
         details["not_exact"] = f"it resets itself (autoreset_mode {mode.name})"
     return kinds[mode](env, num_envs=env.num_envs, **details)
 
 
 def _details(env: AnyEnv | AnyVectorEnv, one: AnyEnv | None) -> dict[str, Any]:
-    """The arguments of a BatchedEnvironment: of ``env``, and of ``one`` of its environments where that is at hand."""
+    """The arguments of a BatchedEnvironment, from ``env`` and, if available, ``one`` of its environments."""
     spec = env.spec or (one.spec if one is not None else None)
     details: dict[str, Any] = {"name": spec.id if spec is not None else type((one or env).unwrapped).__name__}
     for kind in ("observation_space", "action_space"):
         space = getattr(env, f"single_{kind}" if isinstance(env, VectorEnv) else kind, None)
         if not isinstance(space, Space):
-            raise ValueError(f"{details['name']} has no {kind}: it must be a gymnasium.Space, got {space!r}")
+            message = f"{details['name']} has no {kind}: it must be a gymnasium.Space, got {space!r}"
+            raise ArgumentError(message, kind, space)
         details[kind] = space
     if spec is not None and spec.nondeterministic:
         details["not_exact"] = "it is registered as nondeterministic"

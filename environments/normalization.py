@@ -1,8 +1,7 @@
-"""Normalisation around all copies of an environment together, by running statistics that they have in common.
+"""Normalisation by running statistics that all copies of an environment share, as in Stable-Baselines3's VecNormalize.
 
-It is written here, because its statistics are those of all copies, as in Stable-Baselines3's VecNormalize: Gymnasium's
-wrappers of single environments keep one set for each, and those of vector environments take neither
-``AutoresetMode.DISABLED`` nor a reset mask.
+Gymnasium's wrappers do not serve: those of single environments keep statistics for each copy, and those of vector
+environments support neither ``AutoresetMode.DISABLED`` nor a reset mask.
 """
 
 from __future__ import annotations
@@ -18,19 +17,16 @@ from gymnasium.vector import SyncVectorEnv, VectorWrapper
 
 from ..checks import number
 from ..contracts import Array, ArrayTree
+from ..errors import ArgumentError
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Step
 from .observations import copied
 
 _EPSILON: Final = 1e-8
-"""Added to variances, as VecNormalize and Gymnasium do."""
+"""Added to variances, as in VecNormalize and Gymnasium."""
 
 
 class Moments:
-    """Mean and variance (of the population) of all rows so far; 0 and 1 as long as there are none.
-
-    Args:
-        shape: of a row.
-    """
+    """Mean and population variance of all rows [*shape] so far; 0 and 1 before the first."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.mean: Any = np.zeros(shape)
@@ -38,7 +34,7 @@ class Moments:
         self.count = 0
 
     def update(self, rows: Array) -> None:
-        """Take account of more ``rows`` [n, ...], n >= 1; by Chan, Golub and LeVeque (1983), equation 1.5."""
+        """Add ``rows`` [n, ...], n >= 1; Chan, Golub and LeVeque (1983), equation 1.5."""
         n, total = len(rows), self.count + len(rows)
         mean = np.add.reduce(rows, dtype=np.float64) / n
         deviation, delta = rows - mean, mean - self.mean
@@ -51,19 +47,17 @@ class Moments:
 class NormalizeObservation:
     """Observations minus their running mean, over their running standard deviation, clipped; float32.
 
-    It has the attributes of Gymnasium's wrapper of this name, so that checkpoints and exports treat both alike.
+    Has the attributes of Gymnasium's wrapper of this name, for checkpoints and exports.
 
     Args:
-        space: one environment's observation space.
-        clip: the largest absolute value that comes out.
-
-    Raises:
-        ValueError: the space is not a Box of floats, or ``clip`` is not above 0.
+        space: one environment's observation space, a Box of floats.
+        clip: largest absolute value of the result, above 0.
     """
 
     def __init__(self, space: gymnasium.Space[Any], clip: float) -> None:
         if not isinstance(space, Box) or space.dtype.kind != "f":
-            raise ValueError(f"normalize_observation needs a Box of floats, got {space}")
+            message = f"the observation space must be a Box of floats, got {space}"
+            raise ArgumentError(message, "observation_space", space)
         self.clip = number("clip", clip, above=0)
         self.epsilon = _EPSILON
         self.obs_rms = Moments(space.shape)
@@ -71,7 +65,7 @@ class NormalizeObservation:
         self.space = Box(-self.clip, self.clip, space.shape, np.float32)
 
     def learn(self, rows: Array) -> None:
-        """Take account of observations [n, ...]; not while an evaluation or a replay has it frozen."""
+        """Add observations [n, ...] to the statistics, unless these are frozen (evaluation, replay)."""
         if self.update_running_mean and len(rows):
             self.obs_rms.update(rows)
 
@@ -84,18 +78,15 @@ class NormalizeObservation:
 
 
 class NormalizeReward:
-    """Rewards over the running standard deviation of the discounted sum of rewards so far, clipped.
+    """Rewards over the running standard deviation of the discounted sum of past rewards, clipped.
 
-    That sum goes forwards (it is no return-to-go) and begins anew with every episode, as in VecNormalize. Whatever is
-    frozen, as an evaluation is, gets the environment's own rewards; and so do hooks and returns, always.
+    The sum starts at 0 in every episode, as in VecNormalize; it is no return-to-go. While frozen (evaluation) rewards
+    are unchanged. Hooks and returns always see the environment's rewards.
 
     Args:
         num_envs: N.
-        discount: of the sum.
-        clip: the largest absolute value that comes out.
-
-    Raises:
-        ValueError: ``discount`` is not in 0 .. 1, or ``clip`` not above 0.
+        discount: of the sum, 0 .. 1.
+        clip: largest absolute value of the result, above 0.
     """
 
     def __init__(self, num_envs: int, discount: float, clip: float) -> None:
@@ -107,7 +98,7 @@ class NormalizeReward:
         self.update_running_mean = True
 
     def begin(self, rows: Any) -> None:
-        """Episodes begin in these ``rows``: an index of environments, of any kind."""
+        """Start episodes in these ``rows``, any index of environments."""
         if self.update_running_mean:
             self.accumulated_reward[rows] = 0.0
 
@@ -122,27 +113,26 @@ class NormalizeReward:
 
 
 class Normalizers(NamedTuple):
-    """What all copies of an environment have in common; None for what is not normalised."""
+    """The normalisation that all copies of an environment share; None where there is none."""
 
     observation: NormalizeObservation | None = None
     reward: NormalizeReward | None = None
 
     def __deepcopy__(self, memo: Any) -> Normalizers:
-        """Itself: specs of environments are copied time and again, and what is made from them shares the statistics."""
+        """Itself: environments made from a copied spec share the statistics."""
         return self
 
 
 class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """The outermost wrapper of one environment that was made with wrappers by name.
+    """The outermost wrapper of an environment that was made with wrappers by name.
 
-    The batched interface looks through it, and normalises all copies at once (:class:`NormalizedEnvironment`). Its
-    ``spec`` makes one that watches.
+    The batched interface looks through it and normalises all copies at once (:class:`NormalizedEnvironment`).
+    Environments made from its ``spec`` have ``row=None``.
 
     Args:
-        env: one copy, with the other wrappers around it.
+        env: one copy, inside the other wrappers.
         normalizers: shared by all copies.
-        row: which copy it is; None for one that only watches: it is normalised like the others, but nothing is learnt
-            from it, and its rewards are its own.
+        row: the copy's index; None to only read the statistics: observations are normalised, rewards unchanged.
     """
 
     def __init__(self, env: AnyEnv, normalizers: Normalizers, row: int | None) -> None:
@@ -171,14 +161,14 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         normalize = self.normalizers.observation
         if normalize is None:
             return observation
-        batch = np.asarray(observation, np.float32)[None]  # as the batched interface has it
+        batch = np.asarray(observation, np.float32)[None]  # the dtype of the batched interface
         if self.row is not None:
             normalize.learn(batch)
         return normalize(batch)[0]
 
 
 def are_copies(envs: Sequence[AnyEnv]) -> TypeGuard[Sequence[Wrapped]]:
-    """Were these made together, so that they share their normalisation, and all learn, or all watch?"""
+    """Whether all of these share one normalisation, and either all or none update it."""
     first = envs[0]
     return isinstance(first, Wrapped) and all(
         isinstance(env, Wrapped) and env.normalizers is first.normalizers and (env.row is None) == (first.row is None)
@@ -189,14 +179,14 @@ def are_copies(envs: Sequence[AnyEnv]) -> TypeGuard[Sequence[Wrapped]]:
 class NormalizedEnvironment(BatchedEnvironment):
     """Normalises all copies at once.
 
-    Every observation counts once in the statistics: that of a reset in the rows that were reset, that of a step in
-    all of them, the last one of an episode included. Rows that are not reset keep what they were.
+    Every observation enters the statistics once: after a reset the rows that were reset, after a step all rows,
+    including final observations. Rows that are not reset keep their normalised values.
 
     Args:
-        env: what was opened.
+        env: the environment that was opened.
         inner: its copies without normalisation.
-        normalizers: what they share.
-        learns: do the statistics follow? Otherwise rewards are left as they are.
+        normalizers: shared by the copies.
+        learns: whether the statistics are updated; otherwise rewards are unchanged.
     """
 
     def __init__(
@@ -227,7 +217,7 @@ class NormalizedEnvironment(BatchedEnvironment):
         return observation(batch)
 
     def step(self, actions: Array) -> Step:
-        """One action in each of the copies."""
+        """One action in each copy."""
         self._current()
         step = self._inner.step(actions)
         observation, reward = self._normalizers
@@ -242,7 +232,7 @@ class NormalizedEnvironment(BatchedEnvironment):
 
 
 def wrappers_of(env: Any) -> Iterator[Any]:
-    """The wrappers around an environment, from the outside in, and then those around each part of a SyncVectorEnv."""
+    """The wrappers of an environment, outermost first, then those of each part of a SyncVectorEnv."""
     while isinstance(env, gymnasium.Wrapper | VectorWrapper):
         yield env
         env = env.env

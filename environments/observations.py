@@ -1,4 +1,4 @@
-"""Observations on their way in: checked against their space and copied into fresh batches."""
+"""Observations from environments: checked against their space and copied into new batches."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ from . import spaces
 
 
 class MismatchError(ValueError):
-    """What an environment returned is not what its space says; the message completes "returned ..."."""
+    """An observation does not fit its space. The message is the object of "the environment returned"."""
 
 
 class Observations:
-    """Turns what environments of one observation space return into batches [N, ...] that nobody else holds.
+    """Copies observations into batches [N, ...] that nobody else holds.
 
     Args:
-        space: one environment's observation space.
+        space: one environment's observation space; ArgumentError if unsupported.
         num_envs: N.
-
-    Raises:
-        ValueError: the space is not supported.
     """
 
     def __init__(self, space: spaces.AnySpace, num_envs: int) -> None:
@@ -33,18 +30,18 @@ class Observations:
         self._num_envs = num_envs
         self._rows = [_Rows(leaf, num_envs) for leaf in spaces.leaves(space)]
         self._plain = None if isinstance(space, Dict | Tuple) else self._rows[0]
-        # Called at every timestep: where there is only one array, its own methods are called directly.
+        # These run at every timestep: for a single array its own methods are called directly.
         self.empty: Callable[[], ArrayTree] = self._empty if self._plain is None else self._plain.empty
-        """``empty()``: a new batch, to be filled with ``put``."""
+        """``empty()``: a new batch, for ``put``."""
         self.put: Callable[[ArrayTree, int, Any], None] = self._put if self._plain is None else self._plain.put
-        """``put(batch, row, observation)`` writes one environment's observation into a row of ``batch``;
-        ``MismatchError`` if the space forbids it."""
+        """``put(batch, row, observation)`` writes one observation into a row of ``batch``; ``MismatchError`` if it does
+        not fit the space."""
         self.single: Callable[[Any], ArrayTree] = self._single if self._plain is None else self._plain.single
-        """``single(observation)``: a new batch [1, ...] of the only environment's; errors as ``put``."""
+        """``single(observation)``: a new batch [1, ...]; errors as ``put``."""
         self.all_finite: Callable[[ArrayTree], bool] = (
             self._all_finite if self._plain is None else self._plain.all_finite
         )
-        """``all_finite(batch)``: is no number of a batch NaN or infinite?"""
+        """``all_finite(batch)``: whether all numbers are finite."""
 
     def _empty(self) -> ArrayTree:
         return {rows.name: rows.empty() for rows in self._rows}
@@ -62,20 +59,20 @@ class Observations:
         return batch
 
     def batch(self, observations: Any) -> ArrayTree:
-        """A copy of a vector environment's observations; ``MismatchError`` if the space forbids them."""
+        """A copy of a vector environment's observations; ``MismatchError`` if they do not fit the space."""
         if self._plain is not None:
             return self._plain.batch(observations)
         values = _flat(self._space, observations, "observations")
         return {rows.name: rows.batch(value) for rows, value in zip(self._rows, values, strict=True)}
 
     def non_finite_row(self, batch: ArrayTree) -> int:
-        """The first row with a number that is NaN or infinite, of a batch that has one."""
+        """The first row with NaN or infinity, in a batch that has one."""
         array = next(array for array in _arrays(batch) if array.dtype.kind == "f" and not all_finite(array))
         return int(np.argmin(np.isfinite(array).reshape(self._num_envs, -1).all(axis=1)))
 
 
 def copied(batch: ArrayTree) -> ArrayTree:
-    """A batch of the same values that may be written to."""
+    """A writable copy."""
     return {name: array.copy() for name, array in batch.items()} if isinstance(batch, Mapping) else batch.copy()
 
 
@@ -132,7 +129,7 @@ class _Rows:
         return array
 
     def _fits(self, value: Any) -> bool:
-        """Can it be stored as it is?"""
+        """Whether it can be stored without a conversion or check."""
         return (
             type(value) is np.ndarray
             and value.dtype is self._dtype
@@ -155,7 +152,7 @@ class _Rows:
         if given.dtype == self._dtype:
             array = given
         else:
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found by the caller or just below
+            with np.errstate(over="ignore", invalid="ignore"):  # overflow is detected below, or by the caller
                 array = given.astype(self._dtype)
             if not self.is_float and not np.array_equal(array, given):
                 found = f"with values that {self._dtype} cannot hold"

@@ -1,4 +1,4 @@
-"""One environment, stepped without the arrays of a batch where they are not asked for."""
+"""One environment, stepped without the arrays of a batch where possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .observations import MismatchError
 
 
 class SingleStep(NamedTuple):
-    """What one step of one environment returned: the observation [1, ...], the rest without a batch axis."""
+    """The results of one step of one environment: the observation [1, ...], the rest without a batch axis."""
 
     observation: ArrayTree
     reward: float
@@ -20,7 +20,7 @@ class SingleStep(NamedTuple):
     truncated: bool
 
     def batched(self) -> Step:
-        """The same as one of N = 1 environments."""
+        """The same as a :class:`Step` with N = 1."""
         terminated, truncated = np.array([self.terminated]), np.array([self.truncated])
         return Step(self.observation, np.array([self.reward]), terminated, truncated, None)
 
@@ -33,11 +33,11 @@ class Single(Copies):
         self._step = env.step
 
     def step(self, actions: Array) -> Step:
-        """As in every batch."""
+        """One action."""
         return self.step_single(actions).batched()
 
     def step_single(self, actions: Array) -> SingleStep:
-        """As :meth:`step`, which takes half as long again in a small environment: actions are [1, ...] here, too."""
+        """A faster :meth:`step`, a third less in a small environment; ``actions`` are [1, ...] here, too."""
         if self._last is None:
             self._current()
         action = self._actions.single(actions)

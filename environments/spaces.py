@@ -1,7 +1,7 @@
-"""Gymnasium spaces: which arrays they become, and an exact JSON form.
+"""Gymnasium spaces: their arrays, and an exact JSON form.
 
-The dtypes at this boundary are what memories store and models see: float Boxes float32, bool Boxes bool, uint8 Boxes
-unchanged, all other integers int32, MultiBinary int8.
+Memories store and models receive float Boxes as float32, bool and uint8 Boxes unchanged, all other integers as int32,
+MultiBinary as int8.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from numpy.typing import NDArray
 
 from ..contracts import ArraySpec, SpecTree
+from ..errors import ArgumentError
 
 AnySpace: TypeAlias = "Space[Any]"
 
@@ -34,17 +35,14 @@ class Leaf:
 
 
 def observation_spec(space: AnySpace) -> SpecTree:
-    """The arrays that observations of ``space`` become.
-
-    Args:
-        space: one environment's observation space.
+    """The arrays of one observation.
 
     Returns:
-        The spec of one observation. Dict and Tuple spaces become one flat dictionary, whose keys are joined with
-        ``/`` where they are nested; the items of a Tuple are called ``"0"``, ``"1"``, ...
+        Dict and Tuple spaces become one flat dictionary; keys of nested spaces are joined with ``/``, the items of a
+        Tuple are called ``"0"``, ``"1"``, ...
 
     Raises:
-        ValueError: the space is not supported, or an integer of it does not fit int32; names the space.
+        ArgumentError: the space is unsupported, or has integers beyond int32.
     """
     found = leaves(space)
     if isinstance(space, Dict | Tuple):
@@ -53,30 +51,32 @@ def observation_spec(space: AnySpace) -> SpecTree:
 
 
 def action_spec(space: AnySpace) -> ArraySpec:
-    """The array that one action of ``space`` is: Discrete int32 (), Box float32, MultiDiscrete int32, MultiBinary int8.
+    """The array of one action: Discrete int32 (), Box float32, MultiDiscrete int32, MultiBinary int8.
 
     Raises:
-        ValueError: the space is not supported; names it.
+        ArgumentError: the space is unsupported.
     """
     if isinstance(space, Discrete | MultiDiscrete | MultiBinary) or (
         isinstance(space, Box) and space.dtype.kind == "f"
     ):
         return _leaf_spec(space)
-    raise ValueError(f"the action space {space} is not supported; supported are {_ACTIONS}")
+    message = f"the action space {space} is not supported; supported are {_ACTIONS}"
+    raise ArgumentError(message, "action_space", space)
 
 
 def leaves(space: AnySpace) -> tuple[Leaf, ...]:
-    """The arrays of an observation in the order of the space; raises as :func:`observation_spec` does."""
+    """The arrays of an observation in the order of the space; raises as :func:`observation_spec`."""
     found = tuple(_leaves(space, ""))
     names = [leaf.name for leaf in found]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the observation space {space} has two entries that are both called {twice!r}")
+        message = f"the observation space {space} has two entries that are both called {twice!r}"
+        raise ArgumentError(message, "observation_space", space)
     return found
 
 
 def limits(space: AnySpace) -> tuple[Any, Any] | None:
-    """The smallest and largest value where others have no meaning; no limits for Boxes: many are declared too small."""
+    """The smallest and largest valid values; None for Boxes, whose declared bounds are often too narrow."""
     if isinstance(space, Discrete):
         return int(space.start), int(space.start) + int(space.n) - 1
     if isinstance(space, MultiDiscrete):
@@ -91,7 +91,8 @@ def _leaves(space: AnySpace, prefix: str) -> list[Leaf]:
     if not isinstance(space, Dict | Tuple):
         return [Leaf(prefix, space, _leaf_spec(space))]
     if not len(space):
-        raise ValueError(f"the observation space has an empty {type(space).__name__}" + (prefix and f" at {prefix!r}"))
+        message = f"the observation space has an empty {type(space).__name__}" + (prefix and f" at {prefix!r}")
+        raise ArgumentError(message, "observation_space", space)
     items = space.spaces.items() if isinstance(space, Dict) else enumerate(space.spaces)
     return [leaf for key, item in items for leaf in _leaves(item, f"{prefix}/{key}" if prefix else str(key))]
 
@@ -107,7 +108,8 @@ def _leaf_spec(space: AnySpace) -> ArraySpec:
         return ArraySpec(space.nvec.shape, np.int32)
     if isinstance(space, MultiBinary):
         return ArraySpec(space.shape, np.int8)
-    raise ValueError(f"the observation space {space} is not supported; supported are {_OBSERVATIONS}")
+    message = f"the observation space {space} is not supported; supported are {_OBSERVATIONS}"
+    raise ArgumentError(message, "observation_space", space)
 
 
 def _box_dtype(space: Box[Any]) -> np.dtype[Any]:
@@ -122,16 +124,17 @@ def _box_dtype(space: Box[Any]) -> np.dtype[Any]:
 
 def _check_int32(space: AnySpace, low: int, high: int) -> None:
     if low < _INT32.min or high > _INT32.max:
-        raise ValueError(f"the space {space} holds integers from {low} to {high}, which do not fit int32")
+        message = f"the space {space} has integers from {low} to {high}, which do not fit int32"
+        raise ArgumentError(message, "space", space)
 
 
 def to_json(space: AnySpace) -> dict[str, Any]:
-    """A description of ``space`` made of JSON values only (infinities are strings), which loses nothing.
+    """A lossless description of ``space`` in JSON values; infinities are strings.
 
-    The state of the space's own random generator is not part of it.
+    The state of the space's own random generator is not included.
 
     Raises:
-        ValueError: the space is not one that :func:`observation_spec` knows.
+        ArgumentError: the space is unsupported.
     """
     if isinstance(space, Box):
         return _box_to_json(space)
@@ -146,28 +149,24 @@ def to_json(space: AnySpace) -> dict[str, Any]:
         return {"type": "Dict", "spaces": [[key, to_json(item)] for key, item in space.spaces.items()]}
     if isinstance(space, Tuple):
         return {"type": "Tuple", "spaces": [to_json(item) for item in space.spaces]}
-    raise ValueError(f"the space {space} is not supported; supported are {_OBSERVATIONS}")
+    raise ArgumentError(f"the space {space} is not supported; supported are {_OBSERVATIONS}", "space", space)
 
 
 def from_json(data: Mapping[str, Any]) -> AnySpace:
-    """The space that :func:`to_json` described.
-
-    Raises:
-        ValueError: ``data`` is not such a description.
-    """
+    """The space that :func:`to_json` described; ArgumentError for anything else."""
     kind = data.get("type") if isinstance(data, Mapping) else None
     if not isinstance(kind, str) or kind not in _FROM_JSON:
-        raise ValueError(f"a space's type must be one of {', '.join(_FROM_JSON)}; got {kind!r}")
+        raise ArgumentError(f"a space's type must be one of {', '.join(_FROM_JSON)}; got {kind!r}", "type", kind)
     try:
         return _FROM_JSON[kind](data)
     except KeyError as error:
-        raise ValueError(f"the description of a {kind} space lacks {error}") from error
+        raise ArgumentError(f"the description of a {kind} space lacks {error}", str(error.args[0]), data) from error
 
 
 def _box_to_json(space: Box[Any]) -> dict[str, Any]:
     data: dict[str, Any] = {"type": "Box", "dtype": space.dtype.name, "shape": list(space.shape)}
     data |= {"low": _pack(space.low), "high": _pack(space.high)}
-    if space.dtype.kind != "f":  # an integer Box holds the dtype's limit where it was declared without one
+    if space.dtype.kind != "f":  # an unbounded integer Box has the limits of its dtype
         data |= {"bounded_below": _pack(space.bounded_below), "bounded_above": _pack(space.bounded_above)}
     return data
 
@@ -182,7 +181,7 @@ def _box_from_json(data: Mapping[str, Any]) -> Box[Any]:
 
 
 def _pack(array: NDArray[Any]) -> Any:
-    """Nested lists, or one number if all are equal: an image's bounds are two numbers, not two images."""
+    """Nested lists, or one number if all are equal, as for the bounds of images."""
     if array.size and (array == array.flat[0]).all():
         return _pack_infinity(array.flat[0].item())
     return _pack_infinity(array.tolist())

@@ -1,6 +1,6 @@
-"""Vector environments behind the batched interface, one class per way in which Gymnasium lets them reset.
+"""Vector environments behind the batched interface, one class per ``gymnasium.vector.AutoresetMode``.
 
-The three ways are ``gymnasium.vector.AutoresetMode``; https://farama.org/Vector-Autoreset-Mode describes them.
+https://farama.org/Vector-Autoreset-Mode describes the three modes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from ..checks import shortened
 from ..contracts import Array, ArrayTree
-from ..errors import BrokenEnvironmentError
+from ..errors import ArgumentError, BrokenEnvironmentError
 from .batched import AnyVectorEnv, BatchedEnvironment, Step
 from .observations import MismatchError, copied
 
@@ -24,12 +24,12 @@ class Vector(BatchedEnvironment):
     env: AnyVectorEnv
 
     def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
-        # The first reset goes through the mask, too: without one the environments would be given other options.
+        # The first reset uses the mask, too: without one the environments would receive other options.
         masked = [seed if asked else None for seed, asked in zip(seeds, chosen, strict=True)]
         return self._call_reset(masked, {"reset_mask": chosen.copy()})
 
     def step(self, actions: Array) -> Step:
-        """One call for all of them."""
+        """One call for all."""
         return self._call_step(actions)[0]
 
     def _call_reset(self, seed: Any, options: dict[str, Any] | None) -> ArrayTree:
@@ -78,7 +78,7 @@ class Vector(BatchedEnvironment):
 
 
 class SelfResettingVector(Vector):
-    """A vector environment that resets its environments when it sees fit: seeds count only for a start from scratch."""
+    """A vector environment that resets its environments itself: seeds are used only when all are reset."""
 
     def __init__(self, env: AnyVectorEnv, **details: Any) -> None:
         super().__init__(env, **details)
@@ -86,15 +86,16 @@ class SelfResettingVector(Vector):
 
     @abc.abstractmethod
     def step(self, actions: Array) -> Step:
-        """One call for all of them; keeps in ``_ended`` whose episode ended."""
+        """One call for all; sets ``_ended`` for the rows whose episode ended."""
 
     def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
         if everything:
             self._ended = np.zeros(self.num_envs, np.bool_)
             return self._call_reset(seeds if _takes_list(self.env) else seeds[0], None)
-        going_on = np.flatnonzero(chosen & ~self._ended).tolist()
-        if going_on:
-            raise ValueError(f"{self.name} resets itself: environments {going_on} cannot be reset in mid-episode")
+        running = np.flatnonzero(chosen & ~self._ended).tolist()
+        if running:
+            message = f"{self.name} resets itself: environments {running} cannot be reset in mid-episode"
+            raise ArgumentError(message, "mask", chosen)
         return copied(self._current())
 
 
@@ -102,7 +103,7 @@ class SameStepVector(SelfResettingVector):
     """``AutoresetMode.SAME_STEP``: the step that ends an episode also starts the next one."""
 
     def step(self, actions: Array) -> Step:
-        """One call for all; the final observations are taken from ``infos["final_obs"]``."""
+        """One call for all; final observations come from ``infos["final_obs"]``."""
         step, infos = self._call_step(actions)
         self._ended = step.terminated | step.truncated
         if not self._ended.any():
@@ -129,7 +130,7 @@ class NextStepVector(SelfResettingVector):
     skips_rows = True
 
     def step(self, actions: Array) -> Step:
-        """One call for all; rows whose episode ended on the step before did not act."""
+        """One call for all; rows whose episode ended on the previous step did not act."""
         acted = ~self._ended if self._ended.any() else None
         step, _ = self._call_step(actions)
         self._ended = step.terminated | step.truncated
@@ -137,5 +138,5 @@ class NextStepVector(SelfResettingVector):
 
 
 def _takes_list(env: AnyVectorEnv) -> bool:
-    """Does ``reset`` take one seed per environment? Other vector environments share one generator."""
+    """Whether ``reset`` takes one seed per environment. Other vector environments share one generator."""
     return isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)

@@ -1,10 +1,9 @@
-"""Wrappers by name: Gymnasium's own around each copy of an environment, normalisation around all of them together."""
+"""Wrappers by name: Gymnasium's around each copy of an environment, normalisation around all of them together."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -15,60 +14,64 @@ from gymnasium.spaces import Box
 
 from ..checks import count, did_you_mean, integer, number
 from ..contracts import Array
+from ..errors import ArgumentError
 from .batched import AnyEnv
 from .normalization import NormalizeObservation, NormalizeReward, Normalizers
 
 Given: TypeAlias = "str | Mapping[str, Any]"
-"""A wrapper as it is asked for: its name, or ``{"kind": name, argument: value, ...}``."""
+"""A wrapper in a list: its name, or ``{"kind": name, argument: value, ...}``."""
 
 
-class WrapperError(ValueError):
-    """A wrapper cannot be had as it is asked for.
+class WrapperError(ArgumentError):
+    """A wrapper is invalid or does not fit; ``argument`` is ``"wrappers[<index>].<key>"``.
 
     Args:
-        message: why.
+        message: the reason.
         index: its place in the list of wrappers.
-        key: the argument that is wrong (or ``"kind"``), where it is one.
+        key: the invalid argument or ``"kind"``, if one is to blame.
+        value: what was given.
     """
 
-    def __init__(self, message: str, index: int, key: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, index: int, key: str | None = None, value: object = None) -> None:
+        super().__init__(message, f"wrappers[{index}]" + (f".{key}" if key else ""), value)
+        self.args = (message, index, key, value)  # for pickling
         self.index = index
         self.key = key
 
 
 def normalize_observation(env: AnyEnv, num_envs: int, *, clip: float = 10.0) -> NormalizeObservation:
-    """Observations of mean 0 and variance 1, by running statistics of all copies; within ``-clip .. clip``."""
+    """Observations of mean 0 and variance 1, by running statistics of all copies; clipped to ``-clip .. clip``."""
     return NormalizeObservation(env.observation_space, clip)
 
 
 def normalize_reward(env: AnyEnv, num_envs: int, *, discount: float = 0.99, clip: float = 10.0) -> NormalizeReward:
-    """Rewards scaled by the running deviation of their discounted sum, in training; within ``-clip .. clip``."""
+    """Rewards scaled by the running deviation of their discounted sum; clipped to ``-clip .. clip``. Training only."""
     return NormalizeReward(num_envs, discount, clip)
 
 
 class TimeLimit(wrappers.TimeLimit[Any, Any]):
-    """Gymnasium's, but made again from its spec in the place where it was: there, it counts what it counted here."""
+    """Gymnasium's, but re-created from its spec in its place among the wrappers, where it counts the same steps."""
 
     spec = gymnasium.Wrapper.spec
 
 
 def time_limit(env: AnyEnv, *, max_episode_steps: int) -> AnyEnv:
-    """Episodes are truncated after ``max_episode_steps``, where the environment has no lower limit already."""
+    """Truncates episodes after ``max_episode_steps``, at most the environment's own limit."""
     limit = count("max_episode_steps", max_episode_steps)
     if env.spec is not None and env.spec.max_episode_steps is not None and env.spec.max_episode_steps < limit:
         name, lower = env.spec.id, env.spec.max_episode_steps
-        raise ValueError(
-            f"max_episode_steps must be at most {lower}, the limit that {name} has already, got {limit}; the"
-            " environment's own argument max_episode_steps (in kwargs, in a file) raises that one"
+        message = (
+            f"max_episode_steps must be at most {lower}, the limit of {name}, got {limit}; to raise that limit, pass"
+            " max_episode_steps to the environment (kwargs in a file)"
         )
+        raise ArgumentError(message, "max_episode_steps", limit)
     return TimeLimit(env, limit)
 
 
 def frame_stack(env: AnyEnv, *, stack_size: int) -> AnyEnv:
-    """The last ``stack_size`` observations, the oldest first, along a new first axis; at first repeated."""
+    """The last ``stack_size`` observations along a new first axis, the oldest first; after a reset, repeated."""
     if not isinstance(env.observation_space, Box):
-        raise ValueError(f"frame_stack needs a Box, got {env.observation_space}")
+        raise _unsuitable("observation_space", "must be a Box", env.observation_space)
     return wrappers.FrameStackObservation(env, count("stack_size", stack_size))
 
 
@@ -84,14 +87,14 @@ def atari(
 ) -> AnyEnv:
     """Gymnasium's AtariPreprocessing: the protocol of Machado et al. (2018). Frames stay uint8: networks scale them.
 
-    The game must not skip frames itself: make it with ``frameskip=1``.
+    The game must be made with ``frameskip=1``.
     """
     if not hasattr(env.unwrapped, "ale"):
-        raise ValueError(f"atari needs a game of the Arcade Learning Environment (ALE/...), got {env.unwrapped}")
+        message = f"the environment must be a game of the Arcade Learning Environment (ALE/...), got {env.unwrapped}"
+        raise ArgumentError(message, "env", env)
     if frame_skip != 1 and getattr(env.unwrapped, "_frameskip", None) != 1:
-        raise ValueError(
-            "atari skips frames, and the game does so itself: make it with frameskip=1 (in kwargs, in a file)"
-        )
+        message = "both the game and this wrapper would skip frames; make the game with frameskip=1 (kwargs in a file)"
+        raise ArgumentError(message, "frame_skip", frame_skip)
     try:
         return wrappers.AtariPreprocessing(
             env,
@@ -103,49 +106,53 @@ def atari(
             grayscale_newaxis=grayscale_newaxis,
         )
     except gymnasium.error.DependencyNotInstalled as error:
-        raise ValueError("atari needs OpenCV, which is not installed: pip install 'axonrl[atari]'") from error
+        raise ArgumentError("OpenCV is not installed: pip install 'axonrl[atari]'", "kind", "atari") from error
 
 
 class RescaleAction(wrappers.RescaleAction[Any, Any, Any]):
-    """Gymnasium's, whose rounding takes actions at the bounds beyond those of the environment."""
+    """Gymnasium's, with a clip: rounding may take actions beyond the environment's bounds."""
 
     def action(self, action: Any) -> Array:
-        """The action within the environment's own bounds."""
+        """The action within the environment's bounds."""
         space: Any = self.env.action_space
         clipped: Array = np.clip(super().action(action), space.low, space.high)
         return clipped
 
 
 def rescale_action(env: AnyEnv, *, min_action: float = -1.0, max_action: float = 1.0) -> AnyEnv:
-    """Actions in ``min_action .. max_action``, which the environment gets in its own bounds."""
+    """Actions in ``min_action .. max_action``, scaled to the environment's bounds."""
     space = env.action_space
     if not isinstance(space, Box) or space.dtype.kind != "f" or not space.is_bounded():
-        raise ValueError(f"rescale_action needs a bounded Box of floats as action space, got {space}")
+        raise _unsuitable("action_space", "must be a bounded Box of floats", space)
     if not (space.low < space.high).all():
-        raise ValueError(f"rescale_action needs low below high in all of the action space, got {space}")
+        raise _unsuitable("action_space", "must have low below high in every component", space)
     low, high = np.float32(number("min_action", min_action)), np.float32(number("max_action", max_action))
     if low >= high:
-        raise ValueError(f"max_action must be above min_action, got {high} and {low}")
+        raise ArgumentError(f"max_action must be above min_action, got {high} and {low}", "max_action", max_action)
     return RescaleAction(env, low, high)
 
 
 def channels_first(env: AnyEnv) -> AnyEnv:
     """Images [height, width, channels] as [channels, height, width]."""
-    return _move_channels(env, "channels_first", -1, 0)
+    return _move_channels(env, -1, 0)
 
 
 def channels_last(env: AnyEnv) -> AnyEnv:
-    """Images [channels, height, width], stacked frames say, as [height, width, channels]."""
-    return _move_channels(env, "channels_last", 0, -1)
+    """Images [channels, height, width], such as stacked frames, as [height, width, channels]."""
+    return _move_channels(env, 0, -1)
 
 
-def _move_channels(env: AnyEnv, name: str, source: int, destination: int) -> AnyEnv:
+def _move_channels(env: AnyEnv, source: int, destination: int) -> AnyEnv:
     space = env.observation_space
     if not isinstance(space, Box) or len(space.shape) != 3:
-        raise ValueError(f"{name} needs images, a Box of three axes, got {space}")
+        raise _unsuitable("observation_space", "must be images, a Box with three axes", space)
     move = functools.partial(np.moveaxis, source=source, destination=destination)
     moved: Box[Any] = Box(move(space.low), move(space.high), dtype=space.dtype.type)
     return wrappers.TransformObservation(env, move, moved)
+
+
+def _unsuitable(kind: str, problem: str, space: gymnasium.Space[Any]) -> ArgumentError:
+    return ArgumentError(f"the {kind.replace('_', ' ')} {problem}, got {space}", kind, space)
 
 
 _AROUND_EACH: Final[Mapping[str, Callable[..., AnyEnv]]] = {
@@ -156,45 +163,43 @@ _AROUND_ALL: Final[Mapping[str, Callable[..., Any]]] = {
     function.__name__: function for function in (normalize_observation, normalize_reward)
 }
 _UNSEEN: Final = ("time_limit", "rescale_action")
-"""They change neither observations nor rewards: it makes no difference whether normalisation is around or inside."""
+"""Wrappers that change neither observations nor rewards: they may also be listed after normalisation."""
 NAMES: Final = (*_AROUND_ALL, *_AROUND_EACH)
 
 
 class Wrapping:
-    """A list of wrappers by name, checked and ready to be put around environments, the first one innermost.
-
-    Args:
-        given: the wrappers.
+    """A checked list of wrappers, the innermost first.
 
     Raises:
-        WrapperError: a name is unknown, an argument is unknown or missing, or the order has no meaning.
+        WrapperError: a name is unknown, an argument is unknown or missing, or the order is invalid.
     """
 
     def __init__(self, given: Sequence[Given]) -> None:
         if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-            raise ValueError(f"wrappers must be a list of names and mappings with a kind, got {given!r}")
+            message = f"wrappers must be a list of names and mappings with a kind, got {given!r}"
+            raise ArgumentError(message, "wrappers", given)
         self._each: list[tuple[int, str, dict[str, Any]]] = []
         self._all: dict[str, tuple[int, dict[str, Any]]] = {}
         for index, one in enumerate(given):
             name, arguments = _parsed(one, index)
             if name in self._all:
-                raise WrapperError(f"{name} is there already, and goes around once", index)
+                raise WrapperError(f"duplicate {name}", index, value=one)
             if name in _AROUND_ALL:
                 self._all[name] = (index, arguments)
                 continue
             if self._all and name not in _UNSEEN:
                 others = " and ".join(self._all)
-                raise WrapperError(f"{name} must come before {others}: normalisation goes around it", index)
+                raise WrapperError(f"{name} must come before {others}: normalisation is outermost", index, value=one)
             self._each.append((index, name, arguments))
 
     def wrap(self, env: AnyEnv) -> AnyEnv:
-        """One copy, with everything around it but the normalisation; ``WrapperError`` where something does not fit."""
+        """One copy with all wrappers but the normalisation; ``WrapperError`` if one does not fit."""
         for index, name, arguments in self._each:
             env = _attempt(_AROUND_EACH[name], (env,), arguments, index)
         return env
 
     def normalizers(self, env: AnyEnv, num_envs: int) -> Normalizers:
-        """The normalisation of ``num_envs`` copies like ``env``; ``WrapperError`` where it does not fit."""
+        """The normalisation of ``num_envs`` copies like ``env``; ``WrapperError`` if it does not fit."""
         made = {
             name: _attempt(_AROUND_ALL[name], (env, num_envs), arguments, index)
             for name, (index, arguments) in self._all.items()
@@ -206,17 +211,17 @@ def _parsed(one: Any, index: int) -> tuple[str, dict[str, Any]]:
     arguments = {"kind": one} if isinstance(one, str) else dict(one) if isinstance(one, Mapping) else {}
     name = arguments.pop("kind", None)
     if name is None:
-        raise WrapperError(f"a wrapper must be a name or a mapping with a kind, got {one!r}", index)
+        raise WrapperError(f"a wrapper must be a name or a mapping with a kind, got {one!r}", index, value=one)
     if name not in NAMES:
         known = did_you_mean(name, NAMES) or f"; there are {', '.join(NAMES)}"
-        raise WrapperError(f"unknown wrapper {name!r}{known}", index, "kind")
+        raise WrapperError(f"unknown wrapper {name!r}{known}", index, "kind", name)
     function = _AROUND_EACH.get(name) or _AROUND_ALL[name]
     parameters = inspect.signature(function).parameters.values()
     takes = {parameter.name: parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
     for argument in arguments:
         if argument not in takes:
             known = did_you_mean(argument, takes) or (f"; it takes {', '.join(takes)}" if takes else "")
-            raise WrapperError(f"{name} takes no argument {argument!r}{known}", index, argument)
+            raise WrapperError(f"{name} takes no argument {argument!r}{known}", index, argument, arguments[argument])
     for argument, parameter in takes.items():
         if parameter.default is parameter.empty and argument not in arguments:
             raise WrapperError(f"{name} needs the argument {argument!r}", index)
@@ -224,11 +229,10 @@ def _parsed(one: Any, index: int) -> tuple[str, dict[str, Any]]:
 
 
 def _attempt(function: Callable[..., Any], given: tuple[Any, ...], arguments: Mapping[str, Any], index: int) -> Any:
-    """Call it; an error about an argument's value becomes one that names the argument."""
+    """Call a wrapper's function; its errors become WrapperErrors, with the key of the argument to blame."""
     try:
         return function(*given, **arguments)
     except (TypeError, ValueError) as error:
-        subject = str(error).partition(" must ")[0]
-        named = [name for name in arguments if re.search(rf"\b{re.escape(name)}\b", subject)]
-        message = str(error) if function.__name__ in str(error) else f"{function.__name__}: {error}"
-        raise WrapperError(message, index, named[0] if len(named) == 1 else None) from error
+        argument, value = (error.argument, error.value) if isinstance(error, ArgumentError) else (None, None)
+        key = argument if argument in arguments else None
+        raise WrapperError(f"{function.__name__}: {error}", index, key, value) from error

@@ -1,6 +1,6 @@
 """Behaviour policies and schedules, in NumPy and plain Python only.
 
-``Constant`` here is the policy; a constant schedule is just a number (or ``schedules.Constant``).
+``Constant`` is the policy; for a constant schedule pass a number (or ``schedules.Constant``).
 """
 
 from .. import schedules

@@ -1,4 +1,4 @@
-"""Behaviour policies as JSON: what they do at one timestep, so that they can be taken where there is no training."""
+"""Behaviour policies as JSON, frozen at one timestep, for exported policies."""
 
 from __future__ import annotations
 
@@ -28,13 +28,9 @@ _KINDS: Mapping[str, type[Any]] = {
 
 
 def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
-    """A JSON value from which :func:`from_description` makes a policy that explores as this one does at ``timestep``.
-
-    Returns:
-        None for a policy that is not one of axonrl's own.
-    """
+    """A JSON description of how a policy explores at ``timestep``; None for policies that are not axonrl's own."""
     kinds = {policy: kind for kind, policy in _KINDS.items()}
-    kind = kinds.get(type(exploration))  # not a subclass, which may do anything
+    kind = kinds.get(type(exploration))  # no subclasses: they may do anything
     if kind is None:
         return None
     described: dict[str, Any] = {"kind": kind}
@@ -49,12 +45,13 @@ def from_description(described: Mapping[str, Any], action_space: Mapping[str, An
     """The policy that :func:`describe` described.
 
     Args:
-        described: what it returned.
-        action_space: attributes of the action space, as far as the policies look at them: ``n`` and ``start`` of a
-            Discrete space, ``nvec`` and ``start`` of a MultiDiscrete, ``low``, ``high`` and ``dtype`` of a Box.
+        described: its result.
+        action_space: the attributes of the action space that policies read: ``n`` and ``start`` of a Discrete,
+            ``nvec`` and ``start`` of a MultiDiscrete, ``low``, ``high`` and ``dtype`` of a Box.
 
     Raises:
-        KeyError, ValueError: it is no such description, or not one for these actions.
+        KeyError: an entry is missing.
+        ArgumentError: the kind is unknown, or does not fit the action space.
     """
     kind, space = described["kind"], SimpleNamespace(**action_space)
     policy = _KINDS[choice("kind of exploration", kind, _KINDS)]

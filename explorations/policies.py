@@ -1,7 +1,7 @@
-"""Behaviour policies: they turn a model's predictions into the actions that are taken. NumPy, on the host.
+"""Behaviour policies: they turn a model's predictions into actions. NumPy, on the host.
 
-Each follows the ``Exploration`` protocol of ``contracts.py`` and works for any number of environments N. None of them
-clips: what the policy chose is what the memory stores, and only what reaches ``env.step`` is clipped, by the Agent.
+Each follows the ``Exploration`` protocol of ``contracts.py`` for any number of environments N. None clips: the memory
+stores unclipped actions, and the environments' interface clips what reaches ``env.step``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array
+from ..errors import ArgumentError
 from ..schedules import ScheduleLike, make_schedule
 
 NO_EXTRAS: Mapping[str, Array] = MappingProxyType({})
 
 
 class Greedy:
-    """The model's own action, always."""
+    """The model's greedy action."""
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
@@ -28,28 +29,24 @@ class Greedy:
         return predictions["action"], NO_EXTRAS
 
     def level(self, timestep: int) -> float:
-        """It never explores: 0."""
+        """Always 0."""
         return 0.0
 
 
 class EpsilonGreedy:
-    """With probability epsilon a uniformly random action, else the greedy one; each environment by itself.
+    """With probability epsilon a uniformly random action, else the greedy one; independently per environment.
 
-    A random action may be the greedy one, so the greedy action is taken with probability
-    ``1 - epsilon + epsilon / n``.
+    A random action may be the greedy one, whose probability is therefore ``1 - epsilon + epsilon / n``.
 
     Args:
         epsilon: probability in 0 .. 1: a number, or a schedule on ``global_timestep``.
         action_space: a Discrete space.
-
-    Raises:
-        ValueError: epsilon leaves 0 .. 1, or the space is not Discrete.
     """
 
     def __init__(self, epsilon: ScheduleLike, action_space: Any) -> None:
         self._epsilon = make_schedule(epsilon, "epsilon", at_least=0, at_most=1)
         if not is_discrete(action_space):
-            raise ValueError(f"EpsilonGreedy needs a Discrete action space, got {action_space!r}")
+            raise unsuitable("EpsilonGreedy", "a Discrete action space", action_space)
         self._low = int(action_space.start)
         self._high = self._low + int(action_space.n)
 
@@ -59,7 +56,7 @@ class EpsilonGreedy:
         """Actions int32 [N]."""
         greedy = predictions["action"].astype(np.int32, copy=False)
         epsilon = self._epsilon(timestep)
-        if len(greedy) == 1:  # the usual case, at a third of the time that array operations take
+        if len(greedy) == 1:  # the usual case, in a third of the time of array operations
             if rng.random() >= epsilon:
                 return greedy, NO_EXTRAS
             return np.array([rng.integers(self._low, self._high, None, np.int32)]), NO_EXTRAS
@@ -72,14 +69,7 @@ class EpsilonGreedy:
 
 
 class Random:
-    """Uniformly random actions, whatever the model says.
-
-    Args:
-        action_space: a Discrete space, or a bounded Box of floats.
-
-    Raises:
-        ValueError: the space is another one, or has no bounds to draw between.
-    """
+    """Uniformly random actions in a Discrete space or a bounded Box of floats."""
 
     def __init__(self, action_space: Any) -> None:
         self._discrete = is_discrete(action_space)
@@ -92,15 +82,15 @@ class Random:
             with np.errstate(over="ignore", invalid="ignore"):
                 width = action_space.high.astype(np.float64) - action_space.low.astype(np.float64)
             if not np.isfinite(width).all():
-                raise ValueError(f"Random needs a Box with finite bounds, got {action_space!r}")
+                raise unsuitable("Random", "a Box with finite bounds", action_space)
             self._low, self._high = action_space.low, action_space.high
         else:
-            raise ValueError(f"Random needs a Discrete action space or a Box of floats, got {action_space!r}")
+            raise unsuitable("Random", "a Discrete action space or a Box of floats", action_space)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 [N], or float32 [N, ...]; ``predictions["action"]`` tells N."""
+        """Actions int32 [N], or float32 [N, ...]; N is that of ``predictions["action"]``."""
         count = len(predictions["action"])
         if self._discrete:
             return rng.integers(self._low, self._high, count, np.int32), NO_EXTRAS
@@ -108,12 +98,12 @@ class Random:
         return drawn.astype(np.float32), NO_EXTRAS
 
     def level(self, timestep: int) -> float:
-        """It always explores: 1."""
+        """Always 1."""
         return 1.0
 
 
 class Constant:
-    """The same action, always: for baselines and for tests.
+    """Always the same action: for baselines and tests.
 
     Args:
         action: one environment's action: an integer (Discrete), or an array of floats (Box).
@@ -122,13 +112,13 @@ class Constant:
     def __init__(self, action: Any) -> None:
         value = np.asarray(action)
         if value.dtype.kind not in "iuf":
-            raise ValueError(f"Constant needs an action made of numbers, got {action!r}")
+            raise ArgumentError(f"Constant needs a numeric action, got {action!r}", "action", action)
         self._action = value.astype(np.float32 if value.dtype.kind == "f" else np.int32)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 or float32 [N, ...]; ``predictions["action"]`` tells N."""
+        """Actions int32 or float32 [N, ...]; N is that of ``predictions["action"]``."""
         return np.full((len(predictions["action"]), *self._action.shape), self._action), NO_EXTRAS
 
 
@@ -141,15 +131,12 @@ class GaussianNoise:
         sigma: standard deviation in the environment's units, at least 0: a number, or a schedule on
             ``global_timestep``.
         action_space: a Box of floats.
-
-    Raises:
-        ValueError: sigma may become negative, or the space is not a Box of floats.
     """
 
     def __init__(self, sigma: ScheduleLike, action_space: Any) -> None:
         self._sigma = make_schedule(sigma, "sigma", at_least=0)
         if not is_float_box(action_space):
-            raise ValueError(f"GaussianNoise needs a Box of floats as action space, got {action_space!r}")
+            raise unsuitable("GaussianNoise", "a Box of floats as action space", action_space)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
@@ -165,10 +152,15 @@ class GaussianNoise:
 
 
 def is_discrete(space: Any) -> bool:
-    """Is it a Discrete space? Told by its attributes, so that Gymnasium need not be imported to act."""
+    """Whether it is a Discrete space, by its attributes: acting needs no Gymnasium."""
     return hasattr(space, "n") and hasattr(space, "start")
 
 
 def is_float_box(space: Any) -> bool:
-    """Is it a Box of floats?"""
+    """Whether it is a Box of floats, likewise."""
     return hasattr(space, "low") and hasattr(space, "high") and np.dtype(space.dtype).kind == "f"
+
+
+def unsuitable(policy: str, needs: str, space: Any) -> ArgumentError:
+    """The error for an action space that a policy does not support."""
+    return ArgumentError(f"{policy} needs {needs}, got {space!r}", "action_space", space)

@@ -1,8 +1,9 @@
-"""Stochastic policies: they draw actions from the distribution that a model predicts, and say how likely these were.
+"""Stochastic policies: they draw actions from a predicted distribution and return log-probabilities.
 
-What they draw from is learnt, so there is nothing to schedule and they have no level. The log-probability is there to
-be recorded (``EstimatorSpec.record``): on-policy algorithms compare it with that of the policy that they have become.
-The same distributions as tensors, for learning, are in ``axonrl.models.blocks.distributions``.
+The distribution is learned, so there is no schedule or level. ``EstimatorSpec.record`` may store ``log_prob``, which
+on-policy algorithms compare with that of the updated policy. The same distributions as tensors are in
+``axonrl.models.blocks.distributions``. Calls raise an ArgumentError if a prediction is missing or has the wrong shape,
+and a NonFiniteError if it has NaN or infinity.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 
 from ..checks import all_finite, shortened
 from ..contracts import Array
-from ..errors import NonFiniteError
-from .policies import is_discrete, is_float_box
+from ..errors import ArgumentError, NonFiniteError
+from .policies import is_discrete, is_float_box, unsuitable
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -24,71 +25,55 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 class Categorical:
     """Draws one of n actions with the probabilities softmax(logits).
 
-    Reads ``predictions["logits"]``, float [N, n]. An action that must not be taken has a large negative logit (-1e9),
-    not an infinite one.
+    Reads ``predictions["logits"]``, float [N, n]. Invalid actions have a large negative logit (-1e9), not an infinite
+    one.
 
     Args:
         action_space: a Discrete space.
-
-    Raises:
-        ValueError: the space is another one.
     """
 
     def __init__(self, action_space: Any) -> None:
         if not is_discrete(action_space):
-            raise ValueError(f"Categorical needs a Discrete action space, got {action_space!r}")
+            raise unsuitable("Categorical", "a Discrete action space", action_space)
         self._start = int(action_space.start)
         self._shape = (int(action_space.n),)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 [N], and ``log_prob`` float32 [N].
-
-        Raises:
-            ValueError: ``predictions["logits"]`` is missing, or of another shape.
-            NonFiniteError: it has NaN or infinity.
-        """
+        """Actions int32 [N], and ``log_prob`` float32 [N]."""
         index, log_prob = _drawn(_logits("Categorical", predictions, self._shape), rng)
         return (index + self._start).astype(np.int32), {"log_prob": log_prob.astype(np.float32)}
 
 
 class MultiCategorical:
-    """Draws several independent choices, each as :class:`Categorical` does.
+    """Draws several independent choices, each like :class:`Categorical`.
 
-    Reads ``predictions["logits"]``, float [N, sum(nvec)]: those of the choices side by side, in the order of
+    Reads ``predictions["logits"]``, float [N, sum(nvec)]: the logits of all choices, concatenated in the order of
     ``nvec.flat``.
 
     Args:
         action_space: a MultiDiscrete space.
-
-    Raises:
-        ValueError: the space is another one.
     """
 
     def __init__(self, action_space: Any) -> None:
         if not (hasattr(action_space, "nvec") and hasattr(action_space, "start")):
-            raise ValueError(f"MultiCategorical needs a MultiDiscrete action space, got {action_space!r}")
+            raise unsuitable("MultiCategorical", "a MultiDiscrete action space", action_space)
         sizes = np.asarray(action_space.nvec, np.int64)
         self._start = np.asarray(action_space.start, np.int64)
         self._shape = (int(sizes.sum()),)
         self._widest = int(sizes.max())
-        # Choices [D, widest], flat: the places that there are.
+        # Indices of valid choices in a flat [D, widest].
         self._places = np.flatnonzero(np.arange(self._widest) < sizes.reshape(-1, 1))
         self._padded = sizes.size * self._widest
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 [N, *nvec.shape], and ``log_prob`` float32 [N], the sum over the choices.
-
-        Raises:
-            ValueError: ``predictions["logits"]`` is missing, or of another shape.
-            NonFiniteError: it has NaN or infinity.
-        """
+        """Actions int32 [N, *nvec.shape], and ``log_prob`` float32 [N], the sum over the choices."""
         logits = _logits("MultiCategorical", predictions, self._shape)
         count = len(logits)
-        padded = np.full((count, self._padded), -np.inf)  # probability 0, which is never drawn
+        padded = np.full((count, self._padded), -np.inf)  # probability 0: never drawn
         padded[:, self._places] = logits
         index, log_prob = _drawn(padded.reshape(-1, self._widest), rng)  # [N * D]
         actions = index.reshape(count, *self._start.shape) + self._start
@@ -96,20 +81,17 @@ class MultiCategorical:
 
 
 class Gaussian:
-    """Draws each component of the action from a normal distribution of its own. Not clipped.
+    """Draws each component of the action from an independent normal distribution. Not clipped.
 
     Reads ``predictions["mean"]`` and ``predictions["log_std"]``, float [N, ...], in the environment's units.
 
     Args:
         action_space: a Box of floats.
-
-    Raises:
-        ValueError: the space is another one.
     """
 
     def __init__(self, action_space: Any) -> None:
         if not is_float_box(action_space):
-            raise ValueError(f"Gaussian needs a Box of floats as action space, got {action_space!r}")
+            raise unsuitable("Gaussian", "a Box of floats as action space", action_space)
         self._shape = tuple(action_space.low.shape)
         self._axes = tuple(range(1, len(self._shape) + 1))
         self._constant = np.float32(_HALF_LOG_2PI * math.prod(self._shape))
@@ -120,15 +102,14 @@ class Gaussian:
         """Actions float32 [N, ...], and ``log_prob`` float32 [N], the sum over the components.
 
         Raises:
-            ValueError: a prediction is missing, or of another shape.
-            NonFiniteError: a prediction has NaN or infinity, or exp(log_std) is 0 or infinite in float32.
+            NonFiniteError: also if exp(log_std) is 0 or infinite in float32.
         """
         mean = _predicted("Gaussian", predictions, "mean", self._shape).astype(np.float32, copy=False)
         log_std = _predicted("Gaussian", predictions, "log_std", self._shape).astype(np.float32, copy=False)
-        with np.errstate(all="ignore"):  # whatever is not finite makes the log-probability so
+        with np.errstate(all="ignore"):  # anything not finite makes the log-probability not finite
             std = np.exp(log_std)
             actions = mean + std * rng.standard_normal(mean.shape, np.float32)
-            noise = (actions - mean) / std  # of the action as it was rounded: learning sees no other
+            noise = (actions - mean) / std  # of the rounded action, which is what learning sees
             log_prob = -(0.5 * noise * noise + log_std).sum(self._axes) - self._constant
         if not all_finite(log_prob):
             _refuse(mean, log_std)
@@ -154,7 +135,7 @@ def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def _logits(policy: str, predictions: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
-    """In float64, in which the difference of any two float32 numbers is finite."""
+    """In float64, where the difference of any two float32 numbers is finite."""
     logits = _predicted(policy, predictions, "logits", shape).astype(np.float64)
     if not all_finite(logits):
         raise NonFiniteError(f"{policy}: {_not_finite('logits', logits)}")
@@ -162,13 +143,15 @@ def _logits(policy: str, predictions: Mapping[str, Array], shape: tuple[int, ...
 
 
 def _predicted(policy: str, predictions: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
-    """The prediction that a policy needs, [N, *shape]."""
+    """A required prediction, [N, *shape]."""
     if name not in predictions:
-        raise ValueError(f"{policy} needs predictions[{name!r}]; the model predicts {', '.join(predictions)}")
+        message = f"{policy} needs predictions[{name!r}]; the model predicts {', '.join(predictions)}"
+        raise ArgumentError(message, f"predictions[{name!r}]")
     array = predictions[name]
     if array.shape[1:] != shape:
         expected = ", ".join(["N", *map(str, shape)])
-        raise ValueError(f"{policy} needs predictions[{name!r}] of shape [{expected}], got {list(array.shape)}")
+        message = f"{policy} needs predictions[{name!r}] of shape [{expected}], got {list(array.shape)}"
+        raise ArgumentError(message, f"predictions[{name!r}]", array)
     return array
 
 

@@ -8,26 +8,23 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array
-from .policies import NO_EXTRAS, is_float_box
+from .policies import NO_EXTRAS, is_float_box, unsuitable
 
 
 class SquashedGaussian:
-    """Draws u from a diagonal Gaussian and takes ``low + (tanh(u) + 1) / 2 * (high - low)``.
+    """Draws u from a diagonal Gaussian and returns ``low + (tanh(u) + 1) / 2 * (high - low)``.
 
-    Reads ``predictions["mean"]`` and ``predictions["log_std"]``, float32 [N, ...], both of u, before it is squashed.
+    Reads ``predictions["mean"]`` and ``predictions["log_std"]`` of u, float32 [N, ...].
 
     Source: Haarnoja et al. 2018, https://arxiv.org/abs/1801.01290, appendix C.
 
     Args:
         action_space: a Box of floats with finite bounds, ``low < high`` in each component.
-
-    Raises:
-        ValueError: the space is another one.
     """
 
     def __init__(self, action_space: Any) -> None:
         if not is_bounded_box(action_space):
-            raise ValueError(f"SquashedGaussian needs a bounded Box of floats as action space, got {action_space!r}")
+            raise unsuitable("SquashedGaussian", "a bounded Box of floats as action space", action_space)
         low, high = np.asarray(action_space.low, np.float32), np.asarray(action_space.high, np.float32)
         self._middle, self._half = high / 2 + low / 2, high / 2 - low / 2
 
@@ -41,10 +38,7 @@ class SquashedGaussian:
 
 
 def is_bounded_box(space: Any) -> bool:
-    """Is it a Box of floats whose components all have finite bounds, ``low < high``, in float32 as well?
-
-    Told by its attributes, so that Gymnasium need not be imported to act.
-    """
+    """Whether it is a Box of floats with finite bounds, ``low < high`` in each component, also in float32."""
     if not is_float_box(space):
         return False
     with np.errstate(over="ignore"):  # a float64 bound may be too large

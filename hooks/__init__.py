@@ -1,4 +1,4 @@
-"""Hooks: what watches and acts on a run. Nothing heavy is imported here; what a hook needs, it loads in ``begin``."""
+"""Hooks watch and act on a run. Heavy dependencies are imported in ``begin``, not here."""
 
 from .checkpoint import CheckpointHook
 from .counter import CounterHook

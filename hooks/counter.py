@@ -1,4 +1,4 @@
-"""How fast a run goes, and where its time is spent."""
+"""The speed of a run, and where its time is spent."""
 
 from __future__ import annotations
 
@@ -15,16 +15,11 @@ _log = logging.getLogger(__name__)
 
 
 class CounterHook(Hook):
-    """Measures timesteps, steps and episodes per second and the share of time in each part; logs them.
-
-    Looked at after every update and every episode. The session's last stretch is measured at its end.
+    """Logs timesteps, steps and episodes per second and the share of time in each part of the loop.
 
     Args:
-        every_secs: seconds between two measurements.
-        clock: seconds; injected by tests.
-
-    Raises:
-        ValueError: ``every_secs`` is not positive.
+        every_secs: seconds between two measurements, taken after updates and episodes, and at the end.
+        clock: returns seconds; for tests.
     """
 
     def __init__(self, every_secs: float = 10.0, *, clock: Clock = time.monotonic) -> None:
@@ -35,27 +30,27 @@ class CounterHook(Hook):
         self._rates: Rates | None = None
 
     def rates(self) -> Rates | None:
-        """The last measurement; None before the first."""
+        """The latest measurement; None before the first."""
         return self._rates
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Start to measure."""
+        """Start measuring."""
         self._meter.start(session)
         self._due = self._clock() + self._every_secs
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
-        """Measure if it is time."""
+        """Measure if due."""
         if self._clock() >= self._due:
             self._measure(session)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
-        """Measure if it is time."""
+        """Measure if due."""
         if self._clock() >= self._due:
             self._measure(session)
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Measure the last stretch."""
-        if self._due < math.inf:  # it began
+        """Measure since the latest measurement."""
+        if self._due < math.inf:  # begin ran
             self._measure(session)
             self._due = math.inf
 

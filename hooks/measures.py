@@ -1,4 +1,4 @@
-"""What several hooks measure: rates, the share of time in each part of the loop, the mean of recent returns."""
+"""Measurements shared by hooks: rates, shares of time, the mean of recent returns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..contracts import State
 from ..facts import Session
 
 Clock: TypeAlias = "Callable[[], float]"
-"""Seconds that never run backwards; only differences count."""
+"""Monotonic seconds; only differences count."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rates:
-    """Rates per second, and the share (0 to 1) of the time spent in each part of the loop; NaN where no time passed."""
+    """Rates per second, and the share (0 to 1) of time in each part of the loop; NaN if no time passed."""
 
     timesteps_per_sec: float
     steps_per_sec: float
@@ -31,29 +31,25 @@ class Rates:
 
 
 class Meter:
-    """Measures :class:`Rates` from one reading to the next.
-
-    Args:
-        clock: seconds; injected by tests.
-    """
+    """Measures :class:`Rates` between readings."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._last: tuple[float, ...] = ()
 
     def start(self, session: Session) -> None:
-        """Begin to measure."""
+        """Start measuring."""
         self._last = self._snapshot(session)
 
     def read(self, session: Session) -> Rates:
-        """The rates since the last reading, or since ``start``."""
+        """The rates since the previous reading, or since ``start``."""
         now = self._snapshot(session)
         seconds, *amounts = (after - before for before, after in zip(self._last, now, strict=True))
         self._last = now
         return Rates(*(amount / seconds if seconds > 0 else math.nan for amount in amounts))
 
     def _snapshot(self, session: Session) -> tuple[float, ...]:
-        """The clock, then one total for each field of Rates, in the order of its fields."""
+        """The clock, then one total per field of Rates, in order."""
         spent = session.timings
         return (
             self._clock(),
@@ -67,27 +63,23 @@ class Meter:
 
 
 class ReturnWindow:
-    """The returns of the last episodes.
-
-    Args:
-        size: how many episodes are kept.
-    """
+    """The returns of the last ``size`` episodes."""
 
     def __init__(self, size: int) -> None:
         self._returns: collections.deque[float] = collections.deque(maxlen=size)
 
     @property
     def full(self) -> bool:
-        """Are there as many returns as fit?"""
+        """Whether ``size`` returns are known."""
         return len(self._returns) == self._returns.maxlen
 
     @property
     def mean(self) -> float:
-        """The mean of the returns; NaN if there are none."""
+        """The mean; NaN without returns."""
         return math.fsum(self._returns) / len(self._returns) if self._returns else math.nan
 
     def push(self, episode_return: float) -> None:
-        """Add the return of an episode; the oldest makes room."""
+        """Add a return; drops the oldest if full."""
         self._returns.append(episode_return)
 
     def state_dict(self) -> State:
@@ -95,16 +87,16 @@ class ReturnWindow:
         return {"returns": np.array(self._returns, np.float64)}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; of too many, the latest."""
+        """Restore ``state_dict``; keeps the latest if there are too many."""
         self._returns.clear()
         self._returns.extend(np.asarray(state["returns"], np.float64).tolist())
 
 
 def tagged(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by the names that they are shown under: ``update/loss``."""
+    """The values with prefixed names: ``update/loss``."""
     return {f"{group}/{name}": value for name, value in values.items()}
 
 
 def known(values: Mapping[str, float]) -> dict[str, float]:
-    """Without NaN, where that means unknown: no exploration, no time passed. A loss that is NaN is written."""
+    """Without NaN, for values where that means unknown: no exploration, no time passed. Not for losses."""
     return {name: value for name, value in values.items() if not math.isnan(value)}

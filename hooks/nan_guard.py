@@ -1,4 +1,4 @@
-"""Ends a run whose numbers are no longer numbers."""
+"""Ends a run on NaN or infinity."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from .hook import Hook
 class NaNGuard(Hook):
     """Raises when an update yields a loss or a metric that is NaN or infinite.
 
-    The checkpoints written so far stay valid: after an error the session writes none.
+    Existing checkpoints stay valid: after an error the session writes none.
     """
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
-        """Look at the loss, then at every metric.
-
-        Raises:
-            NonFiniteError: names the first that is not finite, its value, and when.
-        """
+        """NonFiniteError for the first of loss and metrics that is not finite: name, value, counters."""
         if math.isfinite(sum(facts.metrics.values(), facts.loss)):
-            return  # a sum is finite only if all that it is made of is
+            return  # a sum is finite only if all terms are
         self._check(session, "the loss", facts.loss)
         for name, value in facts.metrics.items():
             self._check(session, f"the metric {name!r}", value)

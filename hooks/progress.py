@@ -1,4 +1,4 @@
-"""How a run stands, on the terminal."""
+"""The status of a run, on the terminal."""
 
 from __future__ import annotations
 
@@ -19,22 +19,19 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 PLAIN_SECS = 5.0
-"""Seconds between two plain lines, at least."""
+"""Minimum seconds between two plain lines."""
 
 
 class ProgressHook(StatusHook):
-    """Shows a status line and a live bar on a terminal, or prints a plain line every few seconds elsewhere.
+    """Shows a status line and a live bar on a terminal; elsewhere prints a plain line every few seconds.
 
-    The bar runs to the first limit that will be reached, out of those of ``train``; without one it only pulses. There
-    is no thread: it is drawn after updates and episodes, when it is time.
+    The bar shows the progress to the nearest limit of ``train``; without limits it pulses. It is drawn after updates
+    and episodes, without a thread.
 
     Args:
-        every_secs: seconds between two drawings on a terminal. Plain lines come at most every 5 s.
+        every_secs: seconds between two drawings on a terminal; plain lines come at most every 5 s.
         console: rich's console to write to; None for standard error.
-        clock: seconds; injected by tests.
-
-    Raises:
-        ValueError: ``every_secs`` is not positive.
+        clock: returns seconds; for tests.
     """
 
     def __init__(
@@ -61,7 +58,7 @@ class ProgressHook(StatusHook):
                 self._display = stack.pop_all()
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Draw the last state and give the terminal back."""
+        """Draw the final state and restore the terminal."""
         try:
             self._report_last(session)
         finally:
@@ -70,7 +67,7 @@ class ProgressHook(StatusHook):
                 self._display.close()
 
     def _show(self, session: Session, line: str) -> None:
-        with contextlib.suppress(OSError):  # the terminal was closed: no reason to end a run
+        with contextlib.suppress(OSError):  # a closed terminal must not end the run
             self._draw(session, line)
 
     def _draw(self, session: Session, line: str) -> None:
@@ -87,7 +84,7 @@ class ProgressHook(StatusHook):
         self._live.update(Group(Text(line), bar), refresh=True)
 
     def _done(self, session: Session) -> float | None:
-        """The share of the run that is done, 0 to 1, by the limit nearest to being reached; None without limits."""
+        """The finished share of the run, 0 to 1, by the nearest limit; None without limits."""
         counts = {
             "steps": session.global_step,
             "episodes": session.global_episode,
@@ -98,11 +95,11 @@ class ProgressHook(StatusHook):
 
 
 def _error_console() -> Console:
-    """Standard error, as long as somebody reads there."""
+    """Standard error; silent after it was closed."""
     from rich import console
 
     class ErrorConsole(console.Console):
-        def on_broken_pipe(self) -> None:  # rich's own ends the process
+        def on_broken_pipe(self) -> None:  # rich ends the process
             self.quiet = True
 
     return ErrorConsole(stderr=True)
@@ -110,9 +107,9 @@ def _error_console() -> Console:
 
 @contextlib.contextmanager
 def _shown_above(display: contextlib.AbstractContextManager[Live]) -> Iterator[Live]:
-    """Open the display, with log lines going above it like everything that is printed.
+    """Open the display, with log lines above it.
 
-    The display stands in for ``sys.stdout`` and ``sys.stderr``, but logging's handlers hold the streams themselves.
+    The display replaces ``sys.stdout`` and ``sys.stderr``, but logging's handlers hold the original streams.
     """
     hidden = sys.stdout, sys.stderr
     with display as live:

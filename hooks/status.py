@@ -1,4 +1,4 @@
-"""How a run stands, in one line: what logging and progress have in common."""
+"""The status of a run in one line, for logging and progress."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from .hook import Hook
 from .measures import Clock, Meter, ReturnWindow
 
 WINDOW = 100
-"""Episodes that the reported mean return is over."""
+"""Number of episodes in the reported mean return."""
 
 
 class StatusHook(Hook):
-    """Follows a run and has a subclass show how it stands, every so many seconds.
+    """Collects the status of a run, for a subclass to show periodically, after updates and episodes.
 
-    Looked at after every update and every episode. The window of returns is in every checkpoint, so that the mean
-    goes on where it was.
+    The window of returns is part of checkpoints.
 
     Args:
         every_secs: seconds between two reports; infinity for never.
-        clock: seconds; injected by tests.
+        clock: returns seconds; for tests.
     """
 
     def __init__(self, every_secs: float, clock: Clock) -> None:
@@ -36,11 +35,11 @@ class StatusHook(Hook):
         self._evaluation = math.nan
 
     def _show(self, session: Session, line: str) -> None:
-        """Show a line; a subclass says where."""
+        """Show a line."""
         raise NotImplementedError
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Start to measure."""
+        """Start measuring."""
         self._limits = facts.limits
         self._meter, self._session_meter = Meter(self._clock), Meter(self._clock)
         self._meter.start(session)
@@ -49,20 +48,20 @@ class StatusHook(Hook):
         self._due = self._clock() + self._every_secs
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
-        """Collect the loss; report if it is time."""
+        """Record the loss; report if due."""
         self._losses += facts.loss
         self._updates += 1
         if self._clock() >= self._due:
             self._report(session)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
-        """Collect the return; report if it is time."""
+        """Record the return; report if due."""
         self._returns.push(facts.episode_return)
         if self._clock() >= self._due:
             self._report(session)
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
-        """Keep the mean return for the next reports."""
+        """Record the mean return."""
         self._evaluation = facts.results["episode_return_mean"]
 
     def _report(self, session: Session) -> None:
@@ -71,7 +70,7 @@ class StatusHook(Hook):
         self._due = self._clock() + self._every_secs
 
     def _report_last(self, session: Session) -> None:
-        """A report with the rate of the whole session; none if another hook raised before this one's ``begin``."""
+        """Report the rate of the whole session; nothing if ``begin`` did not run, because another hook raised."""
         if self._began:
             self._began = False
             self._meter = self._session_meter
@@ -91,7 +90,7 @@ class StatusHook(Hook):
             "{:,.0f} timesteps/s": rate,
             "evaluation {:,.2f}": self._evaluation,
         }
-        # NaN is what is not known (yet): no episode, no update, no exploration, no time passed, no evaluation.
+        # NaN means unknown: no episode, update, exploration, time or evaluation yet.
         parts += [text.format(value) for text, value in values.items() if not math.isnan(value)]
         return " | ".join(parts)
 
@@ -100,5 +99,5 @@ class StatusHook(Hook):
         return self._returns.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with the saved returns."""
+        """Restore the returns."""
         self._returns.load_state_dict(state)

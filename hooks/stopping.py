@@ -1,4 +1,4 @@
-"""Hooks that stop a run: at a total, when it is good enough, or when it no longer gets better."""
+"""Hooks that stop a run: at a total, at a mean return, or without improvement."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ _log = logging.getLogger(__name__)
 class StopAtStep(Hook):
     """Stops when ``global_step`` reaches a total.
 
-    A vector step may be due several updates; it is finished before the run stops. ``train(max_steps=...)`` is exact.
+    Several updates may be due at one vector step, which is completed first. ``train(max_steps=...)`` is exact.
 
     Args:
         step: the total number of updates.
-
-    Raises:
-        ValueError: ``step`` is not an integer of at least 1.
     """
 
     def __init__(self, step: int) -> None:
         self._step = count("StopAtStep(step)", step)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop before the first timestep if the total is reached already."""
+        """Stop before the first timestep if the total is already reached."""
         self._check(session)
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
@@ -42,20 +39,17 @@ class StopAtStep(Hook):
 
 
 class StopAtTimestep(Hook):
-    """Stops when ``global_timestep`` reaches a total: at the first (vector) step that does.
+    """Stops at the first (vector) step where ``global_timestep`` reaches a total.
 
     Args:
         timestep: the total number of timesteps.
-
-    Raises:
-        ValueError: ``timestep`` is not an integer of at least 1.
     """
 
     def __init__(self, timestep: int) -> None:
         self._timestep = count("StopAtTimestep(timestep)", timestep)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop before the first timestep if the total is reached already."""
+        """Stop before the first timestep if the total is already reached."""
         self._check(session)
 
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
@@ -70,20 +64,17 @@ class StopAtTimestep(Hook):
 class StopAtEpisode(Hook):
     """Stops when ``global_episode`` reaches a total.
 
-    Episodes that end on the same vector step are all counted; ``train(max_episodes=...)`` is exact.
+    All episodes that end on the same vector step are counted; ``train(max_episodes=...)`` is exact.
 
     Args:
         episode: the total number of finished episodes.
-
-    Raises:
-        ValueError: ``episode`` is not an integer of at least 1.
     """
 
     def __init__(self, episode: int) -> None:
         self._episode = count("StopAtEpisode(episode)", episode)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop before the first timestep if the total is reached already."""
+        """Stop before the first timestep if the total is already reached."""
         self._check(session)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
@@ -96,16 +87,13 @@ class StopAtEpisode(Hook):
 
 
 class StopAtReturn(Hook):
-    """Stops when the mean return of the last episodes of training reaches a threshold.
+    """Stops when the mean return of the last training episodes reaches a threshold.
 
-    The returns are in every checkpoint: a resumed run stops at the episode at which it would have stopped.
+    The returns are part of checkpoints: a resumed run stops at the same episode as an uninterrupted one.
 
     Args:
         threshold: the mean return to reach.
-        episodes: how many episodes the mean is over; before there are as many, the run goes on.
-
-    Raises:
-        ValueError: ``threshold`` is not a finite number, or ``episodes`` not an integer of at least 1.
+        episodes: number of episodes in the mean; the run does not stop before as many ended.
     """
 
     def __init__(self, threshold: float, episodes: int = 100) -> None:
@@ -114,7 +102,7 @@ class StopAtReturn(Hook):
         self._returns = ReturnWindow(self._episodes)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop before the first timestep if the run was good enough when it was saved."""
+        """Stop before the first timestep if the saved returns reach the threshold."""
         self._check(session)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
@@ -134,23 +122,19 @@ class StopAtReturn(Hook):
         return self._returns.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with the saved returns."""
+        """Restore the returns."""
         self._returns.load_state_dict(state)
 
 
 class StopAfterNoImprovement(Hook):
-    """Stops when so many evaluations in a row did not improve on the best mean return before them.
+    """Stops after consecutive evaluations without a new best mean return.
 
-    It counts the evaluations of an EvaluationHook, whichever of the two hooks comes first; of several such hooks, the
-    evaluations of all. The first evaluation is the first best. What is to be beaten and the count are in every
-    checkpoint: a resumed run stops at the evaluation at which it would have stopped.
+    Counts the evaluations of all EvaluationHooks, in any order of hooks. The best return and the count are part of
+    checkpoints: a resumed run stops at the same evaluation as an uninterrupted one.
 
     Args:
-        evaluations: how many without improvement.
-        min_delta: by more than this must the mean return exceed the best one.
-
-    Raises:
-        ValueError: ``evaluations`` is not an integer of at least 1, or ``min_delta`` not a finite number of at least 0.
+        evaluations: number of consecutive evaluations without improvement.
+        min_delta: an improvement must exceed the best mean return by more than this.
     """
 
     def __init__(self, evaluations: int, min_delta: float = 0.0) -> None:
@@ -160,11 +144,11 @@ class StopAfterNoImprovement(Hook):
         self._without = 0
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop before the first timestep if the run had stopped improving when it was saved."""
+        """Stop before the first timestep if the saved count is reached."""
         self._check(session)
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
-        """Compare with the best, and stop if that was often enough in vain."""
+        """Compare with the best; stop if the count is reached."""
         mean = facts.results["episode_return_mean"]
         if self._best is None or mean > self._best + self._min_delta:
             self._best, self._without = mean, 0
@@ -173,7 +157,7 @@ class StopAfterNoImprovement(Hook):
         self._check(session)
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Say so if it never could have stopped the run."""
+        """Warn if there was no evaluation."""
         if facts.error is None and self._best is None:
             what = "it needs an EvaluationHook that evaluates before the end"
             _log.warning("StopAfterNoImprovement saw no evaluation during the run: %s", what)
@@ -186,9 +170,9 @@ class StopAfterNoImprovement(Hook):
             )
 
     def state_dict(self) -> State:
-        """The best mean return, and the evaluations since."""
+        """The best mean return, and the number of evaluations since."""
         return {"best": self._best, "without": self._without}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on counting."""
+        """Restore both."""
         self._best, self._without = state["best"], state["without"]

@@ -12,20 +12,19 @@ import numpy as np
 
 from ..checks import count
 from ..contracts import State
+from ..errors import ArgumentError
 from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, TimestepFacts, UpdateFacts
 from .hook import Hook, by_the_clock
 from .measures import Clock, Meter, known, tagged
 
 FLUSH_SECS = 10
-"""Seconds after which what was written is on disk, at the latest."""
+"""Maximum seconds until an event is on disk."""
 QUEUE_SIZE = 100
-"""Events that are handed to the writer's thread together: to wake it takes as long as several timesteps."""
+"""Events passed to the writer's thread at once: waking it takes as long as several timesteps."""
 
 
 class SummaryHook(Hook):
-    """Writes TensorBoard events to ``<model_dir>/events``, one file per session.
-
-    The horizontal axis is the counter that a value follows:
+    """Writes TensorBoard events to ``<model_dir>/events``, one file per session:
 
     ======================  ===================  =====================================================
     tags                    axis                 when
@@ -41,19 +40,15 @@ class SummaryHook(Hook):
     ``evaluation/...``      ``global_timestep``  every evaluation: its results
     ======================  ===================  =====================================================
 
-    ``update``, ``episode`` and ``evaluation`` each hold the two other counters too. A resumed session goes on in a
-    new file; what a killed one wrote after its last checkpoint stays, and is written again. Whatever was written
-    before a checkpoint is on disk before the checkpoint is.
+    ``update``, ``episode`` and ``evaluation`` include the two other counters. A resumed session writes a new file;
+    events that a killed session wrote after its last checkpoint remain, and are written again. Events before a
+    checkpoint are on disk before the checkpoint.
 
     Args:
         every_steps: updates between two summaries of updates.
         weights_every_steps: updates between two summaries of weights; None for never.
-        weights_histograms: whether these have histograms, too: 30 bins from the smallest to the largest value, of
-            which those that are NaN or infinite are left out.
-        clock: seconds; injected by tests.
-
-    Raises:
-        ValueError: a value is not an integer of at least 1; histograms are asked for, but no summaries of weights.
+        weights_histograms: also write histograms of weights: 30 bins from the smallest to the largest finite value.
+        clock: returns seconds; for tests.
     """
 
     def __init__(
@@ -69,9 +64,11 @@ class SummaryHook(Hook):
             None if weights_every_steps is None else count("SummaryHook(weights_every_steps)", weights_every_steps)
         )
         if not isinstance(weights_histograms, bool):
-            raise ValueError(f"SummaryHook(weights_histograms) must be true or false, got {weights_histograms!r}")
+            message = f"SummaryHook(weights_histograms) must be true or false, got {weights_histograms!r}"
+            raise ArgumentError(message, "SummaryHook(weights_histograms)", weights_histograms)
         if weights_histograms and weights_every_steps is None:
-            raise ValueError("SummaryHook(weights_histograms) needs weights_every_steps, which is None: never")
+            message = "SummaryHook(weights_histograms) needs weights_every_steps, got None"
+            raise ArgumentError(message, "SummaryHook(weights_every_steps)", None)
         self._histograms = weights_histograms
         self._clock = clock
         self._meter = Meter(clock)
@@ -86,7 +83,7 @@ class SummaryHook(Hook):
         self._meter.start(session)
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
-        """Write the loss, the metrics, the rates and the norms of the weights, each when it is due."""
+        """Write loss, metrics, rates and the norms of weights, each when due."""
         step = session.global_step
         if step % self._every == 0:
             counters = {"global_timestep": session.global_timestep, "global_episode": session.global_episode}
@@ -98,7 +95,7 @@ class SummaryHook(Hook):
 
     @by_the_clock
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
-        """Hand over what has waited long enough, also where nothing is learned and no episode ends."""
+        """Hand over events that are due, also without updates and episodes."""
         if self._clock() >= self._hand_over_at:
             self._hand_over()
 
@@ -114,7 +111,7 @@ class SummaryHook(Hook):
         self._write(session.global_timestep, tagged("episode", values))
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
-        """Write the results; also those of an evaluation that a later hook makes in its ``end``."""
+        """Write the results; also those of an evaluation in the ``end`` of a later hook."""
         counters = {"global_step": session.global_step, "global_episode": session.global_episode}
         ended = self._writer is None
         if ended:
@@ -124,11 +121,11 @@ class SummaryHook(Hook):
             self._close()
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Write what is still waiting, and close the file."""
+        """Write waiting events and close the file."""
         self._close()
 
     def state_dict(self) -> State:
-        """Nothing to save; but what was written so far must outlive a crash, for it will not be written again."""
+        """Empty; flushes events before the checkpoint, since a resumed session will not write them again."""
         if self._writer is not None:
             self._hand_over()
             self._writer.flush()
@@ -158,18 +155,18 @@ class SummaryHook(Hook):
         self._write(step, tagged("weights", {name: _norm(array) for name, array in floats.items()}))
         if self._histograms:
             self._write(step, tagged("histogram", floats))
-            self._hand_over()  # arrays are not kept waiting
+            self._hand_over()  # arrays may change
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Keep one event with all values until it is handed over."""
+        """Queue one event with all values."""
         if not self._waiting:
-            self._hand_over_at = self._clock() + FLUSH_SECS / 2  # the other half is the writer's
+            self._hand_over_at = self._clock() + FLUSH_SECS / 2  # the writer takes the other half
         self._waiting.append((time.time(), step, values))
         if len(self._waiting) >= QUEUE_SIZE:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Queue what is waiting for the writer's thread."""
+        """Pass queued events to the writer's thread."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 

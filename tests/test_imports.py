@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 ROOT_MODULES: Final[dict[str, set[str]]] = {
     "version": set(),
     "errors": set(),
-    "registry": set(),
+    "registry": {"errors"},
     "checks": {"errors"},
     "schedules": {"checks", "errors"},
     "contracts": {"checks", "errors"},

@@ -336,9 +336,9 @@ def test_wrong_actions_are_the_callers_mistake(actions: Any, message: Any) -> No
 
 def test_wrong_calls_of_reset_and_step() -> None:
     batched = open_environment(SyncVectorEnv([Fake, Fake], autoreset_mode=AutoresetMode.DISABLED))
-    with pytest.raises(ValueError, match="Fake must be reset before it is stepped"):
+    with pytest.raises(ValueError, match="Fake must be reset before the first step"):
         batched.step(np.zeros(2, np.int32))
-    with pytest.raises(ValueError, match="the first reset of Fake must be of all its environments"):
+    with pytest.raises(ValueError, match="the first reset of Fake must include all environments"):
         batched.reset(np.array([True, False]), [0, 1])
     with pytest.raises(ValueError, match="Fake needs 2 seeds, got 1"):
         batched.reset(None, [0])

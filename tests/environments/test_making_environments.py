@@ -44,12 +44,12 @@ def test_make_several() -> None:
 @pytest.mark.parametrize(
     ("env_id", "message"),
     [
-        ("CartPol-v1", "unknown environment 'CartPol-v1'; the nearest are 'CartPole-v1', "),
-        ("LunarLander-v2", "unknown environment 'LunarLander-v2'; the nearest are 'LunarLander-v3'"),
-        ("MinAtar/Brakeout-v1", "the nearest are 'MinAtar/Breakout-v1'"),
-        ("Qqqqq", "unknown environment 'Qqqqq'; is the package imported that registers it"),
+        ("CartPol-v1", "unknown environment 'CartPol-v1'; did you mean 'CartPole-v1' or "),
+        ("LunarLander-v2", "unknown environment 'LunarLander-v2'; did you mean 'LunarLander-v3'"),
+        ("MinAtar/Brakeout-v1", "did you mean 'MinAtar/Breakout-v1'"),
+        ("Qqqqq", "unknown environment 'Qqqqq'; import the package that registers it"),
         ("no id at all!", "unknown environment 'no id at all!'"),
-        ("nosuchpackage:Thing-v0", "needs something that is not installed: No module named 'nosuchpackage'"),
+        ("nosuchpackage:Thing-v0", "needs a package that is not installed: No module named 'nosuchpackage'"),
     ],
 )
 def test_unknown_ids(env_id: Any, message: Any) -> None:
@@ -168,13 +168,13 @@ class Unrecorded(gymnasium.Wrapper[Any, Any, Any, Any]):
     [
         (Bare, "it was not made from an id"),
         (lambda: Unrecorded(make("CartPole-v1")), "Unrecorded wrapper does not inherit from"),
-        (lambda: NormalizeObservation(make("CartPole-v1")), "NormalizeObservation keeps running statistics"),
+        (lambda: NormalizeObservation(make("CartPole-v1")), "NormalizeObservation has running statistics"),
         (
             lambda: TransformReward(NormalizeObservation(make("CartPole-v1")), float),
-            "NormalizeObservation keeps",
+            "NormalizeObservation has",
         ),
-        (lambda: SyncVectorEnv([itertools.repeat(Bare()).__next__]), "returns the environment that it has already"),
-        (lambda: gymnasium.wrappers.vector.ClipReward(make("CartPole-v1", 2), 0, 1), "cannot be put around a single"),
+        (lambda: SyncVectorEnv([itertools.repeat(Bare()).__next__]), "returns an environment that it already contains"),
+        (lambda: gymnasium.wrappers.vector.ClipReward(make("CartPole-v1", 2), 0, 1), "do not fit a single one"),
     ],
 )
 def test_what_cannot_be_made_again(build: Any, why: Any) -> None:

@@ -1,5 +1,6 @@
-"""Wrappers by name: what they do to an environment, what copies have in common, and what is refused."""
+"""Wrappers by name: what they do to an environment, what copies share, and errors."""
 
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -158,7 +159,7 @@ def test_rewards_of_all_copies_by_hand() -> None:
 
 
 def test_one_copy_gives_what_its_gymnasium_wrapper_gives() -> None:
-    """Also where something is around it, so that the batched interface cannot look inside."""
+    """Also inside another wrapper, which the batched interface cannot look through."""
     names = ["normalize_observation", "normalize_reward"]
     inside = open_environment(make("Line-v0", wrappers=names))
     outside = open_environment(RecordEpisodeStatistics(make("Line-v0", wrappers=names)))
@@ -184,9 +185,9 @@ def test_what_users_wrap_shares_the_statistics_too() -> None:
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
-def test_a_wrapper_around_normalised_rewards_is_said(num_envs: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrapper_around_normalised_rewards_is_a_warning(num_envs: int, caplog: pytest.LogCaptureFixture) -> None:
     around: Any = gymnasium.wrappers.vector.RecordEpisodeStatistics if num_envs > 1 else RecordEpisodeStatistics
-    said = "RecordEpisodeStatistics is around normalize_reward: all returns will be those of normalised rewards"
+    said = "RecordEpisodeStatistics wraps normalize_reward: all returns will be sums of normalised rewards"
     open_environment(around(make("Line-v0", num_envs, wrappers=["normalize_observation"])))
     open_environment(make("Line-v0", num_envs, wrappers=["normalize_reward"]))
     assert said not in caplog.messages
@@ -243,7 +244,7 @@ def test_a_similar_one_can_render() -> None:
 
 def test_copies_that_do_not_share_cannot_be_made_again() -> None:
     alone = SyncVectorEnv([lambda: make("Line-v0", wrappers=["normalize_observation"])] * 2)
-    with pytest.raises(ValueError, match="keeps running statistics, which a fresh one would lack; pass env instead"):
+    with pytest.raises(ValueError, match="has running statistics, which a new one would lack; pass env instead"):
         similar(alone)
 
 
@@ -319,7 +320,9 @@ def test_actions_are_rescaled() -> None:
     rounded.step(np.ones(1, np.float32))  # -1 + 2 / 4.88 * (1.9 + 2.98), in float32, is more than 1.9
     assert rounded.unwrapped.actions[0] == np.float32(1.9)
     fixed = Box(np.zeros(2, np.float32), np.array([0, 1], np.float32))
-    with pytest.raises(WrapperError, match=r"rescale_action needs low below high in all of the action space, got Box"):
+    with pytest.raises(
+        WrapperError, match=r"rescale_action: the action space must have low below high in every component, got Box"
+    ):
         make("Line-v0", actions=fixed, wrappers=["rescale_action"])
     close = {"kind": "rescale_action", "min_action": 1.0, "max_action": 1.00000001}  # the same in float32
     with pytest.raises(WrapperError, match=r"max_action must be above min_action, got 1\.0 and 1\.0"):
@@ -374,12 +377,16 @@ def test_atari_frames_are_prepared_for_a_network() -> None:
 
 @pytest.mark.usefixtures("games")
 def test_what_atari_cannot_prepare(monkeypatch: Any) -> None:
-    with pytest.raises(WrapperError, match=r"the game does so itself: make it with frameskip=1 \(in kwargs, in a file"):
+    with pytest.raises(
+        WrapperError, match=r"atari: both the game and .* make the game with frameskip=1 \(kwargs in a file"
+    ):
         make("ALE/Game-v5", wrappers=["atari"])
-    with pytest.raises(WrapperError, match=r"atari needs a game of the Arcade Learning Environment .*Line"):
+    with pytest.raises(
+        WrapperError, match=r"atari: the environment must be a game of the Arcade Learning Environment .*Line"
+    ):
         make("Line-v0", wrappers=["atari"])
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(WrapperError, match=r"atari needs OpenCV, .* pip install 'axonrl\[atari\]'"):
+    with pytest.raises(WrapperError, match=r"atari: OpenCV is not installed: pip install 'axonrl\[atari\]'"):
         make("ALE/Game-v5", frameskip=1, wrappers=["atari"])
     monkeypatch.setitem(sys.modules, "ale_py", None)
     with pytest.raises(ValueError, match=r"ALE/Pong-v5 needs .* not installed: pip install 'axonrl\[atari\]'"):
@@ -394,92 +401,62 @@ LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
 
 
 @pytest.mark.parametrize(
-    ("wrappers", "kwargs", "index", "key", "message"),
+    ("wrappers", "kwargs", "key", "message"),
     [
-        (
-            ["normalise_observation"],
-            {},
-            0,
-            "kind",
-            "unknown wrapper 'normalise_observation' .did you mean 'normalize_obs",
-        ),
-        (
-            [LIMIT, "qqq"],
-            {},
-            1,
-            "kind",
-            "unknown wrapper 'qqq'; there are normalize_observation, normalize_reward, time",
-        ),
-        ([3], {}, 0, None, "a wrapper must be a name or a mapping with a kind, got 3"),
-        ([{"max_episode_steps": 3}], {}, 0, None, "a wrapper must be a name or a mapping with a kind, got {'max_"),
-        (["time_limit"], {}, 0, None, "time_limit needs the argument 'max_episode_steps'"),
-        (
-            [{**LIMIT, "max_steps": 3}],
-            {},
-            0,
-            "max_steps",
-            "time_limit takes no argument 'max_steps' .did you mean 'max",
-        ),
-        ([{"kind": "channels_last", "x": 3}], {}, 0, "x", "channels_last takes no argument 'x'"),
-        ([{**LIMIT, "max_episode_steps": 0}], {}, 0, "max_episode_steps", "must be an integer of at least 1, got 0"),
+        (["normalise_observation"], {}, "kind", "unknown wrapper 'normalise_observation' .did you mean 'normalize_obs"),
+        ([LIMIT, "qqq"], {}, "kind", "unknown wrapper 'qqq'; there are normalize_observation, normalize_reward, time"),
+        ([3], {}, None, "a wrapper must be a name or a mapping with a kind, got 3"),
+        ([{"max_episode_steps": 3}], {}, None, "a wrapper must be a name or a mapping with a kind, got {'max_"),
+        (["time_limit"], {}, None, "time_limit needs the argument 'max_episode_steps'"),
+        ([{**LIMIT, "max_steps": 3}], {}, "max_steps", "time_limit takes no argument 'max_steps' .did you mean 'max"),
+        ([{"kind": "channels_last", "x": 3}], {}, "x", "channels_last takes no argument 'x'"),
+        ([{**LIMIT, "max_episode_steps": 0}], {}, "max_episode_steps", "must be an integer of at least 1, got 0"),
         (
             [{**LIMIT, "max_episode_steps": 9}],
             {"max_episode_steps": 5},
-            0,
             "max_episode_steps",
-            "max_episode_steps must be at most 5, the limit that Line-v0 has already, got 9",
+            "max_episode_steps must be at most 5, the limit of Line-v0, got 9",
         ),
-        (
-            [{"kind": "frame_stack", "stack_size": 2.5}],
-            {},
-            0,
-            "stack_size",
-            "must be an integer of at least 1, got 2.5",
-        ),
-        ([{"kind": "frame_stack", "stack_size": 2}], {"space": WORDS}, 0, None, "frame_stack needs a Box, got Dict"),
-        (["normalize_observation"], {"space": Discrete(16)}, 0, None, r"needs a Box of floats, got Discrete\(16\)"),
-        ([LIMIT, "normalize_observation"], {"space": IMAGE}, 1, None, r"needs a Box of floats, got Box\(0, 255, \(8"),
-        (
-            ["normalize_observation"],
-            {"space": WORDS},
-            0,
-            None,
-            r"normalize_observation needs a Box of floats, got Dict",
-        ),
-        ([{"kind": "normalize_observation", "clip": 0}], {}, 0, "clip", "clip must be a finite number above 0, got 0"),
-        ([{"kind": "normalize_reward", "clip": "x"}], {}, 0, "clip", "clip must be a finite number above 0, got 'x'"),
-        (
-            [{"kind": "normalize_reward", "discount": 2}],
-            {},
-            0,
-            "discount",
-            "discount must be a finite number of at least 0 and of at most 1, got 2",
-        ),
-        (["normalize_reward", LIMIT, "normalize_reward"], {}, 2, None, "normalize_reward is there already"),
+        ([{"kind": "frame_stack", "stack_size": 2.5}], {}, "stack_size", "must be an integer of at least 1, got 2.5"),
+        ([{"kind": "frame_stack", "stack_size": 2}], {"space": WORDS}, None, "frame_stack: the observation space must"),
+        ([LIMIT, "normalize_observation"], {"space": IMAGE}, None, r"must be a Box of floats, got Box\(0, 255, \(8"),
+        (["normalize_observation"], {"space": WORDS}, None, "normalize_observation: .* must be a Box of floats, got D"),
+        ([{"kind": "normalize_observation", "clip": 0}], {}, "clip", "clip must be a finite number above 0, got 0"),
+        ([{"kind": "normalize_reward", "clip": "x"}], {}, "clip", "clip must be a finite number above 0, got 'x'"),
+        ([{"kind": "normalize_reward", "discount": 2}], {}, "discount", "discount must be a finite number of at least"),
+        (["normalize_reward", LIMIT, "normalize_reward"], {}, None, "duplicate normalize_reward"),
         (
             ["normalize_reward", "normalize_observation", "channels_last"],
             {"space": IMAGE},
-            2,
             None,
-            "channels_last must come before normalize_reward and normalize_observation: normalisation goes around it",
+            "channels_last must come before normalize_reward and normalize_observation: normalisation is outermost",
         ),
-        (["channels_first"], {}, 0, None, r"channels_first needs images, a Box of three axes, got Box\(-inf"),
-        (["rescale_action"], {}, 0, None, r"needs a bounded Box of floats as action space, got Discrete\(2\)"),
-        (["rescale_action"], {"actions": Box(-np.inf, 1, (1,))}, 0, None, r"needs a bounded Box .* got Box\(-inf, 1.0"),
+        (["channels_first"], {}, None, r"channels_first: .* must be images, a Box with three axes, got Box\(-inf"),
+        (["rescale_action"], {}, None, r"must be a bounded Box of floats, got Discrete\(2\)"),
+        (["rescale_action"], {"actions": Box(-np.inf, 1, (1,))}, None, r"must be a bounded Box .* got Box\(-inf, 1.0"),
         (
             [{"kind": "rescale_action", "max_action": -1}],
             {"actions": Box(0, 1, (1,))},
-            0,
             "max_action",
             "max_action must be above min_action, got -1.0 and -1.0",
         ),
     ],
 )
-@pytest.mark.parametrize("num_envs", [1, 2])
-def test_mistakes(wrappers: Any, kwargs: Any, index: Any, key: Any, message: Any, num_envs: int) -> None:
+def test_mistakes(wrappers: Any, kwargs: Any, key: Any, message: Any) -> None:
+    """The last of the wrappers is the wrong one."""
     with pytest.raises(WrapperError, match=message) as caught:
-        make("Line-v0", num_envs, wrappers=wrappers, **kwargs)
+        make("Line-v0", wrappers=wrappers, **kwargs)
+    index = len(wrappers) - 1
     assert (caught.value.index, caught.value.key) == (index, key)
+    assert caught.value.argument == f"wrappers[{index}]" + (f".{key}" if key else "")
+
+
+def test_a_mistake_is_found_with_several_copies_and_survives_pickling() -> None:
+    with pytest.raises(WrapperError) as caught:
+        make("Line-v0", 2, wrappers=[LIMIT, {"kind": "normalize_reward", "clip": 0}])
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.index, error.key, error.argument, error.value) == (1, "clip", "wrappers[1].clip", 0)
+    assert str(error) == "normalize_reward: clip must be a finite number above 0, got 0"
 
 
 @pytest.mark.parametrize("wrong", ["normalize_reward", LIMIT, 3])
