@@ -47,7 +47,7 @@ class BatchMemory(Memory):
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
         """As in :class:`Memory`; RuntimeError if the part of one of these lanes is full."""
         self._require_built()
-        self._refuse_full_lanes(self._ring.lanes(mask))
+        self._refuse_full_lanes(None if mask is None else self._ring.lanes(mask))
         super().extend(mask, **batch)
 
     def sample(self) -> dict[str, ArrayTree]:

@@ -37,17 +37,20 @@ class Candidates:
         return self._ring.places(index, self._waiting)
 
     def changes(self) -> tuple[Array, Array] | None:
-        """The places that were removed since the last call, and those that were added after that; None for neither."""
+        """The places that became empty since the last call, and those that got another transition; None for neither."""
         ring, (seen_begin, seen_end) = self._ring, self._seen
         if ring.lockstep:
             begin, end = ring.begin, max(ring.begin, ring.end - self._waiting)
             if begin == seen_begin and end == seen_end:
                 return None
-            removed, added = (seen_begin, min(begin, seen_end)), (max(begin, seen_end), end)
+            # A timestep that was removed has the place of the one that came ``timesteps`` later.
+            removed = max(seen_begin, end - ring.timesteps), min(begin, seen_end)
+            added = max(begin, seen_end), end
         else:
             begin, end = ring.begin.copy(), np.maximum(ring.begin, ring.end - self._waiting)
             seen_begin, seen_end = begin * 0 + seen_begin, begin * 0 + seen_end
-            removed, added = (seen_begin, np.minimum(begin, seen_end)), (np.maximum(begin, seen_end), end)
+            removed = np.maximum(seen_begin, end - ring.timesteps), np.minimum(begin, seen_end)
+            added = np.maximum(begin, seen_end), end
         self._seen = begin, end
         return ring.between(*removed), ring.between(*added)
 

@@ -21,6 +21,7 @@ FLAGS = ("terminated", "truncated")
 REQUIRED = ("observation", "action", "reward", *FLAGS, "next_observation")
 MADE = ("discount", "weight")
 """Keys of a batch that a memory makes itself."""
+_ARRAY = np.ndarray
 _EXACT = {"b": "b", "u": "bu", "i": "bi", "f": "biuf", "c": "biufc"}
 """Kind of the dtype stored to the kinds that are stored in it without a look at the values."""
 _SCALARS = {float: "f", int: "i", bool: "b", np.float64: "f", np.float32: "f", np.int64: "i", np.int32: "i", np.bool_: "b"}
@@ -167,11 +168,11 @@ class Layout:
                 leaf.check(values[key])
         for key, leaf, shape, exact in self._arrays:
             value = values[key]
-            if type(value) is not np.ndarray or value.shape != shape or value.dtype.kind not in exact:
+            if type(value) is not _ARRAY or value.shape != shape or value.dtype.kind not in exact:
                 leaf.check(value)
         for key, part, leaf, shape, exact in self._in_parts:
             value = values[key][part]
-            if type(value) is not np.ndarray or value.shape != shape or value.dtype.kind not in exact:
+            if type(value) is not _ARRAY or value.shape != shape or value.dtype.kind not in exact:
                 leaf.check(value)
 
     def put_columns(self, at: Any, values: Mapping[str, Any]) -> None:

@@ -104,7 +104,7 @@ class Ring:
     def extend(self, batch: Mapping[str, Any], mask: Array | None) -> None:
         """Store a timestep of the lanes in ``mask`` (None: of all); KeyError or ArgumentError if it cannot be."""
         self._vector.check(batch)
-        lanes = self.lanes(mask)
+        lanes = None if mask is None else self.lanes(mask)
         if lanes is None and self.lockstep:
             self._store(self._vector, batch)
             # Looking for a byte beats ``any`` on few truth values.
@@ -113,14 +113,12 @@ class Ring:
             self._leave_lockstep()
             self._store_lanes(self._vector, self._lanes if lanes is None else lanes, batch)
 
-    def lanes(self, mask: Array | None) -> Array | None:
+    def lanes(self, mask: Array) -> Array | None:
         """The lanes in a mask; None for all.
 
         Raises:
             ArgumentError: it is not bool [N].
         """
-        if mask is None:
-            return None
         mask = np.asarray(mask)
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
             message = f"mask must be bool of shape {(self.num_envs,)}, got {mask.dtype} of shape {mask.shape}"
@@ -160,6 +158,9 @@ class Ring:
 
     def between(self, begin: Any, end: Any) -> Array:
         """The places of the timesteps ``begin`` .. ``end - 1`` of every lane (numbers, or arrays [N])."""
+        if isinstance(end, int) and begin // self.timesteps == (end - 1) // self.timesteps:  # it does not wrap around
+            turn = begin // self.timesteps * self.timesteps
+            return spans(begin - turn, end - turn, self.num_envs)
         places: Array = spans(begin, end, self.num_envs) % (self.timesteps * self.num_envs)
         return places
 
@@ -202,9 +203,9 @@ class Ring:
         """Store one timestep of all lanes, in lock step."""
         observation, next_observation = values["observation"], values["next_observation"]
         # The same object can hold something else by now if its environment was reset in place, so not after an end.
-        trusted = self.trusts_identity and observation is self._handed and not self._ended
-        continues = trusted or self._continues(layout, observation)
-        if self.end - self.begin == self.timesteps or self._rows_may_run_out:
+        continues = (observation is self._handed and not self._ended) or self._continues(layout, observation)
+        end = self.end
+        if end - self.begin == self.timesteps or self._rows_may_run_out:
             self._make_room(1 if continues else 2)
         start = self._row
         if not continues:
@@ -212,12 +213,13 @@ class Ring:
             layout.put_observation(start, observation)
         row = (start + 1) % self.num_rows
         layout.put_observation(row, next_observation)
-        timestep = self.end % self.timesteps
+        timestep = end % self.timesteps
         layout.put_columns(timestep, values)
         self._row = row  # not before: what cannot be stored must leave no trace
         self._start[timestep] = start if self.num_envs == 1 else start * self.num_envs + self._lanes
-        self.end += 1
-        self._handed = next_observation
+        self.end = end + 1
+        if self.trusts_identity:
+            self._handed = next_observation
 
     def _store_lanes(self, layout: Layout, lanes: Array, batch: Mapping[str, Any]) -> None:
         """Store one timestep of some lanes, each at its own place."""

@@ -36,10 +36,10 @@ class Sampler:
         self.candidates = candidates
 
     def added(self, places: Array) -> None:
-        """Transitions were stored at these places. Told before the next draw or update."""
+        """Each of these places got a transition, another one if it had one. Told before the next draw or update."""
 
     def removed(self, places: Array) -> None:
-        """The transitions at these places were forgotten. Told before what was added at the same time."""
+        """The transitions at these places were forgotten, and the places are empty. Told before the next draw."""
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """The places [n] of a batch, from at least one candidate.
@@ -117,23 +117,18 @@ class Prioritized(Sampler):
 
     def added(self, places: Array) -> None:
         """New transitions get the maximum of all priorities so far."""
-        self._apply_update()
-        self._tree.put(places, self._maximum**self.alpha)
+        self._apply_update()  # which may raise the maximum
+        self._replace(places, self._maximum**self.alpha)
 
     def removed(self, places: Array) -> None:
         """Transitions that were forgotten are neither drawn nor updated."""
         self._apply_update()
-        self._tree.put(places, 0.0)
-        if self._awaits_update:
-            self._drawn = np.where(np.isin(self._drawn, places), -1, self._drawn)
-        else:
-            self._drawn = None
+        self._replace(places, 0.0)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """The places [n] of a batch, one from each of n equal parts of the sum of priorities."""
         self._apply_update()
-        parts = np.arange(n) + rng.random(n)
-        places = self._tree.find(parts * (self._tree.total() / n))
+        places = self._tree.find((np.arange(n) + rng.random(n)) * (self._tree.total() / n))
         self._num_batches += 1
         self._drawn, self._awaits_update = places, True
         return places
@@ -209,6 +204,14 @@ class Prioritized(Sampler):
         self._drawn: Array | None = None  # places of the batch drawn last; -1 where the transition is forgotten
         self._awaits_update = False
         self._td_error: Array | None = None  # of that batch, if it is not in the tree yet
+
+    def _replace(self, places: Array, value: float) -> None:
+        """Forget what was at these places; if the batch drawn last awaits its update, that will skip them."""
+        self._tree.put(places, value)
+        if self._awaits_update:
+            self._drawn = np.where(np.isin(self._drawn, places), -1, self._drawn)
+        else:
+            self._drawn = None
 
     def _apply_update(self) -> None:
         if self._td_error is None:

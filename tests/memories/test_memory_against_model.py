@@ -240,7 +240,7 @@ def test_memory_is_the_model_and_survives_saving(case: Case, monkeypatch: Any) -
             if weights is not None:
                 np.testing.assert_allclose(sampled["weight"], weights, rtol=1e-6)
                 td_error = world.rng.normal(size=BATCH_SIZE).astype(np.float32)
-                td_error[1] = -100.0 * (t == 200)  # a new maximum
+                td_error[1] = -100.0 * (t == 198)  # a new maximum
                 model.update(drawn, td_error.astype(np.float64))
                 for each in (memory, resumed):
                     each.update_priorities(td_error)
