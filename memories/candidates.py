@@ -9,6 +9,8 @@ import numpy as np
 from ..contracts import Array
 from .ring import Ring
 
+_NONE = np.zeros(0, np.intp)
+
 
 class Candidates:
     """The transitions whose n timesteps are all stored: all but the newest n - 1 of each lane.
@@ -52,7 +54,10 @@ class Candidates:
             removed = np.maximum(seen_begin, end - ring.timesteps), np.minimum(begin, seen_end)
             added = np.maximum(begin, seen_end), end
         self._seen = begin, end
-        return ring.between(*removed), ring.between(*added)
+        return self._between(*removed), self._between(*added)
+
+    def _between(self, begin: Any, end: Any) -> Array:
+        return _NONE if self._ring.lockstep and begin >= end else self._ring.between(begin, end)
 
     def clear(self) -> None:
         """Nothing was seen yet."""

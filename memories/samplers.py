@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ..checks import all_finite, choice, did_you_mean, number
+from ..checks import choice, did_you_mean, number
 from ..contracts import Array, State
 from ..errors import ArgumentError, NonFiniteError
 from ..schedules import Constant, Schedule, ScheduleLike, make_schedule
 from .candidates import Candidates
 from .sum_tree import SumTree
+
+_BELOW_ONE = 1 - 2**-40
+"""Of the sum of priorities the last 2**-40 is never drawn: rounding must not lead beyond it."""
 
 
 class Sampler:
@@ -113,11 +117,12 @@ class Prioritized(Sampler):
         """As in :class:`Sampler`; allocates."""
         super().build(candidates)
         self._tree = SumTree(candidates.capacity)  # of p^alpha
+        self._parts = np.arange(0)
         self._reset()
 
     def added(self, places: Array) -> None:
         """New transitions get the maximum of all priorities so far."""
-        self._apply_update()  # which may raise the maximum
+        self._apply_update()
         self._replace(places, self._maximum**self.alpha)
 
     def removed(self, places: Array) -> None:
@@ -128,17 +133,22 @@ class Prioritized(Sampler):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """The places [n] of a batch, one from each of n equal parts of the sum of priorities."""
         self._apply_update()
-        places = self._tree.find((np.arange(n) + rng.random(n)) * (self._tree.total() / n))
+        if len(self._parts) != n:
+            self._parts = np.arange(n)
+        sums = rng.random(n)
+        sums += self._parts
+        sums *= self._tree.total() * _BELOW_ONE / n
+        places = self._tree.find(sums)
         self._num_batches += 1
-        self._drawn, self._awaits_update = places, True
+        self._drawn, self._forgot, self._awaits_update = places, False, True
         return places
 
     def weights(self) -> Array:
         """The weights [n] of the transitions drawn last, float32; the largest is 1."""
         beta = self.beta(self._num_batches - 1)
         scaled = self._tree.values.take(self._drawn_places())
-        weights: Array = ((scaled.min() / scaled) ** beta).astype(np.float32)
-        return weights
+        weights: Array = (np.minimum.reduce(scaled) / scaled) ** beta
+        return weights.astype(np.float32)
 
     def update(self, td_error: Array) -> None:
         """Give the transitions drawn last new priorities. A forgotten one keeps none; of a duplicate the last counts.
@@ -152,11 +162,14 @@ class Prioritized(Sampler):
         if td_error.shape != places.shape or td_error.dtype.kind not in "fiu":
             given = f"{td_error.dtype} of shape {td_error.shape}"
             raise ArgumentError(f"td_error must be floats of shape {places.shape}, got {given}", "td_error", td_error)
-        if not all_finite(td_error):
+        priorities = np.add(np.abs(td_error), self.epsilon, dtype=np.float64)
+        maximum = float(np.maximum.reduce(priorities))
+        if not math.isfinite(maximum):
             where = np.flatnonzero(~np.isfinite(td_error))[0]
             raise NonFiniteError(f"td_error must be finite, got {td_error[where]} at index {where} of the batch")
-        # Noted here, computed when it is needed: an update is followed by one draw, which sums up all changes.
-        self._td_error, self._awaits_update = np.abs(td_error), False
+        # Noted here, and stored when they are needed: the next draw sums up all changes at once.
+        self._updated, self._awaits_update = priorities, False
+        self._maximum = max(self._maximum, maximum)
 
     def clear(self) -> None:
         """No transitions, no batches, and no priority but 1."""
@@ -188,6 +201,7 @@ class Prioritized(Sampler):
         self._tree.put(np.arange(len(priorities)), priorities)
         self._maximum, self._num_batches = float(state["maximum"]), int(state["num_batches"])
         self._drawn, self._awaits_update = drawn if drawn.size else None, bool(state["awaits_update"])
+        self._forgot = bool((drawn < 0).any())
 
     def __copy__(self) -> Prioritized:
         """A copy whose draws and updates leave this one alone."""
@@ -203,24 +217,27 @@ class Prioritized(Sampler):
         self._num_batches = 0
         self._drawn: Array | None = None  # places of the batch drawn last; -1 where the transition is forgotten
         self._awaits_update = False
-        self._td_error: Array | None = None  # of that batch, if it is not in the tree yet
+        self._forgot = False  # is one of them?
+        self._updated: Array | None = None  # the priorities of that batch, if they are not in the tree yet
 
     def _replace(self, places: Array, value: float) -> None:
         """Forget what was at these places; if the batch drawn last awaits its update, that will skip them."""
         self._tree.put(places, value)
         if self._awaits_update:
             self._drawn = np.where(np.isin(self._drawn, places), -1, self._drawn)
+            self._forgot = True
         else:
             self._drawn = None
 
     def _apply_update(self) -> None:
-        if self._td_error is None:
+        if self._updated is None:
             return
-        priorities = self._td_error.astype(np.float64) + self.epsilon
-        self._td_error, places = None, self._drawn_places()
-        self._maximum = max(self._maximum, float(priorities.max()))
-        stored = places >= 0
-        self._tree.put(places[stored], priorities[stored] ** self.alpha)
+        priorities, places = self._updated, self._drawn_places()
+        if self._forgot:
+            stored = places >= 0
+            priorities, places = priorities[stored], places[stored]
+        self._tree.put(places, priorities**self.alpha)
+        self._updated = None
 
     def _drawn_places(self) -> Array:
         if self._drawn is None:

@@ -31,6 +31,7 @@ class SumTree:
         self._blocks = self.values.reshape(num_blocks, self._width)
         self._within = np.zeros_like(self._blocks)  # cumulative sums of each block
         self._below = np.zeros(num_blocks + 1)  # the sum of all blocks before each; the last is the total
+        self._ends = self._below[1:]
         self._stale: list[Array] = []  # places whose sums are not up to date
 
     def put(self, places: Array, values: Array | float) -> None:
@@ -55,13 +56,14 @@ class SumTree:
         return float(self._below[-1])
 
     def find(self, sums: Array) -> Array:
-        """The places at which the cumulative sum of all numbers first exceeds ``sums`` [n], 0 <= sums <= total.
+        """The places at which the cumulative sum of all numbers first exceeds ``sums`` [n], 0 <= sums < total.
 
-        A place that holds 0 is never found, unless all do.
+        A place that holds 0 is never found.
         """
-        # Rounding can lead to the very end of a block, or of all: that means the last place there that is not 0.
-        sums = np.minimum(sums, self.total() * _BELOW_ONE)
-        block = self._below[1:].searchsorted(sums, "right")
+        if self._stale:
+            self._update_sums()
+        block = self._ends.searchsorted(sums, "right")
+        # Rounding can lead to the very end of a block: that means the last place there that does not hold 0.
         within = self._within.take(block, 0)
         rest = np.minimum(sums - self._below.take(block), within[:, -1] * _BELOW_ONE)
         found: Array = block * self._width + (within > rest[:, None]).argmax(1)
@@ -75,4 +77,4 @@ class SumTree:
             self._within[blocks] = self._blocks.take(blocks, 0).cumsum(1)
         else:
             self._blocks.cumsum(1, out=self._within)
-        self._within[:, -1].cumsum(out=self._below[1:])
+        self._within[:, -1].cumsum(out=self._ends)
