@@ -24,7 +24,16 @@ MADE = ("discount", "weight")
 _ARRAY = np.ndarray
 _EXACT = {"b": "b", "u": "bu", "i": "bi", "f": "biuf", "c": "biufc"}
 """Kind of the dtype stored to the kinds that are stored in it without a look at the values."""
-_SCALARS = {float: "f", int: "i", bool: "b", np.float64: "f", np.float32: "f", np.int64: "i", np.int32: "i", np.bool_: "b"}
+_SCALARS = {
+    float: "f",
+    int: "i",
+    bool: "b",
+    np.float64: "f",
+    np.float32: "f",
+    np.int64: "i",
+    np.int32: "i",
+    np.bool_: "b",
+}
 """Types without a shape to the kind of their dtype."""
 
 
@@ -145,7 +154,9 @@ class Layout:
         # By what the check of a value costs: most of what is stored are numbers, and arrays that fit.
         self._numbers = [(leaf.key, leaf, _types(leaf)) for leaf in leaves if leaf.part is None and not leaf.shape]
         self._arrays = [(leaf.key, leaf, leaf.shape, leaf.exact) for leaf in leaves if leaf.part is None and leaf.shape]
-        self._in_parts = [(leaf.key, leaf.part, leaf, leaf.shape, leaf.exact) for leaf in leaves if leaf.part is not None]
+        self._in_parts = [
+            (leaf.key, leaf.part, leaf, leaf.shape, leaf.exact) for leaf in leaves if leaf.part is not None
+        ]
 
     def check(self, values: Mapping[str, Any]) -> None:
         """Refuse what cannot be stored, before anything is.

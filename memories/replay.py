@@ -55,7 +55,9 @@ class ReplayMemory(Memory):
         super().__init__(size, batch_size, discount=discount, frame_stack=frame_stack)
         self.n_step = count("n_step", n_step)
         self.sampler = make_sampler(sampler)
-        self._follows = type(self.sampler).added is not Sampler.added or type(self.sampler).removed is not Sampler.removed
+        self._follows = (
+            type(self.sampler).added is not Sampler.added or type(self.sampler).removed is not Sampler.removed
+        )
         self._powers = (self.discount ** np.arange(n_step + 1)).astype(np.float32)
 
     @property

@@ -179,7 +179,7 @@ class Ring:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned, at the same places; ValueError if it does not fit, before a change."""
+        """Take over, at the same places, what ``state_dict`` returned; ValueError, unchanged, if it does not fit."""
         begin, end, used_rows = (np.array(state[name], _INDEX) for name in ("begin", "end", "used_rows"))
         most, most_rows = int((end - begin).max()), int(used_rows.max())
         if most > self.timesteps or most_rows > self.num_rows:

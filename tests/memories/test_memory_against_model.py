@@ -14,7 +14,7 @@ SIZE, BATCH_SIZE, STEPS, FRAMES = 24, 5, 300, 3
 
 
 class Case(NamedTuple):
-    """Lanes; n; masks (never, from the middle on, always); few spare rows; axis of frames; ends of episodes; sampler."""
+    """Lanes; n; masks (never, later, always); few spare rows; axis of frames; how often episodes end; sampler."""
 
     num_envs: int
     n_step: int
