@@ -213,29 +213,34 @@ class Memory(Protocol):
 
     ``specs`` maps each transition key (``observation, action, reward, terminated, truncated, next_observation`` and
     the recorded ones) to the :data:`SpecTree` of one environment's value. For a Dict observation the value is a
-    dictionary of arrays.
+    dictionary of arrays. Each environment is a *lane*: a stream of its own, never mixed with others by what spans
+    several timesteps.
+
+    An optional method, used where present: ``trust_identity()``, called once after ``build`` by a caller that does not
+    change an array after storing it, except when an episode has ended. Within an episode, an ``observation`` that is
+    the very object of the last ``next_observation`` is then unchanged. Without this call nothing follows from identity.
     """
 
     batch_size: int
     fills_and_empties: bool
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """Allocate; once, before training. ``ValueError`` with the number of bytes if it cannot fit."""
+        """Allocate; once, before training. ``ValueError`` with the number of bytes if it does not fit."""
 
     def step(self, **transition: Any) -> None:
-        """Store one transition of the only environment; values without a batch axis."""
+        """Store one transition of the only environment; values without a batch axis, which may change afterwards."""
 
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
-        """Store one vector step; row i is environment i. Where ``mask`` [N] is False the row is not a transition."""
+        """Store one vector step; row i is environment i. Where ``mask`` [N] is False nothing is stored in that lane."""
 
     def can_sample(self, count: int | None = None) -> bool:
         """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
 
     def sample(self) -> Mapping[str, ArrayTree]:
-        """A batch: the transition keys and ``discount`` (gamma to the n; 0 on termination)."""
+        """A batch: the transition keys, ``discount`` (gamma to the n; 0 on termination), and perhaps ``weight``."""
 
     def update_priorities(self, td_error: Array) -> None:
-        """The absolute TD errors [B] of the batch sampled last."""
+        """Take the TD errors [B] of the batch sampled last; they may be negative."""
 
     def clear(self) -> None:
         """Forget every transition."""
@@ -243,7 +248,7 @@ class Memory(Protocol):
     def __len__(self) -> int: ...
 
     def state_dict(self) -> State:
-        """Everything needed to go on exactly, without the generator (the Agent saves that)."""
+        """Everything needed to continue exactly, without the generator (the Agent saves that)."""
 
     def load_state_dict(self, state: State) -> None:
         """Take over what ``state_dict`` returned."""

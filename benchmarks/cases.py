@@ -123,6 +123,12 @@ TOPICS: Final = {
         "Memory: microseconds, with CartPole's observations and 50,000 transitions stored",
         "axonrl's ReplayMemory and cpprb give NumPy arrays, Stable-Baselines3's ReplayBuffer gives torch tensors.",
     ),
+    "prioritized": Topic(
+        "Prioritized memory: microseconds, with CartPole's observations and 50,000 transitions stored",
+        "axonrl's ReplayMemory with `Prioritized` (NumPy) and cpprb's PrioritizedReplayBuffer (C++): alpha 0.6, beta"
+        " 0.4, importance weights, batches of 32. axonrl computes its sums of priorities when it draws, so the row of"
+        " all three calls is the one to compare.",
+    ),
     "actor": Topic(
         "Starting an actor: a process from its start to its first action in CartPole-v1",
         "axonrl loads TensorFlow and a run, with `Agent.predict`; exported is `Policy.load`, without TensorFlow;"
@@ -161,6 +167,7 @@ CASES: Final = (
     Case("update", _UPDATE, {"networks": UPDATES, "seconds": _SECONDS}),
     Case("update", _UPDATE, {"networks": [[_LARGE, 256], [_CNN, 32]], "seconds": _SECONDS}, "two threads", threads=2),
     Case("memory", ("axonrl", "sb3", "cpprb"), {"seconds": _SECONDS}),
+    Case("prioritized", ("axonrl", "cpprb"), {"seconds": _SECONDS}),
     Case("actor", ("axonrl_agent", "axonrl_policy", "sb3")),
     Case("cli", ("axonrl",), {"times": 5}),
     Case("environment", ("gymnasium",), {"timesteps": 100_000}),
@@ -218,4 +225,8 @@ GOALS: Final = (
     ),
     Goal("memory, sample 32", "memory", "sample 32", "axonrl", "sb3", 3),
     Goal("memory, sample 32", "memory", "sample 32", "axonrl", "cpprb", 1),
+    *(
+        Goal(f"prioritized memory, {row}", "prioritized", row, "axonrl", "cpprb", 1)
+        for row in ("add", "sample 32", "update 32", "add, sample 32 and update 32")
+    ),
 )

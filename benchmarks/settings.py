@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +25,10 @@ WARM_UP_TIMESTEPS: Final = 1_000
 """DQN's timesteps before the measured ones: everything is compiled, and epsilon is down to ``EPSILON``."""
 EPSILON_TIMESTEPS: Final = 50
 
+ALPHA: Final = 0.6
+BETA: Final = 0.4
+PRIORITY_EPSILON: Final = 1e-6
+"""Of prioritized replay; axonrl's defaults."""
 
 PPO: Final = {"learning_rate": 3e-4, "epochs": 10, "clip": 0.2, "gae_lambda": 0.95, "max_gradient_norm": 0.5}
 SAC: Final = {"learning_rate": 1e-3, "target_update_rate": 0.005}
@@ -78,6 +84,11 @@ def transitions(network: Network, batch: int) -> dict[str, Array]:
         "terminated": (rng.random(batch) < 0.1).astype(np.float32),
         "next_observation": observations(network, batch + 1)[:batch],
     }
+
+
+def td_errors() -> Iterator[Array]:
+    """Absolute TD errors [B] of batches, without end."""
+    return itertools.cycle(np.abs(np.random.default_rng(0).normal(size=(100, BATCH_SIZE)).astype(np.float32)))
 
 
 def cartpole() -> Any:

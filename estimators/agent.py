@@ -314,6 +314,8 @@ class Agent(Estimator):
         self._executor, choice = self._choose_executor(program, train)
         rngs = generators(self._run_seed)
         memory.build(specs, env.num_envs, rngs["memory"])  # last: what is refused before can be put right and repeated
+        if hasattr(memory, "trust_identity"):  # no environment's array changes while its episode runs
+            memory.trust_identity()
         self._spec_hooks = train.training_hooks
         self._inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
         state = TrainingState(

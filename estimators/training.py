@@ -94,10 +94,10 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], env: BatchedEnviro
     """What a batch of this memory looks like, batch axes included: it is filled with zeros and sampled once.
 
     Raises:
-        ValueError: the memory never has a batch, or takes no rows that are no transitions, which ``env`` will have.
+        ValueError: the memory never has a batch, or cannot store environments that are out of step, as ``env`` will be.
     """
     num_envs = env.num_envs
-    mask = (np.ones(num_envs, np.bool_),) if env.skips_rows else ()
+    mask = (np.arange(num_envs) > 0,) if env.skips_rows else ()  # the first environment falls behind, then all go on
     zeros = {key: _zeros(spec, num_envs) for key, spec in specs.items()}
     row = first_row(zeros)
     timesteps = max(_PATIENCE, 2 * int(getattr(trial, "size", 0)))
@@ -109,10 +109,11 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], env: BatchedEnviro
             continue
         try:
             trial.extend(*mask, **zeros)
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
             if not mask:
                 raise
             raise ValueError(f"{env.name}: {env.not_exact}; {error}") from error
+        mask = tuple(np.ones_like(one) for one in mask)
     raise ValueError(f"{type(trial).__name__} has no batch after {timesteps} timesteps")
 
 

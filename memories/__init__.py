@@ -3,5 +3,6 @@
 from .batch import BatchMemory
 from .memory import Memory
 from .replay import ReplayMemory
+from .samplers import Prioritized, Sampler, Uniform
 
-__all__ = ["BatchMemory", "Memory", "ReplayMemory"]
+__all__ = ["BatchMemory", "Memory", "Prioritized", "ReplayMemory", "Sampler", "Uniform"]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array, ArrayTree
+from ..errors import ArgumentError
 from .memory import Memory
 
 
@@ -14,41 +15,40 @@ class BatchMemory(Memory):
     """One rollout of ``size`` timesteps. The Agent updates once each time it is full, then clears it.
 
     A batch is the whole rollout in the order in which it was stored: [T, N, ...] with T = ``size`` / N timesteps of
-    N environments. An episode may begin and end anywhere in it: ``terminated`` and ``truncated`` say where.
+    each of N lanes. Episodes may begin and end anywhere in it, as ``terminated`` and ``truncated`` tell. Lanes may be
+    written at different rates; the rollout is full when all of them are.
 
     Args:
         size: timesteps of a rollout, of all environments together; a multiple of their number.
-        batch_size: the whole rollout; there is no other choice.
+        batch_size: ``size`` or None, which mean the same.
         discount: gamma, in 0 .. 1.
 
     Raises:
-        ValueError: an argument is out of range.
+        ArgumentError: an argument is out of range.
     """
 
     fills_and_empties = True
 
     def __init__(self, size: int, batch_size: int | None = None, *, discount: float = 0.99) -> None:
         if batch_size not in (None, size):
-            raise ValueError(
-                f"batch_size of a BatchMemory is its size, for a batch is the whole rollout;"
-                f" got batch_size={batch_size!r} and size={size!r}"
+            raise ArgumentError(
+                f"batch_size of a BatchMemory must be its size, as a batch is the whole rollout;"
+                f" got batch_size={batch_size!r} and size={size!r}",
+                "batch_size",
+                batch_size,
             )
         super().__init__(size, size, discount=discount)
 
     def step(self, **transition: Any) -> None:
-        """As in :class:`Memory`; a full rollout must be cleared first."""
-        self._refuse_when_full()
+        """As in :class:`Memory`; RuntimeError if the rollout is full."""
+        self._refuse_full_lanes(None)
         super().step(**transition)
 
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
-        """As in :class:`Memory`, but every row must be a transition, and a full rollout must be cleared first."""
-        if mask is not None:
-            raise ValueError(
-                "BatchMemory takes no mask: a rollout [T, N, ...] has no place for rows that are not transitions;"
-                " use a vector environment that does not reset itself (AutoresetMode.DISABLED)"
-            )
-        self._refuse_when_full()
-        super().extend(**batch)
+        """As in :class:`Memory`; RuntimeError if the part of one of these lanes is full."""
+        self._require_built()
+        self._refuse_full_lanes(None if mask is None else self._ring.lanes(mask))
+        super().extend(mask, **batch)
 
     def sample(self) -> dict[str, ArrayTree]:
         """The rollout, in arrays of its own.
@@ -58,16 +58,27 @@ class BatchMemory(Memory):
             float32, everything else has the dtype of its spec.
 
         Raises:
-            RuntimeError: the rollout is not full.
+            RuntimeError: the rollout is not full, or the memory is not built.
         """
         if not self.can_sample():
-            raise RuntimeError(f"a rollout of {self.size} timesteps is sampled when it is full, now it has {len(self)}")
+            raise RuntimeError(f"a rollout is sampled when it is full: it has {len(self)} of {self.size} timesteps")
         return self.gather(np.arange(self.size).reshape(-1, self.num_envs))
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
-        """As many as could be needed: a rollout loses nothing."""
+        """As many as could be needed: a rollout drops nothing."""
         return timesteps
 
-    def _refuse_when_full(self) -> None:
-        if len(self) == self.size:
+    def _refuse_full_lanes(self, lanes: Array | None) -> None:
+        """RuntimeError if one of these lanes (None: all) has no place left."""
+        if not self.num_envs or len(self) < self.size // self.num_envs:
+            return
+        counts = self._ring.counts
+        full = np.flatnonzero(counts == self.size // self.num_envs)
+        if len(full) == self.num_envs:
             raise RuntimeError(f"the rollout of {self.size} timesteps is full: sample() it, then clear() it")
+        if full_now := full.tolist() if lanes is None else np.intersect1d(full, lanes).tolist():
+            raise RuntimeError(
+                f"the rollout is full in lane {', '.join(map(str, full_now))} ({self.size // self.num_envs} timesteps"
+                f" each), but not in every lane: a BatchMemory needs the other lanes to catch up first; use a vector"
+                f" environment that does not reset itself (AutoresetMode.DISABLED), or leave full lanes out by the mask"
+            )

@@ -5,42 +5,62 @@ A *tree* is one array, or a flat dictionary of arrays (Dict spaces); the functio
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..checks import shortened
 from ..contracts import Array, ArraySpec, ArrayTree, SpecTree
+from ..errors import ArgumentError
 
 OBSERVATIONS = ("observation", "next_observation")
 FLAGS = ("terminated", "truncated")
-_NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
-"""Types whose values need no second look: they have no shape."""
 REQUIRED = ("observation", "action", "reward", *FLAGS, "next_observation")
+MADE = ("discount", "weight")
+"""Keys of a batch that a memory makes itself."""
+_ARRAY = np.ndarray
+_EXACT = {"b": "b", "u": "bu", "i": "bi", "f": "biuf", "c": "biufc"}
+"""Kind of the dtype stored to the kinds that are stored in it without a look at the values."""
+_SCALARS = {
+    float: "f",
+    int: "i",
+    bool: "b",
+    np.float64: "f",
+    np.float32: "f",
+    np.int64: "i",
+    np.int32: "i",
+    np.bool_: "b",
+}
+"""Types without a shape to the kind of their dtype."""
 
 
 def checked_specs(specs: Mapping[str, SpecTree]) -> dict[str, SpecTree]:
     """The specs as they are stored: reward, terminated and truncated become float32 scalars.
 
     Raises:
-        ValueError: a key of a transition is missing, or a spec is not one that a memory can store.
+        ArgumentError: a key of a transition is missing, or a spec cannot be stored.
     """
     missing = [key for key in REQUIRED if key not in specs]
     if missing:
-        raise ValueError(f"specs must have {', '.join(REQUIRED)}; without {', '.join(missing)}: got {sorted(specs)}")
+        raise ArgumentError(f"specs must have {', '.join(REQUIRED)}; missing: {', '.join(missing)}", "specs", specs)
     if specs["next_observation"] != specs["observation"]:
-        raise ValueError(
+        raise ArgumentError(
             "the specs of observation and next_observation must be equal;"
-            f" got {specs['observation']} and {specs['next_observation']}"
+            f" got {specs['observation']} and {specs['next_observation']}",
+            "specs",
+            specs,
         )
-    if "discount" in specs:
-        raise ValueError("'discount' cannot be recorded: it is a key of every batch, made by the memory")
+    for key in MADE:
+        if key in specs:
+            raise ArgumentError(f"{key!r} cannot be recorded: the memory adds it to a batch itself", "specs", specs)
     stored = dict(specs)
     for key in ("reward", *FLAGS):
         spec = specs[key]
         if isinstance(spec, Mapping) or spec.shape != ():
-            raise ValueError(f"the spec of {key} must be that of a scalar, got {spec}")
+            raise ArgumentError(f"the spec of {key} must be that of a scalar, got {spec}", "specs", specs)
         stored[key] = ArraySpec((), np.float32)
     return stored
 
@@ -83,16 +103,41 @@ def physical_memory() -> int | None:
 
 
 class Leaf(NamedTuple):
-    """One array of a tree: its key, its name inside a Dict (else None), the shape of a value, where it is stored."""
+    """One array of a tree: its key, its name inside a Dict (else None), the shape of a value, and its storage."""
 
     key: str
     part: str | None
     shape: tuple[int, ...]
     target: Array
 
+    @property
+    def exact(self) -> str:
+        """The kinds of dtypes that are stored without a look at the values."""
+        return _EXACT.get(self.target.dtype.kind, "")
+
+    def check(self, value: Any) -> None:
+        """Refuse a value of another shape, and one that the dtype would change (1.5 in an int32).
+
+        Raises:
+            ArgumentError: it is such a value; names the key.
+        """
+        name, dtype = self.key if self.part is None else f"{self.key}[{self.part!r}]", self.target.dtype
+        try:
+            given = np.asarray(value)
+        except ValueError as error:  # rows of different lengths
+            raise ArgumentError(f"{name} must have shape {self.shape}: {error}", name, value) from None
+        if given.shape != self.shape:
+            raise ArgumentError(f"{name} must have shape {self.shape}, got {given.shape}", name, value)
+        if given.dtype.kind not in self.exact and not _keeps(given, dtype):
+            raise ArgumentError(
+                f"{name} must be {dtype}, got {given.dtype} with values that {dtype} cannot hold: {shortened(value)}",
+                name,
+                value,
+            )
+
 
 class Layout:
-    """Checks the values of a transition (or of a vector step) and puts them in their places.
+    """Checks the values of a transition (or of a vector step) and stores them.
 
     Args:
         columns: key to tree of arrays; the first axis counts timesteps.
@@ -106,57 +151,86 @@ class Layout:
         self._columns = [leaf for key, column in columns.items() for leaf in _leaves(key, column)]
         self._observation, self._next_observation = (list(_leaves(key, rows)) for key in OBSERVATIONS)
         leaves = [*self._observation, *self._columns, *self._next_observation]
-        self._numbers = [leaf.key for leaf in leaves if leaf.part is None and not leaf.shape]
-        self._shapes = [(leaf.key, leaf.shape) for leaf in leaves if leaf.part is None and leaf.shape]
-        self._part_shapes = [(leaf.key, leaf.part, leaf.shape) for leaf in leaves if leaf.part is not None]
+        # By what the check of a value costs: most of what is stored are numbers, and arrays that fit.
+        self._numbers = [(leaf.key, leaf, _types(leaf)) for leaf in leaves if leaf.part is None and not leaf.shape]
+        self._arrays = [(leaf.key, leaf, leaf.shape, leaf.exact) for leaf in leaves if leaf.part is None and leaf.shape]
+        self._in_parts = [
+            (leaf.key, leaf.part, leaf, leaf.shape, leaf.exact) for leaf in leaves if leaf.part is not None
+        ]
 
     def check(self, values: Mapping[str, Any]) -> None:
         """Refuse what cannot be stored, before anything is.
 
         Raises:
-            KeyError: a key is missing or not expected.
-            ValueError: a value has the wrong shape.
+            KeyError: a key is missing or unexpected.
+            ArgumentError: a value has the wrong shape, or its dtype holds values that are lost in the one stored.
         """
         if values.keys() != self._keys:
             raise _key_error("a transition", values, self._keys)
         for key, parts in self._parts.items():
             value = values[key]
             if not isinstance(value, Mapping):
-                raise ValueError(f"{key} must be a dictionary of {', '.join(parts)}; got {type(value).__name__}")
+                given = type(value).__name__
+                raise ArgumentError(f"{key} must be a dictionary of {', '.join(parts)}; got {given}", key, value)
             if value.keys() != parts:
                 raise _key_error(key, value, parts)
-        for key in self._numbers:
-            if type(values[key]) not in _NUMBERS and np.shape(values[key]) != ():
-                raise ValueError(f"{key} must have shape (), got {np.shape(values[key])}")
-        for key, shape in self._shapes:
-            if getattr(values[key], "shape", None) != shape and np.shape(values[key]) != shape:  # it may be a list
-                raise ValueError(f"{key} must have shape {shape}, got {np.shape(values[key])}")
-        for key, part, shape in self._part_shapes:
+        for key, leaf, types in self._numbers:
+            if type(values[key]) not in types:
+                leaf.check(values[key])
+        for key, leaf, shape, exact in self._arrays:
+            value = values[key]
+            if type(value) is not _ARRAY or value.shape != shape or value.dtype.kind not in exact:
+                leaf.check(value)
+        for key, part, leaf, shape, exact in self._in_parts:
             value = values[key][part]
-            if getattr(value, "shape", None) != shape and np.shape(value) != shape:
-                raise ValueError(f"{key}[{part!r}] must have shape {shape}, got {np.shape(value)}")
+            if type(value) is not _ARRAY or value.shape != shape or value.dtype.kind not in exact:
+                leaf.check(value)
 
-    def put_columns(self, timestep: int, values: Mapping[str, Any]) -> None:
-        """Store everything but the observations."""
+    def put_columns(self, at: Any, values: Mapping[str, Any]) -> None:
+        """Store everything but the observations at a timestep, or at several (any index)."""
         for key, part, _, target in self._columns:
-            target[timestep] = values[key] if part is None else values[key][part]
+            target[at] = values[key] if part is None else values[key][part]
 
-    def put_observation(self, row: int, observation: Any) -> None:
-        """Store an observation."""
+    def put_observation(self, at: Any, observation: Any) -> None:
+        """Store an observation in a row, or several (any index)."""
         for _, part, _, target in self._observation:
-            target[row] = observation if part is None else observation[part]
+            target[at] = observation if part is None else observation[part]
 
-    def differs(self, row: int, observation: Any, num_envs: int) -> Array | None:
-        """Where an observation is not what the row holds: None for nowhere, else a mask [N] of environments."""
-        mask = None
+    def holds(self, at: Any, observation: Any) -> bool:
+        """Is an observation, byte for byte, what the row holds? NaN equals itself here."""
         for _, part, _, target in self._observation:
-            stored, given = target[row], np.asarray(observation if part is None else observation[part], target.dtype)
-            # Bytes are compared because that is fast, and because NaN must equal itself here.
-            if stored.tobytes() != given.tobytes():
-                pairs = zip(stored.reshape(num_envs, -1), given.reshape(num_envs, -1), strict=True)
-                different = np.array([old.tobytes() != new.tobytes() for old, new in pairs])
-                mask = different if mask is None else mask | different
-        return mask
+            given = np.asarray(observation if part is None else observation[part], target.dtype)
+            if target[at].tobytes() != given.tobytes():
+                return False
+        return True
+
+    def differs(self, at: Any, observations: Any) -> Array:
+        """Which of several observations [n, ...] are not what the rows hold: a mask [n]."""
+        masks = []
+        for _, part, _, target in self._observation:
+            stored = target[at]
+            given = np.ascontiguousarray(observations if part is None else observations[part], target.dtype)
+            masks.append((rows_of_bytes(stored) != rows_of_bytes(given)).any(axis=1))
+        return np.logical_or.reduce(masks)
+
+
+def rows_of_bytes(array: Array) -> Array:
+    """The bytes of each item of a contiguous array [n, ...]: uint8 [n, bytes]."""
+    flat = array.reshape(len(array), math.prod(array.shape[1:]))
+    return flat.view(np.uint8) if flat.size else np.zeros((len(array), 0), np.uint8)
+
+
+def _keeps(given: Array, dtype: np.dtype[Any]) -> bool:
+    """Are these values equal to what they become in another dtype?"""
+    try:
+        with np.errstate(invalid="ignore"):
+            return bool((given.astype(dtype) == given).all())
+    except (TypeError, ValueError, OverflowError):  # text, say
+        return False
+
+
+def _types(leaf: Leaf) -> frozenset[type]:
+    return frozenset(kind_of for kind_of, kind in _SCALARS.items() if kind in leaf.exact)
 
 
 def _leaves(key: str, tree: ArrayTree) -> Iterator[Leaf]:
@@ -193,10 +267,10 @@ def check_saved(name: str, saved: Any, target: Any, count: int) -> None:
         )
 
 
-def restore(saved: Any, target: Any) -> None:
-    """Put saved arrays at the first places of those of ``target``."""
+def restore(saved: Any, target: Any, at: Array) -> None:
+    """Put saved arrays at these places of those of ``target``."""
     if isinstance(target, Mapping):
         for part, array in target.items():
-            restore(saved[part], array)
+            restore(saved[part], array, at)
     else:
-        target[: len(saved)] = saved
+        target[at] = saved

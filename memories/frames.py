@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
-from .columns import OBSERVATIONS, Layout, allocate, check_saved, merge_axes, take
+from ..errors import ArgumentError
+from .columns import OBSERVATIONS, Layout, allocate, check_saved, merge_axes, rows_of_bytes, take
+from .lanes import spans
 from .ring import Ring
 
 _PLACE = ArraySpec((), np.intp)
 
 
 class Stack(NamedTuple):
-    """Observations that are stacks: their spec, how many frames a stack has, and along which axis (0 or -1)."""
+    """Observations that are stacks: their spec, the number of frames, and the axis they lie along (0 or -1)."""
 
     spec: ArraySpec
     size: int
@@ -26,17 +28,21 @@ class Stack(NamedTuple):
         """Find the axis; see the argument ``frame_stack`` of ``Memory``.
 
         Raises:
-            ValueError: observations of this spec are no stacks of ``size`` frames.
+            ArgumentError: observations of this spec are not stacks of ``size`` frames.
         """
         if isinstance(spec, Mapping):
-            raise ValueError(
-                f"frame_stack={size} needs observations that are one array, got a dictionary of {', '.join(spec)}"
+            raise ArgumentError(
+                f"frame_stack={size} needs observations that are one array, got a dictionary of {', '.join(spec)}",
+                "frame_stack",
+                size,
             )
         first, last = spec.shape[:1] == (size,), spec.shape[-1:] == (size,)
         if not first and not last:
-            raise ValueError(
+            raise ArgumentError(
                 f"frame_stack={size} needs observations with {size} frames along their first or last axis,"
-                f" got observations of shape {spec.shape}"
+                f" got observations of shape {spec.shape}",
+                "frame_stack",
+                size,
             )
         image = len(spec.shape) == 3
         return cls(spec, size, -1 if last and (image or not first) else 0)
@@ -49,23 +55,22 @@ class Stack(NamedTuple):
 
 
 class Frames:
-    """The frames of stacks that come one after the other in each of N environments: rows [num_rows, N, *frame].
+    """The frames of stacks that follow each other in each of N lanes: rows [num_rows, N, *frame].
 
-    A stack is k rows on end, the oldest frame first. Of a stack that begins with the last k - 1 frames of the one
-    before only the last frame is stored, of an equal one nothing, of any other all k: what is read is bit for bit
-    what was put, whatever that was. Each environment has rows of its own, so that an episode that begins in one costs
-    the others nothing. It all begins as if stacks of zeros had been put.
+    A stack is k rows in a row, the oldest frame first. If it begins with the last k - 1 frames of the stack before,
+    only its last frame is stored; if it equals that stack, nothing; else all k. So what is read is bit for bit what
+    was stored, whatever it was. Each lane has its own rows. The first stack follows one of zeros.
 
-    Rows are numbered on and on, and only wrapped around where the array is indexed. A stack is known by its *place*:
-    (the number of its first row) * N + environment.
+    Rows are numbered from 0 and wrapped around only where the array is indexed. The *place* of a stack is
+    (the number of its first row) * N + lane.
     """
 
     def __init__(self, stack: Stack, num_rows: int, num_envs: int) -> None:
         self.stack, self.num_rows, self._num_envs = stack, num_rows, num_envs
-        self._envs = np.arange(num_envs)
+        self._lanes = np.arange(num_envs)
         self._rows: Array = allocate(stack.frame, num_rows, num_envs)
         self._flat_rows: Array = merge_axes(self._rows)
-        self._newest: Array = allocate(stack.frame, num_envs, stack.size)  # the stack put last, of each environment
+        self._newest: Array = allocate(stack.frame, num_envs, stack.size)  # the newest stack of each lane
         self._start: Array = np.zeros(num_envs, np.intp)  # its first row
         self._offsets = np.arange(stack.size) * num_envs
 
@@ -81,17 +86,17 @@ class Frames:
 
     @property
     def end(self) -> Array:
-        """The row after the newest one, of each environment [N]."""
+        """The row after the newest one, of each lane [N]."""
         return self._start + self.stack.size
 
     def arranged(self, observations: Any) -> Array:
-        """Observations [N, ...], or of the only environment [...], as stacks [N, k, *frame] of the dtype stored."""
+        """Observations [N, ...], or [...] of the only lane, as stacks [N, k, *frame] of the dtype stored."""
         spec = self.stack.spec
         stacks = np.asarray(observations, spec.dtype).reshape(self._num_envs, *spec.shape)
         return np.ascontiguousarray(stacks if self.stack.axis == 0 else np.moveaxis(stacks, -1, 1))
 
     def missing(self, stacks: Array) -> Array:
-        """How many of their last frames have to be stored [N]: none, one, or all."""
+        """How many of their last frames must be stored [N]: none, one, or all."""
         old, new = _bytes(self._newest), _bytes(stacks)
         same = (old == new).all(axis=(1, 2))
         if same.all():
@@ -100,28 +105,28 @@ class Frames:
         return np.where(same, 0, np.where(shifted, 1, self.stack.size))
 
     def put(self, stacks: Array, missing: Array) -> Array:
-        """Store of stacks [N, k, *frame] what is ``missing``, and return their places [N]."""
+        """Store the ``missing`` frames of stacks [N, k, *frame], and return the places of the newest stacks [N]."""
         if missing.any():
             self._start = self._start + missing
             for back in range(1, missing.max() + 1):
-                envs = np.flatnonzero(missing >= back)
-                self._rows[(self.end[envs] - back) % self.num_rows, envs] = stacks[envs, -back]
-            self._newest[...] = stacks
-        places: Array = self._start * self._num_envs + self._envs
+                lanes = np.flatnonzero(missing >= back)
+                self._rows[(self.end[lanes] - back) % self.num_rows, lanes] = stacks[lanes, -back]
+            self._newest[missing > 0] = stacks[missing > 0]
+        places: Array = self._start * self._num_envs + self._lanes
         return places
 
     def get(self, places: Array) -> Array:
-        """The observations [..., *shape] at these places [...]; an array of their own."""
+        """The observations [..., *shape] at these places [...]; a copy."""
         stacks = self._at(places)
         return stacks if self.stack.axis == 0 else np.ascontiguousarray(np.moveaxis(stacks, places.ndim, -1))
 
     def state_dict(self, first: Array) -> State:
-        """Copies of the frames from the rows ``first`` [N] on: those of one environment after those of another."""
-        frames = take(self._flat_rows, self._index(first, self.end))
+        """Copies of the frames from the rows ``first`` [N] on, one lane after the other."""
+        frames = take(self._flat_rows, spans(first, self.end, self._num_envs) % len(self._flat_rows))
         return {"stack_axis": self.stack.axis, "num_frames": self.end - first, "frames": frames}
 
     def check_state(self, state: State) -> None:
-        """ValueError if ``state`` is not one that :meth:`load_state_dict` can take over."""
+        """ValueError if :meth:`load_state_dict` cannot take over ``state``."""
         if state["stack_axis"] != self.stack.axis:
             raise ValueError(
                 f"the saved memory has its frames along axis {state['stack_axis']}, this one along {self.stack.axis}"
@@ -129,41 +134,34 @@ class Frames:
         num_frames = np.asarray(state["num_frames"])
         if num_frames.max() > self.num_rows:
             raise ValueError(
-                f"the saved memory has {num_frames.max()} frames of an environment, this one places for {self.num_rows}"
+                f"the saved memory has {num_frames.max()} frames of a lane, this one has room for {self.num_rows}"
             )
         check_saved("frames", state["frames"], self._flat_rows, int(num_frames.sum()))
 
     def load_state_dict(self, state: State) -> None:
         """Take over what ``state_dict`` returned; the rows ``first`` become the first ones."""
         num_frames = np.asarray(state["num_frames"])
-        self._flat_rows[self._index(np.zeros_like(num_frames), num_frames)] = state["frames"]
+        self._flat_rows[spans(np.zeros_like(num_frames), num_frames, self._num_envs)] = state["frames"]
         self._start = num_frames - self.stack.size
-        self._newest[...] = self._at(self._start * self._num_envs + self._envs)
+        self._newest[...] = self._at(self._start * self._num_envs + self._lanes)
 
     def _at(self, places: Array) -> Array:
         """Stacks [..., k, *frame]."""
         stacks: Array = take(self._flat_rows, (places[..., None] + self._offsets) % len(self._flat_rows))
         return stacks
 
-    def _index(self, first: Array, end: Array) -> Array:
-        """Where the rows ``first`` up to ``end`` [N] are in the flat array."""
-        rows = [np.arange(*limits) * self._num_envs + e for e, limits in enumerate(zip(first, end, strict=True))]
-        index: Array = np.concatenate(rows) % len(self._flat_rows)
-        return index
-
 
 class FrameRing(Ring):
-    """A ring that is given stacks and returns stacks, and whose rows of observations hold their places in Frames.
+    """A ring of stacks, whose rows of observations hold their places in Frames.
 
-    Equal stacks that follow each other have the same place, and others never: so whether an episode goes on can be
-    seen from the places.
+    Equal stacks that follow each other have the same place, others never: so places show whether an episode continues.
     """
 
     def __init__(self, specs: Mapping[str, SpecTree], stack: Stack, timesteps: int, num_envs: int) -> None:
         self._frames = Frames(stack, _num_rows(stack, timesteps, num_envs), num_envs)
         super().__init__(_with_places(specs), timesteps, num_envs, 2 * timesteps)
         self._single_places, self._vector_places = self._single, self._vector
-        # What comes is checked against the shapes of stacks, which stand in no array: this one has a single number.
+        # Observations are checked as stacks, which no array holds: this one broadcasts a single number.
         stacks = np.broadcast_to(np.zeros((), stack.spec.dtype), (1, num_envs, *stack.spec.shape))
         self._single, self._vector = Layout(self.columns, stacks[:, 0]), Layout(self._columns, stacks)
 
@@ -186,37 +184,61 @@ class FrameRing(Ring):
         return batch
 
     def state_dict(self) -> State:
-        """Copies of what is stored, oldest first."""
+        """Copies of what is stored, and at which timesteps."""
         state = dict(super().state_dict())
-        rows = state["rows"] // self.num_envs
-        first = rows[0] if self.count else self._frames.end
-        return {**state, "rows": rows - first, **self._frames.state_dict(first)}
+        first = np.where(self.counts > 0, self._oldest_frames(), self._frames.end)
+        rows = state["rows"] // self.num_envs - first[self._lanes_of_rows(state)]
+        return {**state, "rows": rows, **self._frames.state_dict(first)}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; ValueError, and nothing is changed, if it does not fit."""
+        """Take over what ``state_dict`` returned; ValueError if it does not fit, before a change."""
         self._frames.check_state(state)
-        super().load_state_dict({**state, "rows": np.asarray(state["rows"]) * self.num_envs + self._envs})
+        places = np.asarray(state["rows"]) * self.num_envs + self._lanes_of_rows(state)
+        super().load_state_dict({**state, "rows": places})
         self._frames.load_state_dict(state)
 
-    def _store(self, layout: Layout, values: Mapping[str, Any], skipped: Array | None = None) -> None:
-        """Store one timestep, of which the rows ``skipped`` are not transitions."""
-        given = {key: self._frames.arranged(values[key]) for key in OBSERVATIONS}
-        places = {key: self._put(stacks) for key, stacks in given.items()}
+    def _lanes_of_rows(self, state: Mapping[str, Any]) -> Array:
+        """The lane of each row of observations in a state."""
+        used = np.asarray(state["used_rows"])
+        rows = spans(0, int(used[0]), self.num_envs) if state["lockstep"] else spans(used * 0, used, self.num_envs)
+        return rows % self.num_envs
+
+    def _store(self, layout: Layout, values: Mapping[str, Any]) -> None:
+        """Store one timestep of all lanes, in lock step."""
+        places = self._put(values, None)
         if layout is self._single:
-            super()._store(self._single_places, {**values, **{key: one[0] for key, one in places.items()}}, skipped)
+            super()._store(self._single_places, {**values, **{key: one[0] for key, one in places.items()}})
         else:
-            super()._store(self._vector_places, {**values, **places}, skipped)
+            super()._store(self._vector_places, {**values, **places})
 
-    def _put(self, stacks: Array) -> Array:
-        """Store the stacks of all environments; the oldest timesteps go if there are not enough rows for them."""
-        missing = self._frames.missing(stacks)
-        while self.count and (self._frames.end + missing - self._oldest_rows()).max() > self._frames.num_rows:
-            self._forget_oldest()
-        return self._frames.put(stacks, missing)
+    def _store_lanes(self, layout: Layout, lanes: Array, batch: Mapping[str, Any]) -> None:
+        """Store one timestep of some lanes, each at its own place."""
+        super()._store_lanes(self._vector_places, lanes, {**batch, **self._put(batch, lanes)})
 
-    def _oldest_rows(self) -> Array:
-        """The rows [N] of the first frames of the oldest timestep."""
-        places: Array = take(self._flat_rows, self._start[self.oldest])
+    def _put(self, values: Mapping[str, Any], lanes: Array | None) -> dict[str, Array]:
+        """Store the stacks of some lanes (None: of all); the places of the newest stacks of all lanes, by key."""
+        given = {key: self._frames.arranged(values[key]) for key in OBSERVATIONS}
+        places = {}
+        for key, stacks in given.items():
+            missing = self._frames.missing(stacks)
+            if lanes is not None:
+                missing[np.isin(self._lanes, lanes, invert=True)] = 0
+            self._make_room_for_frames(missing)
+            places[key] = self._frames.put(stacks, missing)
+        return places
+
+    def _make_room_for_frames(self, missing: Array) -> None:
+        """Forget the oldest timesteps until so many frames of each lane [N] have room."""
+        while True:
+            needed = self._frames.end + missing - self._oldest_frames()
+            full = (needed > self._frames.num_rows) & (self.end > self.begin)
+            if not full.any():
+                return
+            self.begin = self.begin + (1 if self.lockstep else full)
+
+    def _oldest_frames(self) -> Array:
+        """The rows [N] of the first frames of the oldest timesteps."""
+        places: Array = take(self._flat_rows, self._start[self.begin % self.timesteps, self._lanes])
         return places // self.num_envs
 
 
@@ -225,11 +247,10 @@ def _with_places(specs: Mapping[str, SpecTree]) -> dict[str, SpecTree]:
 
 
 def _num_rows(stack: Stack, timesteps: int, num_envs: int) -> int:
-    """Rows of frames: one for every timestep, and spare ones for stacks that have to be stored whole."""
+    """Rows of frames: one for every timestep, and spare ones for stacks that are stored whole."""
     return timesteps + Ring.spare_rows(timesteps, num_envs * stack.frame.nbytes, 2 * stack.size)
 
 
 def _bytes(stacks: Array) -> Array:
     """The bytes of stacks [N, k, *frame] as [N, k, bytes]: NaN must equal itself here, and zero not minus zero."""
-    flat: Array = stacks.reshape(*stacks.shape[:2], -1)
-    return flat.view(np.uint8)
+    return rows_of_bytes(stacks).reshape(*stacks.shape[:2], -1)

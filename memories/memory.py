@@ -1,4 +1,4 @@
-"""Memory: the base of every memory. It stores transitions; a kind of memory decides what a batch of them is."""
+"""Memory: the base of every memory. It stores transitions; a subclass decides what a batch of them is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..checks import count, number
 from ..contracts import Array, ArrayTree, SpecTree, State
+from ..errors import ArgumentError
 from . import columns
 from .frames import FrameRing, Stack
 from .ring import Ring
@@ -21,7 +22,7 @@ _ONE = np.ones((), np.float32)  # an array is half the work of a Python number f
 class Memory(abc.ABC):
     """A ring of the newest ``size`` transitions, in contiguous arrays of the spaces' dtypes.
 
-    A memory of your own inherits all of the storing, counting and saving, and says what a batch is::
+    A subclass inherits storing, counting and saving, and defines a batch::
 
         class NewestMemory(Memory):
             '''The newest transitions, oldest first.'''
@@ -29,19 +30,22 @@ class Memory(abc.ABC):
             def sample(self):
                 return self.gather(np.arange(len(self) - self.batch_size, len(self)))
 
-    Every observation is stored once, not again as the next observation of the transition before. An episode that
-    begins, in any of the environments, takes a place more in all of them. Should that happen so often, and observations
-    be so large, that an eighth more places than timesteps are not enough, the oldest timesteps go before ``size`` is
-    reached.
+    Each environment is a *lane*, a stream of experience with ``size`` / N places of its own. Lanes may be written at
+    different rates (see the mask of :meth:`extend`), and nothing that spans several timesteps mixes them.
 
-    A transition that is not followed by its next observation, although its episode did not end, counts as truncated:
-    nobody knows how its episode went on.
+    Every observation is stored once, not again as the next observation of the transition before. An episode that
+    begins takes one place more, in all lanes that were always written together. If observations are so large, and
+    episodes so short, that an eighth more places than timesteps are not enough, the oldest timesteps are dropped
+    before ``size`` is reached.
+
+    A transition that is not followed by its next observation, although its episode did not end, becomes truncated:
+    how its episode went on is unknown. Observations are compared byte for byte; see :meth:`trust_identity`.
 
     With ``frame_stack`` = k every *frame* is stored once, in about a k-th of the memory, where observations are stacks
-    of the last k frames (of the wrapper ``frame_stack``, say). A stack that does not go on from the one before, such
-    as the first of an episode, is stored whole. So batches are the same bit for bit, and frames that are not stacked
-    in this way only need more memory. With frames too large to have many to spare (64 MiB of them), the oldest
-    timesteps go before ``size`` is reached if episodes are shorter than 8 k timesteps on average.
+    of the last k frames (of the wrapper ``frame_stack``, say). A stack that does not continue the one before, such as
+    the first of an episode, is stored whole: batches are the same bit for bit, and frames stacked in another way only
+    need more memory. With frames too large for many spare ones (64 MiB of them), the oldest timesteps are dropped
+    before ``size`` is reached if episodes are shorter than 8 k timesteps on average.
 
     Args:
         size: transitions kept; a multiple of the number of environments.
@@ -52,19 +56,20 @@ class Memory(abc.ABC):
             whole.
 
     Raises:
-        ValueError: an argument is out of range.
+        ArgumentError: an argument is out of range.
     """
 
     fills_and_empties = False
-    """Is the memory to be sampled when it is full, and then cleared?"""
+    """Is a batch the whole memory, sampled when it is full and then cleared?"""
     _settings: ClassVar[tuple[str, ...]] = ("size", "num_envs", "batch_size", "discount", "frame_stack")
-    """What a saved memory must have in common with the one that goes on with it."""
+    """What a saved memory must have in common with the one that loads it."""
 
     def __init__(self, size: int, batch_size: int, *, discount: float = 0.99, frame_stack: int | None = None) -> None:
         self.size = count("size", size)
         self.batch_size = count("batch_size", batch_size)
         if self.batch_size > self.size:
-            raise ValueError(f"batch_size must be at most size, got batch_size={batch_size} and size={size}")
+            message = f"batch_size must be at most size, got batch_size={batch_size} and size={size}"
+            raise ArgumentError(message, "batch_size", batch_size)
         self.discount = number("discount", discount, at_least=0, at_most=1)
         self.frame_stack = None if frame_stack is None else count("frame_stack", frame_stack)
         self._gamma = np.array(self.discount, np.float32)
@@ -76,16 +81,16 @@ class Memory(abc.ABC):
         Args:
             specs: key to spec of one environment's value, without a batch axis: ``observation``, ``action``,
                 ``reward``, ``terminated``, ``truncated``, ``next_observation``, and what else is recorded.
-            num_envs: environments that step together, N.
+            num_envs: environments, N.
             rng: the generator that sampling draws from. It belongs to the caller, and is not in the state.
 
         Raises:
-            ValueError: the specs cannot be stored, ``size`` is not a multiple of ``num_envs``, observations are no
+            ArgumentError: the specs cannot be stored, ``size`` is not a multiple of ``num_envs``, observations are not
                 stacks of ``frame_stack`` frames, or the machine has less memory than this needs.
-            RuntimeError: the memory is built already.
+            RuntimeError: the memory is already built.
         """
         if self.num_envs:
-            raise RuntimeError("this memory is built already; every Agent needs a memory of its own")
+            raise RuntimeError("this memory is already built; every Agent needs its own memory")
         stored = columns.checked_specs(specs)
         self._check_num_envs(num_envs)
         self._ring = self._allocate(stored, self.size // num_envs, num_envs)
@@ -93,9 +98,9 @@ class Memory(abc.ABC):
         self.num_envs = num_envs
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Only before it is built: of arrays that are views of one another, copies would not be."""
+        """Only before it is built: arrays that are views of one another would become independent."""
         if self.num_envs:
-            raise TypeError("it is built already")
+            raise TypeError("it is already built")
         copied = memo[id(self)] = copy.copy(self)
         vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
@@ -107,8 +112,10 @@ class Memory(abc.ABC):
             **transition: a value for each key of the specs, without a batch axis.
 
         Raises:
-            KeyError: a key is missing or not expected.
-            ValueError: a value has the wrong shape, or there are several environments.
+            KeyError: a key is missing or unexpected.
+            ArgumentError: a value has the wrong shape or cannot be held by the dtype of its spec (1.5 in an int32).
+            ValueError: there are several environments.
+            RuntimeError: the memory is not built.
         """
         if self.num_envs != 1:
             self._require_built()
@@ -116,21 +123,33 @@ class Memory(abc.ABC):
         self._ring.step(transition)
 
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
-        """Store one vector step.
+        """Store one timestep of several lanes.
 
         Args:
-            mask: bool [N]; where it is False the row is not a transition: it is neither sampled nor counted.
+            mask: bool [N]; where it is False, nothing is written and the lane stays as it is. None: all are True.
             **batch: for each key of the specs an array [N, ...]; row i is environment i.
 
         Raises:
-            KeyError: a key is missing or not expected.
-            ValueError: an array or the mask has the wrong shape.
+            KeyError: a key is missing or unexpected.
+            ArgumentError: as for :meth:`step`, or the mask has the wrong shape or dtype.
+            RuntimeError: the memory is not built.
         """
         self._require_built()
         self._ring.extend(batch, mask)
 
+    def trust_identity(self) -> None:
+        """From now on take an ``observation`` that is the very object of the last ``next_observation`` as unchanged.
+
+        Comparing it is left out then, within an episode. Only for a caller that never writes into an array after
+        storing it, except when an episode has ended.
+        """
+        self._require_built()
+        self._ring.trusts_identity = True
+
     def can_sample(self, count: int | None = None) -> bool:
         """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
+        if count is None:
+            self._require_built()
         return (len(self) if count is None else count) >= self.batch_size
 
     @abc.abstractmethod
@@ -138,13 +157,14 @@ class Memory(abc.ABC):
         """A batch: the keys of the specs, and ``discount`` (gamma; 0 on termination)."""
 
     def update_priorities(self, td_error: Array) -> None:  # noqa: B027 - not abstract: most memories have none
-        """Take the absolute TD errors [B] of the batch sampled last. Here: do nothing."""
+        """Take the TD errors [B] of the batch sampled last. Here: do nothing."""
 
     def gather(self, index: Array) -> dict[str, ArrayTree]:
         """The transitions with the given indices.
 
         Args:
-            index: integers of any shape [...]; 0 is the oldest transition, ``len(self) - 1`` the newest.
+            index: integers of any shape [...]; 0 is the oldest transition, ``len(self) - 1`` the newest. First come
+                the oldest of all lanes, then the second oldest, and so on; within each, shorter lanes first.
 
         Returns:
             for every key of the specs, and ``discount``, an array [..., ...] of its own; reward, terminated,
@@ -152,16 +172,14 @@ class Memory(abc.ABC):
 
         Raises:
             IndexError: there is no such transition.
+            RuntimeError: the memory is not built.
         """
         self._require_built()
         index = np.asarray(index, np.intp)
         if index.size and (index.min() < 0 or index.max() >= len(self)):
             raise IndexError(f"index must be in 0 .. {len(self) - 1}, got {index.min()} .. {index.max()}")
-        ring = self._ring
-        places = ring.oldest * ring.num_envs + index
-        if ring.num_skipped:
-            places = ring.places()[index]
-        return self._with_discount(ring.gather(places, places))
+        places = self._ring.places(index)
+        return self._with_discount(self._ring.gather(places, places))
 
     def get_by_index(self, index: int) -> dict[str, ArrayTree]:
         """One transition, with the keys and dtypes of a batch: 0 is the oldest, -1 the newest.
@@ -169,6 +187,7 @@ class Memory(abc.ABC):
         Raises:
             IndexError: there is no such transition.
         """
+        self._require_built()
         if not -len(self) <= index < len(self):
             raise IndexError(f"index must be in {-len(self)} .. {len(self) - 1}, got {index}")
         one = self.gather(np.array([index % len(self)]))
@@ -184,23 +203,29 @@ class Memory(abc.ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays. The machine provides them only as transitions come."""
+        """Bytes of the arrays. The machine provides them only as transitions are stored."""
         return self._ring.nbytes if self.num_envs else 0
 
     def state_dict(self) -> State:
-        """Copies of what is stored, and nothing of the places that are not used. The generator is not in it."""
+        """Copies of what is stored, without unused places and without the generator."""
         self._require_built()
         return {**{name: getattr(self, name) for name in self._settings}, **self._ring.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
-        """Hold what the memory held that ``state`` was saved from; from here on both do the same.
+        """Take over the memory that ``state`` was saved from; from then on both do the same.
 
         Raises:
-            ValueError: settings (size, discount, ...), keys, shapes or dtypes differ; names both.
+            ValueError: settings (size, discount, ...), keys, shapes or dtypes differ, or an earlier version of axonrl
+                saved the state.
         """
         self._require_built()
+        if "lockstep" not in state:
+            raise ValueError(
+                "the saved memory has the format of an earlier version of axonrl, which this version cannot read:"
+                " continue the run with that version, or start a new one"
+            )
         for name in self._settings:
-            saved, mine = state.get(name), getattr(self, name)  # states were saved before there was a frame_stack
+            saved, mine = state[name], getattr(self, name)
             if saved != mine:
                 raise ValueError(f"the saved memory has {name}={saved}, this one has {name}={mine}")
         self._ring.load_state_dict(state)
@@ -227,19 +252,23 @@ class Memory(abc.ABC):
         if self.size % num_envs:
             below = self.size // num_envs * num_envs
             nearest = f"{below} and {below + num_envs} are" if below else f"{num_envs} is"
-            raise ValueError(
+            raise ArgumentError(
                 f"size must be a multiple of the number of environments, got size={self.size} with {num_envs}"
-                f" environments; {nearest}"
+                f" environments; {nearest}",
+                "size",
+                self.size,
             )
 
     def _refuse_if_too_large(self, needed: int) -> None:
         available = columns.physical_memory()
         if available is not None and needed > available:
-            raise ValueError(
+            raise ArgumentError(
                 f"{type(self).__name__}(size={self.size}) needs {needed:,} bytes, this machine has {available:,};"
-                f" choose a size below {int(self.size * available / needed):,}, or smaller observations"
+                f" choose a size below {int(self.size * available / needed):,}, or smaller observations",
+                "size",
+                self.size,
             )
 
     def _require_built(self) -> None:
         if not self.num_envs:
-            raise RuntimeError("this memory is not built yet: build(specs, num_envs, rng) comes first")
+            raise RuntimeError("this memory is not built: call build(specs, num_envs, rng) first")

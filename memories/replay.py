@@ -1,25 +1,30 @@
-"""ReplayMemory: uniform replay, with n-step returns."""
+"""ReplayMemory: single transitions, drawn uniformly or by priority, with n-step returns."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from ..checks import count
-from ..contracts import Array, ArrayTree, SpecTree
+from ..contracts import Array, ArrayTree, SpecTree, State
+from ..errors import ArgumentError
+from .candidates import Candidates
 from .columns import take
 from .memory import Memory
+from .samplers import Sampler, SamplerLike, make_sampler
 
 
 class ReplayMemory(Memory):
-    """The newest ``size`` transitions, sampled uniformly and with replacement.
+    """The newest ``size`` transitions, of which a sampler draws batches [B, ...].
 
-    With ``n_step`` = n > 1 a sampled transition spans m timesteps of its environment: n, or fewer where the episode
-    was terminated, truncated or cut (Sutton and Barto, 2nd edition, section 7.1). Its ``reward`` is the sum of
+    With ``n_step`` = n > 1 a sampled transition spans m timesteps of its lane: n, or fewer where the episode was
+    terminated, truncated or cut (Sutton and Barto, 2nd edition, section 7.1). Its ``reward`` is the sum of
     gamma^k times the k-th reward, k = 0 .. m - 1; ``terminated``, ``truncated`` and ``next_observation`` are those
     of its last timestep; ``discount`` is gamma^m, or 0 on termination; ``action`` and what else is recorded are those
-    of its first. The newest n - 1 timesteps are not drawn until those that follow them are stored.
+    of its first. The newest n - 1 timesteps of a lane are not drawn until those that follow them are stored.
 
     Args:
         size: transitions kept; a multiple of the number of environments.
@@ -28,12 +33,14 @@ class ReplayMemory(Memory):
         n_step: timesteps that a return is summed over.
         frame_stack: frames in an observation, each of which is then stored once (see :class:`Memory`); None: it is
             stored whole.
+        sampler: ``Uniform()`` (the default), ``Prioritized(...)``, its kind, or a mapping such as
+            ``{"kind": "prioritized", "alpha": 0.6}``.
 
     Raises:
-        ValueError: an argument is out of range.
+        ArgumentError: an argument is out of range.
     """
 
-    _settings = (*Memory._settings, "n_step")
+    _settings = (*Memory._settings, "n_step", "sampling")
 
     def __init__(
         self,
@@ -43,79 +50,119 @@ class ReplayMemory(Memory):
         discount: float = 0.99,
         n_step: int = 1,
         frame_stack: int | None = None,
+        sampler: SamplerLike = None,
     ) -> None:
         super().__init__(size, batch_size, discount=discount, frame_stack=frame_stack)
         self.n_step = count("n_step", n_step)
+        self.sampler = make_sampler(sampler)
+        self._follows = (
+            type(self.sampler).added is not Sampler.added or type(self.sampler).removed is not Sampler.removed
+        )
         self._powers = (self.discount ** np.arange(n_step + 1)).astype(np.float32)
+
+    @property
+    def sampling(self) -> Mapping[str, Any]:
+        """The sampler's settings."""
+        return self.sampler.settings
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """As in :class:`Memory`; also refuses a ``size`` from which no batch could ever be drawn."""
         least = self.batch_size + (self.n_step - 1) * num_envs
         if least > self.size:
-            raise ValueError(
+            raise ArgumentError(
                 f"size must be at least {least} for batch_size={self.batch_size} and n_step={self.n_step}"
-                f" with {num_envs} environment(s), got size={self.size}"
+                f" with {num_envs} environment(s), got size={self.size}",
+                "size",
+                self.size,
             )
         super().build(specs, num_envs, rng)
+        self._candidates = Candidates(self._ring, self.n_step)
+        self.sampler.build(self._candidates)
 
     def can_sample(self, count: int | None = None) -> bool:
         """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
         if count is None:
             self._require_built()
-            return self._num_candidates() >= self.batch_size
+            return len(self._candidates) >= self.batch_size
         return count - (self.n_step - 1) * self.num_envs >= self.batch_size
 
     def sample(self) -> dict[str, ArrayTree]:
         """A batch, in arrays of its own.
 
         Returns:
-            the keys of the specs and ``discount``, [B, ...]; reward, terminated, truncated and discount are float32,
-            everything else has the dtype of its spec.
+            the keys of the specs and ``discount``, [B, ...], and ``weight`` [B] if the sampler has weights; reward,
+            terminated, truncated, discount and weight are float32, everything else has the dtype of its spec.
 
         Raises:
-            RuntimeError: not enough is stored (see :meth:`can_sample`).
+            RuntimeError: not enough is stored (see :meth:`can_sample`), or the memory is not built.
         """
-        candidates = self._num_candidates()
+        self._require_built()
+        candidates = len(self._candidates)
         if candidates < self.batch_size:
             raise RuntimeError(f"a batch of {self.batch_size} cannot be drawn from {candidates} transitions")
-        first = self._draw()
+        if self._follows:
+            self._tell_sampler()
+        first = self.sampler.draw(self.batch_size, self.rng)
         if self.n_step == 1:
-            return self._with_discount(self._ring.gather(first, first))
-        last, steps, reward = self._look_ahead(first)
-        batch = self._ring.gather(first, last)
-        batch["reward"] = reward
-        batch["discount"] = self._powers[steps] * (1 - np.asarray(batch["terminated"]))
+            batch = self._with_discount(self._ring.gather(first, first))
+        else:
+            last, steps, reward = self._look_ahead(first)
+            batch = self._ring.gather(first, last)
+            batch["reward"] = reward
+            batch["discount"] = self._powers[steps] * (1 - np.asarray(batch["terminated"]))
+        if (weights := self.sampler.weights()) is not None:
+            batch["weight"] = weights
         return batch
 
-    def _num_timesteps(self) -> int:
-        """Timesteps that could be drawn now: those whose n timesteps are all stored."""
-        timesteps = self._ring.count - self.n_step + 1
-        return timesteps if timesteps > 0 else 0
+    def update_priorities(self, td_error: Array) -> None:
+        """Hand the TD errors [B] of the batch sampled last to the sampler.
 
-    def _num_candidates(self) -> int:
-        """Transitions that could be drawn now."""
-        if not self._ring.num_skipped:
-            return self._num_timesteps() * self.num_envs
-        waiting = self._ring.count - self._num_timesteps()
-        return len(self._ring) - len(self._ring.places(waiting))
-
-    def _draw(self) -> Array:
-        """Places [B] of transitions."""
-        ring = self._ring
-        low, number = ring.oldest * self.num_envs, self._num_timesteps() * self.num_envs
-        places = self._uniform(low, number, self.batch_size)
-        if ring.num_skipped:
-            while (wrong := np.flatnonzero(~ring.valid(places))).size:
-                places[wrong] = self._uniform(low, number, wrong.size)
-        return places
-
-    def _uniform(self, low: int, number: int, size: int) -> Array:
-        """``size`` of the integers low .. low + number - 1, in half the time that ``Generator.integers`` takes.
-
-        A float64 in [0, 1) has 53 bits: no integer is more likely than another by more than number / 2**53.
+        Raises:
+            ArgumentError: the sampler needs them, and there is not one number for each transition.
+            NonFiniteError: likewise, and one is NaN or infinite.
         """
-        drawn = (self.rng.random(size) * number).astype(np.intp)
-        return drawn + low if low else drawn
+        self._require_built()
+        if self._follows:
+            self._tell_sampler()
+        self.sampler.update(td_error)
+
+    def clear(self) -> None:
+        """Forget every transition."""
+        super().clear()
+        self._candidates.clear()
+        self.sampler.clear()
+
+    def state_dict(self) -> State:
+        """Copies of what is stored and of the sampler's state; see :class:`Memory`."""
+        state = super().state_dict()
+        self._tell_sampler()
+        return {**state, "sampler": self.sampler.state_dict()}
+
+    def load_state_dict(self, state: State) -> None:
+        """As in :class:`Memory`; draws continue exactly."""
+        super().load_state_dict(state)
+        self._candidates.clear()
+        self._candidates.changes()  # the sampler's state has them
+        self.sampler.load_state_dict(state["sampler"])
+
+    def __copy__(self) -> ReplayMemory:
+        """A copy that shares what is stored, and whose batches leave the sampler of this memory alone."""
+        copied = object.__new__(type(self))
+        if self.num_envs:
+            self._tell_sampler()
+        vars(copied).update(vars(self))
+        copied.sampler = copy.copy(self.sampler)
+        return copied
+
+    def _tell_sampler(self) -> None:
+        changes = self._candidates.changes()
+        if changes is None:
+            return
+        removed, added = changes
+        if removed.size:
+            self.sampler.removed(removed)
+        if added.size:
+            self.sampler.added(added)
 
     def _look_ahead(self, first: Array) -> tuple[Array, Array, Array]:
         """From the places ``first`` [B]: those of the last timesteps, the numbers of timesteps m, the returns."""

@@ -1,4 +1,4 @@
-"""Ring: the newest timesteps of one or several environments, in contiguous arrays that are allocated once."""
+"""Ring: the newest timesteps of one or several streams, in contiguous arrays that are allocated once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array, ArrayTree, SpecTree, State
+from ..errors import ArgumentError
 from . import columns
 from .columns import FLAGS, Layout, take
+from .lanes import layered, spans
 
 _SPARE_BYTES = 64 * 2**20
 _INDEX = np.dtype(np.intp)
@@ -19,25 +21,30 @@ _NOTHING = object()
 class Ring:
     """Columns [timesteps, N, ...] for every key, but the observations in rows [num_rows, N, ...], each stored once.
 
-    The next observation of a timestep is the row after that of its observation (``start``). While the episodes go
-    on, the next timestep starts at the row at which the last one ended, and writes one row. Where they do not
-    (another episode, or an observation that is not the next observation of the timestep before) it starts at a new
-    row, for all environments, and writes two. For this there are spare rows; twice the timesteps are always enough.
-    With fewer the oldest timesteps go when the rows run out.
+    A *lane* is one stream of experience: an environment's. Lanes are independent: each has its own timesteps
+    ``begin`` .. ``end - 1``, numbered from 0 and wrapped around where an array is indexed. As long as all lanes were
+    written together they are in lock step: ``begin``, ``end`` and the newest row are one number for all of them. The
+    first timestep that leaves a lane out turns them into arrays [N].
 
-    A place is an index into the flat columns [timesteps * N, ...], to be wrapped around at their end: timestep * N +
-    environment, where the oldest timestep is ``oldest``.
+    The next observation of a timestep is the row after that of its observation (``start``). A timestep that continues
+    the one before begins at the row at which that ended, and writes one row. Any other (another episode, or an
+    observation that is not the next observation of the timestep before) begins at a new row, of all lanes that are in
+    lock step, and writes two. For this there are spare rows; twice the timesteps are always enough. With fewer the
+    oldest timesteps are dropped when the rows run out.
+
+    A place is an index into the flat columns [timesteps * N, ...]: timestep * N + lane.
     """
 
     def __init__(self, specs: Mapping[str, SpecTree], timesteps: int, num_envs: int, num_rows: int) -> None:
         stored = {key: spec for key, spec in specs.items() if key not in columns.OBSERVATIONS}
         self.timesteps, self.num_envs, self.num_rows = timesteps, num_envs, num_rows
+        self.trusts_identity = False
+        """Is an observation unchanged if it is the very object that came as next observation before?"""
         self._rows_may_run_out = num_rows < 2 * timesteps
         self._columns: dict[str, ArrayTree] = columns.allocate(stored, timesteps, num_envs)
         self._rows: ArrayTree = columns.allocate(specs["observation"], num_rows, num_envs)
-        self._start = np.zeros((timesteps, num_envs), _INDEX)  # index into the flat rows: row * N + environment
-        self._valid: Array | None = None  # [timesteps, N]; made when the first row comes that is not a transition
-        self._envs = np.arange(num_envs)
+        self._start = np.zeros((timesteps, num_envs), _INDEX)  # index into the flat rows: row * N + lane
+        self._lanes = np.arange(num_envs)
         self._num_envs = np.array(num_envs, _INDEX)  # an array is half the work of a Python number, for arithmetic
         self._vector = Layout(self._columns, self._rows)
         self.columns: dict[str, ArrayTree] = columns.merge_axes(self._columns)
@@ -46,7 +53,7 @@ class Ring:
         self._others = {key: column for key, column in self.columns.items() if key not in self._numbers}
         self._flat_rows: ArrayTree = columns.merge_axes(self._rows)
         self._flat_start = self._start.reshape(-1)
-        # One environment needs no axis of its own, which makes storing faster.
+        # One lane needs no axis of its own, which makes storing faster.
         self._single = Layout(self.columns, self._flat_rows)
         self.clear()
 
@@ -67,43 +74,64 @@ class Ring:
         return timesteps * per_timestep + num_rows * num_envs * columns.nbytes(specs["observation"])
 
     def clear(self) -> None:
-        """Forget every timestep."""
-        self.oldest = self.count = 0  # in timesteps: where the oldest is, and how many are stored
-        self.num_skipped = 0  # their rows that are not transitions
-        self._row = 0  # the row of the newest next observation
+        """Forget every timestep; all lanes are in lock step again."""
+        self.lockstep = True
+        self.begin: Any = 0  # number of the oldest timestep: an int in lock step, else [N]
+        self.end: Any = 0  # number of the next timestep
+        self._row: Any = 0  # the row of the newest next observation
         self._handed: Any = _NOTHING  # the very object that came last as next_observation
-        self._ended = False  # did any environment's episode end with it?
+        self._ended = False  # did any lane's episode end with it?
 
     def __len__(self) -> int:
-        return self.count * self.num_envs - self.num_skipped
+        return (self.end - self.begin) * self.num_envs if self.lockstep else int((self.end - self.begin).sum())
+
+    @property
+    def counts(self) -> Array:
+        """Timesteps stored in each lane [N]."""
+        return self._lanes * 0 + (self.end - self.begin)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        valid = 0 if self._valid is None else self._valid.nbytes
-        return columns.nbytes(self._columns) + columns.nbytes(self._rows) + self._start.nbytes + valid
+        return columns.nbytes(self._columns) + columns.nbytes(self._rows) + self._start.nbytes
 
     def step(self, transition: Mapping[str, Any]) -> None:
-        """Store a transition of the only environment, without a batch axis; KeyError or ValueError if it cannot be."""
+        """Store a transition of the only lane, without a batch axis; KeyError or ArgumentError if it cannot be."""
         self._single.check(transition)
         self._store(self._single, transition)
         self._ended = bool(transition["terminated"] or transition["truncated"])
 
     def extend(self, batch: Mapping[str, Any], mask: Array | None) -> None:
-        """Store a timestep of all environments; KeyError or ValueError if it cannot be."""
+        """Store a timestep of the lanes in ``mask`` (None: of all); KeyError or ArgumentError if it cannot be."""
         self._vector.check(batch)
-        skipped = self._skipped(mask)
-        if skipped is not None:
-            self._close(skipped)
-        self._store(self._vector, batch, skipped)
-        # Looking for a byte beats ``any`` on few truth values.
-        self._ended = any(1 in np.asarray(batch[key], np.bool_).tobytes() for key in FLAGS)
+        lanes = None if mask is None else self.lanes(mask)
+        if lanes is None and self.lockstep:
+            self._store(self._vector, batch)
+            # Looking for a byte beats ``any`` on few truth values.
+            self._ended = any(1 in np.asarray(batch[key], np.bool_).tobytes() for key in FLAGS)
+        elif lanes is None or lanes.size:
+            self._leave_lockstep()
+            self._store_lanes(self._vector, self._lanes if lanes is None else lanes, batch)
+
+    def lanes(self, mask: Array) -> Array | None:
+        """The lanes in a mask; None for all.
+
+        Raises:
+            ArgumentError: it is not bool [N].
+        """
+        mask = np.asarray(mask)
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
+            message = f"mask must be bool of shape {(self.num_envs,)}, got {mask.dtype} of shape {mask.shape}"
+            raise ArgumentError(message, "mask", mask)
+        return None if mask.all() else np.flatnonzero(mask)
 
     def gather(self, first: Array, last: Array) -> dict[str, ArrayTree]:
-        """What is stored at the places ``first``, but flags and next observation of those at ``last``; copies."""
-        if self.oldest:  # else no place is beyond the end
-            size = self.timesteps * self.num_envs
-            first, last = (first % size,) * 2 if first is last else (first % size, last % size)
+        """What is stored at the places ``first``, but flags and next observation of those at ``last``; copies.
+
+        Places may be up to one turn beyond the end.
+        """
+        size = self.timesteps * self.num_envs
+        first, last = (first % size,) * 2 if first is last else (first % size, last % size)
         start = self._flat_start[first]
         end = start if first is last else self._flat_start[last]
         batch: dict[str, ArrayTree] = {key: column[first] for key, column in self._numbers.items()}
@@ -115,125 +143,155 @@ class Ring:
         batch["next_observation"] = take(self._flat_rows, end + self._num_envs)
         return batch
 
-    def valid(self, places: Array) -> Array:
-        """Are there transitions at these places? Bool, of the shape of ``places``."""
-        if self._valid is None:
-            return np.ones(places.shape, np.bool_)
-        return np.asarray(take(self._valid.reshape(-1), places))
+    def places(self, index: Array, waiting: int = 0) -> Array:
+        """The places of transitions by their index, without the newest ``waiting`` timesteps of each lane.
 
-    def places(self, newest: int | None = None) -> Array:
-        """The places of the transitions of so many of the newest timesteps (None: of all), oldest first."""
-        high = (self.oldest + self.count) * self.num_envs
-        places = np.arange(high - (self.count if newest is None else newest) * self.num_envs, high)
-        return places[self.valid(places)]
+        Index 0 is the oldest. First come the oldest timesteps of all lanes, then the second oldest, and so on; within
+        each, shorter lanes first. Places may be up to one turn beyond the end.
+        """
+        if self.lockstep:
+            low = self.begin % self.timesteps * self.num_envs
+            return index + low if low else index
+        timestep, lane = layered(index, np.maximum(self.end - self.begin - waiting, 0))
+        places: Array = (self.begin[lane] + timestep) % self.timesteps * self._num_envs + lane
+        return places
+
+    def between(self, begin: Any, end: Any) -> Array:
+        """The places of the timesteps ``begin`` .. ``end - 1`` of every lane (numbers, or arrays [N])."""
+        if isinstance(end, int) and begin // self.timesteps == (end - 1) // self.timesteps:  # it does not wrap around
+            turn = begin // self.timesteps * self.timesteps
+            return spans(begin - turn, end - turn, self.num_envs)
+        places: Array = spans(begin, end, self.num_envs) % (self.timesteps * self.num_envs)
+        return places
 
     def state_dict(self) -> State:
-        """Copies of what is stored, oldest first."""
-        timesteps = np.arange(self.oldest, self.oldest + self.count)
-        first, used_rows = self._first_row(), self._used_rows()
-        state: dict[str, Any] = {
-            "used_rows": used_rows,
-            "start": (take(self._start[:, 0], timesteps) // self.num_envs - first) % self.num_rows,
-            "columns": take(self._columns, timesteps),
-            "rows": take(self._rows, np.arange(first, first + used_rows)),
+        """Copies of what is stored, and at which timesteps."""
+        first, used_rows = self._first_rows(), self._used_rows()
+        places = self.between(self.begin, self.end)
+        return {
+            "lockstep": self.lockstep,
+            "begin": self._lanes * 0 + self.begin,
+            "end": self._lanes * 0 + self.end,
+            "used_rows": self._lanes * 0 + used_rows,
+            "start": (self._flat_start[places] // self.num_envs - self._of(first, places)) % self.num_rows,
+            "columns": take(self.columns, places),
+            "rows": take(self._flat_rows, spans(first, first + used_rows, self.num_envs)),
         }
-        if self._valid is not None and self.num_skipped:
-            state["valid"] = take(self._valid, timesteps)
-        return state
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; ValueError, and nothing is changed, if it does not fit."""
-        start, used_rows = np.asarray(state["start"]), int(state["used_rows"])
-        count = len(start)
-        if count > self.timesteps or used_rows > self.num_rows:
+        """Take over, at the same places, what ``state_dict`` returned; ValueError, unchanged, if it does not fit."""
+        begin, end, used_rows = (np.array(state[name], _INDEX) for name in ("begin", "end", "used_rows"))
+        most, most_rows = int((end - begin).max()), int(used_rows.max())
+        if most > self.timesteps or most_rows > self.num_rows:
             raise ValueError(
-                f"the saved memory has {count} timesteps in {used_rows} rows,"
-                f" this one has places for {self.timesteps} in {self.num_rows}"
+                f"the saved memory has {most} timesteps in {most_rows} rows,"
+                f" this one has room for {self.timesteps} in {self.num_rows}"
             )
-        columns.check_saved("columns", state["columns"], self._columns, count)
-        columns.check_saved("observation", state["rows"], self._rows, used_rows)
+        if lockstep := bool(state["lockstep"]):
+            begin, end, used_rows = int(begin[0]), int(end[0]), int(used_rows[0])
+        places, rows = self.between(begin, end), spans(used_rows * 0, used_rows, self.num_envs)
+        columns.check_saved("columns", state["columns"], self.columns, len(places))
+        columns.check_saved("observation", state["rows"], self._flat_rows, len(rows))
         self.clear()
-        self._valid = None
-        columns.restore(state["columns"], self._columns)
-        columns.restore(state["rows"], self._rows)
-        self._start[:count] = start[:, None] * self.num_envs + self._envs
-        self.count, self._row = count, max(used_rows - 1, 0)
-        if "valid" in state:
-            self._mark(slice(count), ~np.asarray(state["valid"]))
+        columns.restore(state["columns"], self.columns, places)
+        columns.restore(state["rows"], self._flat_rows, rows)
+        self._flat_start[places] = np.asarray(state["start"]) * self.num_envs + places % self.num_envs
+        self.lockstep, self.begin, self.end = lockstep, begin, end
+        self._row = max(used_rows - 1, 0) if lockstep else np.maximum(used_rows - 1, 0)
 
-    def _store(self, layout: Layout, values: Mapping[str, Any], skipped: Array | None = None) -> None:
-        """Store one timestep, of which the rows ``skipped`` are not transitions."""
+    def _store(self, layout: Layout, values: Mapping[str, Any]) -> None:
+        """Store one timestep of all lanes, in lock step."""
         observation, next_observation = values["observation"], values["next_observation"]
         # The same object can hold something else by now if its environment was reset in place, so not after an end.
-        goes_on = (observation is self._handed and not self._ended) or self._goes_on(layout, observation)
-        if self.count == self.timesteps or self._rows_may_run_out:
-            self._make_room(1 if goes_on else 2)
+        continues = (observation is self._handed and not self._ended) or self._continues(layout, observation)
+        end = self.end
+        if end - self.begin == self.timesteps or self._rows_may_run_out:
+            self._make_room(1 if continues else 2)
         start = self._row
-        if not goes_on:
+        if not continues:
             start = (start + 1) % self.num_rows
             layout.put_observation(start, observation)
         row = (start + 1) % self.num_rows
         layout.put_observation(row, next_observation)
-        timestep = (self.oldest + self.count) % self.timesteps
+        timestep = end % self.timesteps
         layout.put_columns(timestep, values)
         self._row = row  # not before: what cannot be stored must leave no trace
-        self._start[timestep] = start if self.num_envs == 1 else start * self.num_envs + self._envs
-        self.count += 1
-        self._handed = next_observation
-        if skipped is not None:
-            self._mark(timestep, skipped)
-        elif self._valid is not None:
-            self._valid[timestep] = True
+        self._start[timestep] = start if self.num_envs == 1 else start * self.num_envs + self._lanes
+        self.end = end + 1
+        if self.trusts_identity:
+            self._handed = next_observation
 
-    def _goes_on(self, layout: Layout, observation: Any) -> bool:
-        """Is this, in every environment, the newest next observation? Where it is not, an episode was cut."""
-        if not self.count:
+    def _store_lanes(self, layout: Layout, lanes: Array, batch: Mapping[str, Any]) -> None:
+        """Store one timestep of some lanes, each at its own place."""
+        values = {key: columns.map_tree(lambda value: np.asarray(value)[lanes], tree) for key, tree in batch.items()}
+        stored = self.end[lanes] > self.begin[lanes]
+        differs = layout.differs((self._row[lanes], lanes), values["observation"])
+        self._cut(lanes[differs & stored])
+        begins = differs | ~stored
+        self._make_room_in(lanes, 1 + begins)
+        start = (self._row[lanes] + begins) % self.num_rows
+        new = {"observation": columns.map_tree(lambda value: value[begins], values["observation"])}
+        layout.put_observation((start[begins], lanes[begins]), new["observation"])
+        row = (start + 1) % self.num_rows
+        layout.put_observation((row, lanes), values["next_observation"])
+        timestep = self.end[lanes] % self.timesteps
+        layout.put_columns((timestep, lanes), values)
+        self._row[lanes] = row  # not before: what cannot be stored must leave no trace
+        self._start[timestep, lanes] = start * self.num_envs + lanes
+        self.end[lanes] += 1
+
+    def _leave_lockstep(self) -> None:
+        if self.lockstep:
+            self.lockstep, self._handed = False, _NOTHING
+            self.begin, self.end, self._row = (np.full(self.num_envs, n) for n in (self.begin, self.end, self._row))
+
+    def _continues(self, layout: Layout, observation: Any) -> bool:
+        """Is this, in every lane, the newest next observation? Where it is not, an episode was cut."""
+        if self.end == self.begin:
             return False
-        differs = layout.differs(self._row, observation, self.num_envs)
-        if differs is None:
+        if layout.holds(self._row, observation):
             return True
-        self._close(differs)
+        if self.num_envs == 1:
+            self._cut(self._lanes)
+        else:
+            self._cut(np.flatnonzero(layout.differs(self._row, observation)))
         return False
 
-    def _close(self, cut: Array) -> None:
-        """Mark the newest timestep as truncated where ``cut`` [N] is True, unless it was terminated."""
-        if self.count:
-            newest = (self.oldest + self.count - 1) % self.timesteps
-            terminated, truncated = (np.asarray(self._columns[key])[newest] for key in FLAGS)
-            truncated[cut & (terminated == 0)] = 1
+    def _cut(self, lanes: Array) -> None:
+        """Mark the newest timesteps of these lanes as truncated, unless they were terminated."""
+        newest = (self.end - 1) % self.timesteps
+        at = (newest if self.lockstep else newest[lanes], lanes)
+        terminated, truncated = (self._columns[key] for key in FLAGS)
+        truncated[at] = np.where(terminated[at], truncated[at], 1)
 
     def _make_room(self, rows: int) -> None:
-        """Forget the oldest timesteps until one more, and so many rows, have room."""
-        if self.count == self.timesteps:
-            self._forget_oldest()
+        """Forget the oldest timesteps until one more, and so many rows, have room; in lock step."""
+        if self.end - self.begin == self.timesteps:
+            self.begin += 1
         if self._rows_may_run_out:
-            while self.count and self._used_rows() + rows > self.num_rows:
-                self._forget_oldest()
+            while self.end > self.begin and self._used_rows() + rows > self.num_rows:
+                self.begin += 1
 
-    def _forget_oldest(self) -> None:
-        if self._valid is not None and self.num_skipped:
-            self.num_skipped -= self.num_envs - int(np.count_nonzero(self._valid[self.oldest]))
-        self.oldest = (self.oldest + 1) % self.timesteps
-        self.count -= 1
+    def _make_room_in(self, lanes: Array, rows: Array) -> None:
+        """The same for some lanes, and as many rows [number of lanes] of each."""
+        self.begin[lanes] = np.maximum(self.begin[lanes], self.end[lanes] + 1 - self.timesteps)
+        while self._rows_may_run_out:
+            full = (self._used_rows()[lanes] + rows > self.num_rows) & (self.end[lanes] > self.begin[lanes])
+            if not full.any():
+                return
+            self.begin[lanes[full]] += 1
 
-    def _first_row(self) -> int:
-        return int(self._start[self.oldest, 0]) // self.num_envs if self.count else 0
+    def _first_rows(self) -> Any:
+        """The row of the oldest observation: a number in lock step, else [N]; 0 where there is none."""
+        timestep = self.begin % self.timesteps
+        if self.lockstep:
+            return int(self._start[timestep, 0]) // self.num_envs if self.end > self.begin else 0
+        return np.where(self.end > self.begin, self._start[timestep, self._lanes] // self.num_envs, 0)
 
-    def _used_rows(self) -> int:
-        return (self._row - self._first_row()) % self.num_rows + 1 if self.count else 0
+    def _used_rows(self) -> Any:
+        used = (self._row - self._first_rows()) % self.num_rows + 1
+        return used * (self.end > self.begin)
 
-    def _skipped(self, mask: Array | None) -> Array | None:
-        """Where a row is not a transition [N]; None for nowhere."""
-        if mask is None:
-            return None
-        mask = np.asarray(mask)
-        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
-            raise ValueError(f"mask must be bool of shape {(self.num_envs,)}, got {mask.dtype} of shape {mask.shape}")
-        return None if mask.all() else ~mask
-
-    def _mark(self, timestep: int | slice, skipped: Array) -> None:
-        """Remember which rows are not transitions."""
-        if self._valid is None:
-            self._valid = np.ones((self.timesteps, self.num_envs), np.bool_)
-        self._valid[timestep] = ~skipped
-        self.num_skipped += int(np.count_nonzero(skipped))
+    def _of(self, values: Any, places: Array) -> Any:
+        """What belongs to the lanes of these places, of a number for all lanes or an array [N]."""
+        return values if self.lockstep else values[places % self.num_envs]

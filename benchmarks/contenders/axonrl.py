@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,9 @@ from ..settings import NETWORKS
 from ..timing import microseconds, seconds_of_command
 
 
-def memory(seconds: float) -> dict[str, float]:
-    """Microseconds of storing a transition, and of sampling a batch."""
-    replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE)
+def filled(sampler: str) -> tuple[ReplayMemory, Callable[[], None]]:
+    """A full memory, and a function that stores one more transition."""
+    replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE, sampler=sampler)
     replay.build(TRANSITION, 1, np.random.default_rng(0))
     observations = list(settings.observations(NETWORKS["2x64"], 200))
     action = np.int64(1)
@@ -38,7 +39,37 @@ def memory(seconds: float) -> dict[str, float]:
 
     for _ in range(settings.MEMORY_SIZE):
         add()
+    return replay, add
+
+
+def memory(seconds: float) -> dict[str, float]:
+    """Microseconds of storing a transition, and of drawing a batch."""
+    replay, add = filled("uniform")
     return {"add": microseconds(add, seconds), "sample 32": microseconds(replay.sample, seconds)}
+
+
+def prioritized(seconds: float) -> dict[str, float]:
+    """Microseconds of storing, drawing a batch, updating its priorities, and of all three in turn."""
+    replay, add = filled("prioritized")
+    td_errors = settings.td_errors()
+
+    def update() -> None:
+        replay.update_priorities(next(td_errors))
+
+    def turn() -> None:
+        add()
+        replay.sample()
+        replay.update_priorities(next(td_errors))
+
+    replay.sample()
+    for _ in range(settings.MEMORY_SIZE // settings.BATCH_SIZE):
+        turn()
+    return {
+        "add": microseconds(add, seconds),
+        "sample 32": microseconds(replay.sample, seconds),
+        "update 32": microseconds(update, seconds),
+        "add, sample 32 and update 32": microseconds(turn, seconds),
+    }
 
 
 def cli(times: int) -> dict[str, float]:

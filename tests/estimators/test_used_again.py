@@ -182,7 +182,7 @@ def test_evaluating_before_training_teaches_no_wrapper(tmp_path: Path) -> None:
 
 def test_a_rollout_with_steps_that_are_none_is_refused_before_the_first(tmp_path: Path) -> None:
     env = vector(Counting(2), Counting(3), mode=AutoresetMode.NEXT_STEP)
-    message = r"Counting: it resets itself \(autoreset_mode NEXT_STEP\); BatchMemory takes no mask"
+    message = r"Counting: it resets itself \(autoreset_mode NEXT_STEP\); the rollout is full in lane 1 \(4 timesteps"
     with pytest.raises(ValueError, match=message):
         agent(tmp_path, BatchMemory(8)).train(env, timesteps=80)
     assert saved(tmp_path) == []

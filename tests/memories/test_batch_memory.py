@@ -59,10 +59,10 @@ def test_misuse_is_refused(built: Any, step: Any, extend: Any) -> None:
     with pytest.raises(ValueError, match="multiple of the number of environments, got size=8 with 3"):
         built(BatchMemory(8), num_envs=3)
     memory = built(BatchMemory(2))
-    with pytest.raises(ValueError, match="BatchMemory takes no mask"):
-        extend(memory, [0], [1], mask=[True])
-    step(memory, 0, 1)
-    with pytest.raises(RuntimeError, match="sampled when it is full, now it has 1"):
+    with pytest.raises(RuntimeError, match="not built"):
+        BatchMemory(2).sample()
+    extend(memory, [0], [1], mask=[True])
+    with pytest.raises(RuntimeError, match="sampled when it is full: it has 1 of 2 timesteps"):
         memory.sample()
     step(memory, 1, 2)
     with pytest.raises(RuntimeError, match="rollout of 2 timesteps is full"):
@@ -71,7 +71,26 @@ def test_misuse_is_refused(built: Any, step: Any, extend: Any) -> None:
         extend(memory, [2], [3])
 
 
-def test_a_rollout_goes_on_after_it_was_saved(built: Any, extend: Any) -> None:
+def test_lanes_fill_at_different_rates(built: Any, extend: Any) -> None:
+    memory, other = built(BatchMemory(4, discount=0.5), num_envs=2), built(BatchMemory(4, discount=0.5), num_envs=2)
+    for _ in range(2):  # the second rollout begins in lock step again
+        extend(memory, [0, 100], [1, 101], mask=[True, False])
+        extend(memory, [1, 100], [2, 101], mask=[True, True])
+        other.load_state_dict(memory.state_dict())
+        with pytest.raises(RuntimeError, match=r"full in lane 0 \(2 timesteps each\), but not in every lane"):
+            extend(memory, [2, 101], [3, 102])
+        assert not memory.can_sample()
+        assert len(memory) == 3
+        for each in (memory, other):
+            extend(each, [9, 200], [9, 201], mask=[False, True])
+            batch = each.sample()
+            assert batch["observation"].tolist() == [[[0], [100]], [[1], [200]]]
+            assert batch["next_observation"].tolist() == [[[1], [101]], [[2], [201]]]
+            assert batch["truncated"].tolist() == [[0, 1], [0, 0]]  # lane 1 did not go on at 101
+        memory.clear()
+
+
+def test_a_saved_rollout_continues(built: Any, extend: Any) -> None:
     memory, other = built(BatchMemory(6), num_envs=2), built(BatchMemory(6), num_envs=2)
     extend(memory, [0, 100], [1, 101], terminated=[True, False])
     extend(memory, [10, 101], [11, 102])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from axonrl.contracts import ArraySpec
+from axonrl.errors import ArgumentError
 from axonrl.memories import Memory, ReplayMemory, columns, ring
 
 
@@ -194,7 +195,7 @@ def test_specs_that_cannot_be_stored(specs: Any) -> None:
         changed = {key: value for key, value in {**specs, **changes}.items() if value is not None}
         NewestMemory(2, 1).build(changed, 1, np.random.default_rng(0))
 
-    with pytest.raises(ValueError, match="without action"):
+    with pytest.raises(ValueError, match="missing: action"):
         build(action=None)
     with pytest.raises(ValueError, match="observation and next_observation must be equal"):
         build(next_observation=ArraySpec((2,), np.float32))
@@ -271,7 +272,7 @@ def test_what_cannot_be_stored_leaves_no_trace(built: Any, step: Any) -> None:
 def test_a_memory_is_copied_before_it_is_built_or_not_at_all(built: Any) -> None:
     memory = NewestMemory(4, 2)
     built(copy.deepcopy(memory))
-    with pytest.raises(TypeError, match="it is built already"):
+    with pytest.raises(TypeError, match="it is already built"):
         copy.deepcopy(built(memory))
 
 
@@ -296,30 +297,100 @@ def test_step_is_for_one_environment_and_a_mask_has_one_bool_for_each(built: Any
         extend(memory, [0, 1], [1, 2], mask=[1, 1])
 
 
-def test_rows_that_are_no_transitions_do_not_count(built: Any, extend: Any) -> None:
-    memory = built(NewestMemory(4, 1), num_envs=2)
-    extend(memory, [0, 100], [1, 101], terminated=[True, True])
-    extend(memory, [1, 101], [10, 200], mask=[False, False])
-    assert len(memory) == 2
-    extend(memory, [10, 200], [11, 201], mask=[True, False])
-    assert contents(memory) == [(10, 11, 0, 0)]
-    extend(memory, [11, 300], [12, 301], mask=[True, True])
-    assert contents(memory) == [(10, 11, 0, 0), (11, 12, 0, 0), (300, 301, 0, 0)]
-    extend(memory, [12, 301], [13, 302])
-    assert len(memory) == 4
-    assert memory.get_by_index(3)["observation"].item() == 301
+def test_lanes_advance_independently(built: Any, extend: Any) -> None:
+    memory = built(NewestMemory(6, 1), num_envs=2)
+    extend(memory, [0, 100], [1, 101])
+    extend(memory, [1, 101], [2, 102], mask=[False, False])
+    extend(memory, [1, 999], [2, 999], mask=[True, False])
+    extend(memory, [2, 999], [3, 999], mask=[True, False])
+    # Index 0 is the oldest: the first of each lane (shorter lanes first), then the second of each, ...
+    assert contents(memory) == [(100, 101, 0, 0), (0, 1, 0, 0), (1, 2, 0, 0), (2, 3, 0, 0)]
+    extend(memory, [3, 101], [4, 102])  # lane 0 wraps around; lane 1 continues where it was, and is not cut
+    assert contents(memory) == [(100, 101, 0, 0), (1, 2, 0, 0), (101, 102, 0, 0), (2, 3, 0, 0), (3, 4, 0, 0)]
+    extend(memory, [50, 200], [51, 201], terminated=[True, False], mask=[False, True])
+    assert len(memory) == 6
+    assert contents(memory)[3:5] == [(101, 102, 0, 1), (3, 4, 0, 0)]
     memory.clear()
     extend(memory, [12, 301], [13, 302])
-    assert len(memory) == 2
+    assert contents(memory) == [(12, 13, 0, 0), (301, 302, 0, 0)]
 
 
-def test_step_after_a_row_that_was_no_transition(built: Any, step: Any, extend: Any) -> None:
+def test_a_mask_of_a_single_lane(built: Any, step: Any, extend: Any) -> None:
     memory = built(NewestMemory(2, 1))
     for t in range(3):
         extend(memory, [t], [t + 1], mask=[False])
-    step(memory, 3, 4)
+    extend(memory, [3], [4], mask=[True])
     step(memory, 4, 5)
     assert contents(memory) == [(3, 4, 0, 0), (4, 5, 0, 0)]
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_an_array_that_is_filled_again_and_again(built: Any, num_envs: int) -> None:
+    """Identity says nothing about the contents, unless the caller promises that."""
+    memory = built(NewestMemory(8 * num_envs, 1), num_envs)
+    buffer = np.zeros((num_envs, 1), np.float32)
+    flags = np.zeros(num_envs, np.bool_)
+
+    def store() -> None:
+        memory.extend(
+            observation=buffer,
+            action=flags,
+            reward=flags,
+            terminated=flags,
+            truncated=flags,
+            next_observation=buffer,
+        )
+
+    for number in (1, 2):
+        buffer[:] = number
+        store()
+    assert contents(memory) == [(1, 1, 0, 1)] * num_envs + [(2, 2, 0, 0)] * num_envs
+    memory.trust_identity()
+    for number in (3, 4):
+        buffer[:] = number
+        store()
+    # 4 was taken for the 3 that is stored: the promise was broken.
+    assert [one[0] for one in contents(memory)[2 * num_envs :: num_envs]] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "fits"),
+    [
+        (np.int32, 1.5, False),
+        (np.int32, np.float32(2), True),
+        (np.int32, np.nan, False),
+        (np.int32, "2", False),
+        (np.int32, True, True),
+        (np.int32, np.int64(7), True),
+        (np.uint8, 200, True),
+        (np.uint8, 300, False),
+        (np.uint8, -1, False),
+        (np.bool_, 1, True),
+        (np.bool_, 2, False),
+        (np.float32, 3, True),
+    ],
+)
+def test_values_that_the_dtype_would_change_are_refused(specs: Any, dtype: Any, value: Any, fits: bool) -> None:
+    box = ArraySpec((2,), dtype)
+    for spec, given in ((ArraySpec((), dtype), value), (box, np.array([0, value])), ({"one": box}, None)):
+        memory = NewestMemory(4, 1)
+        key = "observation" if given is None else "action"
+        shapes = {"observation": spec, "next_observation": spec} if given is None else {"action": spec}
+        memory.build({**specs, **shapes}, 1, np.random.default_rng(0))
+        values: dict[str, Any] = {name: np.zeros(1) for name in ("observation", "next_observation")}
+        values |= {"action": 0, "reward": 0, "terminated": False, "truncated": False}
+        if given is None:
+            values |= {"observation": {"one": [value, value]}, "next_observation": {"one": np.zeros(2, dtype)}}
+        else:
+            values["action"] = given
+        if fits:
+            memory.step(**values)
+            assert len(memory) == 1
+            continue
+        with pytest.raises(ArgumentError, match=f"must be {np.dtype(dtype)}, got") as error:
+            memory.step(**values)
+        assert error.value.argument == (key if given is not None else "observation['one']")
+        assert len(memory) == 0
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
@@ -363,7 +434,7 @@ def test_dict_observations_are_dicts_of_columns(specs: Any, num_envs: Any) -> No
     # One part that differs is enough for another episode.
     extend(now | {"seen": ~now["seen"]}, observe(6))
     assert memory.get_by_index(-1 - num_envs)["truncated"] == 1
-    assert len(memory.state_dict()["rows"]["seen"]) == 2 + 3 + 2
+    assert len(memory.state_dict()["rows"]["seen"]) == (2 + 3 + 2) * num_envs
     if num_envs == 2:  # in each environment another part differs
         extend({"position": np.array([[0.0, 0.0], [6.0, 6.0]]), "seen": np.array([False, True])}, observe(7))
         assert [memory.get_by_index(i)["truncated"].item() for i in (-4, -3)] == [1, 1]
@@ -379,11 +450,26 @@ def test_dict_observations_are_dicts_of_columns(specs: Any, num_envs: Any) -> No
 def test_before_and_after_build(built: Any, step: Any) -> None:
     memory: Any = NewestMemory(4, 1)
     assert len(memory) == memory.nbytes == 0
-    for call in (memory.state_dict, memory.clear, lambda: step(memory, 0, 1), lambda: memory.gather([])):
-        with pytest.raises(RuntimeError, match="not built yet"):
+    replay: Any = ReplayMemory(4, 1)
+    for call in (
+        memory.state_dict,
+        memory.clear,
+        memory.can_sample,
+        memory.trust_identity,
+        lambda: step(memory, 0, 1),
+        lambda: memory.gather([]),
+        lambda: memory.get_by_index(0),
+        replay.sample,
+        replay.can_sample,
+        replay.state_dict,
+        replay.clear,
+        lambda: replay.update_priorities(np.zeros(1)),
+        lambda: replay.load_state_dict({}),
+    ):
+        with pytest.raises(RuntimeError, match=r"not built: call build\(specs, num_envs, rng\) first"):
             call()
     built(memory)
-    with pytest.raises(RuntimeError, match="built already"):
+    with pytest.raises(RuntimeError, match="already built"):
         built(memory)
 
 
@@ -403,18 +489,22 @@ def test_a_state_is_arrays_and_numbers_of_the_used_part_only(built: Any, step: A
     for t in range(3):
         step(memory, t, t + 1)
     state = memory.state_dict()
-    arrays = {"start": state.pop("start"), "rows": state.pop("rows"), **state.pop("columns")}
+    arrays = {name: state.pop(name) for name in ("start", "rows", "begin", "end", "used_rows")}
+    arrays |= state.pop("columns")
     assert json.loads(json.dumps(state)) == {
         "size": 100,
         "num_envs": 1,
         "batch_size": 1,
         "discount": 0.99,
         "frame_stack": None,
-        "used_rows": 4,
+        "lockstep": True,
     }
     assert {key: len(array) for key, array in arrays.items()} == {
         "start": 3,
         "rows": 4,
+        "begin": 1,
+        "end": 1,
+        "used_rows": 1,
         "action": 3,
         "reward": 3,
         "terminated": 3,
@@ -445,7 +535,7 @@ def test_a_state_of_another_memory_is_refused(built: Any, step: Any, specs: Any)
     with pytest.raises(ValueError, match=r"saved columns/action is int32 .*, this memory's is float32"):
         other(action=ArraySpec((), np.float32)).load_state_dict(state)
     wide = ArraySpec((3,), np.float32)
-    with pytest.raises(ValueError, match=r"observation is float32 of shape \(2, 1, 1\), .* of \(2, 1, 3\)"):
+    with pytest.raises(ValueError, match=r"observation is float32 of shape \(2, 1\), .* of \(2, 3\)"):
         other(observation=wide, next_observation=wide).load_state_dict(state)
     full = built(NewestMemory(4, 1))
     step(full, 5, 6)
@@ -459,16 +549,12 @@ def test_a_state_with_more_observations_than_there_are_places_for(built: Any, st
     for t in range(8):
         step(memory, 10 * t, 10 * t + 1, terminated=True)
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
-    with pytest.raises(ValueError, match=r"8 timesteps in 16 rows, this one has places for 8 in 9"):
+    with pytest.raises(ValueError, match=r"8 timesteps in 16 rows, this one has room for 8 in 9"):
         built(NewestMemory(8, 1)).load_state_dict(memory.state_dict())
 
 
-def test_loading_forgets_which_rows_were_no_transitions(built: Any, extend: Any) -> None:
-    memory, other = built(NewestMemory(3, 1)), built(NewestMemory(3, 1))
-    for t in range(3):
-        extend(memory, [t], [t + 1])
-        extend(other, [t], [t + 1], mask=[False])
-    other.load_state_dict(memory.state_dict())
-    extend(other, [3], [4], mask=[False])
-    # The reset step that followed cuts the last episode.
-    assert contents(other) == [(1, 2, 0, 0), (2, 3, 0, 1)]
+def test_a_state_of_an_earlier_version_is_refused(built: Any) -> None:
+    memory = built(NewestMemory(4, 1))
+    state = {key: value for key, value in memory.state_dict().items() if key != "lockstep"}
+    with pytest.raises(ValueError, match="the format of an earlier version of axonrl"):
+        memory.load_state_dict(state)

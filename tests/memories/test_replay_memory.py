@@ -172,31 +172,19 @@ def test_a_cut_in_one_environment_leaves_the_others(built: Any, extend: Any, fak
     assert numbers(batch["truncated"]) == [0, 1, 0, 0]
 
 
-def test_rows_that_are_no_transitions_are_drawn_again(built: Any, extend: Any, fake_generator: Any) -> None:
-    memory = built(ReplayMemory(8, 3), num_envs=2)
-    extend(memory, [0, 100], [1, 101], terminated=[False, True])
-    extend(memory, [1, 101], [2, 200], mask=[True, False])  # environment 1 was reset in this step
-    extend(memory, [2, 200], [3, 201])
-    assert len(memory) == 5
-    memory.rng = fake_generator([3, 0, 3], [3, 1], [5])
-    batch = memory.sample()
-    assert memory.rng.calls == [(6, 3), (6, 2), (6, 1)]
-    assert numbers(batch["observation"]) == [201 - 1, 0, 100]
-    assert numbers(batch["next_observation"]) == [201, 1, 101]
-
-
-def test_n_step_never_reaches_into_a_row_that_is_no_transition(built: Any, extend: Any, fake_generator: Any) -> None:
-    memory = built(ReplayMemory(8, 2, discount=0.5, n_step=2), num_envs=2)
-    extend(memory, [0, 100], [1, 101], reward=[1, 1])  # environment 1 stops here without a flag
-    extend(memory, [1, 101], [2, 200], reward=[2, 99], mask=[True, False])
+def test_lanes_of_different_lengths_are_drawn_from_alike(built: Any, extend: Any, fake_generator: Any) -> None:
+    memory = built(ReplayMemory(8, 5, discount=0.5, n_step=2), num_envs=2)
+    extend(memory, [0, 100], [1, 101], reward=[1, 1])
+    extend(memory, [1, 101], [2, 200], reward=[2, 99], mask=[True, False])  # lane 1 was reset in this step
     extend(memory, [2, 200], [3, 201], reward=[4, 4])
-    assert memory.can_sample()
-    memory.rng = fake_generator([1, 3], [2])
+    extend(memory, [3, 201], [4, 202], reward=[8, 8])
+    memory.rng = fake_generator([0, 1, 2, 3, 4])
     batch = memory.sample()
-    assert numbers(batch["observation"]) == [100, 1]
-    assert numbers(batch["reward"]) == [1, 4]
-    assert numbers(batch["truncated"]) == [1, 0]
-    assert numbers(batch["next_observation"]) == [101, 3]
+    assert memory.rng.calls == [(5, 5)]  # the newest of each lane waits
+    assert numbers(batch["observation"]) == [100, 0, 200, 1, 2]
+    assert numbers(batch["reward"]) == [1, 2, 8, 4, 8]
+    assert numbers(batch["truncated"]) == [1, 0, 0, 0, 0]
+    assert numbers(batch["next_observation"]) == [101, 2, 202, 3, 4]
 
 
 def test_can_sample_counts_what_could_be_drawn(built: Any, extend: Any) -> None:
@@ -212,8 +200,8 @@ def test_can_sample_counts_what_could_be_drawn(built: Any, extend: Any) -> None:
     extend(masked, [0, 100], [1, 101])
     extend(masked, [1, 101], [2, 102], mask=[True, False])
     extend(masked, [2, 102], [3, 103], mask=[True, False])
-    assert not masked.can_sample()  # 4 are transitions, the newest of them waits
-    with pytest.raises(RuntimeError, match="batch of 4 cannot be drawn from 3"):
+    assert not masked.can_sample()  # 4 are stored, the newest of each lane waits
+    with pytest.raises(RuntimeError, match="batch of 4 cannot be drawn from 2"):
         masked.sample()
     extend(masked, [3, 103], [4, 104])
     assert masked.can_sample()

@@ -1,0 +1,64 @@
+"""Candidates: the transitions of a ring that may be drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..contracts import Array
+from .ring import Ring
+
+_NONE = np.zeros(0, np.intp)
+
+
+class Candidates:
+    """The transitions whose n timesteps are all stored: all but the newest n - 1 of each lane.
+
+    Args:
+        ring: where they are stored.
+        n_step: n.
+    """
+
+    def __init__(self, ring: Ring, n_step: int) -> None:
+        self.capacity = ring.timesteps * ring.num_envs
+        """Places of the ring: 0 .. ``capacity`` - 1."""
+        self._ring = ring
+        self._waiting = n_step - 1
+        self._seen: tuple[Any, Any] = (0, 0)  # the candidates' first timestep and the one after the last
+
+    def __len__(self) -> int:
+        ring = self._ring
+        if ring.lockstep:
+            timesteps: int = ring.end - ring.begin - self._waiting
+            return timesteps * ring.num_envs if timesteps > 0 else 0
+        return int(np.maximum(ring.end - ring.begin - self._waiting, 0).sum())
+
+    def places(self, index: Array) -> Array:
+        """The places of candidates by their index in 0 .. len - 1; up to one turn beyond the end of the ring."""
+        return self._ring.places(index, self._waiting)
+
+    def changes(self) -> tuple[Array, Array] | None:
+        """The places that became empty since the last call, and those that got another transition; None for neither."""
+        ring, (seen_begin, seen_end) = self._ring, self._seen
+        if ring.lockstep:
+            begin, end = ring.begin, max(ring.begin, ring.end - self._waiting)
+            if begin == seen_begin and end == seen_end:
+                return None
+            # A timestep that was removed has the place of the one that came ``timesteps`` later.
+            removed = max(seen_begin, end - ring.timesteps), min(begin, seen_end)
+            added = max(begin, seen_end), end
+        else:
+            begin, end = ring.begin.copy(), np.maximum(ring.begin, ring.end - self._waiting)
+            seen_begin, seen_end = begin * 0 + seen_begin, begin * 0 + seen_end
+            removed = np.maximum(seen_begin, end - ring.timesteps), np.minimum(begin, seen_end)
+            added = np.maximum(begin, seen_end), end
+        self._seen = begin, end
+        return self._between(*removed), self._between(*added)
+
+    def _between(self, begin: Any, end: Any) -> Array:
+        return _NONE if self._ring.lockstep and begin >= end else self._ring.between(begin, end)
+
+    def clear(self) -> None:
+        """Nothing was seen yet."""
+        self._seen = (0, 0)

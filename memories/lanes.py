@@ -1,0 +1,46 @@
+"""Lanes of different lengths: their transitions one after the other, and by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..contracts import Array
+
+
+def spans(begin: Any, end: Any, num_lanes: int) -> Array:
+    """The numbers n * ``num_lanes`` + lane for n in ``begin`` .. ``end - 1``.
+
+    Args:
+        begin: a number for all lanes, or an array [num_lanes].
+        end: likewise.
+        num_lanes: how many lanes there are.
+
+    Returns:
+        by n, then by lane, where ``begin`` and ``end`` are numbers; else one lane after the other.
+    """
+    if not isinstance(end, np.ndarray):
+        return np.arange(begin * num_lanes, end * num_lanes)
+    limits = zip(begin.tolist(), end.tolist(), strict=True)
+    return np.concatenate([np.arange(*both) * num_lanes + lane for lane, both in enumerate(limits)])
+
+
+def layered(index: Array, counts: Array) -> tuple[Array, Array]:
+    """Where items of lanes of ``counts`` [N] items are, counted in layers: all first items, all second items, ...
+
+    The shortest lane comes first in each layer; lanes of equal length come in their order.
+
+    Returns:
+        the numbers of the items in their lanes, and the lanes; both of the shape of ``index``.
+    """
+    lanes = np.argsort(counts, kind="stable")
+    heights = counts[lanes]
+    remaining = np.arange(len(counts), 0, -1)  # lanes that are at least as long, by the order of ``lanes``
+    # Items in the layers below the end of each lane.
+    below = np.cumsum(heights) + heights * (remaining - 1)
+    ended = np.searchsorted(below, index, side="right")  # lanes that are shorter than the item's layer
+    width = remaining[ended]
+    beyond = index - np.concatenate([[0], below])[ended]
+    layer = np.concatenate([[0], heights])[ended] + beyond // width
+    return layer, lanes[ended + beyond % width]

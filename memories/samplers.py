@@ -1,0 +1,288 @@
+"""Samplers: which of the stored transitions a batch is drawn from. They know places, not contents."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ..checks import choice, did_you_mean, number
+from ..contracts import Array, State
+from ..errors import ArgumentError, NonFiniteError
+from ..schedules import Constant, Schedule, ScheduleLike, make_schedule
+from .candidates import Candidates
+from .sum_tree import SumTree
+
+_BELOW_ONE = 1 - 2**-40
+"""Of the sum of priorities the last 2**-40 is never drawn: rounding must not lead beyond it."""
+
+
+class Sampler:
+    """Draws the places of a batch. A sampler belongs to one memory; what it does not override costs nothing.
+
+    A subclass defines :meth:`draw`. A place is a number in 0 .. ``candidates.capacity`` - 1.
+    """
+
+    candidates: Candidates | None = None
+
+    def build(self, candidates: Candidates) -> None:
+        """Take over the transitions to draw from; there are none yet.
+
+        Raises:
+            RuntimeError: another memory uses this sampler.
+        """
+        if self.candidates is not None:
+            raise RuntimeError(f"another memory uses this {type(self).__name__}; every memory needs its own sampler")
+        self.candidates = candidates
+
+    def added(self, places: Array) -> None:
+        """Each of these places got a transition, another one if it had one. Told before the next draw or update."""
+
+    def removed(self, places: Array) -> None:
+        """The transitions at these places were forgotten, and the places are empty. Told before the next draw."""
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """The places [n] of a batch, from at least one candidate.
+
+        Args:
+            n: transitions in the batch.
+            rng: the only source of randomness allowed.
+        """
+        raise NotImplementedError
+
+    def weights(self) -> Array | None:
+        """The weights [n] of the transitions drawn last in a loss, float32; None where all weigh the same."""
+        return None
+
+    def update(self, td_error: Array) -> None:
+        """Take the TD errors [n] of the transitions drawn last."""
+
+    def clear(self) -> None:
+        """All transitions were forgotten."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What a saved sampler must have in common with the one that loads it, as JSON values."""
+        return {"kind": type(self).__name__}
+
+    def state_dict(self) -> State:
+        """Everything that later draws follow from, without the generator."""
+        return {}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what ``state_dict`` returned."""
+
+
+class Uniform(Sampler):
+    """Every transition with the same probability, with replacement."""
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """The places [n] of a batch; in half the time that ``Generator.integers`` takes.
+
+        A float64 in [0, 1) has 53 bits: no candidate is more likely than another by more than their number / 2**53.
+        """
+        candidates = _built(self)
+        return candidates.places((rng.random(n) * len(candidates)).astype(np.intp))
+
+
+class Prioritized(Sampler):
+    """Proportional prioritization (Schaul et al. 2016, Prioritized Experience Replay, arXiv:1511.05952).
+
+    A transition's priority is p = abs(td_error) + ``epsilon``, or the maximum of all priorities so far (at first 1)
+    until it has been drawn. It is drawn with probability P = p^alpha / sum p^alpha (equation 1); a batch takes one
+    transition from each of B equal parts of the sum (appendix B.2.1). Its weight is (N P)^-beta, divided by the
+    largest weight (section 3.4): the largest of the batch, so that weights are (p_min / p)^(alpha beta) and one of
+    them is 1. The paper leaves open of which weights the maximum is taken.
+
+    Args:
+        alpha: how much priorities count, in 0 .. 1; 0 is uniform.
+        beta: how much weights correct for it, in 0 .. 1: a number, or a schedule (object or mapping) over the number
+            of batches drawn. The paper raises it linearly to 1.
+        epsilon: keeps every transition drawable; above 0.
+
+    Raises:
+        ArgumentError: an argument is out of range.
+    """
+
+    def __init__(self, alpha: float = 0.6, beta: ScheduleLike = 0.4, epsilon: float = 1e-6) -> None:
+        self.alpha = number("Prioritized.alpha", alpha, at_least=0, at_most=1)
+        self.beta: Schedule = make_schedule(beta, "Prioritized.beta", at_least=0, at_most=1)
+        self.epsilon = number("Prioritized.epsilon", epsilon, above=0)
+
+    def build(self, candidates: Candidates) -> None:
+        """As in :class:`Sampler`; allocates."""
+        super().build(candidates)
+        self._tree = SumTree(candidates.capacity)  # of p^alpha
+        self._parts = np.arange(0)
+        self._reset()
+
+    def added(self, places: Array) -> None:
+        """New transitions get the maximum of all priorities so far."""
+        self._apply_update()
+        self._replace(places, self._maximum**self.alpha)
+
+    def removed(self, places: Array) -> None:
+        """Transitions that were forgotten are neither drawn nor updated."""
+        self._apply_update()
+        self._replace(places, 0.0)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """The places [n] of a batch, one from each of n equal parts of the sum of priorities."""
+        self._apply_update()
+        if len(self._parts) != n:
+            self._parts = np.arange(n)
+        sums = rng.random(n)
+        sums += self._parts
+        sums *= self._tree.total() * _BELOW_ONE / n
+        places = self._tree.find(sums)
+        self._num_batches += 1
+        self._drawn, self._forgot, self._awaits_update = places, False, True
+        return places
+
+    def weights(self) -> Array:
+        """The weights [n] of the transitions drawn last, float32; the largest is 1."""
+        beta = self.beta(self._num_batches - 1)
+        scaled = self._tree.values.take(self._drawn_places())
+        weights: Array = (np.minimum.reduce(scaled) / scaled) ** beta
+        return weights.astype(np.float32)
+
+    def update(self, td_error: Array) -> None:
+        """Give the transitions drawn last new priorities. A forgotten one keeps none; of a duplicate the last counts.
+
+        Raises:
+            RuntimeError: no batch was drawn, or what was drawn was updated and forgotten since.
+            ArgumentError: there is not one number for each transition.
+            NonFiniteError: one is NaN or infinite.
+        """
+        places, td_error = self._drawn_places(), np.asarray(td_error)
+        if td_error.shape != places.shape or td_error.dtype.kind not in "fiu":
+            given = f"{td_error.dtype} of shape {td_error.shape}"
+            raise ArgumentError(f"td_error must be floats of shape {places.shape}, got {given}", "td_error", td_error)
+        priorities = np.add(np.abs(td_error), self.epsilon, dtype=np.float64)
+        maximum = float(np.maximum.reduce(priorities))
+        if not math.isfinite(maximum):
+            where = np.flatnonzero(~np.isfinite(td_error))[0]
+            raise NonFiniteError(f"td_error must be finite, got {td_error[where]} at index {where} of the batch")
+        # Noted here, and stored when they are needed: the next draw sums up all changes at once.
+        self._updated, self._awaits_update = priorities, False
+        self._maximum = max(self._maximum, maximum)
+
+    def clear(self) -> None:
+        """No transitions, no batches, and no priority but 1."""
+        self._tree.clear()
+        self._reset()
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Kind, alpha, epsilon and, of axonrl's schedules, beta."""
+        beta = repr(self.beta) if type(self.beta).__module__ == Constant.__module__ else None
+        return {**super().settings, "alpha": self.alpha, "beta": beta, "epsilon": self.epsilon}
+
+    def state_dict(self) -> State:
+        """Priorities (to the power of alpha) up to the last that is not 0, the maximum, and what was drawn."""
+        self._apply_update()
+        used = np.flatnonzero(self._tree.values)
+        return {
+            "priorities": self._tree.values[: used[-1] + 1 if used.size else 0].copy(),
+            "maximum": self._maximum,
+            "num_batches": self._num_batches,
+            "drawn": np.zeros(0, np.intp) if self._drawn is None else self._drawn.copy(),
+            "awaits_update": self._awaits_update,
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what ``state_dict`` returned; later draws are bit-identical."""
+        self.clear()
+        priorities, drawn = np.asarray(state["priorities"]), np.asarray(state["drawn"])
+        self._tree.put(np.arange(len(priorities)), priorities)
+        self._maximum, self._num_batches = float(state["maximum"]), int(state["num_batches"])
+        self._drawn, self._awaits_update = drawn if drawn.size else None, bool(state["awaits_update"])
+        self._forgot = bool((drawn < 0).any())
+
+    def __copy__(self) -> Prioritized:
+        """A copy whose draws and updates leave this one alone."""
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        if self.candidates is not None:
+            self._apply_update()
+            copied._tree = copy.copy(self._tree)
+        return copied
+
+    def _reset(self) -> None:
+        self._maximum = 1.0
+        self._num_batches = 0
+        self._drawn: Array | None = None  # places of the batch drawn last; -1 where the transition is forgotten
+        self._awaits_update = False
+        self._forgot = False  # is one of them?
+        self._updated: Array | None = None  # the priorities of that batch, if they are not in the tree yet
+
+    def _replace(self, places: Array, value: float) -> None:
+        """Forget what was at these places; if the batch drawn last awaits its update, that will skip them."""
+        self._tree.put(places, value)
+        if self._awaits_update:
+            self._drawn = np.where(np.isin(self._drawn, places), -1, self._drawn)
+            self._forgot = True
+        else:
+            self._drawn = None
+
+    def _apply_update(self) -> None:
+        if self._updated is None:
+            return
+        priorities, places = self._updated, self._drawn_places()
+        if self._forgot:
+            stored = places >= 0
+            priorities, places = priorities[stored], places[stored]
+        self._tree.put(places, priorities**self.alpha)
+        self._updated = None
+
+    def _drawn_places(self) -> Array:
+        if self._drawn is None:
+            raise RuntimeError("there is no batch whose priorities could be updated: sample() comes first")
+        return self._drawn
+
+
+SamplerLike: TypeAlias = "str | Mapping[str, Any] | Sampler | None"
+"""What :func:`make_sampler` takes."""
+KINDS: Final[dict[str, type[Sampler]]] = {"uniform": Uniform, "prioritized": Prioritized}
+
+
+def make_sampler(value: SamplerLike, name: str = "sampler") -> Sampler:
+    """A sampler from what a user wrote.
+
+    Args:
+        value: a kind (``"prioritized"``), a mapping with the arguments of one (``{"kind": "prioritized", "alpha":
+            0.5}``), a sampler, or None for :class:`Uniform`.
+        name: the argument's, for messages.
+
+    Raises:
+        ArgumentError: it is none of these, or a kind or an argument is unknown or invalid.
+    """
+    if value is None:
+        return Uniform()
+    if isinstance(value, Sampler):
+        return value
+    if isinstance(value, type):
+        kind = value.__name__
+        raise ArgumentError(f"{name} must be an instance: got the class {kind}, expected {kind}(...)", name, value)
+    if isinstance(value, Mapping):
+        arguments = dict(value)
+        kind = choice(f"{name}.kind", arguments.pop("kind", None), KINDS)
+    else:
+        arguments, kind = {}, choice(name, value, KINDS)
+    known = list(inspect.signature(KINDS[kind]).parameters)
+    for key in arguments:
+        if key not in known:
+            only = f"only {', '.join(known)}" if known else "no arguments"
+            message = f"{name}: {kind} has no argument {key!r}{did_you_mean(key, known)}, {only}"
+            raise ArgumentError(message, f"{name}.{key}", arguments[key])
+    return KINDS[kind](**arguments)
+
+
+def _built(sampler: Sampler) -> Candidates:
+    if sampler.candidates is None:
+        raise RuntimeError(f"this {type(sampler).__name__} belongs to no memory yet: ReplayMemory(..., sampler=...)")
+    return sampler.candidates

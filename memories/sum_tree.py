@@ -1,0 +1,80 @@
+"""SumTree: numbers at places, from which places are found by cumulative sums."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..contracts import Array
+
+_BELOW_ONE = math.nextafter(1, 0)
+
+
+class SumTree:
+    """Two levels: cumulative sums inside of blocks, and of the blocks. NumPy is called equally often for any batch.
+
+    Sums are always computed anew from the numbers, never corrected by a difference: they do not drift, and follow from
+    the numbers alone. They are brought up to date when they are needed.
+
+    Args:
+        capacity: places, 0 .. ``capacity`` - 1; all of them hold 0.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        # Summing up the blocks of a batch of 32 then costs as much as summing up the blocks' sums.
+        self._width = 2 ** max(3, round(math.log2(capacity / 32) / 2))
+        num_blocks = -(-capacity // self._width)
+        self.values: Array = np.zeros(num_blocks * self._width)
+        """What the places hold; changed by :meth:`put` only."""
+        self._blocks = self.values.reshape(num_blocks, self._width)
+        self._within = np.zeros_like(self._blocks)  # cumulative sums of each block
+        self._below = np.zeros(num_blocks + 1)  # the sum of all blocks before each; the last is the total
+        self._ends = self._below[1:]
+        self._stale: list[Array] = []  # places whose sums are not up to date
+
+    def put(self, places: Array, values: Array | float) -> None:
+        """Let places hold these numbers, of at least 0; of a place that comes twice the last one counts."""
+        self.values[places] = values
+        self._stale.append(places)
+
+    def clear(self) -> None:
+        """Let all places hold 0."""
+        self.put(np.arange(len(self.values)), 0.0)
+
+    def __copy__(self) -> SumTree:
+        """The same numbers, in arrays of its own."""
+        copied = SumTree(self.capacity)
+        copied.put(np.arange(len(self.values)), self.values)
+        return copied
+
+    def total(self) -> float:
+        """The sum of all numbers."""
+        if self._stale:
+            self._update_sums()
+        return float(self._below[-1])
+
+    def find(self, sums: Array) -> Array:
+        """The places at which the cumulative sum of all numbers first exceeds ``sums`` [n], 0 <= sums < total.
+
+        A place that holds 0 is never found.
+        """
+        if self._stale:
+            self._update_sums()
+        block = self._ends.searchsorted(sums, "right")
+        # Rounding can lead to the very end of a block: that means the last place there that does not hold 0.
+        within = self._within.take(block, 0)
+        rest = np.minimum(sums - self._below.take(block), within[:, -1] * _BELOW_ONE)
+        found: Array = block * self._width + (within > rest[:, None]).argmax(1)
+        return found
+
+    def _update_sums(self) -> None:
+        places = self._stale[0] if len(self._stale) == 1 else np.concatenate(self._stale)
+        self._stale = []
+        if places.size < len(self._blocks):
+            blocks = places // self._width
+            self._within[blocks] = self._blocks.take(blocks, 0).cumsum(1)
+        else:
+            self._blocks.cumsum(1, out=self._within)
+        self._within[:, -1].cumsum(out=self._ends)

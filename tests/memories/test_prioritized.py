@@ -1,0 +1,297 @@
+"""Prioritized replay: numbers of Schaul et al. 2016 worked out by hand, and what is remembered of priorities.
+
+That random histories are drawn from as a plain model does is tested in test_memory_against_model.py.
+"""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl import Agent, RunConfig
+from axonrl.environments import make
+from axonrl.errors import ArgumentError, NonFiniteError
+from axonrl.memories import Prioritized, ReplayMemory, Sampler, Uniform
+from axonrl.memories.sum_tree import SumTree
+from axonrl.models import dqn
+from axonrl.schedules import Linear
+
+
+class Chosen:
+    """A generator that hands out the given numbers of [0, 1)."""
+
+    def __init__(self, *numbers: float) -> None:
+        self.numbers = list(numbers)
+
+    def random(self, n: int) -> Any:
+        return np.array([self.numbers.pop(0) for _ in range(n)])
+
+
+def numbers(array: Any) -> Any:
+    return np.asarray(array).reshape(-1).tolist()
+
+
+@pytest.fixture
+def filled(built: Any, step: Any) -> Any:
+    """A memory with observations 0, 1, ... of which ``update`` gave the first ones these priorities."""
+
+    def fill(memory: Any, stored: int, *priorities: float) -> Any:
+        built(memory)
+        for t in range(stored):
+            step(memory, t, t + 1)
+        while priorities:
+            size = memory.batch_size
+            memory.rng = Chosen(*[0.5] * size)
+            memory.sample()
+            memory.sampler._drawn = np.arange(size)  # as if these had been drawn
+            memory.update_priorities(np.array(priorities[:size]) - memory.sampler.epsilon)
+            priorities = priorities[size:]
+        return memory
+
+    return fill
+
+
+def test_probabilities_and_weights_by_hand(filled: Any) -> None:
+    """Equation 1 with alpha = 0.5: priorities 1, 4, 9, 4 are drawn with 1/8, 2/8, 3/8, 2/8."""
+    memory = filled(ReplayMemory(4, 4, sampler=Prioritized(0.5, beta=0.5, epsilon=0.25)), 4, 1, 4, 9, 4)
+    # The sum, 1 + 2 + 3 + 2 = 8, has four equal parts: 0 .. 2, 2 .. 4, 4 .. 6, 6 .. 8.
+    memory.rng = Chosen(0.25, 0.75, 0.5, 0.25)
+    batch = memory.sample()
+    # 0.5 is transition 0 (0 .. 1), 3.5 transition 2 (3 .. 6), 5 transition 2, 6.5 transition 3 (6 .. 8).
+    assert numbers(batch["observation"]) == [0, 2, 2, 3]
+    # (4 P)^-0.5 with P = 1/8, 3/8, 3/8, 2/8, divided by the largest: (P_0 / P)^0.5.
+    np.testing.assert_allclose(batch["weight"], np.sqrt([1, 1 / 3, 1 / 3, 1 / 2]), rtol=1e-6)
+    assert batch["weight"].dtype == np.float32
+    memory.rng = Chosen(0.75, 0.0, 0.25, 0.999)
+    assert numbers(memory.sample()["observation"]) == [1, 1, 2, 3]
+
+
+def test_new_transitions_have_the_largest_priority_so_far(filled: Any, step: Any) -> None:
+    memory = filled(ReplayMemory(4, 2, sampler=Prioritized(1.0, beta=1.0, epsilon=0.5)), 2)
+    memory.rng = Chosen(0.5, 0.5)
+    assert numbers(memory.sample()["weight"]) == [1, 1]  # both have priority 1
+    memory.update_priorities(np.array([-7.5, 0.5], np.float32))  # 8 and 1; the sign does not count
+    step(memory, 2, 3)
+    memory.rng = Chosen(0.0, 0.0)
+    batch = memory.sample()  # 8 + 1 + 8: the second half begins at 8.5, in transition 1
+    assert numbers(batch["observation"]) == [0, 1]
+    assert numbers(batch["weight"]) == [0.125, 1]
+    memory.update_priorities(np.array([0.5, 0.5]))
+    step(memory, 3, 4)
+    step(memory, 4, 5)  # in the place of transition 0
+    memory.rng = Chosen(0.0, 0.6)
+    batch = memory.sample()  # places: 8 (transition 4), 1, 8, 8
+    assert numbers(batch["observation"]) == [4, 3]
+
+
+def test_beta_follows_the_batches_drawn(filled: Any) -> None:
+    memory = filled(ReplayMemory(4, 2, sampler=Prioritized(1.0, Linear(0.0, 1.0, 4), 0.5)), 2, 1, 4)
+    weights = []
+    for _ in range(5):
+        memory.rng = Chosen(0.0, 0.5)
+        weights.append(numbers(memory.sample()["weight"])[1])
+    # One batch was drawn before: beta is 0.25, 0.5, 0.75, 1, 1; the weights are (1 / 4)^beta.
+    assert weights == pytest.approx([2**-0.5, 0.5, 2**-1.5, 0.25, 0.25], rel=1e-6)
+
+
+def test_a_transition_that_was_replaced_keeps_its_own_priority(filled: Any, step: Any) -> None:
+    memory = filled(ReplayMemory(2, 2, sampler=Prioritized(1.0, 1.0, 0.5)), 2)
+    memory.rng = Chosen(0.5, 0.5)
+    assert numbers(memory.sample()["observation"]) == [0, 1]
+    step(memory, 2, 3)  # replaces 0 before the batch is updated
+    memory.update_priorities(np.array([98.5, 2.5]))
+    assert numbers(memory.state_dict()["sampler"]["priorities"]) == [1, 3]
+    step(memory, 3, 4)
+    assert numbers(memory.state_dict()["sampler"]["priorities"]) == [1, 99]  # 99 is the largest so far
+    with pytest.raises(RuntimeError, match=r"sample\(\) comes first"):
+        memory.update_priorities(np.zeros(2))
+
+
+def test_clear_forgets_priorities_and_batches(filled: Any, step: Any) -> None:
+    memory = filled(ReplayMemory(4, 2, sampler=Prioritized(1.0, Linear(0.0, 1.0, 4))), 4, 100, 200)
+    memory.clear()
+    assert not memory.can_sample()
+    for t in range(2):
+        step(memory, 10 + t, 11 + t)
+    memory.rng = Chosen(0.9, 0.9)
+    assert numbers(memory.sample()["observation"]) == [10, 11]
+    state = memory.state_dict()["sampler"]
+    assert (numbers(state["priorities"]), state["maximum"], state["num_batches"]) == ([1, 1], 1, 1)
+
+
+@pytest.mark.parametrize("given", [np.zeros(3), np.zeros((2, 1)), np.array(["a", "b"])])
+def test_td_errors_of_another_shape_or_dtype(filled: Any, given: Any) -> None:
+    memory = filled(ReplayMemory(4, 2, sampler="prioritized"), 4)
+    memory.sample()
+    with pytest.raises(ArgumentError, match=r"td_error must be floats of shape \(2,\), got") as error:
+        memory.update_priorities(given)
+    assert error.value.argument == "td_error"
+
+
+def test_td_errors_must_be_finite_and_a_batch_comes_first(filled: Any) -> None:
+    memory = filled(ReplayMemory(4, 2, sampler="prioritized"), 4)
+    with pytest.raises(RuntimeError, match=r"sample\(\) comes first"):
+        memory.update_priorities(np.zeros(2))
+    memory.sample()
+    before = memory.state_dict()["sampler"]
+    for value in (np.nan, np.inf):
+        with pytest.raises(NonFiniteError, match=f"td_error must be finite, got {value} at index 1 of the batch"):
+            memory.update_priorities(np.array([0, value], np.float32))
+    after = memory.state_dict()["sampler"]
+    assert (after["maximum"], after["awaits_update"]) == (before["maximum"], True)
+
+
+def test_a_copy_leaves_the_sampler_alone(filled: Any, step: Any) -> None:
+    """As EVAL makes one: what it draws and updates is noted on the copy."""
+    memory = filled(ReplayMemory(8, 2, sampler=Prioritized(beta=Linear(0.4, 1.0, 9))), 4, 3, 5)
+    step(memory, 4, 5)
+    memory.rng = Chosen(0.3, 0.6)
+    memory.sample()
+    before = memory.state_dict()["sampler"]
+    looked = copy.copy(memory)
+    for _ in range(3):
+        looked.rng = Chosen(0.1, 0.9)
+        looked.sample()
+        looked.update_priorities(np.array([70, 80]))
+    after = memory.state_dict()["sampler"]
+    assert looked.state_dict()["sampler"]["num_batches"] == before["num_batches"] + 3
+    for key, value in before.items():
+        np.testing.assert_array_equal(after[key], value)
+
+
+def test_a_saved_memory_has_the_same_sampler(filled: Any, built: Any) -> None:
+    state = filled(ReplayMemory(8, 2, sampler=Prioritized(0.5)), 4).state_dict()
+    for sampler in (Uniform(), Prioritized(0.6), Prioritized(0.5, 0.5), Prioritized(0.5, epsilon=0.1)):
+        with pytest.raises(ValueError, match="the saved memory has sampling="):
+            built(ReplayMemory(8, 2, sampler=sampler)).load_state_dict(state)
+
+
+# -- what a user writes -----------------------------------------------------------------------------------------------
+
+
+def test_samplers_by_name_and_by_mapping() -> None:
+    assert type(ReplayMemory(4, 1).sampler) is Uniform
+    assert type(ReplayMemory(4, 1, sampler="uniform").sampler) is Uniform
+    beta = {"kind": "linear", "start": 0.4, "stop": 1.0, "duration": 100}
+    sampler: Any = ReplayMemory(4, 1, sampler={"kind": "prioritized", "alpha": 0.7, "beta": beta}).sampler
+    assert (type(sampler), sampler.alpha, sampler.beta) == (Prioritized, 0.7, Linear(0.4, 1.0, 100))
+
+
+@pytest.mark.parametrize(
+    ("given", "argument", "message"),
+    [
+        ("prioritised", "sampler", "did you mean 'prioritized'"),
+        ({"alpha": 0.5}, "sampler.kind", "sampler.kind must be one of uniform, prioritized; got None"),
+        ({"kind": "prioritized", "alfa": 1}, "sampler.alfa", r"has no argument 'alfa' \(did you mean 'alpha'\?\)"),
+        ({"kind": "uniform", "alpha": 1}, "sampler.alpha", "uniform has no argument 'alpha', no arguments"),
+        ({"kind": "prioritized", "alpha": 2}, "Prioritized.alpha", "at most 1, got 2"),
+        (Prioritized, "sampler", r"got the class Prioritized, expected Prioritized\(\.\.\.\)"),
+        (3, "sampler", "must be one of"),
+    ],
+)
+def test_samplers_that_do_not_exist(given: Any, argument: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message) as error:
+        ReplayMemory(4, 1, sampler=given)
+    assert error.value.argument == argument
+
+
+def test_prioritized_checks_its_arguments() -> None:
+    with pytest.raises(ArgumentError) as error:
+        Prioritized(epsilon=0)
+    assert error.value.argument == "Prioritized.epsilon"
+    with pytest.raises(ValueError, match=r"Prioritized\.beta must stay in 0 \.\. 1"):
+        Prioritized(beta=Linear(0.5, 1.5, 10))
+
+
+def test_every_memory_has_its_own_sampler_and_its_own_weights(built: Any, specs: Any) -> None:
+    sampler = Prioritized()
+    built(ReplayMemory(4, 1, sampler=sampler))
+    with pytest.raises(RuntimeError, match="another memory uses this Prioritized"):
+        built(ReplayMemory(4, 1, sampler=sampler))
+    with pytest.raises(RuntimeError, match="belongs to no memory"):
+        Uniform().draw(1, np.random.default_rng(0))
+    with pytest.raises(ArgumentError, match="'weight' cannot be recorded"):
+        ReplayMemory(4, 1).build({**specs, "weight": specs["reward"]}, 1, np.random.default_rng(0))
+
+
+def test_a_sampler_of_ones_own(built: Any, step: Any) -> None:
+    """It is told of every place once: what was added, what is empty."""
+
+    class Newest(Sampler):
+        def __init__(self) -> None:
+            self.told: list[Any] = []
+
+        def added(self, places: Any) -> None:
+            self.told.append(("added", places.tolist()))
+
+        def removed(self, places: Any) -> None:
+            self.told.append(("removed", places.tolist()))
+
+        def draw(self, n: int, rng: Any) -> Any:
+            assert self.candidates is not None
+            return self.candidates.places(np.arange(len(self.candidates) - n, len(self.candidates)))
+
+    sampler = Newest()
+    memory = built(ReplayMemory(4, 2, n_step=2, sampler=sampler))
+    for t in range(3):
+        step(memory, t, t + 1)
+    batch = memory.sample()
+    assert numbers(batch["observation"]) == [0, 1]
+    assert "weight" not in batch
+    for t in range(3, 6):
+        step(memory, t, t + 1)
+    assert numbers(memory.sample()["observation"]) == [3, 4]
+    assert sampler.told == [("added", [0, 1]), ("removed", [1]), ("added", [2, 3, 0])]
+
+
+# -- the sums ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("capacity", [1, 7, 8, 1000, 5000])
+def test_sums_follow_from_the_values_alone(capacity: int) -> None:
+    """After any history: bit for bit those of a new tree, and no place with 0 is ever found."""
+    rng, tree = np.random.default_rng(0), SumTree(capacity)
+    for round_ in range(60):
+        places = rng.integers(0, capacity, rng.choice([1, 3, 40, 700]))
+        tree.put(places, rng.random(len(places)) * 10.0 ** rng.integers(-8, 9) * (rng.random(len(places)) < 0.7))
+        if round_ % 20 == 10:
+            tree.clear()
+            tree.put(places[:1], 1.0)
+        fresh = SumTree(capacity)
+        fresh.put(np.arange(capacity), tree.values[:capacity])
+        if (total := tree.total()) > 0:
+            sums = np.concatenate([rng.random(50), [0, 1 - 2**-40]]) * total
+            found = tree.find(sums)
+            assert total == fresh.total()
+            assert (found == fresh.find(sums)).all()
+            assert (tree.values[found] > 0).all()
+            cumulative = np.cumsum(tree.values)
+            assert (cumulative[found] >= sums * (1 - 1e-12)).all()
+            assert (cumulative[found] - tree.values[found] <= sums + total * 1e-12).all()
+
+
+# -- in a run ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+def test_dqn_resumes_to_the_same_weights(tmp_path: Path, runtime: str) -> None:
+    def trained(name: str, *timesteps: int) -> Any:
+        for number in timesteps:
+            sampler = {"kind": "prioritized", "beta": {"kind": "linear", "start": 0.4, "stop": 1.0, "duration": 50}}
+            memory = ReplayMemory(100, 8, n_step=2, sampler=sampler)
+            config = RunConfig(seed=5, runtime=runtime, save_checkpoints_secs=None)
+            agent = Agent(dqn.model_fn, memory, tmp_path / name, config, {"hidden": [8], "target_update_period": 10})
+            env = make("CartPole-v1")
+            agent.train(env, first_update=20, update_frequency=3, timesteps=number)
+        with agent.session(env) as session:
+            return session.weights(), memory.state_dict()["sampler"]
+
+    (whole, sampler), (parts, resumed) = trained("whole", 180), trained("parts", 70, 110)
+    assert whole.keys() == parts.keys()
+    for name, value in whole.items():
+        assert value.tobytes() == parts[name].tobytes(), name
+    assert sampler["num_batches"] == resumed["num_batches"] == 54
+    assert len(set(numbers(sampler["priorities"]))) > 50
+    assert sampler["priorities"].tobytes() == resumed["priorities"].tobytes()
