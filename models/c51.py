@@ -18,29 +18,25 @@ from ..errors import ArgumentError
 from ..explorations import EpsilonGreedy
 from ..schedules import Linear, ScheduleLike
 from .blocks import distributional
-from .blocks.actions import Discrete
+from .blocks.actions import Discrete, EpsilonParams
 from .blocks.learning import learning_spec, mean_error
 from .blocks.losses import action_values
 from .blocks.networks import Network, NetworkParams, encode, encoded_shape
 from .blocks.optimizers import OptimizerParams
-from .blocks.params import flag, from_params, param, real, schedule, whole
+from .blocks.params import flag, from_params, param, real, whole
 from .blocks.targets import TargetParams, update_target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class C51Params(TargetParams, OptimizerParams, NetworkParams):
+class C51Params(EpsilonParams, TargetParams, OptimizerParams, NetworkParams):
     """The parameters of C51."""
 
-    learning_rate: ScheduleLike = 2.5e-4
+    learning_rate: ScheduleLike = 2.5e-4  # of the paper, like atoms, v_min and v_max
+    epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
     atoms: int = param(51, "possible returns, evenly spaced from `v_min` to `v_max`", whole(at_least=2))
     v_min: float = param(-10.0, "the lowest return; lower ones are clipped", real())
     v_max: float = param(10.0, "the highest return; higher ones are clipped", real())
     double: bool = param(False, "the online network selects the next action, not the target network", flag())
-    epsilon: ScheduleLike = param(
-        Linear(1.0, 0.01, 10_000),
-        "probability of a random action; follows `global_timestep`",
-        schedule(at_least=0, at_most=1),
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,31 +15,25 @@ import tensorflow as tf
 
 from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..explorations import EpsilonGreedy
-from ..schedules import Linear, ScheduleLike
 from .blocks import losses
-from .blocks.actions import Discrete
+from .blocks.actions import Discrete, EpsilonParams
 from .blocks.learning import learning_spec, mean_error
 from .blocks.networks import Network, NetworkParams, encode, encoded_shape
 from .blocks.optimizers import OptimizerParams
-from .blocks.params import flag, from_params, one_of, optional, param, schedule
+from .blocks.params import flag, from_params, one_of, optional, param
 from .blocks.targets import TargetParams, update_target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DQNParams(TargetParams, OptimizerParams, NetworkParams):
+class DQNParams(EpsilonParams, TargetParams, OptimizerParams, NetworkParams):
     """The parameters of DQN."""
 
     max_gradient_norm: float | None = 10.0  # Wang et al. 2016, section 4.2
     double: bool = param(True, "the online network selects the next action, the target network values it", flag())
     dueling: str | None = param(
-        None, "split Q into a value and advantages less this of them", optional(one_of(losses.DUELING))
+        None, "split Q into a value and advantages, less their mean or maximum", optional(one_of(losses.DUELING))
     )
     loss: str = param("huber", "of a TD error", one_of(losses.LOSSES))
-    epsilon: ScheduleLike = param(
-        Linear(1.0, 0.05, 10_000),
-        "probability of a random action; follows `global_timestep`",
-        schedule(at_least=0, at_most=1),
-    )
 
 
 def model_fn(

@@ -97,8 +97,9 @@ def model_fn(
         return {**scalars, "gradient_norm": norm}
 
     metrics = {"explained_variance": rollouts.explained_variance(rollout["value"], rollout["return"])}
-    sizes = {"epochs": params.epochs, "minibatch_size": params.minibatch_size}
-    means = rollouts.over_minibatches(update, rollout, names=_SCALARS, **sizes, stop_above=("kl", params.max_kl))
+    means = rollouts.over_minibatches(
+        update, rollout, _SCALARS, params.epochs, params.minibatch_size, stop_above=("kl", params.max_kl)
+    )
     loss = means.pop("loss")
     return EstimatorSpec(mode, loss=loss, metrics={**means, **metrics, "learning_rate": learning_rate})
 
@@ -110,10 +111,10 @@ def _rollout(
     rollouts.check_rollout(labels, _ALGORITHMS)
     next_observation = encode(rollouts.rows(labels["next_observation"]), config.observation_space)
     next_value = tf.reshape(network.value(next_observation), labels["reward"].shape)  # [T, N]
-    given = (labels[name] for name in ("reward", "discount", "truncated", "value"))
-    advantage = gae(*given, next_value, params.gae_lambda)
+    reward, discount, truncated, value = (labels[name] for name in ("reward", "discount", "truncated", "value"))
+    advantage = gae(reward, discount, truncated, value, next_value, params.gae_lambda)
     recorded = {name: labels[name] for name in ("action", "log_prob", "value")}
-    computed = {"advantage": advantage, "return": advantage + labels["value"]}
+    computed = {"advantage": advantage, "return": advantage + value}
     rollout = rollouts.rows({"observation": features, **recorded, **computed})
     return {**rollout, "action": actions.from_environment(rollout["action"])}
 

@@ -43,7 +43,7 @@ class SACParams(OptimizerParams, DenseParams):
         0.005, "share of the way that target critics go in each gradient step", real(above=0, at_most=1)
     )
     temperature: float | str = param(
-        AUTO, "how much entropy is worth; `auto` adapts it to keep the target entropy", or_word(real(at_least=0), AUTO)
+        AUTO, "weight of the entropy; `auto` adapts it to keep the target entropy", or_word(real(at_least=0), AUTO)
     )
     initial_temperature: float = param(1.0, "first temperature of `auto`", real(above=0))
     target_entropy: float | str = param(

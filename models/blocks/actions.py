@@ -7,6 +7,7 @@ and begin at its ``start``.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -19,13 +20,26 @@ from ... import explorations
 from ...contracts import Exploration
 from ...errors import ArgumentError
 from ...explorations.squashed import is_bounded_box
+from ...schedules import Linear, ScheduleLike
 from . import squashed
 from .distributions import Categorical, Distribution, Gaussian, MultiCategorical
+from .params import Params, param, schedule
 
 Tensor: TypeAlias = Any
 
 LOG_STD_BOUNDS = (-20.0, 2.0)
 """Bounds of the log standard deviation of a squashed Gaussian, from the code of the authors of SAC."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EpsilonParams(Params):
+    """The parameter of epsilon-greedy exploration."""
+
+    epsilon: ScheduleLike = param(
+        Linear(1.0, 0.05, 10_000),
+        "probability of a random action; follows `global_timestep`",
+        schedule(at_least=0, at_most=1),
+    )
 
 
 class Discrete:

@@ -69,8 +69,8 @@ class DenseParams(Params):
     """The parameters of dense layers."""
 
     hidden: Sequence[int] | None = param((64, 64), "sizes of the dense layers", sizes())
-    activation: str = param("relu", "of every hidden layer, by Keras' name", one_of(ACTIVATIONS))
-    initializer: str = param("glorot_uniform", "of every kernel, by Keras' name", one_of(INITIALIZERS))
+    activation: str = param("relu", "of every hidden layer", one_of(ACTIVATIONS, "an activation of Keras"))
+    initializer: str = param("glorot_uniform", "of every kernel", one_of(INITIALIZERS, "an initializer of Keras"))
 
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
         """The hidden layers for inputs of a shape."""

@@ -78,7 +78,7 @@ OPTIMIZERS = {
 class OptimizerParams(Params):
     """The parameters of an optimizer."""
 
-    optimizer: str = param("adam", "by Keras' name in lower case", one_of(OPTIMIZERS))
+    optimizer: str = param("adam", "by its name in lower case", one_of(OPTIMIZERS, "an optimizer of Keras"))
     learning_rate: ScheduleLike = param(
         1e-3, "follows `global_step`; in Python also one of Keras' schedules", schedule(at_least=0)
     )

@@ -108,10 +108,11 @@ def whole(*, at_least: int) -> Check:
     return Check(f"an integer >= {at_least}", lambda name, value: checks.integer(name, value, at_least=at_least))
 
 
-def one_of(names: Iterable[str]) -> Check:
-    """One of some names."""
+def one_of(names: Iterable[str], allowed: str = "") -> Check:
+    """One of some names; ``allowed`` stands for a long list of them in the table."""
     names = list(names)
-    return Check(", ".join(f"`{name}`" for name in names), lambda name, value: checks.choice(name, value, names))
+    listed = ", ".join(f"`{name}`" for name in names)
+    return Check(allowed or listed, lambda name, value: checks.choice(name, value, names))
 
 
 def flag() -> Check:

@@ -62,10 +62,10 @@ def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
 def over_minibatches(
     update: Callable[[Mapping[str, Any]], Mapping[str, Tensor]],
     rollout: Mapping[str, Any],
-    *,
     names: Sequence[str],
     epochs: int,
     minibatch_size: int | None,
+    *,
     stop_above: tuple[str, float | None],
 ) -> dict[str, Tensor]:
     """Passes over a rollout in random minibatches, with an update for each of them.
