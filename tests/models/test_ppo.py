@@ -213,22 +213,6 @@ def test_advantages_go_back_in_time_within_an_episode() -> None:
     assert result["value_loss"] == pytest.approx((advantages**2).mean())
 
 
-@pytest.mark.parametrize(
-    ("value", "explained"),
-    [([1, 2, 3, 4], 1), ([1, 2, 3, 3], 0.85), ([7, 7, 7, 7], 0), ([4, 3, 2, 1], -3)],
-)
-def test_explained_variance(value: list[float], explained: float) -> None:
-    rollout = {
-        "observation": np.zeros((4, 2), np.float32),
-        "action": np.zeros(4, np.int32),
-        "reward": np.array([1, 2, 3, 4], np.float32),  # of variance 1.25; the second case leaves 0.1875
-    }
-    learner = Learner(WHOLE, rollout)
-    assert learner.train(value=np.array(value, np.float32))["explained_variance"] == pytest.approx(explained)
-    alike = learner.train(value=np.array(value, np.float32), reward=np.full(4, 0.1, np.float32))
-    assert alike["explained_variance"] == 0
-
-
 # -- epochs and minibatches -------------------------------------------------------------------------------------------
 
 
