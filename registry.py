@@ -17,13 +17,15 @@ from typing import Any, Final
 
 from .errors import ArgumentError
 
+
+def _algorithms() -> dict[str, str]:
+    """The files in models/: each is an algorithm, with a function ``model_fn``."""
+    files = sorted((Path(__file__).parent / "models").glob("[!_]*.py"))
+    return {file.stem: f"axonrl.models.{file.stem}:model_fn" for file in files}
+
+
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
-    "model_fn": {
-        "a2c": "axonrl.models.a2c:model_fn",
-        "dqn": "axonrl.models.dqn:model_fn",
-        "ppo": "axonrl.models.ppo:model_fn",
-        "sac": "axonrl.models.sac:model_fn",
-    },
+    "model_fn": _algorithms(),
     "memory": {
         "replay": "axonrl.memories:ReplayMemory",
         "batch": "axonrl.memories:BatchMemory",

@@ -1,4 +1,17 @@
-"""Built-in algorithms, one module each with its ``model_fn``, over shared networks and losses.
+"""Built-in algorithms, one module each with its ``model_fn``, over shared blocks.
 
 Nothing is imported here: ``from axonrl.models import dqn`` loads TensorFlow, naming the room does not.
+
+Every ``model_fn`` takes the same arguments:
+
+- ``features``: observations, a tensor [B, ...] or a mapping of such; rollouts [T, N, ...] in TRAIN and EVAL of
+  on-policy algorithms.
+- ``labels``: the batch of the memory and the counters ``global_step`` and ``global_timestep``; ``weight`` [B] from a
+  prioritized memory; for rollouts also what was recorded. ``None`` in PREDICT.
+- ``mode``: one of ``Modes``.
+- ``params``: a mapping with the parameters that differ from their defaults, or an instance of the algorithm's
+  parameters, a frozen dataclass.
+- ``config``: the ``RunConfig``; it has the spaces of the environment.
+
+It returns an ``EstimatorSpec`` whose ``predictions["action"]`` is the greedy action in the environment's units.
 """

@@ -1,298 +1,187 @@
-"""SAC: a squashed Gaussian policy that maximises return and entropy, twin critics, and a temperature that is learned.
+"""SAC: a squashed Gaussian policy that maximises return and entropy, twin critics, and a learned temperature.
 
 Sources: Haarnoja et al. 2018a (https://arxiv.org/abs/1801.01290) and 2018b (https://arxiv.org/abs/1812.05905), which
-the comments' equations are from. What differs from the papers is said in docs/algorithms/sac.md.
+the numbers of equations refer to. Differences from the papers: docs/algorithms/sac.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
 import numpy as np
 import tensorflow as tf
-from gymnasium import spaces
 
 from .. import noise
-from ..checks import choice, integer, number
-from ..contracts import Array, EstimatorSpec, Modes, RunConfig
-from ..explorations.squashed import SquashedGaussian, is_bounded_box
-from ..schedules import ScheduleLike, make_schedule
-from .blocks import losses, networks, optimizers, squashed
-from .blocks.params import from_params, layer_sizes
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..errors import ArgumentError
+from ..schedules import ScheduleLike
+from .blocks import losses
+from .blocks.actions import SquashedBox, flat
+from .blocks.critics import TwinCritics
+from .blocks.learning import mean_error, minimize
+from .blocks.networks import DenseParams, Network, encode, encoded_shape
+from .blocks.optimizers import OptimizerParams, learning_rate_at, make_optimizer
+from .blocks.params import from_params, or_word, param, real, sizes, whole
 from .blocks.targets import update_target
 
 Tensor: TypeAlias = Any
 
 AUTO = "auto"
-LOG_STD_BOUNDS = (-20.0, 2.0)
-"""Of the policy's log standard deviation, which is clipped to them: those of the authors' code."""
 
 
-@dataclasses.dataclass(frozen=True)
-class SACParams:
-    """The parameters of SAC.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SACParams(OptimizerParams, DenseParams):
+    """The parameters of SAC. Actor, critics and temperature have an optimizer each."""
 
-    Args:
-        hidden: sizes of the dense layers, of the actor and of each critic.
-        activation: of every hidden layer, by Keras' name.
-        initializer: of every kernel, by Keras' name.
-        optimizer: by Keras' name in lower case; actor, critics and temperature have one each.
-        learning_rate: of all three: a number, or a schedule on ``global_step``.
-        target_update_rate: the share of the way that the target critics go towards the critics at each gradient step.
-        temperature: how much entropy is worth: a number, or "auto", which adapts it to keep the target entropy.
-        initial_temperature: what "auto" begins with.
-        target_entropy: what that aims at, in nats, for actions in -1 .. 1; "auto" is minus the number of components.
-        updates: gradient steps in one update, each on an equal part of the batch.
-        max_gradient_norm: gradients of actor and critics are scaled down to this global norm; ``None`` leaves them.
-
-    Raises:
-        ValueError: a value is of the wrong type or out of range; names it.
-    """
-
-    hidden: tuple[int, ...] = (256, 256)  # 2018b, table 1; the other defaults are from there as well
-    activation: str = "relu"
-    initializer: str = "glorot_uniform"
-    optimizer: str = "adam"
-    learning_rate: ScheduleLike = 3e-4
-    target_update_rate: float = 0.005
-    temperature: float | str = AUTO  # 2018b, section 5
-    initial_temperature: float = 1.0
-    target_entropy: float | str = AUTO
-    updates: int = 1
-    max_gradient_norm: float | None = None
-
-    def __post_init__(self) -> None:
-        choice("activation", self.activation, networks.ACTIVATIONS)
-        choice("initializer", self.initializer, networks.INITIALIZERS)
-        choice("optimizer", self.optimizer, optimizers.OPTIMIZERS)
-        object.__setattr__(self, "hidden", layer_sizes("hidden", self.hidden))
-        make_schedule(self.learning_rate, "learning_rate", at_least=0)
-        number("target_update_rate", self.target_update_rate, above=0, at_most=1)
-        _check_number_or_auto("temperature", self.temperature, at_least=0)
-        number("initial_temperature", self.initial_temperature, above=0)
-        _check_number_or_auto("target_entropy", self.target_entropy)
-        object.__setattr__(self, "updates", integer("updates", self.updates, at_least=1))
-        if self.max_gradient_norm is not None:
-            number("max_gradient_norm", self.max_gradient_norm, above=0)
-
-
-class Network:
-    """Dense layers from vectors to one or more heads; its variables are created at once.
-
-    Args:
-        inputs: size of the vectors.
-        heads: name to size.
-        params: which layers.
-        name: prefix of the names of its variables.
-    """
-
-    def __init__(self, inputs: int, heads: Mapping[str, int], params: SACParams, name: str) -> None:
-        with keras.name_scope(name):
-            self._body = networks.mlp((inputs,), params.hidden, params.activation, params.initializer)
-            width = self._body.output_shape[-1]
-            self._heads = [networks.linear(width, size, head, params.initializer) for head, size in heads.items()]
-
-    @property
-    def variables(self) -> list[Any]:
-        """What is trained, in the order of creation."""
-        return [variable for part in (self._body, *self._heads) for variable in part.trainable_variables]
-
-    def __call__(self, inputs: Tensor) -> list[Tensor]:
-        """The heads' outputs, float32 [B, size] each."""
-        hidden = self._body(inputs)  # [B, width]
-        return [head(hidden) for head in self._heads]
-
-
-class Actor(Network):
-    """The policy: from observations to the Gaussian before it is squashed."""
-
-    def __init__(self, observation_size: int, action_size: int, params: SACParams) -> None:
-        super().__init__(observation_size, {"mean": action_size, "log_std": action_size}, params, "actor")
-
-    def gaussian(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and clipped log_std, float32 [B, A] each."""
-        mean, log_std = self(observation)
-        return mean, tf.clip_by_value(log_std, *LOG_STD_BOUNDS)
-
-
-class Critics:
-    """Two networks from observations and actions in -1 .. 1 to values."""
-
-    def __init__(self, observation_size: int, action_size: int, params: SACParams, name: str) -> None:
-        size = observation_size + action_size
-        self._networks = [Network(size, {"q_value": 1}, params, f"{name}{index}") for index in (1, 2)]
-
-    @property
-    def variables(self) -> list[Any]:
-        """What is trained, in the order of creation."""
-        return [variable for network in self._networks for variable in network.variables]
-
-    def __call__(self, observation: Tensor, action: Tensor) -> list[Tensor]:
-        """Both values, float32 [B] each."""
-        inputs = tf.concat([observation, action], axis=-1)  # [B, O + A]
-        return [tf.squeeze(network(inputs)[0], axis=-1) for network in self._networks]
-
-
-class Temperature:
-    """How much entropy is worth, alpha: fixed, or the exponential of a variable."""
-
-    def __init__(self, params: SACParams) -> None:
-        self._fixed = None if params.temperature == AUTO else float(params.temperature)
-        if self._fixed is None:
-            self._log = keras.Variable(np.float32(math.log(params.initial_temperature)), name="log_temperature")
-
-    @property
-    def variables(self) -> list[Any]:
-        """What is trained: its log, unless it is fixed."""
-        return [self._log] if self._fixed is None else []
-
-    def __call__(self) -> Tensor:
-        """Its present value, float32 scalar."""
-        return tf.constant(self._fixed, tf.float32) if self._fixed is not None else tf.exp(self._log.value)
+    hidden: Sequence[int] = param((256, 256), "sizes of the dense layers, of the actor and of each critic", sizes())
+    learning_rate: ScheduleLike = 3e-4  # 2018b, table 1; so are the other defaults
+    target_update_rate: float = param(
+        0.005, "share of the way that target critics go in each gradient step", real(above=0, at_most=1)
+    )
+    temperature: float | str = param(
+        AUTO, "weight of the entropy; `auto` adapts it to keep the target entropy", or_word(real(at_least=0), AUTO)
+    )
+    initial_temperature: float = param(1.0, "first temperature of `auto`", real(above=0))
+    target_entropy: float | str = param(
+        AUTO, "in nats, of actions in -1 .. 1; `auto` is minus the number of components", or_word(real(), AUTO)
+    )
+    updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", whole(at_least=1))
 
 
 def model_fn(
-    features: Any,
-    labels: Any,
-    mode: str,
-    params: Mapping[str, Any] | SACParams | None,
-    config: RunConfig,
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | SACParams | None, config: RunConfig
 ) -> EstimatorSpec:
-    """SAC as a ``model_fn``.
+    """SAC, for a ReplayMemory.
 
-    Predictions: ``action`` float32 [B, ...] (the squashed mean, in the environment's units), ``mean`` and ``log_std``
-    float32 [B, ...] (before squashing). ``loss`` is the critics', ``td_error`` the mean of theirs. Metrics:
-    ``actor_loss``, ``temperature``, ``entropy`` (of actions in -1 .. 1), ``q_mean``, ``learning_rate``; where gradients
-    are clipped also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). With several gradient steps
-    in one update, means over them.
-
-    Args:
-        features: observations, tensor [B, ...] or a mapping of such.
-        labels: the batch and the counters; ``weight`` [B] is used where the memory is prioritized. None in PREDICT.
-        mode: one of ``Modes``.
-        params: the values of :class:`SACParams` that differ from its defaults.
-        config: gives the spaces.
+    Predictions: ``action`` float32 [B, ...] (the squashed mean), ``mean`` and ``log_std`` float32 [B, ...] (before
+    squashing). ``loss`` is the critics', ``td_error`` the mean of theirs. Metrics: ``actor_loss``, ``temperature``,
+    ``entropy`` (of actions in -1 .. 1), ``q_mean``, ``learning_rate``; where gradients are clipped also
+    ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). They are means over the gradient steps.
 
     Raises:
-        ValueError: the action space is no bounded Box of floats, the observations do not fit, the batch is not one of
-            a replay memory or cannot be split, or a parameter is wrong.
+        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the batch is not
+            one of a replay memory or cannot be split, or a parameter is invalid.
     """
     params = from_params(SACParams, params)
-    space = _actions(config)
-    observation_size = math.prod(networks.encoded_shape(config.observation_space))
-    action_size = math.prod(space.shape)
-    actor = Actor(observation_size, action_size, params)  # first in every mode: its variables are PREDICT's
+    actions = SquashedBox(config.action_space, "SAC")
+    observation_size, action_size = math.prod(encoded_shape(config.observation_space)), actions.num_outputs
+    actor = Network("actor", [observation_size], {"mean": action_size, "log_std": action_size}, params)
     if mode == Modes.PREDICT:
-        return _predict(actor, features, config, space)
-    learner = _Learner(params, actor, observation_size, action_size, config)
-    batch = _batch(features, labels, space, config)
+        mean, log_std = actions.gaussian(actor(flat(encode(features, config.observation_space))))  # [B, A]
+        shaped = {"mean": actions.in_shape(mean), "log_std": actions.in_shape(log_std)}
+        predictions = {"action": actions.to_environment(tf.tanh(mean)), **shaped}
+        return EstimatorSpec(mode, predictions, exploration=actions.exploration())
+
+    critics = TwinCritics("critic", [observation_size + action_size], params)
+    targets = TwinCritics("target", [observation_size + action_size], params, zeros=True)
+    learner = _Learner(actions, actor, critics, targets, _Temperature(params), params)
+    batch = _batch(features, labels, actions, config)
     if mode == Modes.EVAL:
         return EstimatorSpec(mode, loss=learner.critic_loss(batch)[0])
 
-    learning_rate = optimizers.learning_rate_at(params.learning_rate, labels["global_step"])
-    learner.make_optimizers(learning_rate)
-    parts = _split(batch, params.updates)
-    # Target critics become copies at gradient step 0; the second part's step is never 0.
-    steps = [learner.step(part, labels["global_step"] + index) for index, part in enumerate(parts)]
-    td_errors, metrics = zip(*steps, strict=True)
-    means = {name: _mean([step[name] for step in metrics]) for name in metrics[0]}
+    learning_rate = learning_rate_at(params.learning_rate, labels["global_step"])
+    optimizers = [make_optimizer(params.optimizer, learning_rate) for _ in range(3)]
+    # Target critics become copies at gradient step 0, which only the first part of a batch can have.
+    parts = enumerate(_parts(batch, params.updates))
+    steps = [learner.gradient_step(part, labels["global_step"] + i, *optimizers) for i, part in parts]
+    td_errors, scalars = zip(*steps, strict=True)
+    means = {name: tf.add_n([step[name] for step in scalars]) / len(scalars) for name in scalars[0]}
     loss = means.pop("critic_loss")
-    means["learning_rate"] = learning_rate
-    return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics=means)
+    metrics = {**means, "learning_rate": learning_rate}
+    return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics=metrics)
 
 
+class _Temperature:
+    """How much entropy is worth, alpha: fixed, or the exponential of a variable."""
+
+    def __init__(self, params: SACParams) -> None:
+        self._fixed = None if isinstance(params.temperature, str) else params.temperature
+        self.variables: list[Any] = []
+        if self._fixed is None:
+            initial = np.float32(math.log(params.initial_temperature))
+            self.variables = [keras.Variable(initial, name="log_temperature")]
+
+    def __call__(self) -> Tensor:
+        """Its present value, float32 scalar."""
+        return tf.exp(self.variables[0].value) if self._fixed is None else tf.constant(self._fixed, tf.float32)
+
+
+@dataclasses.dataclass(frozen=True)
 class _Learner:
-    """What TRAIN and EVAL add to the actor: critics, target critics, temperature, and how they learn."""
+    """What learns, and its losses."""
 
-    def __init__(
-        self, params: SACParams, actor: Actor, observation_size: int, action_size: int, config: RunConfig
-    ) -> None:
-        self._params = params
-        self._actor = actor
-        self._critics = Critics(observation_size, action_size, params, "critic")
-        zeros = dataclasses.replace(params, initializer="zeros")
-        self._targets = Critics(observation_size, action_size, zeros, "target")
-        self._temperature = Temperature(params)
-        self._target_entropy = -float(action_size) if params.target_entropy == AUTO else float(params.target_entropy)
-
-    def make_optimizers(self, learning_rate: Tensor) -> None:
-        """Before the first :meth:`step`: one optimizer for each of the three losses."""
-        name = self._params.optimizer
-        self._optimizers = {
-            part: optimizers.make_optimizer(name, learning_rate) for part in ("critic", "actor", "temperature")
-        }
+    actions: SquashedBox
+    actor: Network
+    critics: TwinCritics
+    targets: TwinCritics
+    temperature: _Temperature
+    params: SACParams
 
     def critic_loss(self, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """The loss of both critics (2018b, equation 5), their mean TD error [B], and their values [B] each."""
+        """The loss of both critics (equation 5), their mean TD error [B], and their values [B] each."""
         next_observation = batch["next_observation"]
-        next_action, next_log_prob = squashed.sample(*self._actor.gaussian(next_observation), batch["next_noise"])
-        next_value = tf.minimum(*self._targets(next_observation, next_action))  # [B]
-        next_value -= self._temperature() * next_log_prob  # equation 3
+        next_action, next_log_prob = self.actions.sample(self.actor(next_observation), batch["next_noise"])
+        next_value = tf.minimum(*self.targets(next_observation, next_action))  # [B]
+        next_value -= self.temperature() * next_log_prob  # equation 3
         target = tf.stop_gradient(batch["reward"] + batch["discount"] * next_value)  # [B]
-        q_values = self._critics(batch["observation"], batch["action"])
+        q_values = self.critics(batch["observation"], batch["action"])
         td_errors = [target - q_value for q_value in q_values]
-        error = tf.add_n([losses.squared(td_error) for td_error in td_errors])  # [B]
-        loss = tf.reduce_mean(error * batch["weight"] if "weight" in batch else error)
+        loss = mean_error(tf.add_n([losses.squared(td_error) for td_error in td_errors]), batch)
         return loss, tf.add_n(td_errors) / len(td_errors), q_values
 
-    def step(self, batch: Mapping[str, Tensor], step: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """One gradient step of everything, in the order of 2018b, algorithm 1; returns TD errors [B] and metrics."""
-        critics = self._critics.variables
-        update_target(critics, self._targets.variables, step, period=None, rate=self._params.target_update_rate)
+    def gradient_step(
+        self,
+        batch: Mapping[str, Tensor],
+        step: Tensor,
+        critic_optimizer: Any,
+        actor_optimizer: Any,
+        alpha_optimizer: Any,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Everything learns once, in the order of algorithm 1; returns TD errors [B] and scalars."""
+        rate, max_norm = self.params.target_update_rate, self.params.max_gradient_norm
+        update_target(self.critics.variables, self.targets.variables, step, period=None, rate=rate)
         critic_loss, td_error, q_values = self.critic_loss(batch)
-        norms = self._minimize("critic", critic_loss, critics)
+        critic_norm = minimize(critic_loss, self.critics.variables, critic_optimizer, max_norm)
 
-        temperature = self._temperature()
-        action, log_prob = squashed.sample(*self._actor.gaussian(batch["observation"]), batch["noise"])
-        value = tf.minimum(*self._critics(batch["observation"], action))  # [B], of the critics just trained
+        temperature = self.temperature()
+        action, log_prob = self.actions.sample(self.actor(batch["observation"]), batch["noise"])
+        value = tf.minimum(*self.critics(batch["observation"], action))  # [B], by the critics just trained
         actor_loss = tf.reduce_mean(temperature * log_prob - value)  # equation 7
-        norms |= self._minimize("actor", actor_loss, self._actor.variables)
+        actor_norm = minimize(actor_loss, self.actor.variables, actor_optimizer, max_norm)
 
         entropy = -tf.reduce_mean(log_prob)
-        for log_temperature in self._temperature.variables:
+        auto = isinstance(self.params.target_entropy, str)
+        target_entropy = -float(self.actions.num_outputs) if auto else self.params.target_entropy
+        for log_temperature in self.temperature.variables:
             # The gradient of log(alpha) * (entropy - target_entropy): equation 18 with log(alpha) in place of alpha.
-            self._optimizers["temperature"].apply([entropy - self._target_entropy], [log_temperature])
+            alpha_optimizer.apply([entropy - target_entropy], [log_temperature])
+        norms = {"critic_gradient_norm": critic_norm, "actor_gradient_norm": actor_norm}
         return td_error, {
             "critic_loss": critic_loss,
             "actor_loss": actor_loss,
             "temperature": temperature,
             "entropy": entropy,
             "q_mean": tf.reduce_mean(q_values[0] + q_values[1]) / 2,
-            **norms,
+            **(norms if max_norm is not None else {}),
         }
 
-    def _minimize(self, part: str, loss: Tensor, variables: list[Any]) -> dict[str, Tensor]:
-        """One step of a part's optimizer, on its own variables only; the norm of the gradients if they are clipped."""
-        gradients = tf.gradients(loss, [variable.value for variable in variables])
-        gradients, norm = optimizers.clip_by_global_norm(gradients, self._params.max_gradient_norm)
-        self._optimizers[part].apply(gradients, variables)
-        return {} if self._params.max_gradient_norm is None else {f"{part}_gradient_norm": norm}
 
-
-def _predict(actor: Actor, features: Any, config: RunConfig, space: spaces.Box) -> EstimatorSpec:
-    mean, log_std = actor.gaussian(_flat(networks.encode(features, config.observation_space)))  # [B, A]
-    action = squashed.to_units(tf.tanh(mean), *_bounds(space))
-    predictions = {"action": action, "mean": mean, "log_std": log_std}
-    if len(space.shape) != 1:
-        predictions = {name: tf.reshape(value, [-1, *space.shape]) for name, value in predictions.items()}
-    return EstimatorSpec(Modes.PREDICT, predictions, exploration=SquashedGaussian(space))
-
-
-def _batch(features: Any, labels: Mapping[str, Any], space: spaces.Box, config: RunConfig) -> dict[str, Tensor]:
-    """What a gradient step works on: observations [B, O], actions in -1 .. 1 and noise [B, A], the rest [B]."""
+def _batch(features: Any, labels: Mapping[str, Any], actions: SquashedBox, config: RunConfig) -> dict[str, Tensor]:
+    """Observations [B, O], actions in -1 .. 1 and noise [B, A], the rest [B]."""
     if labels["reward"].shape.rank != 1:
-        raise ValueError(
-            f"SAC needs batches [B, ...] of single transitions, from a ReplayMemory; got rewards of shape"
-            f" {labels['reward'].shape}"
+        raise ArgumentError(
+            "SAC needs batches [B, ...] of single transitions, from a ReplayMemory; got rewards of shape"
+            f" {labels['reward'].shape}",
+            "memory",
         )
-    action = squashed.from_units(_flat(tf.cast(labels["action"], tf.float32)), *_bounds(space))  # [B, A]
+    action = actions.from_environment(labels["action"])  # [B, A]
     batch = {
-        "observation": _flat(networks.encode(features, config.observation_space)),
-        "next_observation": _flat(networks.encode(labels["next_observation"], config.observation_space)),
+        "observation": flat(encode(features, config.observation_space)),
+        "next_observation": flat(encode(labels["next_observation"], config.observation_space)),
         "action": action,
         "noise": noise.normal(action.shape),
         "next_noise": noise.normal(action.shape),
@@ -300,43 +189,17 @@ def _batch(features: Any, labels: Mapping[str, Any], space: spaces.Box, config: 
     return batch | {name: labels[name] for name in ("reward", "discount", "weight") if name in labels}
 
 
-def _split(batch: Mapping[str, Tensor], updates: int) -> list[dict[str, Tensor]]:
-    """Equal parts of a batch, for one gradient step each."""
+def _parts(batch: Mapping[str, Tensor], updates: int) -> list[Mapping[str, Tensor]]:
+    """Equal parts of a batch, one for each gradient step."""
+    if updates == 1:
+        return [batch]
     size = int(batch["reward"].shape[0])
     if size % updates:
-        raise ValueError(
+        raise ArgumentError(
             f"updates must divide the memory's batch_size, of which each gradient step takes an equal part; got"
-            f" updates={updates} and batch_size={size}"
+            f" updates={updates} and batch_size={size}",
+            "updates",
+            updates,
         )
-    if updates == 1:
-        return [dict(batch)]
-    parts = {name: tf.split(value, updates) for name, value in batch.items()}
-    return [{name: values[index] for name, values in parts.items()} for index in range(updates)]
-
-
-def _mean(values: list[Tensor]) -> Tensor:
-    return values[0] if len(values) == 1 else tf.add_n(values) / len(values)
-
-
-def _flat(values: Tensor) -> Tensor:
-    """[B, ...] as [B, D]."""
-    return values if values.shape.rank == 2 else tf.reshape(values, [-1, math.prod(values.shape[1:])])
-
-
-def _bounds(space: spaces.Box) -> tuple[Array, Array]:
-    """Of actions as vectors [A]."""
-    return space.low.astype(np.float32).ravel(), space.high.astype(np.float32).ravel()
-
-
-def _actions(config: RunConfig) -> spaces.Box:
-    space = config.action_space
-    if not isinstance(space, spaces.Box) or not is_bounded_box(space):
-        raise ValueError(f"SAC needs a bounded Box of floats as action space, got {space!r}; DQN and PPO take Discrete")
-    return space
-
-
-def _check_number_or_auto(name: str, value: Any, at_least: float = -math.inf) -> None:
-    if isinstance(value, str):
-        choice(name, value, [AUTO])
-    else:
-        number(name, value, at_least=at_least)
+    split = {name: tf.split(value, updates) for name, value in batch.items()}
+    return [{name: values[i] for name, values in split.items()} for i in range(updates)]

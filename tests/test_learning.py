@@ -11,7 +11,7 @@ from gymnasium.spaces import Discrete
 from axonrl import Agent, RunConfig
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
-from axonrl.models import dqn
+from axonrl.models import c51, dqn
 
 LENGTH = 6
 BEST = 1.0 - 0.1 * (LENGTH - 2)
@@ -35,20 +35,22 @@ class Corridor(gymnasium.Env[Any, Any]):
         return self.place, 1.0 if arrived else -0.1, arrived, self.steps >= 30 and not arrived, {}
 
 
-@pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize(
-    "params",
+    ("algorithm", "params", "n_step"),
     [
-        {},
-        {"double": False, "loss": "squared", "target_update_rate": 0.05},
-        {"dueling": "mean", "max_gradient_norm": None},
+        (dqn, {}, 1),
+        (dqn, {"double": False, "loss": "squared", "target_update_rate": 0.05}, 3),
+        (dqn, {"dueling": "mean", "max_gradient_norm": None}, 1),
+        (c51, {"atoms": 21, "v_min": -1, "v_max": 1}, 1),
     ],
-    ids=["double", "plain", "dueling"],
+    ids=["double", "plain, three steps", "dueling", "c51"],
 )
-def test_dqn_finds_the_best_way_and_its_values(params: dict[str, Any], n_step: int, tmp_path: Path) -> None:
+def test_it_finds_the_best_way_and_its_values(
+    algorithm: Any, params: dict[str, Any], n_step: int, tmp_path: Path
+) -> None:
     settings = {"hidden": (32,), "learning_rate": 3e-3, "epsilon": 0.5, **params}
     memory = ReplayMemory(2000, 32, discount=0.9, n_step=n_step)
-    agent = Agent(dqn.model_fn, memory, tmp_path, RunConfig(seed=3), settings)
+    agent = Agent(algorithm.model_fn, memory, tmp_path, RunConfig(seed=3), settings)
     agent.train(Corridor(), first_update=100, update_frequency=1, max_timesteps=1500)
     assert agent.evaluate(Corridor(), episodes=2)["episode_return_mean"] == pytest.approx(BEST)
     q_values = agent.predict(np.arange(LENGTH - 1))["q_values"]

@@ -63,7 +63,7 @@ def test_every_built_in_hook_is_one_and_has_a_summary(name: str) -> None:
 
 def test_names_are_sorted() -> None:
     assert registry.names("memory") == ["batch", "replay"]
-    assert registry.names("model_fn") == ["a2c", "dqn", "ppo", "sac"]
+    assert registry.names("model_fn") == ["a2c", "c51", "dqn", "ppo", "sac"]
     assert len(registry.names("hook")) == 14
 
 
@@ -145,4 +145,4 @@ print([registry.summary(kind, name) != "" for kind in registry.BUILT_IN for name
 print(sorted({"tensorflow", "keras", "gymnasium"} & set(sys.modules)))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == f"{[True] * 22}\n[]\n"
+    assert found.stdout == f"{[True] * 23}\n[]\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 from collections.abc import Sequence
@@ -11,19 +12,21 @@ import keras
 import tensorflow as tf
 
 from ...checks import choice
+from ...errors import ArgumentError
 from ...schedules import ScheduleLike, make_schedule
+from .params import Params, one_of, optional, param, real, schedule
 
 Tensor: TypeAlias = Any
 
 LARGE: Final = 2**15
-"""Elements from which on the passes over a variable cost more than the ops that make them."""
+"""Number of elements from which memory traffic costs more than the overhead of an op."""
 
 
 class Adam(keras.optimizers.Adam):  # type: ignore[misc] # Keras has no types
-    """Keras' Adam; for a large network with one op for each variable, where each of Keras' twelve is a pass over it.
+    """Keras' Adam, with one op for each variable of a large network instead of twelve, each a pass over the variable.
 
-    That takes a tenth off the update of a Nature CNN. It rounds otherwise than Keras' ops do: networks without a large
-    variable keep those, so that TensorFlow and LiteRT, which has no other, train small networks alike.
+    This saves a tenth of the update of a Nature CNN. The op rounds differently from Keras' ops. Networks without a
+    large variable keep Keras' ops, the only ones that LiteRT has, so that both runtimes train small networks alike.
 
     Source: Kingma and Ba 2015, https://arxiv.org/abs/1412.6980, algorithm 1, in the order of its section 2.
     """
@@ -68,7 +71,20 @@ OPTIMIZERS = {
     "rmsprop": keras.optimizers.RMSprop,
     "sgd": keras.optimizers.SGD,
 }
-"""Keras' optimizers that take a learning rate and nothing else that matters, by their lower-case names."""
+"""Keras' optimizers that need nothing but a learning rate, by their lower-case names."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizerParams(Params):
+    """The parameters of an optimizer."""
+
+    optimizer: str = param("adam", "by its name in lower case", one_of(OPTIMIZERS, "an optimizer of Keras"))
+    learning_rate: ScheduleLike = param(
+        1e-3, "follows `global_step`; in Python also one of Keras' schedules", schedule(at_least=0)
+    )
+    max_gradient_norm: float | None = param(
+        None, "global norm to which gradients are scaled down; `null` does not clip", optional(real(above=0))
+    )
 
 
 def learning_rate_at(learning_rate: ScheduleLike, step: Tensor) -> Tensor:
@@ -85,31 +101,33 @@ def learning_rate_at(learning_rate: ScheduleLike, step: Tensor) -> Tensor:
 
 
 def scheduled(value: ScheduleLike, name: str, step: Tensor, *, at_least: float = -math.inf) -> Tensor:
-    """What a schedule, axonrl's or one of Keras', comes to in an update.
+    """The value of a schedule, axonrl's or one of Keras', in an update.
 
     Args:
         value: a number, a mapping, or a schedule.
-        name: what errors call it.
+        name: for error messages.
         step: ``global_step`` before the update, int64 scalar.
-        at_least: smallest value that it may ever take.
+        at_least: the smallest value allowed.
 
     Returns:
         float32 scalar.
 
     Raises:
-        ValueError: it is none, or one that cannot be computed in a graph.
+        ValueError: it is not a schedule, or it cannot be computed in a graph.
     """
     if isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
         return tf.cast(value(step), tf.float32)
-    schedule = make_schedule(value, name, at_least=at_least)
+    function = make_schedule(value, name, at_least=at_least)
     try:
-        inspect.signature(schedule).bind(step, ops=keras.ops)
-    except (TypeError, ValueError):  # the latter of what is written in C
-        raise ValueError(
-            f"{name} must be a number, a mapping, a schedule of Keras', or one that is called as (t, ops=...) and"
-            f" computes with these; got {value!r}"
+        inspect.signature(function).bind(step, ops=keras.ops)
+    except (TypeError, ValueError):  # ValueError: a function written in C has no signature
+        raise ArgumentError(
+            f"{name} must be a number, a mapping, a schedule of Keras', or a callable (t, ops=...) that computes with"
+            f" ops; got {value!r}",
+            name,
+            value,
         ) from None
-    return schedule(step, ops=keras.ops)
+    return function(step, ops=keras.ops)
 
 
 def make_optimizer(name: str, learning_rate: Tensor) -> Any:
@@ -117,11 +135,11 @@ def make_optimizer(name: str, learning_rate: Tensor) -> Any:
 
     Args:
         name: one of :data:`OPTIMIZERS`.
-        learning_rate: float32 scalar of this update: computed in the graph, so it is no variable of the optimizer
-            and a resumed run follows its schedule.
+        learning_rate: float32 scalar of this update. It is computed in the graph and is not a variable of the
+            optimizer, so a resumed run follows its schedule.
 
     Raises:
-        ValueError: the name is unknown; names the nearest.
+        ArgumentError: the name is unknown; the message has the nearest.
     """
     return OPTIMIZERS[choice("optimizer", name, OPTIMIZERS)](lambda: learning_rate)
 

@@ -1,45 +1,198 @@
-"""From the ``params`` that a user passes to the frozen dataclass in which an algorithm keeps its defaults."""
+"""Declared parameters: one line for each, from which the checks, ``from_params`` and the tables in docs follow.
+
+A group of parameters is a frozen dataclass; an algorithm's parameters inherit from the groups it needs::
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class DQNParams(OptimizerParams, NetworkParams):
+        double: bool = param(True, "van Hasselt's target", flag())
+        activation: str = "tanh"  # another default for a parameter of NetworkParams
+
+``python -m axonrl.models dqn`` prints the table of an algorithm's parameters.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, TypeVar
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
-from ...checks import did_you_mean, integer
+from ... import checks, schedules
+from ...errors import ArgumentError
 
-ParamsT = TypeVar("ParamsT")
+
+class Check(NamedTuple):
+    """What a parameter may be."""
+
+    allowed: str
+    """In words, for the table."""
+    convert: Callable[[str, Any], Any]
+    """From the name and the value given to the value in its final type, or an ArgumentError."""
+
+
+def param(default: Any, meaning: str, check: Check) -> Any:
+    """A field of a :class:`Params` class."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "check": check})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Params:
+    """Base of all parameters: checks every field on construction.
+
+    Raises:
+        ArgumentError: a value is of the wrong type or out of range; ``argument`` is the field's name.
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = declared(type(self), field.name)["check"].convert(field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+
+
+ParamsT = TypeVar("ParamsT", bound=Params)
 
 
 def from_params(cls: type[ParamsT], params: Mapping[str, Any] | ParamsT | None) -> ParamsT:
-    """The dataclass ``cls`` with some of its defaults replaced.
+    """The parameters ``cls`` with some defaults replaced.
 
     Args:
-        cls: a dataclass that checks its values on construction.
-        params: name to value; an instance of ``cls``, returned as it is; or ``None`` for the defaults.
+        cls: a :class:`Params` class.
+        params: name to value; an instance of ``cls``, which is returned; or ``None`` for the defaults.
 
     Raises:
-        ValueError: it is none of these, or a name is unknown: names the nearest and all.
+        ArgumentError: it is none of these, a name is unknown (the message has the nearest), or a value is invalid.
     """
     if isinstance(params, cls):
         return params
     if params is None:
         return cls()
     if not isinstance(params, Mapping):
-        raise ValueError(f"params must be a mapping or a {cls.__name__}, got {params!r}")
-    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # a TypeVar cannot say so
+        raise ArgumentError(f"params must be a mapping or a {cls.__name__}, got {params!r}", "params", params)
+    names = [field.name for field in dataclasses.fields(cls)]
     for key in params:
         if key not in names:
-            raise ValueError(f"{cls.__name__} has no {key!r}{did_you_mean(key, names)}, only {', '.join(names)}")
+            hint = checks.did_you_mean(key, names)
+            raise ArgumentError(f"{cls.__name__} has no {key!r}{hint}, only {', '.join(names)}", str(key), params[key])
     return cls(**params)
 
 
-def layer_sizes(name: str, value: Any) -> tuple[int, ...]:
-    """The sizes of consecutive layers; an empty list is none.
+def table(cls: type[Params]) -> str:
+    """The parameters of a class in Markdown: name, default, what is allowed, meaning."""
+    rows = ["| name | default | allowed | meaning |", "|---|---|---|---|"]
+    for field in dataclasses.fields(cls):
+        line = declared(cls, field.name)
+        rows.append(f"| `{field.name}` | {_written(field.default)} | {line['check'].allowed} | {line['meaning']} |")
+    return "\n".join(rows)
 
-    Raises:
-        ValueError: it is no list of positive integers.
-    """
-    if not isinstance(value, (list, tuple)):
-        raise ValueError(f"{name} must be a list of layer sizes, got {value!r}")
-    return tuple(integer(name, size, at_least=1) for size in value)
+
+def declared(cls: type[Params], name: str) -> Mapping[str, Any]:
+    """The meaning and the check of a parameter; a class that gives only another default inherits them."""
+    fields = (vars(base).get("__dataclass_fields__", {}).get(name) for base in cls.__mro__)
+    return next(field.metadata for field in fields if field is not None and field.metadata)
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
+    """A finite number within bounds."""
+
+    def convert(name: str, value: Any) -> float:
+        return checks.number(name, value, above=above, at_least=at_least, at_most=at_most)
+
+    return Check(f"a number{_bounds(above, at_least, at_most)}", convert)
+
+
+def whole(*, at_least: int) -> Check:
+    """An integer; ``64.0`` is one."""
+    return Check(f"an integer >= {at_least}", lambda name, value: checks.integer(name, value, at_least=at_least))
+
+
+def one_of(names: Iterable[str], allowed: str = "") -> Check:
+    """One of some names; ``allowed`` stands for a long list of them in the table."""
+    names = list(names)
+    listed = ", ".join(f"`{name}`" for name in names)
+    return Check(allowed or listed, lambda name, value: checks.choice(name, value, names))
+
+
+def flag() -> Check:
+    """True or false."""
+
+    def convert(name: str, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise ArgumentError(f"{name} must be true or false, got {value!r}", name, value)
+        return value
+
+    return Check("`true`, `false`", convert)
+
+
+def sizes() -> Check:
+    """The sizes of consecutive layers; an empty list means no layer."""
+
+    def convert(name: str, value: Any) -> tuple[int, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise ArgumentError(f"{name} must be a list of layer sizes, got {value!r}", name, value)
+        return tuple(checks.integer(name, size, at_least=1) for size in value)
+
+    return Check("a list of integers >= 1", convert)
+
+
+def schedule(*, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
+    """A number, or a schedule of them; kept as it was given."""
+
+    def convert(name: str, value: Any) -> schedules.ScheduleLike:
+        try:
+            schedules.make_schedule(value, name, at_least=at_least, at_most=at_most)
+        except ValueError as error:
+            raise ArgumentError(str(error), name, value) from error
+        return value  # type: ignore[no-any-return] # make_schedule has refused everything else
+
+    return Check(f"a number{_bounds(-math.inf, at_least, at_most)} or a schedule", convert)
+
+
+def optional(check: Check) -> Check:
+    """What ``check`` allows, or ``None``."""
+    return or_word(check, None)
+
+
+def or_word(check: Check, word: str | None) -> Check:
+    """What ``check`` allows, or a word in place of it."""
+
+    def convert(name: str, value: Any) -> Any:
+        if value == word and type(value) is type(word):
+            return value
+        return checks.choice(name, value, [word]) if word and isinstance(value, str) else check.convert(name, value)
+
+    return Check(f"{check.allowed} or {_written(word)}", convert)
+
+
+def _bounds(above: float, at_least: float, at_most: float) -> str:
+    bounds = {">": above, ">=": at_least, "<=": at_most}
+    return ",".join(f" {sign} {bound:g}" for sign, bound in bounds.items() if math.isfinite(bound))
+
+
+def _written(value: Any) -> str:
+    """A value as an experiment file writes it, in backticks."""
+    match value:
+        case None:
+            text = "null"
+        case bool():
+            text = str(value).lower()
+        case int() | float():
+            text = _number(value)
+        case tuple():
+            text = str(list(value))
+        case _ if (kind := _kind(value)) is not None:
+            fields = {field.name: _number(getattr(value, field.name)) for field in dataclasses.fields(value)}
+            text = "{" + ", ".join(f"{name}: {part}" for name, part in {"kind": kind, **fields}.items()) + "}"
+        case _:
+            text = str(value)
+    return f"`{text}`"
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _kind(value: Any) -> str | None:
+    return next((name for name, cls in schedules.KINDS.items() if type(value) is cls), None)

@@ -1,24 +1,55 @@
-"""Target networks: slowly moving copies, which keep the goal of learning still for a while."""
+"""Target networks: slowly moving copies, which keep the targets of learning stable."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
+from ...errors import ArgumentError
 from .optimizers import LARGE
+from .params import Params, optional, param, real, whole
 
 Tensor: TypeAlias = Any
+
+DEFAULT_PERIOD: Final = 100
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TargetParams(Params):
+    """How the target network follows: by period or by rate. Without either it is copied every 100 updates."""
+
+    target_update_period: int | None = param(
+        None, f"updates between two copies; {DEFAULT_PERIOD} without `target_update_rate`", optional(whole(at_least=1))
+    )
+    target_update_rate: float | None = param(
+        None,
+        "soft updates instead: share of the way towards the online network in each update",
+        optional(real(above=0, at_most=1)),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        period, rate = self.target_update_period, self.target_update_rate
+        if period is not None and rate is not None:
+            raise ArgumentError(
+                f"give target_update_period or target_update_rate, not both; got {period!r} and {rate!r}",
+                "target_update_rate",
+                rate,
+            )
+        if period is None and rate is None:
+            object.__setattr__(self, "target_update_period", DEFAULT_PERIOD)
 
 
 def update_target(
     online: Sequence[Any], target: Sequence[Any], step: Tensor, *, period: int | None, rate: float | None
 ) -> None:
-    """Move a target network; to be called at the beginning of an update, before the loss.
+    """Move a target network. Call it at the beginning of an update, before the loss.
 
-    At ``step`` 0 the target becomes a copy, however its variables were made. No conditional is needed, which not every
-    executor runs: a target that is to stay is assigned to itself.
+    At ``step`` 0 the target becomes a copy, whatever its initial values. There is no conditional, because not every
+    runtime supports one: a target that stays is assigned to itself.
 
     Sources: Mnih et al. 2015, https://doi.org/10.1038/nature14236 (copies); Lillicrap et al. 2016,
     https://arxiv.org/abs/1509.02971 (rate).
@@ -27,20 +58,20 @@ def update_target(
         online: Keras variables.
         target: Keras variables of the same shapes.
         step: ``global_step`` before the update, int64 scalar.
-        period: copy where it divides ``step``; used where there is no rate.
+        period: copy where it divides ``step``; for targets without a rate.
         rate: share of the way to go towards the online network.
 
     Raises:
-        ValueError: neither a period nor a rate, or both.
+        ArgumentError: neither a period nor a rate, or both.
     """
     if (period is None) == (rate is None):
-        raise ValueError(f"update_target needs a period or a rate, got {period!r} and {rate!r}")
+        raise ArgumentError(f"update_target needs a period or a rate, got {period!r} and {rate!r}", "rate", rate)
     copies = tf.equal(step if period is None else step % period, 0)
     share = tf.where(copies, 1.0, 0.0 if rate is None else rate)  # 1 and 0 leave what they multiply exact
     rest = 1.0 - share
     for ours, theirs in zip(online, target, strict=True):
         if rate is None and ours.shape.num_elements() >= LARGE:
-            # One tensor or the other, as it is. Small ones are faster added up: LiteRT chooses outside of its kernels.
+            # Select copies without arithmetic. For small tensors the sum is faster: LiteRT's kernels have no select.
             theirs.assign(tf.raw_ops.Select(condition=copies, x=ours.value, y=theirs.value))
         else:
             theirs.assign(share * ours + rest * theirs)

@@ -1,8 +1,6 @@
-"""A2C: PPO with one step for each rollout, and a gradient worked out by hand."""
+"""A2C: PPO with one step for each rollout, and a gradient that TensorFlow differentiates here."""
 
 import contextlib
-import dataclasses
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,9 @@ from gymnasium import spaces
 from axonrl import Agent, Modes, RunConfig
 from axonrl.contracts import ArraySpec
 from axonrl.environments import make
-from axonrl.explorations import Linear
-from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.errors import ArgumentError
+from axonrl.memories import BatchMemory
 from axonrl.models import a2c, ppo
-from axonrl.models.a2c import A2CParams
-from axonrl.registry import find
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
@@ -111,40 +107,8 @@ def test_its_gradient_is_the_policy_gradient() -> None:
     np.testing.assert_allclose(moved, 0.1 * gradient, rtol=1e-4)
 
 
-def test_a_schedule_may_be_an_object() -> None:
-    schedule = Linear(start=0.01, stop=0.0, duration=10)
-    assert A2CParams(learning_rate=schedule).as_ppo().learning_rate is schedule
-
-
-def test_it_is_known_by_name() -> None:
-    assert find("model_fn", "a2c") is a2c.model_fn
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"epochs": 4}, "A2CParams has no 'epochs'"),
-        ({"clip": 0.2}, "A2CParams has no 'clip'"),
-        ({"learning_rat": 1}, "A2CParams has no 'learning_rat' (did you mean 'learning_rate'?), only network, hidden"),
-        ({"optimizer": "rmspro"}, "(did you mean 'rmsprop'?)"),
-        ({"gae_lambda": 2}, "gae_lambda must be a finite number of at least 0 and of at most 1, got 2"),
-        ({"entropy_coefficient": -1}, "entropy_coefficient must stay in 0 .. inf, got -1"),
-    ],
-)
-def test_wrong_parameters_are_named(params: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize("params", [{"epochs": 4}, {"clip": 0.2}, {"gae_lambda": 2}])
+def test_wrong_parameters_are_named(params: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError) as error:
         a2c.model_fn(tf.zeros((1, 2)), None, Modes.PREDICT, params, CONFIG)
-
-
-def test_it_needs_rollouts(tmp_path: Path) -> None:
-    one = Agent(a2c.model_fn, ReplayMemory(100, 8), tmp_path, RunConfig(seed=0))
-    with pytest.raises(ValueError, match="use a BatchMemory"):
-        one.train("CartPole-v1", timesteps=50)
-
-
-def test_the_documented_defaults_are_those_of_the_code() -> None:
-    page = (Path(a2c.__file__).parents[1] / "docs/algorithms/a2c.md").read_text()
-    documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", page.split("## Parameters")[1], re.MULTILINE))
-    defaults = {f.name: getattr(A2CParams(), f.name) for f in dataclasses.fields(A2CParams)}
-    words = {k: f"`{str(v).lower()}`" if isinstance(v, bool | str) else f"{v or 0:g}" for k, v in defaults.items()}
-    assert documented == {**words, "hidden": "the network's own"}
+    assert error.value.argument == next(iter(params))

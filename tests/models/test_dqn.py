@@ -1,22 +1,20 @@
 """DQN against numbers worked out by hand, on a network that is one matrix: Q(s) = s W + b."""
 
-import dataclasses
+import functools
+import json
 import re
-from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl.contracts import Modes, RunConfig
-from axonrl.explorations import make_schedule
+from axonrl.errors import ArgumentError
 from axonrl.models import dqn
-from axonrl.models.blocks.optimizers import LARGE
-from axonrl.models.blocks.targets import update_target
 from axonrl.models.dqn import DQNParams
+from axonrl.schedules import make_schedule
 
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (2,)), action_space=spaces.Discrete(2, start=5))
 LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "max_gradient_norm": None}
@@ -83,10 +81,16 @@ class Traced:
         return [variable.numpy() for variable in self.variables]
 
 
-def linear(**params: Any) -> Traced:
-    """Both networks hold WEIGHTS; their variables are number 0, 1 and 2, 3."""
-    model = Traced({**LINEAR, **params})
+@functools.cache
+def made(params: str) -> Traced:
+    model = Traced({**LINEAR, **json.loads(params)})
     model.prepare()
+    return model
+
+
+def linear(**params: Any) -> Traced:
+    """Both networks hold WEIGHTS; their variables are number 0, 1 and 2, 3. Traced once for the same parameters."""
+    model = made(json.dumps(params))
     model.set(WEIGHTS, WEIGHTS)
     return model
 
@@ -144,7 +148,7 @@ def test_squared_loss() -> None:
 
 
 def test_weights_of_a_prioritized_memory_scale_each_error() -> None:
-    model = Traced(LINEAR)
+    model = Traced(LINEAR)  # another batch: it has weights
     model.predict()
     model.train(0, weight=np.ones(2, np.float32))
     model.set(WEIGHTS, WEIGHTS)
@@ -212,28 +216,6 @@ def test_the_target_follows_at_its_rate_and_starts_as_a_copy() -> None:
     np.testing.assert_allclose(model.values()[3], [7, 7])  # 8 - 0.25 * 4
 
 
-def test_a_large_target_stays_between_its_copies() -> None:
-    """It may share the memory of what it is a copy of, until that changes."""
-    online, target = (keras.Variable(np.full((2, LARGE // 2), value, np.float32)) for value in (1.0, 9.0))
-
-    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
-    def update(step: Any) -> None:
-        update_target([online], [target], step, period=2, rate=None)
-        online.assign_add(tf.ones_like(online.value))
-
-    found = []
-    for step in range(4):
-        update(tf.constant(step, tf.int64))
-        found.append((float(online.numpy().min()), *np.unique(target.numpy()).tolist()))
-    assert found == [(2.0, 1.0), (3.0, 1.0), (4.0, 3.0), (5.0, 3.0)]
-
-
-def test_a_target_is_moved_in_one_way_only() -> None:
-    for period, rate in [(None, None), (5, 0.1)]:
-        with pytest.raises(ValueError, match=f"needs a period or a rate, got {period} and {rate}"):
-            update_target([], [], tf.constant(0, tf.int64), period=period, rate=rate)
-
-
 def test_the_learning_rate_follows_global_step() -> None:
     model = linear(learning_rate={"kind": "piecewise_constant", "boundaries": [3], "values": [0.2, 0.1]})
     for step, rate in [(0, 0.2), (2, 0.2), (3, 0.1)]:
@@ -295,74 +277,23 @@ def test_frames() -> None:
     assert not np.array_equal(model.predict(frames)["q_values"], before)
 
 
-@pytest.mark.parametrize("params", [{}, {"double": False, "dueling": "max", "target_update_rate": 0.05}])
-def test_it_learns_a_fixed_batch(params: dict[str, Any]) -> None:
-    rng = np.random.default_rng(0)
-    observation = rng.standard_normal((32, 2)).astype(np.float32)
-    action = rng.integers(5, 7, 32).astype(np.int32)
-    reward = np.where(action == 5, observation[:, 0], -observation[:, 0])  # action 5 is right where x is positive
-    batch: dict[str, Any] = {
-        "action": action,
-        "reward": reward,
-        "discount": np.zeros(32, np.float32),
-        "next_observation": observation,
-    }
-    model = Traced({"hidden": (32,), "learning_rate": 0.01, **params})
-    model.predict(observation)
-    losses = [float(model.train(step, observation, **batch)["loss"]) for step in range(300)]
-    assert losses[-1] < losses[0] / 20
-    greedy = model.predict(observation)["action"]
-    decided = np.abs(observation[:, 0]) > 0.3
-    assert np.mean((greedy == 5)[decided] == (observation[:, 0] > 0)[decided]) > 0.9
-
-
 @pytest.mark.parametrize(
-    ("params", "message"),
+    ("params", "argument"),
     [
-        ({"learning_rat": 1}, "DQNParams has no 'learning_rat' (did you mean 'learning_rate'?), only network, hidden"),
-        ({"network": "cnn"}, "network must be one of mlp, nature_cnn; got 'cnn'"),
-        ({"hidden": 64}, "hidden must be a list of layer sizes, got 64"),
-        ({"hidden": [64, -1]}, "hidden must be an integer of at least 1, got -1"),
-        ({"activation": "rellu"}, "(did you mean 'relu'?)"),
-        ({"initializer": "he"}, "initializer must be one of"),
-        ({"double": "yes"}, "double must be true or false, got 'yes'"),
-        ({"dueling": True}, "dueling must be one of mean, max; got True"),
-        ({"loss": "mse"}, "loss must be one of huber, squared; got 'mse'"),
-        ({"optimizer": "adams"}, "(did you mean 'adam"),
-        ({"learning_rate": -1}, "learning_rate must stay in 0 .. inf, got -1"),
-        ({"learning_rate": "1e-3"}, "learning_rate must be a finite number, got '1e-3'"),
-        ({"target_update_period": 0}, "target_update_period must be an integer of at least 1, got 0"),
-        ({"target_update_rate": 0}, "target_update_rate must be a finite number above 0 and of at most 1, got 0"),
-        ({"target_update_rate": 1.5}, "target_update_rate must be a finite number above 0 and of at most 1, got 1.5"),
-        ({"target_update_rate": 0.1, "target_update_period": 5}, "not both; got 5 and 0.1"),
-        ({"max_gradient_norm": 0}, "max_gradient_norm must be a finite number above 0, got 0"),
-        ({"epsilon": {"kind": "linear", "start": 2, "stop": 0, "duration": 5}}, "epsilon must stay in 0 .. 1, got"),
+        ({"learning_rat": 1}, "learning_rat"),
+        ({"loss": "mse"}, "loss"),
+        ({"double": "yes"}, "double"),
+        ({"target_update_rate": 0.1, "target_update_period": 5}, "target_update_rate"),
     ],
 )
-def test_wrong_parameters_are_named(params: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_wrong_parameters_are_named(params: dict[str, Any], argument: str) -> None:
+    with pytest.raises(ArgumentError) as error:
         dqn.model_fn(tf.constant(OBSERVATION), None, Modes.PREDICT, params, CONFIG)
+    assert error.value.argument == argument
 
 
-def test_the_default_target_update() -> None:
-    assert (DQNParams().target_update_period, DQNParams().target_update_rate) == (100, None)
-    soft = DQNParams(target_update_rate=0.005)
-    assert (soft.target_update_period, soft.target_update_rate) == (None, 0.005)
-
-
-def test_the_documented_defaults_are_those_of_the_code() -> None:
-    page = (Path(dqn.__file__).parents[1] / "docs/algorithms/dqn.md").read_text()
-    documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", page.split("## Parameters")[1], re.MULTILINE))
-    said = {None: "none", True: "`true`", 10.0: "10"}
-    expected = {f.name: getattr(DQNParams(), f.name) for f in dataclasses.fields(DQNParams)}
-    expected = {k: f"`{v}`" if isinstance(v, str) else said.get(v, str(v)) for k, v in expected.items()}
-    assert expected["epsilon"] == "Linear(start=1.0, stop=0.05, duration=10000)"
-    words = {"hidden": "the network's own", "epsilon": "linear 1 to 0.05 in 10,000"}
-    assert documented == {**expected, **words}
-
-
-@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 2]), None])
-def test_other_action_spaces_are_refused(space: Any) -> None:
-    config = RunConfig(observation_space=CONFIG.observation_space, action_space=space)
-    with pytest.raises(ValueError, match=re.escape(f"DQN needs a Discrete action space, got {space!r}")):
+def test_other_action_spaces_are_refused() -> None:
+    config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.Box(-1, 1, (2,)))
+    with pytest.raises(ArgumentError, match="DQN needs a Discrete action space, got Box") as error:
         dqn.model_fn(tf.constant(OBSERVATION), None, Modes.PREDICT, None, config)
+    assert error.value.argument == "action_space"

@@ -90,3 +90,57 @@ def test_dueling(run: Any) -> None:
     np.testing.assert_allclose(largest, [[5.0, 6.0, 10.0], [-3.0, -3.0, 0.0]])
     with pytest.raises(ValueError, match="baseline must be one of mean, max; got 'median'"):
         losses.dueling(tf.zeros((1, 1)), tf.zeros((1, 2)), "median")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "gradient"),
+    [
+        (1.0, 2.0, -2.0, -2.0),
+        (1.0, -2.0, 2.0, 2.0),
+        (1.1, 2.0, -2.2, -2.2),
+        (0.9, -2.0, 1.8, 1.8),
+        (1.5, 2.0, -2.4, 0.0),  # good and already likelier: cut at 1.2 A
+        (1.5, -2.0, 3.0, 3.0),  # bad and likelier: to be undone, at any distance
+        (0.5, 2.0, -1.0, -1.0),  # good and less likely: likewise
+        (0.5, -2.0, 1.6, 0.0),  # bad and already less likely: cut at 0.8 A
+        (1.5, 0.0, 0.0, 0.0),
+    ],
+)
+def test_clipped_surrogate(ratio: float, advantage: float, loss: float, gradient: float) -> None:
+    log_ratio = tf.math.log([ratio])
+    with tf.GradientTape() as tape:
+        tape.watch(log_ratio)
+        result = losses.clipped_surrogate(log_ratio, tf.constant([advantage]), tf.constant(0.2))
+    assert result.numpy() == pytest.approx(loss)
+    assert tape.gradient(result, log_ratio).numpy() == pytest.approx([gradient])
+
+
+def test_clipped_surrogate_of_rows() -> None:
+    log_ratio = tf.math.log([1.1, 1.5, 0.5])
+    found = losses.clipped_surrogate(log_ratio, tf.constant([2.0, 2.0, -2.0]), tf.constant(0.2))
+    assert found.numpy() == pytest.approx([-2.2, -2.4, 1.6])
+
+
+@pytest.mark.parametrize(
+    ("value", "clip", "error", "gradient"),
+    [
+        (1.2, None, 3.24, -3.6),
+        (4.0, None, 1.0, 2.0),
+        (1.2, 0.5, 3.24, -3.6),  # near the recorded 1
+        (2.0, 0.5, 2.25, 0.0),  # moved beyond 1.5: the error of 1.5 counts, which is larger
+        (4.0, 0.5, 2.25, 0.0),
+        (0.0, 0.5, 9.0, -6.0),  # moved away from the return 3: larger than that of 0.5
+    ],
+)
+def test_clipped_squared(value: float, clip: float | None, error: float, gradient: float) -> None:
+    predicted = tf.constant([value])
+    with tf.GradientTape() as tape:
+        tape.watch(predicted)
+        result = losses.clipped_squared(predicted, tf.constant([1.0]), tf.constant([3.0]), clip)
+    assert result.numpy() == pytest.approx(error)
+    assert tape.gradient(result, predicted).numpy() == pytest.approx([gradient])
+
+
+def test_clipped_squared_of_rows() -> None:
+    recorded, returns = tf.constant([1.0, 1.0]), tf.constant([3.0, 3.0])
+    assert losses.clipped_squared(tf.constant([2.0, 0.0]), recorded, returns, 0.5).numpy() == pytest.approx([2.25, 9])

@@ -1,0 +1,82 @@
+"""Categorical distributions over returns on fixed atoms: expected values, projected targets, and their loss.
+
+Shapes in comments: B is the batch, A the number of actions, N the number of atoms.
+
+Source: Bellemare, Dabney and Munos 2017, https://arxiv.org/abs/1707.06887, section 4.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from ...contracts import Array
+
+Tensor: TypeAlias = Any
+
+_SMALLEST = 1e-30
+"""Stands for a probability of 0 inside of a logarithm that is multiplied by it."""
+
+
+def support(v_min: float, v_max: float, atoms: int) -> Array:
+    """The atoms ``z_i``: evenly spaced returns from v_min to v_max, float32 [N]."""
+    return np.linspace(v_min, v_max, atoms, dtype=np.float32)
+
+
+def expected_values(log_probs: Tensor, atoms: Array) -> Tensor:
+    """``Q(s, a) = sum_i z_i p_i(s, a)``, float [B, A].
+
+    Args:
+        log_probs: float [B, A, N].
+        atoms: evenly spaced, float [N].
+    """
+    return tf.reduce_sum(tf.exp(log_probs) * atoms, axis=-1)
+
+
+def of_action(log_probs: Tensor, action: Tensor) -> Tensor:
+    """The distribution of one action in each row. By one-hot product, whose gradient every runtime supports.
+
+    Args:
+        log_probs: float [B, A, N].
+        action: int [B], 0 .. A - 1.
+
+    Returns:
+        float [B, N].
+    """
+    chosen = tf.one_hot(action, log_probs.shape[1], dtype=log_probs.dtype)  # [B, A]
+    return tf.reduce_sum(log_probs * chosen[:, :, tf.newaxis], axis=1)
+
+
+def projected_target(reward: Tensor, discount: Tensor, next_probs: Tensor, atoms: Array) -> Tensor:
+    """The distribution of ``r + d Z'`` on the atoms: each value's probability is shared by its two neighbours.
+
+    Values beyond the bounds are clipped to them. No gradient flows through the result.
+
+    Source: equation 7 of the paper.
+
+    Args:
+        reward: float [B]; the discounted sum of n rewards for an n-step transition.
+        discount: float [B]; gamma to the n, 0 on termination.
+        next_probs: float [B, N], of the return after the next observation.
+        atoms: evenly spaced, float [N].
+
+    Returns:
+        float [B, N]; rows sum to 1.
+    """
+    values = reward[:, tf.newaxis] + discount[:, tf.newaxis] * atoms  # [B, N]
+    values = tf.minimum(tf.maximum(values, atoms[0]), atoms[-1])
+    distance = tf.abs(values[:, tf.newaxis, :] - atoms[:, np.newaxis]) / (atoms[1] - atoms[0])  # [B, N to, N from]
+    shares = tf.maximum(1.0 - distance, 0.0)
+    return tf.stop_gradient(tf.reduce_sum(shares * next_probs[:, tf.newaxis, :], axis=-1))
+
+
+def cross_entropy(target: Tensor, log_probs: Tensor) -> Tensor:
+    """``-sum_i m_i log p_i``, float [B], of target probabilities m and predicted log-probabilities, [B, N] each."""
+    return -tf.reduce_sum(target * log_probs, axis=-1)
+
+
+def divergence(target: Tensor, log_probs: Tensor) -> Tensor:
+    """``KL(m || p)``, float [B]: the cross-entropy less the entropy of the target, 0 for a perfect prediction."""
+    return cross_entropy(target, log_probs) - cross_entropy(target, tf.math.log(tf.maximum(target, _SMALLEST)))

@@ -1,0 +1,58 @@
+"""Learning: the loss from errors, a step of an optimizer, and the specs of EVAL and TRAIN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from ...contracts import EstimatorSpec, Modes
+from .optimizers import OptimizerParams, clip_by_global_norm, learning_rate_at, make_optimizer
+
+Tensor: TypeAlias = Any
+
+
+def mean_error(error: Tensor, labels: Mapping[str, Any]) -> Tensor:
+    """The loss from errors [B]: their mean, each times the ``weight`` that a prioritized memory gives it."""
+    return tf.reduce_mean(error * labels["weight"] if "weight" in labels else error)
+
+
+def minimize(loss: Tensor, variables: Sequence[Any], optimizer: Any, max_gradient_norm: float | None) -> Tensor:
+    """One step of the optimizer on these variables only; returns the global norm of the gradients before clipping."""
+    gradients = tf.gradients(loss, [variable.value for variable in variables])
+    gradients, norm = clip_by_global_norm(gradients, max_gradient_norm)
+    optimizer.apply(gradients, variables)
+    return norm
+
+
+def learning_spec(
+    mode: str,
+    loss: Tensor,
+    variables: Sequence[Any],
+    labels: Mapping[str, Any],
+    params: OptimizerParams,
+    *,
+    td_error: Tensor,
+    metrics: Mapping[str, Tensor],
+) -> EstimatorSpec:
+    """The spec of an algorithm with one loss: its value in EVAL, a step of the optimizer in TRAIN.
+
+    TRAIN adds the metrics ``gradient_norm`` (before clipping) and ``learning_rate``.
+
+    Args:
+        mode: EVAL or TRAIN.
+        loss: float scalar.
+        variables: Keras variables, what is trained.
+        labels: the batch, with ``global_step``.
+        params: which optimizer.
+        td_error: float [B], for the priorities of the memory.
+        metrics: of TRAIN, name to float scalar.
+    """
+    if mode == Modes.EVAL:
+        return EstimatorSpec(mode, loss=loss)
+    learning_rate = learning_rate_at(params.learning_rate, labels["global_step"])
+    optimizer = make_optimizer(params.optimizer, learning_rate)
+    norm = minimize(loss, variables, optimizer, params.max_gradient_norm)
+    metrics = {**metrics, "gradient_norm": norm, "learning_rate": learning_rate}
+    return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics=metrics)

@@ -1,0 +1,122 @@
+"""Rollouts [T, N, ...] of on-policy algorithms: rows, advantages, and passes in minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from ... import noise
+from ...errors import ArgumentError
+
+Tensor: TypeAlias = Any
+
+_SMALL = 1e-8
+"""Added to a standard deviation before dividing by it."""
+
+
+def check_rollout(labels: Mapping[str, Any], algorithm: str) -> None:
+    """Refuse batches that are not rollouts.
+
+    Raises:
+        ArgumentError: rewards are not [T, N].
+    """
+    shape = labels["reward"].shape
+    if shape.rank != 2:
+        raise ArgumentError(
+            f"{algorithm} learn from rollouts [T, N, ...]: use a BatchMemory; this memory's batches have rewards of"
+            f" shape {list(shape)}",
+            "memory",
+        )
+
+
+def rows(tree: Any) -> Any:
+    """A tensor [T, N, ...], or a mapping of such, as [T * N, ...]."""
+    if isinstance(tree, Mapping):
+        return {name: rows(part) for name, part in tree.items()}
+    return tf.reshape(tree, [tree.shape[0] * tree.shape[1], *tree.shape[2:]])
+
+
+def normalized(values: Tensor) -> Tensor:
+    """Advantages [B] shifted and scaled to mean 0 and standard deviation 1; equal ones become 0.
+
+    Raises:
+        ArgumentError: there is only one.
+    """
+    if values.shape[0] == 1:
+        message = "normalize_advantages leaves nothing to learn from minibatches of 1 timestep: make them larger"
+        raise ArgumentError(message, "minibatch_size", 1)
+    centred = values - tf.reduce_mean(values)
+    return centred / (tf.sqrt(tf.reduce_mean(tf.square(centred))) + _SMALL)
+
+
+def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
+    """The share of the variance of returns [B] that values [B] explain: 1 if perfect; 0 for returns that are equal."""
+    variance = tf.math.reduce_variance(returns)
+    unexplained = tf.math.reduce_variance(returns - value)
+    varies = variance > 1e-12 * tf.reduce_mean(tf.square(returns) + tf.square(value))  # by more than rounding
+    return tf.where(varies, 1 - unexplained / tf.where(varies, variance, 1.0), 0.0)
+
+
+def over_minibatches(
+    update: Callable[[Mapping[str, Any]], Mapping[str, Tensor]],
+    rollout: Mapping[str, Any],
+    names: Sequence[str],
+    epochs: int,
+    minibatch_size: int | None,
+    *,
+    stop_above: tuple[str, float | None],
+) -> dict[str, Tensor]:
+    """Passes over a rollout in random minibatches, with an update for each of them.
+
+    One pass over the whole rollout is one update, without a loop and without noise.
+
+    Args:
+        update: from some rows of the rollout to float scalars by name; assigns variables. It cannot create variables,
+            since it runs inside a loop: build optimizers first.
+        rollout: name to rows [B, ...], or to a mapping of such.
+        names: of the scalars.
+        epochs: passes.
+        minibatch_size: rows of each update, which divide B; ``None`` means all.
+        stop_above: name of a scalar, and the value above which the update that returned it is the last; ``None``
+            never stops.
+
+    Returns:
+        the means of the scalars over the updates, and ``optimizer_steps``, the number of updates.
+
+    Raises:
+        ArgumentError: the minibatches do not divide the rollout.
+    """
+    total_rows = tf.nest.flatten(rollout)[0].shape[0]
+    size = total_rows if minibatch_size is None else minibatch_size
+    if total_rows % size:
+        message = f"minibatch_size must divide the rollout of {total_rows} timesteps, got {size}"
+        raise ArgumentError(message, "minibatch_size", size)
+    if size == total_rows and epochs == 1:
+        return {**update(rollout), "optimizer_steps": tf.constant(1.0)}
+
+    total = epochs * (total_rows // size)
+    orders = tf.concat([noise.permutation(total_rows) for _ in range(epochs)], axis=0)  # [epochs * B]
+    orders = tf.reshape(orders, [total, size])
+    watched, limit = names.index(stop_above[0]), stop_above[1]
+
+    def unfinished(i: Tensor, last: Tensor, sums: Tensor) -> Tensor:
+        return i < total if limit is None else tf.logical_and(i < total, last <= limit)
+
+    def body(i: Tensor, last: Tensor, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        # Gather, not slice: LiteRT takes the size of a slice that begins at i as unknown and plans memory every time.
+        scalars = update(_gathered(rollout, tf.gather(orders, i)))
+        values = tf.stack([scalars[name] for name in names])
+        return i + 1, values[watched], sums + values
+
+    start = (tf.constant(0), tf.constant(0.0), tf.zeros(len(names)))
+    steps, _, sums = tf.while_loop(unfinished, body, start, parallel_iterations=1)
+    steps = tf.cast(steps, tf.float32)
+    return {**dict(zip(names, tf.unstack(sums / steps), strict=True)), "optimizer_steps": steps}
+
+
+def _gathered(tree: Any, index: Tensor) -> Any:
+    if isinstance(tree, Mapping):
+        return {name: _gathered(part, index) for name, part in tree.items()}
+    return tf.gather(tree, index)

@@ -1,0 +1,88 @@
+"""C51: Q-learning with a categorical distribution over returns in place of its mean.
+
+Sources: Bellemare et al. 2017 (https://arxiv.org/abs/1707.06887), which the numbers of equations refer to; double
+selection and priorities as in Hessel et al. 2018 (https://arxiv.org/abs/1710.02298). Differences from the papers:
+docs/algorithms/c51.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..errors import ArgumentError
+from ..explorations import EpsilonGreedy
+from ..schedules import Linear, ScheduleLike
+from .blocks import distributional
+from .blocks.actions import Discrete, EpsilonParams
+from .blocks.learning import learning_spec, mean_error
+from .blocks.losses import action_values
+from .blocks.networks import Network, NetworkParams, encode, encoded_shape
+from .blocks.optimizers import OptimizerParams
+from .blocks.params import flag, from_params, param, real, whole
+from .blocks.targets import TargetParams, update_target
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class C51Params(EpsilonParams, TargetParams, OptimizerParams, NetworkParams):
+    """The parameters of C51."""
+
+    learning_rate: ScheduleLike = 2.5e-4  # of the paper, like atoms, v_min and v_max
+    epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
+    atoms: int = param(51, "possible returns, evenly spaced from `v_min` to `v_max`", whole(at_least=2))
+    v_min: float = param(-10.0, "the lowest return; lower ones are clipped", real())
+    v_max: float = param(10.0, "the highest return; higher ones are clipped", real())
+    double: bool = param(False, "the online network selects the next action, not the target network", flag())
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.v_min >= self.v_max:
+            raise ArgumentError(f"v_min must be below v_max, got {self.v_min} and {self.v_max}", "v_min", self.v_min)
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | C51Params | None, config: RunConfig
+) -> EstimatorSpec:
+    """C51, for a ReplayMemory.
+
+    Predictions: ``action`` int32 [B], ``q_values`` float32 [B, A] (expected returns) and ``probabilities`` float32
+    [B, A, atoms]. Metrics: ``q_mean`` (of the actions taken), ``gradient_norm`` (before clipping), ``learning_rate``.
+
+    Raises:
+        ArgumentError: the action space is not Discrete, the observations do not fit, or a parameter is invalid.
+    """
+    params = from_params(C51Params, params)
+    actions, space = Discrete(config.action_space, "C51"), config.observation_space
+    atoms = distributional.support(params.v_min, params.v_max, params.atoms)  # z, [N]
+    shape, heads = encoded_shape(space), {"logits": actions.num_outputs * params.atoms}
+
+    def log_probs(network: Network, observation: Any) -> Any:  # log p(s, a), [B, A, N]
+        logits = network(encode(observation, space))["logits"]
+        return tf.nn.log_softmax(tf.reshape(logits, [-1, actions.num_outputs, params.atoms]))
+
+    online = Network("online", shape, heads, params)
+    log_p = log_probs(online, features)
+    q_values = distributional.expected_values(log_p, atoms)  # [B, A]
+    if mode == Modes.PREDICT:
+        predictions = {"action": actions.greedy(q_values), "q_values": q_values, "probabilities": tf.exp(log_p)}
+        return EstimatorSpec(mode, predictions, exploration=EpsilonGreedy(params.epsilon, actions.space))
+
+    target = Network("target", shape, heads, params, zeros=True)
+    if mode == Modes.TRAIN:
+        period, rate = params.target_update_period, params.target_update_rate
+        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
+    action, next_observation = actions.from_environment(labels["action"]), labels["next_observation"]
+    next_log_p = log_probs(target, next_observation)
+    selector = log_probs(online, next_observation) if params.double else next_log_p
+    next_action = tf.argmax(distributional.expected_values(selector, atoms), axis=-1, output_type=tf.int32)  # [B]
+    next_p = tf.exp(distributional.of_action(next_log_p, next_action))  # [B, N]
+    m = distributional.projected_target(labels["reward"], labels["discount"], next_p, atoms)  # equation 7
+    taken = distributional.of_action(log_p, action)  # [B, N]
+    loss = mean_error(distributional.cross_entropy(m, taken), labels)  # algorithm 1
+    td_error = distributional.divergence(m, taken)  # what Hessel et al. prioritize by
+    metrics = {"q_mean": tf.reduce_mean(action_values(q_values, action))}
+    return learning_spec(mode, loss, online.variables, labels, params, td_error=td_error, metrics=metrics)

@@ -1,0 +1,91 @@
+"""Distributions over returns on the atoms 0, 1, 2, against numbers worked out by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.models.blocks import distributional
+from axonrl.policies.interpreter import LiteProgram
+from axonrl.runtimes.litert.conversion import convert
+
+ATOMS = distributional.support(0.0, 2.0, 3)
+P = [0.2, 0.3, 0.5]  # of 0, 1 and 2 after the next observation
+
+# (reward, discount, target)
+TARGETS: dict[str, tuple[float, float, list[float]]] = {
+    "nothing changes": (0.0, 1.0, P),
+    "every value on an atom": (1.0, 0.5, [0.0, 0.2 + 0.3 / 2, 0.3 / 2 + 0.5]),  # values 1, 1.5, 2
+    "between two atoms": (0.25, 0.5, [0.2 * 0.75 + 0.3 * 0.25, 0.2 * 0.25 + 0.3 * 0.75 + 0.5 * 0.75, 0.5 * 0.25]),
+    "terminated": (0.25, 0.0, [0.75, 0.25, 0.0]),  # all values are the reward
+    "terminated on an atom": (1.0, 0.0, [0.0, 1.0, 0.0]),
+    "truncated": (0.5, 1.0, [0.1, 0.1 + 0.15, 0.15 + 0.5]),  # bootstraps; values 0.5, 1.5, 2.5, clipped to 2
+    "above all atoms": (5.0, 1.0, [0.0, 0.0, 1.0]),
+    "below all atoms": (-3.0, 0.5, [1.0, 0.0, 0.0]),
+    "on the bounds": (2.0, 0.0, [0.0, 0.0, 1.0]),
+    "three steps": (1.5, 0.125, [0.0, 0.2 * 0.5 + 0.3 * 0.375 + 0.5 * 0.25, 0.2 * 0.5 + 0.3 * 0.625 + 0.5 * 0.75]),
+}
+
+
+def test_the_projected_target() -> None:
+    rewards, discounts, expected = zip(*TARGETS.values(), strict=True)
+    reward, discount, p = inputs = [tf.constant(x) for x in (rewards, discounts, [P] * len(TARGETS))]
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        found = distributional.projected_target(reward, discount, p, ATOMS)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(tf.reduce_sum(found, axis=-1), 1, atol=1e-6)
+    assert tape.gradient(found, inputs) == [None] * 3
+
+
+def test_a_projection_keeps_the_mean_of_unclipped_values() -> None:
+    rng = np.random.default_rng(0)
+    atoms = distributional.support(-10.0, 10.0, 51)
+    p = rng.dirichlet(np.ones(51), 20).astype(np.float32)
+    reward, discount = rng.uniform(-2, 2, 20).astype(np.float32), rng.uniform(0, 0.8, 20).astype(np.float32)
+    found = distributional.projected_target(tf.constant(reward), tf.constant(discount), tf.constant(p), atoms)
+    np.testing.assert_allclose(found.numpy() @ atoms, reward + discount * (p @ atoms), rtol=1e-4, atol=1e-5)
+
+
+def test_expected_values_and_the_distribution_of_an_action() -> None:
+    p = np.array([[P, [0.1, 0.8, 0.1]], [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25]]], np.float32)  # [B, A, N]
+    log_p = tf.math.log(p)
+    np.testing.assert_allclose(distributional.expected_values(log_p, ATOMS), [[1.3, 1.0], [1.25, 0.75]], rtol=1e-6)
+    taken = distributional.of_action(log_p, tf.constant([1, 0]))
+    np.testing.assert_allclose(tf.exp(taken), [[0.1, 0.8, 0.1], [0.25, 0.25, 0.5]], rtol=1e-6)
+
+
+def test_the_loss_and_its_gradient() -> None:
+    target = tf.constant([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]])
+    logits = tf.math.log(tf.constant([[0.25, 0.25, 0.5], [0.2, 0.3, 0.5], [0.25, 0.25, 0.5]]))
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        loss = distributional.cross_entropy(target, tf.nn.log_softmax(logits))
+    np.testing.assert_allclose(loss, [np.log(4), -np.log(0.3), 1.5 * np.log(2)], rtol=1e-6)
+    gradient = [[-0.25, -0.25, 0.5], [0.2, -0.7, 0.5], [0.0, 0.0, 0.0]]  # p - m
+    np.testing.assert_allclose(tape.gradient(loss, logits), gradient, atol=1e-6)
+    found = distributional.divergence(target, tf.nn.log_softmax(logits))
+    np.testing.assert_allclose(
+        found, [float(np.log(2)), -float(np.log(0.3)), 0.0], atol=1e-6
+    )  # less the entropy of the target
+
+
+@pytest.mark.parametrize("litert", [False, True])
+def test_a_program_computes_the_same(litert: bool) -> None:
+    rewards, discounts, expected = zip(*TARGETS.values(), strict=True)
+    arrays = [np.array(x, np.float32) for x in (rewards, discounts, [P] * len(TARGETS))]
+
+    def function(reward: Any, discount: Any, p: Any) -> Any:
+        target = distributional.projected_target(reward, discount, p, ATOMS)
+        return [target, distributional.divergence(target, tf.math.log(p))]
+
+    concrete = tf.function(function, autograph=False).get_concrete_function(*[tf.TensorSpec(a.shape) for a in arrays])
+    if litert:
+        found = LiteProgram(convert({"f": concrete}, [])).signatures["f"](arrays)
+    else:
+        found = concrete(*[tf.constant(a) for a in arrays])
+    m, p = np.array(expected), np.array(P)
+    np.testing.assert_allclose(found[0], m, atol=1e-6)
+    logarithm = np.log(np.where(m > 0, m, 1))
+    np.testing.assert_allclose(found[1], (m * (logarithm - np.log(p))).sum(1), atol=1e-5)

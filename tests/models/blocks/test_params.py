@@ -1,0 +1,119 @@
+"""Declared parameters: checks, ``from_params`` and tables; and that the pages in docs hold those tables."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl import models, registry
+from axonrl.errors import ArgumentError
+from axonrl.models.__main__ import params_of
+from axonrl.models.blocks.params import (
+    Params,
+    flag,
+    from_params,
+    one_of,
+    optional,
+    or_word,
+    param,
+    real,
+    schedule,
+    sizes,
+    table,
+    whole,
+)
+from axonrl.schedules import Linear
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Group(Params):
+    size: int = param(3, "how many", whole(at_least=1))
+    rate: float = param(0.1, "how fast", schedule(at_least=0, at_most=1))
+
+
+LINE: Any = Linear(1.0, 0.5, 10)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(Group):
+    rate: float = LINE
+    kind: str | None = param(None, "which", optional(one_of(["first", "second"])))
+
+
+def test_params_replace_defaults() -> None:
+    assert from_params(Group, None) == from_params(Group, {}) == Group(size=3, rate=0.1)
+    assert from_params(Settings, {"size": 5.0}) == Settings(size=5)
+    assert repr(from_params(Settings, {"size": 5.0}).size) == "5"
+    given = Settings(size=7)
+    assert from_params(Settings, given) is given
+
+
+def test_a_class_may_give_another_default_to_an_inherited_parameter() -> None:
+    assert Settings().rate is LINE
+    with pytest.raises(ArgumentError) as error:
+        Settings(rate=2)
+    assert (error.value.argument, error.value.value) == ("rate", 2)
+
+
+@pytest.mark.parametrize(
+    ("params", "argument", "message"),
+    [
+        ({"sise": 1}, "sise", "Settings has no 'sise' (did you mean 'size'?), only size, rate, kind"),
+        ({1: 1}, "1", "Settings has no 1, only size, rate, kind"),
+        ([("size", 3)], "params", "params must be a mapping or a Settings, got [('size', 3)]"),
+    ],
+)
+def test_unknown_names_are_refused(params: Any, argument: str, message: str) -> None:
+    with pytest.raises(ArgumentError) as error:
+        from_params(Settings, params)
+    assert error.value.argument == argument
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "wrong"),
+    [
+        (real(above=0, at_most=1), {0.5: 0.5, 1: 1.0}, [0, 1.5, np.inf, None, True, "1"]),
+        (whole(at_least=2), {2: 2, 64.0: 64}, [1, 2.5, None, True]),
+        (one_of(["huber", "squared"]), {"huber": "huber"}, ["mse", None]),
+        (flag(), {True: True}, [1, "yes", None]),
+        (sizes(), {(64, 32.0): (64, 32), (): ()}, [64, "64", [0], [64, None], [True], None]),
+        (schedule(at_least=0, at_most=1), {0.5: 0.5}, [-1, 2, None, {"kind": "linear", "start": 2}, Linear]),
+        (optional(real(above=0)), {None: None, 1: 1.0}, [0, False]),
+        (or_word(real(at_least=0), "auto"), {"auto": "auto", 0: 0.0}, ["aut", -1, None]),
+    ],
+)
+def test_checks(check: Any, good: dict[Any, Any], wrong: list[Any]) -> None:
+    for value, expected in good.items():
+        found = check.convert("name", value)
+        assert (found, type(found)) == (expected, type(expected))
+    for value in wrong:
+        with pytest.raises(ArgumentError) as error:
+            check.convert("name", value)
+        assert error.value.argument == "name"
+
+
+def test_a_schedule_is_kept_as_it_was_given() -> None:
+    mapping: Any = {"kind": "linear", "start": 1.0, "stop": 0.0, "duration": 5}
+    assert Group(rate=mapping).rate is mapping
+
+
+def test_the_table() -> None:
+    line = "{kind: linear, start: 1, stop: 0.5, duration: 10}"
+    assert table(Settings).splitlines() == [
+        "| name | default | allowed | meaning |",
+        "|---|---|---|---|",
+        "| `size` | `3` | an integer >= 1 | how many |",
+        f"| `rate` | `{line}` | a number >= 0, <= 1 or a schedule | how fast |",
+        "| `kind` | `null` | `first`, `second` or `null` | which |",
+    ]
+
+
+@pytest.mark.parametrize("algorithm", sorted(registry.BUILT_IN["model_fn"]))
+def test_the_page_of_an_algorithm_holds_its_table(algorithm: str) -> None:
+    page = Path(models.__path__[0]).parent / "docs" / "algorithms" / f"{algorithm}.md"
+    section = page.read_text(encoding="utf-8").split("## Parameters")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    assert rows == table(params_of(algorithm)).splitlines()
