@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework.ops import gradient_registry  # the public interface cannot take out what is in it
 
 _STATEFUL_RANDOM = frozenset(
     {
@@ -83,6 +84,17 @@ def read_inputs(graph: Any) -> set[int]:
     read = {name.lstrip("^").partition(":")[0] for node in reached_nodes(graph) for name in node.input}
     read |= {tensor.op.name for tensor in graph.outputs}
     return {i for i, tensor in enumerate(graph.inputs) if tensor.op.name in read}
+
+
+def forget_custom_gradients(graph: Any) -> None:
+    """Drop the custom gradients of a graph that nobody will differentiate any more.
+
+    TensorFlow keeps them, and through them the graph, for the life of the process: two graphs for every traced
+    optimizer of Keras. Those of inner functions stay: such a function may be part of other graphs too.
+    """
+    for op in graph.get_operations():
+        name = op.node_def.attr["_gradient_op_type"].s.decode() if "_gradient_op_type" in op.node_def.attr else ""
+        gradient_registry._registry.pop(name, None)
 
 
 def inputs_of(graph: Any, tensor: Any) -> set[int]:

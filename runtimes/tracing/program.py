@@ -179,7 +179,9 @@ class Program:
         """The one place where the user's function is called; always within a trace."""
         variables = self.store.lending() if mode == Modes.EVAL else self.store.handing_over(mode)
         with variables, _seeded(self._seed):
-            return self._model_fn(features, labels, mode)
+            spec = self._model_fn(features, labels, mode)
+        graphs.forget_custom_gradients(tf.compat.v1.get_default_graph())
+        return spec
 
     # -- PREDICT ------------------------------------------------------------------------------------------------------
 

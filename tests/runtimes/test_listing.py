@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from axonrl.runtimes.litert import listing
 from axonrl.runtimes.litert.listing import LISTED, STRUCTURE
-
-from .sweep import Swept, rows, sweep
+from axonrl.tests.runtimes.sweep import Swept, rows, sweep
 
 DOCS = Path(__file__).parents[2] / "docs" / "executors.md"
 
