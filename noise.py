@@ -1,12 +1,15 @@
-"""Randomness inside a ``model_fn``: one more input of the compiled program, fed at every update.
+"""Randomness inside a ``model_fn``: one more input of the compiled program, drawn from the run's saved generators.
 
-``normal``, ``uniform`` and ``permutation`` return a tensor that the run's saved generator fills anew at every update.
-So SAC can sample and PPO can shuffle in a program that is pure, runs under any executor and resumes exactly, which
-TensorFlow's stateful random ops cannot promise. They work while a ``model_fn`` is traced in TRAIN and EVAL; in PREDICT
-the behaviour policy (an Exploration) is what samples.
+``normal``, ``uniform`` and ``permutation`` return a tensor with new values at every update. So SAC can sample and PPO
+can shuffle in a program that is pure, runs under any executor and resumes exactly, which TensorFlow's stateful random
+ops cannot.
 
-A request is one input: inside the body of a ``tf.while_loop`` or ``tf.scan`` every iteration sees the same value. Ask
-for noise of all iterations before the loop, ``normal([iterations, ...])``, and index it inside.
+In PREDICT (noisy networks) the values are new at every action in training, and zero in ``evaluate``, ``predict`` and
+exports. ``predictions["action"]``, the greedy action, must not depend on them: return the noisy one as another
+prediction, and let the spec's exploration choose it. The shape is static, so all rows of the batch share the values.
+
+A request is one input: inside the body of a ``tf.while_loop`` or ``tf.scan`` every iteration sees the same value.
+Request noise for all iterations before the loop, ``normal([iterations, ...])``, and index it inside.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ _supplier: ContextVar[Supplier | None] = ContextVar("axonrl.noise", default=None
 
 @contextlib.contextmanager
 def supplying(supplier: Supplier) -> Iterator[None]:
-    """While open, noise is what ``supplier`` returns for each request. For runtimes and for tests of a ``model_fn``."""
+    """Inside, noise is what ``supplier`` returns for each request. For runtimes and for tests of a ``model_fn``."""
     token = _supplier.set(supplier)
     try:
         yield
@@ -74,7 +77,7 @@ def normal(shape: Sequence[int] | Any) -> tf.Tensor:
         shape: static, for instance ``features.shape``.
 
     Raises:
-        ValueError: outside a training trace, or a shape that is not static.
+        ValueError: outside a trace, or a shape that is not static.
     """
     return _request(Request("normal", _static(shape)))
 
@@ -88,7 +91,7 @@ def uniform(shape: Sequence[int] | Any, low: float = 0.0, high: float = 1.0) -> 
         high: upper bound.
 
     Raises:
-        ValueError: outside a training trace, a shape that is not static, or bounds that are not finite numbers in
+        ValueError: outside a trace, a shape that is not static, or bounds that are not finite numbers in
             float32 with ``low < high``.
     """
     if not all(isinstance(bound, (int, float, np.number)) for bound in (low, high)) or not (
@@ -105,7 +108,7 @@ def permutation(n: int) -> tf.Tensor:
         n: how many.
 
     Raises:
-        ValueError: outside a training trace, or ``n`` below 1.
+        ValueError: outside a trace, or ``n`` below 1.
     """
     return _request(Request("permutation", _static([n])))
 
@@ -113,10 +116,7 @@ def permutation(n: int) -> tf.Tensor:
 def _request(request: Request) -> tf.Tensor:
     supplier = _supplier.get()
     if supplier is None:
-        raise ValueError(
-            f"axonrl.noise.{request.kind} works only while a model_fn is traced in TRAIN or EVAL;"
-            " in PREDICT let EstimatorSpec.exploration sample"
-        )
+        raise ValueError(f"axonrl.noise.{request.kind} works only while a model_fn is traced: call it inside model_fn")
     return supplier(request)
 
 

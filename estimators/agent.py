@@ -29,6 +29,7 @@ from ..runs.arrays import split_state
 from ..runs.provenance import differences, provenance
 from ..runs.record import RunRecord, read, recordable
 from ..runs.seeding import generators
+from ..runtimes.reasons import from_record
 from .episodes import Episodes
 from .estimator import Estimator, as_hooks
 from .eval_mode import EvalMode
@@ -186,7 +187,7 @@ class Agent(Estimator):
                 parts=parts_of(store.variables(), store.predict_variables()),
                 memory_bytes=getattr(self.memory, "nbytes", None),
                 runtimes={} if record is None else record.runtime,
-                why={} if record is None else record.runtime_why,
+                why={} if record is None else {k: str(from_record(v)) for k, v in record.runtime_why.items()},
             )
 
     @contextlib.contextmanager
@@ -327,7 +328,7 @@ class Agent(Estimator):
             generators=rngs,
             recurrent=self._fresh_state(env.num_envs),
         )
-        return state, Plan(predict.record, train.metrics, train.noise), choice
+        return state, Plan(predict.record, train.metrics, train.noise, predict.noise), choice
 
     def _choose_executor(self, program: Program, train: Train) -> tuple[Executor, Choice]:
         """What a run was begun with runs it to its end."""
@@ -354,7 +355,7 @@ class Agent(Estimator):
             action_space=env.action_space,
             num_envs=env.num_envs,
             runtime=choice.runtimes,
-            runtime_why=choice.why,
+            runtime_why={part: dataclasses.asdict(reason) for part, reason in choice.why.items()},
             made_with=provenance(),
         )
         self._record.write(self.model_dir)

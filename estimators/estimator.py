@@ -428,14 +428,14 @@ class Estimator:
         predict = program.predict
         if self.config.runtime != "auto" or not pays(predict):
             return None
-        if begun and (begun.runtime["actor"], begun.runtime_why.get("actor")) != ("tensorflow", predict.large):
+        if begun and begun.runtime_why.get("actor", {}).get("code") != "large":
             return None
         try:
             content = freeze(program, self._programs)
         except ConversionError as error:
-            logger.info("evaluations run in TensorFlow: %s", error)
+            logger.info("Evaluation uses TensorFlow: %s.", error)
             return None
-        logger.info("evaluations run in LiteRT, with weights that rest")
+        logger.info("Evaluation uses a frozen LiteRT program.")
         state = None if predict.state is None else sorted(predict.state)
         return FrozenActor(content, sorted(predict.outputs), state, num_threads=min(2, os.cpu_count() or 1))
 

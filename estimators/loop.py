@@ -32,6 +32,7 @@ class Plan:
     record: tuple[str, ...]
     metrics: tuple[str, ...]
     noise: tuple[Request, ...]
+    acting_noise: tuple[Request, ...] = ()
 
 
 class Loop:
@@ -197,7 +198,7 @@ class Loop:
         """The behaviour policy's actions [N, ...], and what is to be stored of how it came to them."""
         state, recurrent = self._state, self._state.recurrent
         features = state.observation if recurrent is None else {"observation": state.observation, "state": recurrent}
-        predictions, state.recurrent = state.executor.act(features)
+        predictions, state.recurrent = state.executor.act(features, self._acting_noise())
         timestep = state.counters.global_timestep
         action, extras = state.exploration(predictions, timestep, state.generators["exploration"])
         recorded: dict[str, Any] = {}
@@ -206,6 +207,11 @@ class Loop:
         if recurrent is not None:
             recorded["state"] = recurrent
         return action, recorded
+
+    def _acting_noise(self) -> Sequence[Array]:
+        """What PREDICT draws, from the exploration's generator and before the exploration does."""
+        requests = self._plan.acting_noise
+        return [request.draw(self._state.generators["exploration"]) for request in requests] if requests else ()
 
     def _count(self, acted: Array | None, schedule: Schedule) -> None:
         """Timesteps, and the updates that these make due."""

@@ -1,6 +1,6 @@
 """What stands between an environment and an exported policy: observations in, actions out. Loads no TensorFlow.
 
-The rules are those of ``environments/``, in which a policy was trained; this does without Gymnasium.
+The rules are those of ``environments/``, in which a policy was trained; without Gymnasium.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ObservationsIn:
     Args:
         parts: the arrays of one observation.
         is_dict: are they the leaves of a Dict or a Tuple space?
-        normalization: what is to be done to what an environment returns; None for nothing.
+        normalization: applied to observations; None for none.
     """
 
     def __init__(self, parts: Sequence[Part], is_dict: bool, normalization: Normalization | None) -> None:
@@ -31,7 +31,7 @@ class ObservationsIn:
         self._is_dict = is_dict
         self._normalization = normalization
         only = self._parts[0].spec
-        # The usual observation, an array of floats as it should be, is told at once.
+        # The usual observation, an array of floats as it should be, is recognised at once.
         quick = len(parts) == 1 and not is_dict and normalization is None and only.dtype == np.float32
         self._quick_shape = only.shape if quick else None
         self._quick_dtype = np.dtype(np.float32)

@@ -79,7 +79,7 @@ def read(directory: Path) -> Description:
     """The description in an exported directory.
 
     Raises:
-        ValueError: there is none, it is damaged, or of another format version; names the file.
+        ValueError: it is missing, damaged, or of another format version; names the file.
     """
     path = directory / FILE
     value = read_json(path)
@@ -90,7 +90,7 @@ def read(directory: Path) -> Description:
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
-    """A ``policy.json`` whose format this version knows.
+    """A ``policy.json`` of a format that this version reads.
 
     Raises:
         ValueError: it is not; names the file.

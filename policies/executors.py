@@ -1,4 +1,4 @@
-"""What runs a traced ``model_fn``: one small interface, whatever is behind it. Loads no TensorFlow."""
+"""The interface of what runs a traced ``model_fn``. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ class TrainResult(NamedTuple):
 class Executor(Protocol):
     """Runs PREDICT, and TRAIN if it was made for that."""
 
-    def act(self, features: Features) -> Acted:
-        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
+    def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
+        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
+
+        ``draws`` is the noise that PREDICT requests, as training draws it; without it, noise is zero.
+        """
 
     def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
-        """One training step on a batch whose shapes are those of the trace; ``ValueError`` if not made for that."""
+        """One training step on a batch of the traced shapes; ``ValueError`` if it only acts."""
 
     def get_weights(self) -> dict[str, Array]:
         """Every variable by name, copied."""
@@ -42,11 +45,11 @@ class Executor(Protocol):
 
 
 class ActorAndLearner:
-    """Two executors as one: the actor is handed the learner's weights when it acts with older ones.
+    """Two executors as one: the actor gets the learner's weights when its own are outdated.
 
     Args:
         actor: runs PREDICT.
-        learner: runs TRAIN; its weights are what counts.
+        learner: runs TRAIN; the weights are its own.
     """
 
     def __init__(self, actor: Executor, learner: Executor) -> None:
@@ -54,12 +57,12 @@ class ActorAndLearner:
         self._learner = learner
         self._stale = True
 
-    def act(self, features: Features) -> Acted:
+    def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
         """The actor's predictions, with the learner's weights."""
         if self._stale:
             self._actor.set_weights(self._learner.get_predict_weights())
             self._stale = False
-        return self._actor.act(features)
+        return self._actor.act(features, draws)
 
     def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
         """One training step of the learner."""

@@ -73,13 +73,13 @@ class Signature:
             arrays: of the shapes and dtypes that the inputs have.
 
         Returns:
-            arrays of their own.
+            copies of the outputs.
         """
         self.run(arrays)
         return list(map(self._get, self._outputs, self._subgraphs))
 
     def run(self, arrays: Sequence[Array]) -> None:
-        """As a call; what it puts out is asked for with :meth:`output`."""
+        """As a call; :meth:`output` returns the outputs."""
         # map runs no Python of its own; just after a training step, whose data has filled the caches, that counts twice
         _drain(map(self._set, self._inputs, arrays, self._subgraphs))
         self._invoke(self._subgraph)
@@ -90,7 +90,7 @@ class Signature:
         return array
 
     def leave_out(self, inputs: Collection[int]) -> None:
-        """From now on take no values for these inputs, which the function does not read."""
+        """Take no values for these inputs from now on: the function does not read them."""
         self._inputs = [index for i, index in enumerate(self._inputs) if i not in inputs]
         self.inputs = [spec for i, spec in enumerate(self.inputs) if i not in inputs]
 
@@ -106,25 +106,35 @@ def _spec(details: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return tuple(int(size) for size in shape), np.dtype(details["dtype"])
 
 
-class Actor:
+class ActSignature:
     """The signature that acts, for any number of environments.
 
     Args:
-        signature: takes the arrays of the features and returns predictions, then the next recurrent state.
+        signature: takes the arrays of the features, then noise; returns predictions, then the next recurrent state.
         predictions: their names.
         state: names of the recurrent state's parts, or None.
+        zeros: what noise is where none is drawn, one array for each request.
     """
 
-    def __init__(self, signature: Signature, predictions: Sequence[str], state: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        predictions: Sequence[str],
+        state: Sequence[str] | None,
+        zeros: Sequence[Array] = (),
+    ) -> None:
         self._signature = signature
         self._predictions = predictions
         self._state = state
+        self._zeros = list(zeros)
         self._size = 1
 
-    def __call__(self, features: Features) -> Acted:
+    def __call__(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
         arrays = [features] if type(features) is np.ndarray else leaves(features)
         size = len(arrays[0])
+        if self._zeros:
+            arrays += draws or self._zeros
         if size != self._size:
             self._signature.resize([np.array(array.shape, np.int32) for array in arrays])
             self._size = size

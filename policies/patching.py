@@ -15,7 +15,7 @@ import numpy as np
 
 from ..contracts import Array
 from .executors import Acted, Features
-from .interpreter import Actor, LiteProgram
+from .interpreter import ActSignature, LiteProgram
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,12 +79,12 @@ class FrozenActor:
         self._program = program
         self._details = predictions, state
         self._num_threads = num_threads
-        self._actor: Actor | None = None
+        self._act: ActSignature | None = None
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Act with these weights from now on."""
         lite = LiteProgram(self._program.with_weights(weights), self._num_threads)
-        self._actor = Actor(lite.signatures["act"], *self._details)
+        self._act = ActSignature(lite.signatures["act"], *self._details)
 
     def act(self, features: Features) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
@@ -92,9 +92,9 @@ class FrozenActor:
         Raises:
             ValueError: it has no weights yet.
         """
-        if self._actor is None:
+        if self._act is None:
             raise ValueError("set_weights comes before act")
-        return self._actor(features)
+        return self._act(features)
 
 
 def to_json(placements: Iterable[Placement]) -> list[list[Any]]:

@@ -93,7 +93,7 @@ class Policy:
     # -- acting -------------------------------------------------------------------------------------------------------
 
     def act(self, observation: Any, explore: bool = False, rng: np.random.Generator | None = None) -> Any:
-        """The action for an observation, or the actions for a batch; a recurrent model goes on from its last ones.
+        """The action for an observation, or the actions for a batch; a recurrent model continues from its last state.
 
         Args:
             observation: one observation as the environment returns it, or a batch of them [B, ...].

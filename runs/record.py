@@ -39,7 +39,7 @@ class RunRecord:
     num_envs: int
     runtime: Mapping[str, str]
     """The executors of the actor and of the learner, which the run keeps; ``runtime_why`` says why it has these."""
-    runtime_why: Mapping[str, str]
+    runtime_why: Mapping[str, Mapping[str, str]]
     made_with: Mapping[str, Any]
     """Versions, machine and threads: see :func:`.provenance.provenance`."""
     not_exact: tuple[str, ...] = ()
@@ -74,6 +74,8 @@ def read(model_dir: Path) -> RunRecord | None:
         value["action_space"] = spaces.from_json(value["action_space"])
         if isinstance(value["runtime"], str):  # before there were two to choose from
             value["runtime"], value["runtime_why"] = dict.fromkeys(_PARTS, value["runtime"]), {}
+        if any(isinstance(why, str) for why in value["runtime_why"].values()):  # before reasons had codes
+            value["runtime_why"] = {}
         if set(value["runtime"]) != set(_PARTS) or not _RUNTIMES.issuperset(value["runtime"].values()):
             raise ValueError(f"runtime {value['runtime']}")
         value["unrecorded"], value["not_exact"] = tuple(value["unrecorded"]), tuple(value["not_exact"])

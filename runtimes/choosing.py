@@ -1,7 +1,7 @@
-"""Which executor runs the actor and which the learner: a rule on ops and shapes, said and kept.
+"""Which executor runs the actor and which the learner: a rule on ops and shapes, logged and recorded.
 
-What costs little more than its call runs in LiteRT if it converts; what costs its arithmetic, or does not convert, runs
-in TensorFlow. Actor and learner are chosen separately.
+LiteRT runs small programs whose ops are on the list of ``litert/listing.py``, if they convert and a trial agrees with
+TensorFlow. TensorFlow runs everything else. Actor and learner are chosen separately.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import Final, TypeAlias
 import tensorflow as tf
 
 from ..policies.executors import ActorAndLearner, Executor
+from . import reasons
+from .litert import listing
 from .litert.conversion import ConversionError, convert
 from .litert.executor import LiteRTExecutor
 from .litert.fingerprint import fingerprint
+from .reasons import Reason
 from .tensorflow import TensorFlowExecutor
 from .tracing.program import Predict, Program, Train
 from .trial import try_out
@@ -25,16 +28,15 @@ LITERT: Final = "litert"
 TENSORFLOW: Final = "tensorflow"
 ACTOR: Final = "actor"
 LEARNER: Final = "learner"
-_TITLES: Final = {LITERT: "LiteRT", TENSORFLOW: "TensorFlow"}
-_FORMAT: Final = "4"
-"""Of converted programs: raised when the same functions are to be converted differently."""
+_FORMAT: Final = "5"
+"""Version of the conversion. Raise it when the same functions convert to other programs."""
 
 _KEEP: Final = 32
 _made: dict[str, bytes] = {}
-"""By key, what this process converted last: many small runs in one process often have the same model."""
+"""The last programs this process converted, by key: small runs in one process often share a model."""
 
 Cache: TypeAlias = "Callable[[str, str, Callable[[], bytes]], bytes]"
-"""``cache(name, key, make)`` returns what is kept under this name with this key, else what ``make`` returns."""
+"""``cache(name, key, make)`` returns the cached content of this name and key, or else what ``make`` returns."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,14 +44,10 @@ class Choice:
     """The executors of a run. ``runtimes`` and ``why`` have an entry for the actor and one for the learner."""
 
     runtimes: Mapping[str, str]
-    why: Mapping[str, str]
+    why: Mapping[str, Reason]
 
     def __str__(self) -> str:
-        if len(self.runtimes) == 2 and len({(self.runtimes[part], self.why[part]) for part in self.runtimes}) == 1:
-            return f"actor and learner run in {_TITLES[self.runtimes[ACTOR]]}: {self.why[ACTOR]}"
-        return "; ".join(
-            f"the {part} runs in {_TITLES[kind]}: {self.why[part]}" for part, kind in self.runtimes.items()
-        )
+        return reasons.sentence(self.runtimes, self.why)
 
 
 def choose(
@@ -61,59 +59,62 @@ def choose(
         program: what was traced.
         train: its TRAIN, or None to act only.
         runtime: ``"auto"``, or the name of the one that shall run both.
-        kept: the executors with which the run was begun; they are used whatever the rule says.
-        cache: where converted programs are kept.
+        kept: the executors with which the run started; they are used whatever the rule says.
+        cache: of converted programs.
 
     Raises:
-        ValueError: what was asked for by name, or was begun with, cannot be had; names the op.
+        ValueError: LiteRT was requested by name, or the run started in it, and it cannot run the program; names the op.
     """
     parts: dict[str, Predict | Train] = {ACTOR: program.predict}
     if train is not None:
         parts[LEARNER] = train
     if kept is not None:
         wanted = {part: kept[part] for part in parts}
-        why = dict.fromkeys(parts, "the run was begun so")
+        why = dict.fromkeys(parts, Reason(reasons.RECORDED))
     elif runtime == TENSORFLOW:
-        wanted, why = dict.fromkeys(parts, TENSORFLOW), dict.fromkeys(parts, "as asked for")
+        wanted, why = dict.fromkeys(parts, TENSORFLOW), dict.fromkeys(parts, Reason(reasons.REQUESTED))
     else:
         obstacles = {part: _obstacle(traced, runtime == LITERT) for part, traced in parts.items()}
         wanted = {part: TENSORFLOW if obstacle else LITERT for part, obstacle in obstacles.items()}
-        reason = "as asked for" if runtime == LITERT else "it is small, and converts"
+        reason = Reason(reasons.REQUESTED if runtime == LITERT else reasons.SMALL)
         why = {part: obstacle or reason for part, obstacle in obstacles.items()}
     contents, failed = _converted(program, train, [part for part in parts if wanted[part] == LITERT], cache)
     if failed and kept is not None:
         raise ValueError(
-            f"this run of {program.name} was begun with its {_listed(failed)} in LiteRT, which does not take it any"
-            f" more ({'; '.join(failed.values())}): go on with the versions that it was begun with"
+            f"This run of {program.name} started with its {' and '.join(failed)} in LiteRT, which cannot run it now:"
+            f" {_joined(failed)}. Resume it with the versions that it started with."
         )
     why.update(failed)
     choice = Choice({part: TENSORFLOW if part in failed else kind for part, kind in wanted.items()}, why)
     if runtime == LITERT and kept is None and TENSORFLOW in choice.runtimes.values():
         refused = {part: why[part] for part, kind in choice.runtimes.items() if kind == TENSORFLOW}
         raise ValueError(
-            f"runtime='litert', but LiteRT cannot run the {_listed(refused)} of {program.name}:"
-            f" {'; '.join(dict.fromkeys(refused.values()))}; runtime='auto' would take TensorFlow for that"
+            f"runtime='litert', but LiteRT cannot run the {' and '.join(refused)} of {program.name}:"
+            f" {_joined(refused)}. With runtime='auto', TensorFlow runs it."
         )
     return _executor(program, train, contents), choice
 
 
-def _obstacle(traced: Predict | Train, by_name: bool) -> str | None:
-    """What speaks against LiteRT before any conversion is tried; its size does not if LiteRT was asked for by name."""
-    return traced.unfit or (None if by_name else traced.large)
+def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
+    """What speaks against LiteRT before any conversion is tried; size does not if LiteRT was requested by name."""
+    if traced.large is not None and not by_name:
+        return Reason(reasons.LARGE, traced.large)
+    unproven = listing.unproven(traced.function.graph)
+    return None if unproven is None else Reason(reasons.NOT_LISTED, unproven)
 
 
 def _converted(
     program: Program, train: Train | None, parts: Sequence[str], cache: Cache
-) -> tuple[dict[tuple[str, ...], bytes], dict[str, str]]:
-    """One LiteRT program for all these parts, or as many as convert alone; and why the others do not."""
+) -> tuple[dict[tuple[str, ...], bytes], dict[str, Reason]]:
+    """One LiteRT program for all these parts, or one for each that converts alone; and why the others do not."""
     contents: dict[tuple[str, ...], bytes] = {}
-    failed: dict[str, str] = {}
+    failed: dict[str, Reason] = {}
     try:
         if parts:
             contents[tuple(parts)] = _content(program, train, parts, cache)
     except ConversionError as error:
         if len(parts) == 1:
-            return {}, {parts[0]: str(error)}
+            return {}, {parts[0]: Reason(error.code, str(error))}
         for part in parts:
             alone, reasons = _converted(program, train, [part], cache)
             contents.update(alone)
@@ -159,5 +160,5 @@ def _executor(program: Program, train: Train | None, contents: Mapping[tuple[str
     return ActorAndLearner(actor, learner)
 
 
-def _listed(parts: Mapping[str, str]) -> str:
-    return " and ".join(parts)
+def _joined(why: Mapping[str, Reason]) -> str:
+    return "; ".join(dict.fromkeys(map(str, why.values())))

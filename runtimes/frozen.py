@@ -19,6 +19,7 @@ from ..contracts import Array
 from ..policies import patching
 from ..policies.patching import FrozenProgram, Placement
 from .choosing import Cache, choose
+from .litert import listing
 from .litert.conversion import ConversionError, convert
 from .litert.fingerprint import fingerprint
 from .tracing.graphs import reached_nodes
@@ -28,18 +29,17 @@ from .trial import try_out
 logger = logging.getLogger("axonrl")
 
 _FORMAT: Final = "frozen 2"
-"""Of what is kept in the cache: raised when the same function is to be frozen differently."""
+"""Version of the cached content. Raise it when the same function freezes to another program."""
 _LENGTH: Final = 8
 """Bytes of the length that comes first in what is kept."""
 
 
 def pays(predict: Predict) -> bool:
-    """Is PREDICT one that runs faster with constant weights by more than a new interpreter costs?
+    """Do constant weights save more time than a new interpreter costs?
 
-    That is where its arithmetic is what it costs (convolutions above all, for which LiteRT's fast kernels take
-    constants only), and LiteRT can do what it does.
+    They do in large programs, above all convolutions, whose fast kernels in LiteRT take constants only.
     """
-    return predict.large is not None and predict.unfit is None
+    return predict.large is not None and listing.unproven(predict.function.graph) is None
 
 
 def acting_program(program: Program, cache: Cache) -> FrozenProgram | bytes:
@@ -50,12 +50,13 @@ def acting_program(program: Program, cache: Cache) -> FrozenProgram | bytes:
         cache: where converted programs are kept.
 
     Returns:
-        A frozen program where that pays and can be had; else the content of a file whose weights are set through the
+        A frozen program where that pays and works; else the content of a file whose weights are set through the
         signature ``set``.
 
     Raises:
         ValueError: LiteRT cannot run it; names the op.
     """
+    program = program.without_noise()
     if pays(program.predict):
         try:
             return freeze(program, cache)
@@ -84,6 +85,7 @@ def freeze(program: Program, cache: Cache) -> FrozenProgram:
     Raises:
         ConversionError: it does not convert, or other weights cannot be written into it.
     """
+    program = program.without_noise()
     variables = program.store.predict_variables()
     strange = [f"{name} {v.dtype.name}" for name, v in variables.items() if not v.dtype.is_floating]
     if strange:
@@ -147,7 +149,7 @@ def _factors(function: Any) -> list[float]:
 
 
 def _places(content: bytes, weights: Mapping[str, Array], factors: list[float]) -> Iterator[Placement]:
-    """Where the weights are in a file; none for those that it does not depend on."""
+    """Where the weights are in a file; no place for weights that it does not depend on."""
     for name, weight in weights.items():
         for factor in factors if weight.size else ():
             places: dict[int, Placement] = {}  # orders of axes that are alike give one place

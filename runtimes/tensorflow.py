@@ -11,12 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from ..contracts import Array, ArraySpec, ArrayTree
+from ..policies.batches import BatchBoundary
 from ..policies.executors import Acted, Features, TrainResult, check_weights, leaves
 from .tracing import graphs
 from .tracing.program import COUNTERS, Eval, Program, Train
 
 _FEW: Final = 8
-"""Observations that even a convolutional network acts on faster by the short way: it is one chain of ops."""
+"""Up to this many observations, the short way is faster even for a convolutional network, a single chain of ops."""
 _ON_THIS_THREAD: Final = "SINGLE_THREADED_EXECUTOR"
 
 
@@ -25,7 +26,7 @@ class TensorFlowExecutor:
 
     Args:
         program: the traced ``model_fn``.
-        train: its TRAIN, or None to act only.
+        train: its TRAIN; None to act only.
     """
 
     def __init__(self, program: Program, train: Train | None = None) -> None:
@@ -36,9 +37,11 @@ class TensorFlowExecutor:
         predict = program.predict
         self._act_on_few = _Call(predict.function, True)
         self._act = self._act_on_few if predict.large is None else _Call(predict.function, False)
+        self._zeros = [np.zeros(request.shape, request.dtype) for request in predict.noise]
         self._predictions = sorted(predict.outputs)
         self._state = None if predict.state is None else sorted(predict.state)
         self._train = None if train is None else _Call(train.function, train.large is None)
+        self._batch = None if train is None else BatchBoundary(train.batch)
 
     @functools.cached_property
     def _read_predict(self) -> _Call:
@@ -47,23 +50,24 @@ class TensorFlowExecutor:
         read = tf.function(lambda: [variable.read_value() for variable in variables], autograph=False)
         return _Call(read.get_concrete_function(), small=True)
 
-    def act(self, features: Features) -> Acted:
+    def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
         few = len(leaves(features)[0]) <= _FEW
-        outputs = iter((self._act_on_few if few else self._act)(features))
+        inputs = [features, draws or self._zeros] if self._zeros else [features]
+        outputs = iter((self._act_on_few if few else self._act)(*inputs))
         predictions = {name: next(outputs) for name in self._predictions}
         return predictions, None if self._state is None else {name: next(outputs) for name in self._state}
 
     def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
-        """One training step on a batch whose shapes are those of the trace.
+        """One training step on a batch of the traced shapes.
 
         Raises:
-            ValueError: it was made to act only.
+            ValueError: it only acts, or an array of another shape or dtype; names the key.
         """
-        if self._train is None:
-            raise ValueError(f"this executor of {self._name} was made to act only")
+        if self._train is None or self._batch is None:
+            raise ValueError(f"this executor of {self._name} only acts")
         numbers = {name: np.asarray(counters[name], np.int64) for name in COUNTERS}
-        scalars, *td_error = self._train(batch, numbers, draws)
+        scalars, *td_error = self._train(self._batch.converted(batch), numbers, draws)
         return TrainResult(scalars, td_error[0] if td_error else None)
 
     def get_weights(self) -> dict[str, Array]:
@@ -86,7 +90,7 @@ class TensorFlowExecutor:
 
 
 class TensorFlowEval:
-    """Runs EVAL on weights that it is handed. It is rare: TensorFlow runs it, whichever executor holds the weights.
+    """Runs EVAL in TensorFlow, on the weights it is given, whichever executor holds them: EVAL is rare.
 
     Args:
         program: the traced ``model_fn``.
@@ -97,6 +101,7 @@ class TensorFlowEval:
         used = {id(tensor) for tensor in evaluation.function.captured_inputs}
         self._variables = {name: v for name, v in program.store.variables().items() if id(v.handle) in used}
         self._run = _Call(evaluation.function, small=False)
+        self._batch = BatchBoundary(evaluation.batch)
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Evaluate these weights from now on: all of a run's, by name.
@@ -110,7 +115,7 @@ class TensorFlowEval:
     def __call__(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> Array:
         """The loss, then the eval metrics in the order of ``Eval.metrics``, float32 [1 + M]."""
         numbers = {name: np.asarray(counters[name], np.int64) for name in COUNTERS}
-        (scalars,) = self._run(batch, numbers, draws)
+        (scalars,) = self._run(self._batch.converted(batch), numbers, draws)
         return scalars
 
 
@@ -151,7 +156,7 @@ class _Call:
 
 
 def _has_one_thread() -> bool:
-    """Does TensorFlow compute with one thread? By its settings, or else the environment, or else the processors."""
+    """Does TensorFlow use one thread? By its settings, else the environment, else the number of processors."""
     inside = tf.config.threading.get_intra_op_parallelism_threads()
     between = tf.config.threading.get_inter_op_parallelism_threads()
     return _threads(inside, "TF_NUM_INTRAOP_THREADS") == _threads(between, "TF_NUM_INTEROP_THREADS") == 1

@@ -1,4 +1,4 @@
-"""Does a converted program do what the traced one does? Tried once, when it is converted."""
+"""The trial of a converted program: its results are compared with TensorFlow's once, after the conversion."""
 
 from __future__ import annotations
 
@@ -9,46 +9,48 @@ import tensorflow as tf
 
 from ..contracts import Array
 from ..policies.executors import Executor
+from . import reasons
 from .litert.conversion import ConversionError
 from .litert.executor import LiteRTExecutor
 from .tensorflow import TensorFlowExecutor
 from .tracing.program import COUNTERS, Program, Train
 
 _TOLERANCE: Final = 1e-2
-"""Relative. Rounding differs by 1e-6: this is for conversions that went wrong without saying so."""
+"""Relative. Rounding differs by 1e-6: this finds conversions that fail silently."""
 _BYTES: Final = (255, 0)
-"""The largest byte among the made-up numbers: that of images first, then one that also an embedding takes."""
+"""The largest byte of the made-up numbers: first for images, then one that is a valid index of an embedding."""
 _UPDATES: Final = 2
-"""The second one sees what the first did to the variables."""
+"""The second update shows what the first did to the variables."""
 
 
 def try_out(program: Program, train: Train | None, content: bytes) -> None:
-    """Run both executors on made-up numbers. TensorFlow's variables are afterwards as they were.
+    """Run both executors on made-up numbers. TensorFlow's variables are restored afterwards.
 
     Args:
         program: the traced ``model_fn``.
         train: its TRAIN, if that was converted.
-        content: what was converted.
+        content: of the LiteRT file.
 
     Raises:
-        ConversionError: they do not agree.
+        ConversionError: LiteRT cannot run the program, or their results differ.
     """
-    lite, theirs = LiteRTExecutor(program, train, content), TensorFlowExecutor(program, train)
+    theirs = TensorFlowExecutor(program, train)
     before = theirs.get_weights()
     try:
+        lite = LiteRTExecutor(program, train, content)
         for byte in _BYTES:
             if _compared(lite, theirs, program, train, byte):
                 return
             theirs.set_weights(before)
             lite.set_weights({name: before[name] for name in lite.get_weights()})
     except (RuntimeError, ValueError) as error:
-        raise ConversionError(f"converted, it does not run: {error}") from error
+        raise ConversionError(f"LiteRT cannot run what it was converted to: {error}"[:300]) from error
     finally:
         theirs.set_weights(before)
 
 
 def _compared(lite: LiteRTExecutor, theirs: Executor, program: Program, train: Train | None, byte: int) -> bool:
-    """Whether TensorFlow took the made-up numbers: those that it refuses show nothing."""
+    """Whether TensorFlow accepts the made-up numbers; if not, there is nothing to compare."""
     try:
         if lite.acts:
             _compare_actions(lite, theirs, program, byte)
@@ -60,8 +62,10 @@ def _compared(lite: LiteRTExecutor, theirs: Executor, program: Program, train: T
 
 
 def _compare_actions(lite: Executor, theirs: Executor, program: Program, byte: int) -> None:
-    (features,) = _made_up(program.predict.function, byte)
-    expected, found = theirs.act(features)[0], lite.act(features)[0]
+    features = _made_up(program.predict.function, byte)[0]
+    rng = np.random.default_rng(0)
+    draws = [request.draw(rng) for request in program.predict.noise]
+    expected, found = theirs.act(features, draws)[0], lite.act(features, draws)[0]
     for name, array in expected.items():
         if array.dtype.kind == "f":  # the best of two equal actions may be either
             _compare(f"predictions[{name!r}]", found[name], array)
@@ -94,4 +98,4 @@ def _compare(what: str, found: Array, expected: Array) -> None:
     wrong = ~np.isclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE * 1e-2, equal_nan=True)
     if wrong.any():
         pair = f"{found[wrong][0]:g} instead of {expected[wrong][0]:g}"
-        raise ConversionError(f"converted, it computes another {what} ({pair})")
+        raise ConversionError(f"{what} is {pair}", reasons.DIFFERS)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl import noise
+from axonrl import Agent, EstimatorSpec, Modes, RunConfig, noise
+from axonrl.contracts import ArraySpec
+from axonrl.memories import ReplayMemory
 from axonrl.noise import Request
+from axonrl.policies import Policy
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
 
 
 def asked(call: Any) -> list[Request]:
@@ -39,9 +46,9 @@ def test_the_supplier_gives_the_value() -> None:
 
 
 @pytest.mark.parametrize("call", [lambda: noise.normal([2]), lambda: noise.uniform([2]), lambda: noise.permutation(2)])
-def test_outside_a_training_trace_there_is_none(call: Any) -> None:
+def test_outside_a_trace_there_is_none(call: Any) -> None:
     asked(call)  # what was open once is closed again
-    with pytest.raises(ValueError, match="works only while a model_fn is traced in TRAIN or EVAL"):
+    with pytest.raises(ValueError, match="works only while a model_fn is traced: call it inside model_fn"):
         call()
 
 
@@ -110,3 +117,103 @@ def test_a_value_without_axes_is_an_array(kind: str) -> None:
     assert isinstance(drawn, np.ndarray)
     assert drawn.shape == ()
     assert drawn.dtype == np.float32
+
+
+# -- while acting -----------------------------------------------------------------------------------------------------
+
+
+class Ones(gymnasium.Env[Any, Any]):
+    """Observations of ones; keeps its actions."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Box(-100, 100, (1,), np.float32)
+
+    def __init__(self) -> None:
+        self.actions: list[float] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._left = 7
+        return np.ones(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.actions.append(float(action[0]))
+        self._left -= 1
+        return np.ones(2, np.float32), 1.0, self._left == 0, False, {}
+
+
+class Noisy:
+    """The noisy action, and a number of its own from the same generator."""
+
+    def __call__(self, predictions: Any, timestep: int, rng: np.random.Generator) -> Any:
+        return predictions["noisy_action"] + 100 * rng.random() // 100, {}
+
+
+def noisy_model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    weight = tf.Variable([[1.0], [2.0]], name="weight")
+    action = features @ weight
+    if mode == Modes.PREDICT:
+        predictions = {"action": action, "noisy_action": action + features @ noise.normal([2, 1])}
+        return EstimatorSpec(mode, predictions, exploration=Noisy())
+    weight.assign_sub(0.01 * tf.reduce_mean(labels["action"]) * tf.ones_like(weight))
+    return EstimatorSpec(mode, loss=tf.reduce_mean(action))
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+def test_behaviour_is_noisy_and_resumes_exactly_and_the_greedy_action_is_not(runtime: str, tmp_path: Path) -> None:
+    def agent(folder: str) -> Agent:
+        return Agent(noisy_model_fn, ReplayMemory(50, 4), tmp_path / folder, RunConfig(seed=3, runtime=runtime))
+
+    whole, first, second = Ones(), Ones(), Ones()
+    one = agent("whole").train(whole, first_update=5, update_frequency=2, timesteps=20)
+    agent("parts").train(first, first_update=5, update_frequency=2, timesteps=10)
+    other = agent("parts").train(second, first_update=5, update_frequency=2, timesteps=10)
+    assert len(set(whole.actions)) == 20
+    assert [*first.actions, *second.actions[-10:]] == whole.actions
+
+    observations = np.array([[1, 1], [0, 1]], np.float32)
+    greedy = one.predict(observations)
+    np.testing.assert_array_equal(greedy["noisy_action"], greedy["action"])
+    np.testing.assert_array_equal(other.predict(observations)["action"], greedy["action"])
+    evaluated = Ones()
+    one.evaluate(evaluated, 1)
+    assert evaluated.actions == [float(greedy["action"][0, 0])] * 7
+
+
+def test_an_export_acts_without_noise(tmp_path: Path) -> None:
+    agent = Agent(noisy_model_fn, ReplayMemory(50, 4), tmp_path / "run", RunConfig(seed=3))
+    agent.train(Ones(), first_update=5, timesteps=10)
+    policy = Policy.load(agent.export(tmp_path / "exported"))
+    observation = np.ones(2, np.float32)
+    assert policy.act(observation) == agent.predict(observation[None])["action"][0]
+
+
+def noisy_action(features: Any, draw: Any) -> Any:
+    return {"action": features @ draw}
+
+
+def hidden_in_a_function(features: Any, draw: Any) -> Any:
+    both = tf.function(lambda x, y: (x, y))(tf.reduce_sum(features, 1), features @ draw)
+    return {"action": both[1], "other": both[0]}
+
+
+def beside_it_in_a_function(features: Any, draw: Any) -> Any:
+    both = tf.function(lambda x, y: (x, y))(tf.reduce_sum(features, 1), features @ draw)
+    return {"action": both[0], "other": both[1]}
+
+
+@pytest.mark.parametrize(
+    ("predicting", "allowed"), [(noisy_action, False), (hidden_in_a_function, False), (beside_it_in_a_function, True)]
+)
+def test_a_greedy_action_that_depends_on_noise_is_refused(predicting: Any, allowed: bool) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return EstimatorSpec(mode, predicting(features, noise.normal([4, 1])))
+
+    def trace() -> Program:
+        return Program(BoundModelFn(model_fn, None, RunConfig(), None), ArraySpec((4,), np.float32), 0)
+
+    if allowed:
+        assert trace().predict.noise == (Request("normal", (4, 1)),)
+        return
+    with pytest.raises(ValueError, match=r"predictions\['action'\] depends on axonrl\.noise\. It is the greedy"):
+        trace()

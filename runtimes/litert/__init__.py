@@ -1,1 +1,1 @@
-"""LiteRT: traced programs converted, rewritten where LiteRT differs, compared with TensorFlow once, and run."""
+"""LiteRT: converts traced programs, rewrites what LiteRT does differently, and runs them."""

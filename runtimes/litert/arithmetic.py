@@ -49,6 +49,21 @@ def selu_grad(gradient: Tensor, output: Tensor) -> Tensor:
     return tf.where(output < 0, gradient * (output + _SELU_SCALE_ALPHA), gradient * _SELU_SCALE)
 
 
+def sqrt_grad(output: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of the square root, from its output; 0 where ``gradient`` is, which the converter forgets."""
+    return tf.where(tf.equal(gradient, 0), tf.zeros_like(gradient), divided_by_root(0.5 * gradient, output))
+
+
+def reciprocal_grad(output: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of 1 / x, from its output; 0 where ``gradient`` is."""
+    return tf.where(tf.equal(gradient, 0), tf.zeros_like(gradient), -gradient * output * output)
+
+
+def rsqrt_grad(output: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of 1 / sqrt(x), from its output; 0 where ``gradient`` is."""
+    return tf.where(tf.equal(gradient, 0), tf.zeros_like(gradient), -0.5 * gradient * output * output * output)
+
+
 def strided_slice_grad(gradient: Tensor, shape: Sequence[int], kept: Sequence[slice]) -> Tensor:
     """The gradient of a slice with unit strides: ``gradient`` in its place, zeros around it.
 
@@ -95,15 +110,38 @@ def expm1(x: Tensor) -> Tensor:
 
 
 def log(x: Tensor) -> Tensor:
-    """The natural logarithm. On some processors, with AVX2 and no AVX-512, LiteRT's makes 88 of NaN and of infinity."""
-    return tf.where(tf.math.is_finite(x) | (x < 0), tf.math.log(x), x)
+    """The natural logarithm. Near 1, LiteRT's has few digits left."""
+    return tf.where(tf.abs(x - 1) < 0.3, _twice_artanh((x - 1) / (x + 1)), _log_of_any(x))
 
 
 def log1p(x: Tensor) -> Tensor:
-    """log(1 + x), near 0 too, where LiteRT's has no digits left: there 2 artanh(x / (2 + x)), by its series."""
-    ratio = x / (2 + x)
-    series = _horner((1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0), tf.square(ratio))
-    return tf.where(tf.abs(x) < 0.4, 2 * ratio * series, log(1 + x))
+    """log(1 + x), near 0 too, where LiteRT's has no digits left."""
+    return tf.where(tf.abs(x) < 0.4, _twice_artanh(x / (2 + x)), _log_of_any(1 + x))
+
+
+def _log_of_any(x: Tensor) -> Tensor:
+    """On some processors, with AVX2 and no AVX-512, LiteRT's logarithm makes 88 of NaN and of infinity."""
+    return tf.where(tf.math.is_finite(x) | (x < 0), tf.math.log(x), x)
+
+
+def _twice_artanh(ratio: Tensor) -> Tensor:
+    """2 artanh(ratio) by its series, for numbers of at most 0.25."""
+    return 2 * ratio * _horner((1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0), tf.square(ratio))
+
+
+def xlogy(x: Tensor, y: Tensor) -> Tensor:
+    """X log(y), and 0 where x is 0. The converter would take LiteRT's logarithm."""
+    return tf.where(tf.equal(x, 0), 0.0, x * log(y))
+
+
+def xlog1py(x: Tensor, y: Tensor) -> Tensor:
+    """X log(1 + y), and 0 where x is 0; as :func:`xlogy`."""
+    return tf.where(tf.equal(x, 0), 0.0, x * log1p(y))
+
+
+def floor_div(x: Tensor, y: Tensor) -> Tensor:
+    """The largest integer that is at most x / y. LiteRT's raises an error where y is 0."""
+    return tf.floor(x / y)
 
 
 def softplus(x: Tensor) -> Tensor:

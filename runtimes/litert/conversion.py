@@ -17,6 +17,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.lite.python import schema_py_generated as schema
 
 from ...policies.quiet import stderr_aside
+from .. import reasons
 from ..tracing import graphs
 from . import rewriting
 from .loops import with_own_handles
@@ -30,7 +31,16 @@ _FLEX = re.compile(r"^\s*(?:Flex|TF Select) ops: (.+)$", re.MULTILINE)
 
 
 class ConversionError(Exception):
-    """LiteRT cannot run a program; the message names the ops, or says what the converter said."""
+    """LiteRT cannot run a program; the message names the ops or quotes the converter.
+
+    Args:
+        message: what is wrong.
+        code: of :mod:`.reasons`: not converted, or converted to something else.
+    """
+
+    def __init__(self, message: str, code: str = reasons.NOT_CONVERTED) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable]) -> bytes:
@@ -48,7 +58,7 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
         the content of a LiteRT file.
 
     Raises:
-        ConversionError: the converter refused, or made something else of it.
+        ConversionError: the converter failed, or made a different program.
     """
     module = tf.Module()
     module.variables_in_order = list(variables)
@@ -68,12 +78,12 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
     content = with_own_handles(content)
     nodes = [node for function in functions.values() for node in graphs.reached_nodes(function.graph)]
     if _has_largest(content) and not graphs.has_largest(nodes):
-        raise ConversionError("it computes an infinite constant, which LiteRT would make a finite one")
+        raise ConversionError("an infinite constant, which LiteRT makes finite")
     return content
 
 
 def _flat(function: Function) -> Function:
-    """The same function with inputs and outputs that have names of their own."""
+    """The same function with named inputs and outputs."""
     (arguments, _) = function.structured_input_signature
     specs = tf.nest.flatten(arguments)
 
@@ -145,7 +155,7 @@ def _silenced() -> Iterator[None]:
 
 
 def _reason(message: str) -> str:
-    """The ops that a converter's message of many lines complains of, or what it says first."""
+    """The ops that a converter's long message names, or its first line."""
     if _LISTS in message:
         return "LiteRT has no lists of tensors, which the gradient of a loop needs (unroll the loop)"
     ops = {name for listed in _FLEX.findall(message) for name in re.findall(r"\w+", listed)} or set(
@@ -154,4 +164,4 @@ def _reason(message: str) -> str:
     if ops:
         return f"LiteRT has no kernel for {', '.join(sorted(ops))}"
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return f"the converter said: {lines[0] if lines else 'nothing'}"[:300]
+    return f"converter: {lines[0] if lines else 'nothing'}"[:300]

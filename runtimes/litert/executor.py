@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ...contracts import Array, ArraySpec, ArrayTree
+from ...policies.batches import BatchBoundary
 from ...policies.executors import Acted, Features, TrainResult, check_weights
-from ...policies.interpreter import Actor, LiteProgram
+from ...policies.interpreter import ActSignature, LiteProgram, Signature
 from ..tracing import graphs
-from ..tracing.program import COUNTERS, Program, Train
+from ..tracing.program import COUNTERS, Predict, Program, Train
 
 
 class LiteRTExecutor:
@@ -35,41 +34,43 @@ class LiteRTExecutor:
         signatures = LiteProgram(content).signatures
         self._get, self._set = signatures.get("get"), signatures.get("set")
         self._put({name: variable.numpy() for name, variable in variables.items()})
-        state = program.predict.state
-        names = None if state is None else sorted(state)
-        self._actor = Actor(signatures["act"], sorted(program.predict.outputs), names) if "act" in signatures else None
-        self.acts = self._actor is not None
+        self._act = _acting(program.predict, signatures["act"]) if "act" in signatures else None
+        self.acts = self._act is not None
         self._train = None if train is None else signatures["train"]
         if self._train is not None and train is not None:
-            places = _places(train.function.structured_input_signature[0][0])
             read = graphs.read_inputs(train.function.graph)
-            unread = set(range(len(places) + len(COUNTERS))) - read  # noise is handed over in any case
-            self._train.leave_out(unread)
-            self._values = _picked([place for i, place in enumerate(places) if i in read])
-            counters = {name: np.zeros((), np.int64) for i, name in enumerate(COUNTERS, len(places)) if i in read}
+            self._batch = BatchBoundary(train.batch, read)
+            first = self._batch.number
+            self._train.leave_out(set(range(first + len(COUNTERS))) - read)  # noise is always passed
+            counters = {name: np.zeros((), np.int64) for i, name in enumerate(COUNTERS, first) if i in read}
             self._counters, self._counter_arrays = tuple(counters.items()), tuple(counters.values())
 
-    def act(self, features: Features) -> Acted:
+    def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
 
         Raises:
-            ValueError: it was made to learn only.
+            ValueError: it only learns.
         """
-        if self._actor is None:
-            raise ValueError(f"this executor of {self._name} was made to learn only")
-        return self._actor(features)
+        if self._act is None:
+            raise ValueError(f"this executor of {self._name} only learns")
+        return self._act(features, draws)
 
     def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
-        """One training step on a batch whose shapes are those of the trace.
+        """One training step on a batch of the traced shapes.
 
         Raises:
-            ValueError: it was made to act only.
+            ValueError: it only acts, or an array of another shape or dtype; names the key.
         """
         if self._train is None:
-            raise ValueError(f"this executor of {self._name} was made to act only")
+            raise ValueError(f"this executor of {self._name} only acts")
         for name, array in self._counters:
             array[()] = counters[name]
-        scalars, *td_error = self._train((*self._values(batch), *self._counter_arrays, *draws))
+        arrays = (*self._batch.arrays(batch), *self._counter_arrays, *draws)
+        try:
+            scalars, *td_error = self._train(arrays)
+        except ValueError:
+            self._batch.converted(batch)  # says which array has another shape
+            raise
         return TrainResult(scalars, td_error[0] if td_error else None)
 
     def get_weights(self) -> dict[str, Array]:
@@ -97,16 +98,7 @@ class LiteRTExecutor:
             self._set([np.asarray(weights[name]) for name in self._specs])
 
 
-def _picked(places: Sequence[tuple[str, str | None]]) -> Callable[[Mapping[str, Any]], Sequence[Array]]:
-    """A function of a batch that returns the arrays which stand at these places."""
-    if len(places) > 1 and all(part is None for _, part in places):
-        return operator.itemgetter(*(key for key, _ in places))
-    return lambda batch: [batch[key] if part is None else batch[key][part] for key, part in places]
-
-
-def _places(tree: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """Where the arrays of a batch stand: key, and name inside a Dict; in the order of ``leaves``."""
-    found: list[tuple[str, str | None]] = []
-    for key, value in sorted(tree.items()):
-        found += [(key, part) for part in sorted(value)] if isinstance(value, Mapping) else [(key, None)]
-    return found
+def _acting(predict: Predict, signature: Signature) -> ActSignature:
+    state = None if predict.state is None else sorted(predict.state)
+    zeros = [np.zeros(request.shape, request.dtype) for request in predict.noise]
+    return ActSignature(signature, sorted(predict.outputs), state, zeros)

@@ -1,4 +1,4 @@
-"""Variables in the loops of a LiteRT file: their handles are made inside, not handed in.
+"""Variables in the loops of a LiteRT file: their handles are made inside, not passed in.
 
 The converter hands the handle of every variable that a loop uses from one iteration to the next. LiteRT takes the size
 of what is a handle to be unknown: in every iteration it plans the memory of the loop's body anew, which took as long as
@@ -60,7 +60,7 @@ def with_own_handles(content: bytes) -> bytes:
 
 
 def _make_inside(graph: Graph, loop: Operator, inner: list[Graph], makers: Mapping[int, Operator]) -> bool:
-    """Change a loop of ``graph``, given its condition and its body; False if it is handed no handle."""
+    """Change a loop of ``graph``, given its condition and its body; False if no handle is passed to it."""
     _, body = inner
     stays = body.inputs == body.outputs
     handed_in = [k for k, tensor in enumerate(loop.inputs) if tensor in makers and stays[k]]

@@ -157,6 +157,7 @@ REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
     "Erfc": _pointwise(arithmetic.erfc),
     "Exp": _pointwise(arithmetic.exp),
     "Expm1": _pointwise(arithmetic.expm1),
+    "FloorDiv": _pointwise(arithmetic.floor_div),
     "IsInf": _pointwise(arithmetic.is_inf),
     "L2Loss": _pointwise(arithmetic.l2_loss),
     "LeakyReluGrad": _leaky_relu,
@@ -168,19 +169,30 @@ REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
     "Mul": _of_reads(arithmetic.product_of_reads),
     "Pow": _power,
     "RealDiv": _quotient,
+    "ReciprocalGrad": _pointwise(arithmetic.reciprocal_grad),
     "Relu": _of_product(arithmetic.relu),
     "Relu6": _of_product(arithmetic.relu6),
     "Relu6Grad": _pointwise(arithmetic.relu6_grad),
     "ReluGrad": _pointwise(arithmetic.relu_grad),
     "Rsqrt": _pointwise(arithmetic.rsqrt),
+    "RsqrtGrad": _pointwise(arithmetic.rsqrt_grad),
     "Selu": _pointwise(arithmetic.selu),
     "SeluGrad": _pointwise(arithmetic.selu_grad),
     "Softplus": _pointwise(arithmetic.softplus),
     "SoftsignGrad": _pointwise(arithmetic.softsign_grad),
+    "SqrtGrad": _pointwise(arithmetic.sqrt_grad),
     "StridedSliceGrad": _strided_slice,
     "Sub": _difference,
+    "Xlog1py": _pointwise(arithmetic.xlog1py),
+    "Xlogy": _pointwise(arithmetic.xlogy),
 }
 """All have one output. A float64 one is left alone: what LiteRT lacks there is more than gradients."""
+
+
+def replacement(node: Node, nodes: Nodes) -> Replacement | None:
+    """What a node is replaced by; None for one that stays."""
+    make = REWRITES.get(node.op)
+    return make(node, nodes) if make is not None and _is_float32(node) else None
 
 
 def rewrite(library: Any) -> None:
@@ -189,14 +201,11 @@ def rewrite(library: Any) -> None:
         nodes = {node.name: node for node in function.node_def}
         renamed: set[str] = set()
         for node in function.node_def:
-            make = REWRITES.get(node.op)
-            if make is None or not _is_float32(node):
-                continue
-            replacement = make(node, nodes)
-            if replacement is not None:
-                definition = _traced(replacement, f"__axonrl_{node.op}_{len(library.function)}")
+            found = replacement(node, nodes)
+            if found is not None:
+                definition = _traced(found, f"__axonrl_{node.op}_{len(library.function)}")
                 library.function.append(definition)
-                _call(node, definition, replacement.kept)
+                _call(node, definition, found.kept)
                 renamed.add(node.name)
         for node in function.node_def:
             node.input[:] = [_output_of(name, renamed) for name in node.input]
@@ -204,11 +213,11 @@ def rewrite(library: Any) -> None:
             function.ret[key] = _output_of(name, renamed)
 
 
-def _traced(replacement: Replacement, name: str) -> Any:
+def _traced(made: Replacement, name: str) -> Any:
     """The FunctionDef of a replacement."""
-    specs = [tf.TensorSpec(None, tf.float32)] * len(replacement.kept)
+    specs = [tf.TensorSpec(None, tf.float32)] * len(made.kept)
     # Of a partial, TensorFlow would look at its own arguments too.
-    function = tf.function(lambda *inputs: replacement.function(*inputs), autograph=False)  # noqa: PLW0108
+    function = tf.function(lambda *inputs: made.function(*inputs), autograph=False)  # noqa: PLW0108
     definition = function.get_concrete_function(*specs).function_def
     definition.signature.name = name
     return definition
@@ -254,6 +263,12 @@ def _source(nodes: Nodes, name: str, past: Sequence[str] = ("Identity",)) -> Nod
 
 
 def _constant(nodes: Nodes, name: str) -> Array | None:
-    """The value of an input, if it is a constant."""
+    """The value of an input, if it is a constant, or the difference of two, as the gradient of a power takes it."""
     node = _source(nodes, name)
-    return tf.make_ndarray(node.attr["value"].tensor) if node is not None and node.op == "Const" else None
+    if node is None or node.op not in ("Const", "Sub"):
+        return None
+    if node.op == "Const":
+        value: Array = tf.make_ndarray(node.attr["value"].tensor)
+        return value
+    x, y = (_constant(nodes, operand) for operand in _inputs(node))
+    return None if x is None or y is None else np.asarray(x - y)

@@ -1,13 +1,14 @@
-"""What a traced graph does when it is run: which ops it reaches, whether it assigns, how much it computes."""
+"""Facts about a traced graph: the ops that a run reaches, whether it assigns variables, how much it computes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework.ops import gradient_registry  # the public interface cannot take out what is in it
 
 _STATEFUL_RANDOM = frozenset(
     {
@@ -29,23 +30,10 @@ _STATEFUL_RANDOM = frozenset(
         "UniformCandidateSampler",
     }
 )
-"""They hide a generator of their own, which no checkpoint can hold; tf.random.Generator keeps its in a variable."""
+"""Their generators are hidden, so no checkpoint can hold them; tf.random.Generator keeps its state in a variable."""
 
 _BRANCHING = ("Case", "If", "Merge", "StatelessCase", "StatelessIf", "StatelessWhile", "Switch", "While")
 _ASSIGNING = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign")
-_DIFFERENT = {
-    "FakeQuantWithMinMaxArgs": "rounds to other numbers in LiteRT",
-    "FakeQuantWithMinMaxVars": "rounds to other numbers in LiteRT",
-    "FakeQuantWithMinMaxVarsPerChannel": "rounds to other numbers in LiteRT",
-    "SegmentSum": "takes no ids with gaps in LiteRT (tf.math.unsorted_segment_sum does)",
-    "TensorScatterUpdate": "would add up in LiteRT what has the same index",
-}
-_LEFT_OUT = ("Assert", "CheckNumerics", "CheckNumericsV2")
-_QUANTIZED = ("Equal", "Mean")
-"""LiteRT takes uint8 for quantized numbers: the mean of uint8 is wrong, and a comparison ends the process."""
-_DIES_OF_TWINS = ("Maximum", "Minimum", "RealDiv", "SquaredDifference", "Sub")
-"""With a variable and itself as operands these end the process; others of this kind are rewritten."""
-
 _MATMUL = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x", "BatchMatMulV3": "adj_x"}
 _CONVOLUTIONS = ("Conv", "DepthwiseConv")
 
@@ -68,21 +56,27 @@ def stateful_random_ops(ops: Iterable[str]) -> tuple[str, ...]:
 def reached_nodes(graph: Any) -> list[Any]:
     """The nodes (NodeDef) that a run of a function's graph reaches, in loops, branches and inner functions too.
 
-    What is in the graph and not reached does not count: the initial value of a variable that was handed over, say.
+    What is in the graph and not reached does not count: the initial value of an existing variable, for instance.
     """
+    return [node for body in reached_bodies(graph) for node in body]
+
+
+def reached_bodies(graph: Any) -> list[list[Any]]:
+    """The nodes of :func:`reached_nodes`, one list for each function: names repeat between functions."""
     graph_def = graph.as_graph_def()
     library = {function.signature.name: function for function in graph_def.library.function}
-    found: list[Any] = []
+    bodies: list[list[Any]] = [[]]
     outputs = [tensor.op.name for tensor in graph.outputs] + [op.name for op in graph.control_outputs]
-    called = walk(graph_def.node, outputs, found)
+    called = walk(graph_def.node, outputs, bodies[-1])
     visited: set[str] = set()
     while called:
         name = called.pop()
         if name in library and name not in visited:
             visited.add(name)
             body = library[name]
-            called |= walk(body.node_def, [*body.ret.values(), *body.control_ret.values()], found)
-    return found
+            bodies.append([])
+            called |= walk(body.node_def, [*body.ret.values(), *body.control_ret.values()], bodies[-1])
+    return bodies
 
 
 def read_inputs(graph: Any) -> set[int]:
@@ -90,6 +84,45 @@ def read_inputs(graph: Any) -> set[int]:
     read = {name.lstrip("^").partition(":")[0] for node in reached_nodes(graph) for name in node.input}
     read |= {tensor.op.name for tensor in graph.outputs}
     return {i for i, tensor in enumerate(graph.inputs) if tensor.op.name in read}
+
+
+def forget_custom_gradients(graph: Any) -> None:
+    """Drop the custom gradients of a graph that nobody will differentiate any more.
+
+    TensorFlow keeps them, and through them the graph, for the life of the process: two graphs for every traced
+    optimizer of Keras. Those of inner functions stay: such a function may be part of other graphs too.
+    """
+    for op in graph.get_operations():
+        name = op.node_def.attr["_gradient_op_type"].s.decode() if "_gradient_op_type" in op.node_def.attr else ""
+        gradient_registry._registry.pop(name, None)
+
+
+def inputs_of(graph: Any, tensor: Any) -> set[int]:
+    """Which inputs of a function's graph the value of one of its tensors depends on, by their place."""
+    places = {id(tensor): place for place, tensor in enumerate(graph.inputs)}
+    found: set[int] = set()
+    todo, seen = [tensor], set[int]()
+    while todo:
+        tensor = todo.pop()
+        if id(tensor) in seen:
+            continue
+        seen.add(id(tensor))
+        if id(tensor) in places:
+            found.add(places[id(tensor)])
+        else:
+            todo += _sources(tensor)
+    return found
+
+
+def _sources(tensor: Any) -> list[Any]:
+    """The inputs of an op that one of its outputs depends on; all of them where that is not known."""
+    op = tensor.op
+    if op.type == "IdentityN":
+        return [op.inputs[tensor.value_index]]
+    if op.type in ("PartitionedCall", "StatefulPartitionedCall"):
+        inner = op.graph._get_function(op.get_attr("f").name).graph
+        return [op.inputs[place] for place in inputs_of(inner, inner.outputs[tensor.value_index])]
+    return list(op.inputs)
 
 
 def reached_ops(nodes: Iterable[Any]) -> frozenset[str]:
@@ -112,37 +145,6 @@ def _float_constants(nodes: Iterable[Any]) -> Iterator[Any]:
     for node in nodes:
         if node.op == "Const" and tf.dtypes.as_dtype(node.attr["value"].tensor.dtype).is_floating:
             yield tf.make_ndarray(node.attr["value"].tensor)
-
-
-def why_unfit(nodes: Iterable[Any]) -> str | None:
-    """Why LiteRT would compute something else, though it might run; None if it would not."""
-    nodes = list(nodes)
-    random = stateful_random_ops(reached_ops(nodes))
-    if random:
-        return f"it draws from TensorFlow's stateful random op {', '.join(random)}"
-    if has_infinity(nodes):
-        return "it has an infinite constant, which LiteRT would make a finite one"
-    by_name = {node.name: node for node in nodes}
-    return next(filter(None, (_why_misread(node, by_name) for node in nodes)), None)
-
-
-def _why_misread(node: Any, by_name: Mapping[str, Any]) -> str | None:
-    if node.op in _LEFT_OUT:
-        return f"its op {node.op} would be left out by LiteRT"
-    if node.op in _QUANTIZED and node.attr["T"].type == tf.uint8.as_datatype_enum:
-        return f"its op {node.op} works on uint8, which LiteRT takes for quantized numbers"
-    if node.op in _DIFFERENT:
-        return f"its op {node.op} {_DIFFERENT[node.op]}"
-    if node.op in _DIES_OF_TWINS and _takes_twins(node, by_name):
-        return f"its op {node.op} takes the same variable twice, of which LiteRT dies"
-    return None
-
-
-def _takes_twins(node: Any, by_name: Mapping[str, Any]) -> bool:
-    """Are both inputs of a node read from the same variable?"""
-    sources = [by_name.get(name.split(":")[0]) for name in node.input if not name.startswith("^")]
-    read = [source.input[0] for source in sources if source is not None and source.op == "ReadVariableOp"]
-    return len(read) == 2 and read[0] == read[1]
 
 
 def walk(nodes: Iterable[Any], outputs: list[str], found: list[Any]) -> set[str]:
@@ -174,17 +176,17 @@ def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0) -> str
     """
     convolutions = sorted(op for op in ops if op.startswith(_CONVOLUTIONS))
     if convolutions:
-        return f"it has the op {convolutions[0]}"
+        return f"op {convolutions[0]}"
     total = 0
     for op in _operations(graph):
         if op.type in _MATMUL:
             left, result = op.inputs[0].shape, op.outputs[0].shape
             if result.rank is None or left.rank is None:
-                return f"it has a {op.type} of unknown shape"
+                return f"op {op.type} of unknown shape"
             inner = left[-2 if op.get_attr(_MATMUL[op.type]) else -1]
             total += 2 * math.prod(size or 1 for size in (*result, inner))
     mflop = total / 1e6
-    return f"its matrix products take {mflop:.0f} MFLOP, more than {limit_mflop:.0f}" if mflop > limit_mflop else None
+    return f"matrix products of {mflop:.0f} MFLOP, limit {limit_mflop:.0f}" if mflop > limit_mflop else None
 
 
 def _operations(graph: Any) -> Iterator[Any]:

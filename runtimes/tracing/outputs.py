@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
 from ...contracts import ArraySpec, EstimatorSpec
+from ...errors import ArgumentError
 
 Tensor: TypeAlias = Any
+
+_LONGEST_NAME: Final = 100
 
 
 def tensors(model: str, field: str, values: Any) -> dict[str, Tensor]:
@@ -62,6 +65,8 @@ def eval_outputs(model: str, spec: EstimatorSpec) -> dict[str, Tensor]:
 def _scalars(model: str, loss: Any, field: str, values: Any) -> Tensor:
     """The loss and the metrics of a field, float32 [1 + M]."""
     metrics = tensors(model, field, values)
+    for name in metrics:
+        _check_name(model, field, name)
     if "loss" in metrics:
         raise ValueError(f"{model}: {field} must not contain 'loss', which has a field of its own")
     scalars = {"loss": _tensor(model, "loss", loss), **{f"{field}[{k!r}]": v for k, v in metrics.items()}}
@@ -70,6 +75,22 @@ def _scalars(model: str, loss: Any, field: str, values: Any) -> Tensor:
         if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
             raise ValueError(f"{model}: {what} must be a scalar number, got {dtype.name} of shape {tensor.shape}")
     return tf.stack([tf.cast(tensor, tf.float32) for tensor in scalars.values()])
+
+
+def _check_name(model: str, field: str, name: Any) -> None:
+    """Refuse a metric's name that a summary, a CSV file or a file's path cannot carry."""
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= _LONGEST_NAME
+        or not name.isprintable()
+        or not {"", ".", ".."}.isdisjoint(name.split("/"))
+    ):
+        raise ArgumentError(
+            f"{model}: {field} has the key {name!r:.200}; a metric's name must be a string of 1 to {_LONGEST_NAME}"
+            " printable characters, without empty parts, '.' or '..' between slashes",
+            field,
+            name,
+        )
 
 
 def check_next_state(model: str, declared: Mapping[str, ArraySpec], state: Mapping[str, Tensor]) -> None:

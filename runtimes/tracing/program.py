@@ -1,13 +1,14 @@
 """Tracing: a plain ``model_fn`` becomes graphs, once, and no executor ever calls it again.
 
-PREDICT is traced first; its variables are handed over to the trace of TRAIN (see ``variables.py``). EVAL is traced only
-if somebody asks for it, and is lent the variables of both. Noise requested inside becomes further inputs. What a trace
-must not do or return (see ``outputs.py``) is refused, before the first timestep.
+PREDICT is traced first; the trace of TRAIN gets its variables (see ``variables.py``). EVAL is traced on request and
+gets those of both. Noise requested inside becomes further inputs. Invalid outputs (see ``outputs.py``) are refused
+before the first timestep.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import random
 import threading
@@ -29,7 +30,7 @@ Tree: TypeAlias = Any
 
 COUNTERS = ("global_step", "global_timestep")
 _GENERATORS = threading.RLock()
-"""Held while the process's random generators are the model's: two Agents may be traced in two threads."""
+"""Held while a trace uses the process's random generators: two Agents may be traced in two threads."""
 _FLOAT_LABELS = ("reward", "terminated", "truncated", "discount", "weight")
 
 
@@ -38,13 +39,12 @@ class Predict:
     """The traced PREDICT mode.
 
     ``function(features)`` returns ``{"predictions": {...}}``, and ``"state"`` for a recurrent model; the batch axis of
-    ``features`` is free. ``large`` says why the arithmetic costs more than the call; None if it does not;
-    ``unfit`` why LiteRT would compute something else.
+    ``features`` is free. Where the model requests noise it is ``function(features, draws)``. ``large`` says why the
+    arithmetic costs more than the call; None if it does not.
     """
 
     function: Any
     large: str | None
-    unfit: str | None
     exploration: Exploration | None
     record: tuple[str, ...]
     state: Mapping[str, ArraySpec] | None
@@ -52,6 +52,8 @@ class Predict:
     not_exact: tuple[str, ...]
     """The stateful random ops it runs."""
     evaluation_hooks: tuple[Any, ...]
+    noise: tuple[noise.Request, ...] = ()
+    """What behaviour draws in training; everywhere else it is zero."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,13 +61,12 @@ class Train:
     """The traced TRAIN mode.
 
     ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}`` (the loss, then the metrics in the
-    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. ``large`` and
-    ``unfit`` as for :class:`Predict`.
+    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. ``large`` as for :class:`Predict`.
     """
 
     function: Any
+    batch: Mapping[str, SpecTree]
     large: str | None
-    unfit: str | None
     metrics: tuple[str, ...]
     noise: tuple[noise.Request, ...]
     not_exact: tuple[str, ...]
@@ -82,6 +83,7 @@ class Eval:
     """
 
     function: Any
+    batch: Mapping[str, SpecTree]
     metrics: tuple[str, ...]
     noise: tuple[noise.Request, ...]
 
@@ -112,7 +114,7 @@ class Program:
     def trace_train(self, batch: Mapping[str, SpecTree]) -> Train:
         """Trace TRAIN for batches of these specs (as sampled: with their batch axes).
 
-        Called again, it begins anew: the target network and the optimizer of the trace before are forgotten.
+        A second call starts over: the target network and the optimizer of the first one are dropped.
 
         Raises:
             ValueError: the function breaks the contract.
@@ -132,8 +134,8 @@ class Program:
         self._batch = batch
         return Train(
             function=function,
+            batch=batch,
             large=graphs.why_large(function.graph, ops),
-            unfit=graphs.why_unfit(nodes),
             metrics=tuple(spec.metrics),
             noise=tuple(requests),
             not_exact=graphs.stateful_random_ops(ops),
@@ -156,30 +158,50 @@ class Program:
                 f"{self.name} in mode 'eval' assigns variables, but an evaluation must not change what is trained:"
                 " leave optimizer.apply, target updates and assignments to mode 'train'"
             )
-        return Eval(function=function, metrics=tuple(spec.eval_metric_ops), noise=tuple(requests))
+        return Eval(function=function, batch=self._batch, metrics=tuple(spec.eval_metric_ops), noise=tuple(requests))
+
+    def without_noise(self) -> Program:
+        """The same program, whose PREDICT takes no noise: what it draws in training is zero."""
+        function, requests = self.predict.function, self.predict.noise
+        if not requests:
+            return self
+
+        def call(features: Tree) -> Any:
+            return function(features, [tf.zeros(request.shape, request.dtype) for request in requests])
+
+        (features, _), _ = function.structured_input_signature
+        quiet = tf.function(call, autograph=False).get_concrete_function(features)
+        program = copy.copy(self)
+        program.predict = dataclasses.replace(self.predict, function=quiet, noise=())
+        return program
 
     def _call(self, features: Tree, labels: Mapping[str, Tree] | None, mode: str) -> EstimatorSpec:
         """The one place where the user's function is called; always within a trace."""
         variables = self.store.lending() if mode == Modes.EVAL else self.store.handing_over(mode)
         with variables, _seeded(self._seed):
-            return self._model_fn(features, labels, mode)
+            spec = self._model_fn(features, labels, mode)
+        graphs.forget_custom_gradients(tf.compat.v1.get_default_graph())
+        return spec
 
     # -- PREDICT ------------------------------------------------------------------------------------------------------
 
     def _trace_predict(self, features: Tree) -> Predict:
-        function, spec = self._predict_function(features, None)
+        function, spec, requests = self._predict_function(features, None, [])
         state = None
         if "state" in function.structured_outputs:  # recurrent: what was traced is only the state's declaration
             state = row_specs(self.name, "state", function.structured_outputs["state"])
             self.store = VariableStore(self.name)
-            recurrent = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}
-            function, spec = self._predict_function(recurrent, state)
+            features = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}
+            function, spec, requests = self._predict_function(features, state, [])
+        if requests:  # known now: trace once more, with an input for each
+            function, spec, _ = self._predict_function(features, state, requests)
         self.store.check_used(Modes.PREDICT, function)
         outputs = row_specs(self.name, "predictions", function.structured_outputs["predictions"])
         if "action" not in outputs:
             raise ValueError(f"{self.name}: predictions has no 'action', only {list(outputs)}")
-        nodes = graphs.reached_nodes(function.graph)
-        ops = graphs.reached_ops(nodes)
+        if requests:
+            self._refuse_noisy_action(function, len(requests))
+        ops = graphs.reached_ops(graphs.reached_nodes(function.graph))
         if graphs.assigns(ops):
             raise ValueError(
                 f"{self.name} in mode 'predict' assigns variables, but acting must not change what is trained: give"
@@ -188,21 +210,25 @@ class Program:
         return Predict(
             function=function,
             large=graphs.why_large(function.graph, ops),
-            unfit=graphs.why_unfit(nodes),
             exploration=spec.exploration,
             record=spec.record,
             state=state,
             outputs=outputs,
             not_exact=graphs.stateful_random_ops(ops),
             evaluation_hooks=spec.evaluation_hooks,
+            noise=tuple(requests),
         )
 
-    def _predict_function(self, features: Tree, state: Mapping[str, ArraySpec] | None) -> tuple[Any, EstimatorSpec]:
+    def _predict_function(
+        self, features: Tree, state: Mapping[str, ArraySpec] | None, requests: Sequence[noise.Request]
+    ) -> tuple[Any, EstimatorSpec, list[noise.Request]]:
         """Trace PREDICT; where the recurrent ``state`` is among the features, the next one must have its specs."""
         specs: list[EstimatorSpec] = []
+        asked = _Asked(self.name, requests)
 
-        def call(features: Tree) -> dict[str, dict[str, Tensor]]:
-            spec = self._call(_as_features(features), None, Modes.PREDICT)
+        def call(features: Tree, draws: Sequence[Tensor] = ()) -> dict[str, dict[str, Tensor]]:
+            with asked.supplying(draws):
+                spec = self._call(_as_features(features), None, Modes.PREDICT)
             specs.append(spec)
             outputs = {"predictions": tensors(self.name, "predictions", spec.predictions)}
             if spec.state is not None:
@@ -211,14 +237,30 @@ class Program:
                 check_next_state(self.name, state, outputs.get("state", {}))
             return outputs
 
-        return tf.function(call, autograph=False).get_concrete_function(features), specs[-1]
+        more = [[tf.TensorSpec(request.shape, request.dtype) for request in requests]] if requests else []
+        function = tf.function(call, autograph=False).get_concrete_function(features, *more)
+        asked.check()
+        return function, specs[-1], asked.found
+
+    def _refuse_noisy_action(self, function: Any, number: int) -> None:
+        """Evaluations and exports act greedily, so the greedy action must be the same in training."""
+        graph = function.graph
+        last = len(graph.inputs) - len(function.captured_inputs)
+        draws = set(range(last - number, last))
+        place = sorted(function.structured_outputs["predictions"]).index("action")
+        if draws & graphs.inputs_of(graph, graph.outputs[place]):
+            raise ValueError(
+                f"{self.name}: predictions['action'] depends on axonrl.noise. It is the greedy action, which"
+                " evaluations and exports take without noise. Return the noisy action as another prediction, such as"
+                " predictions['noisy_action'], and let the spec's exploration choose it."
+            )
 
     # -- TRAIN and EVAL -----------------------------------------------------------------------------------------------
 
     def _trace_batch(
         self, batch: Mapping[str, SpecTree], mode: str
     ) -> tuple[Any, EstimatorSpec, Sequence[noise.Request]]:
-        """Trace a mode that works on batches; returns its function, its spec and the noise that it asks for."""
+        """Trace a mode that takes batches; returns its function, its spec and the noise that it requests."""
         function, spec, requests = self._batch_function(batch, mode, [])
         if requests:  # known now: trace once more, with an input for each
             function, spec, _ = self._batch_function(batch, mode, requests)
@@ -228,20 +270,13 @@ class Program:
     def _batch_function(
         self, batch: Mapping[str, SpecTree], mode: str, requests: Sequence[noise.Request]
     ) -> tuple[Any, EstimatorSpec, list[noise.Request]]:
-        """Trace a mode with an input for each of the noise ``requests``; returns which noise it asked for, too."""
+        """Trace a mode with an input for each of the noise ``requests``; also returns the noise it requested."""
         specs: list[EstimatorSpec] = []
-        asked: list[noise.Request] = []
+        asked = _Asked(self.name, requests)
 
         def call(batch: Mapping[str, Tree], counters: Mapping[str, Tensor], draws: Sequence[Tensor]) -> dict[str, Any]:
-            asked.clear()  # TensorFlow calls a function that creates variables twice
-
-            def supply(request: noise.Request) -> Tensor:
-                asked.append(request)
-                known = list(requests[: len(asked)]) == asked
-                return draws[len(asked) - 1] if known else tf.zeros(request.shape, request.dtype)
-
             features, labels = _as_labels(batch)
-            with noise.supplying(supply):
+            with asked.supplying(draws):
                 spec = self._call(features, {**labels, **counters}, mode)
             specs.append(spec)
             if mode == Modes.EVAL:
@@ -253,9 +288,37 @@ class Program:
             {name: tf.TensorSpec((), tf.int64) for name in COUNTERS},
             [tf.TensorSpec(request.shape, request.dtype) for request in requests],
         )
-        if requests and asked != list(requests):
-            raise ValueError(f"{self.name} must ask for the same noise at every call: first {requests}, then {asked}")
-        return function, specs[-1], asked
+        asked.check()
+        return function, specs[-1], asked.found
+
+
+class _Asked:
+    """The noise that a call of a ``model_fn`` requests; ``known`` requests have inputs already."""
+
+    def __init__(self, model: str, known: Sequence[noise.Request]) -> None:
+        self._model = model
+        self._known = list(known)
+        self.found: list[noise.Request] = []
+
+    @contextlib.contextmanager
+    def supplying(self, draws: Sequence[Tensor]) -> Iterator[None]:
+        """Noise is one of ``draws``, or zeros in a trace that only counts the requests."""
+        self.found.clear()  # TensorFlow calls a function that creates variables twice
+
+        def supply(request: noise.Request) -> Tensor:
+            self.found.append(request)
+            known = self._known[: len(self.found)] == self.found
+            return draws[len(self.found) - 1] if known else tf.zeros(request.shape, request.dtype)
+
+        with noise.supplying(supply):
+            yield
+
+    def check(self) -> None:
+        """``ValueError`` if the last call requested other noise than was known."""
+        if self._known and self.found != self._known:
+            raise ValueError(
+                f"{self._model} must request the same noise at every call: first {self._known}, then {self.found}"
+            )
 
 
 def tensor_specs(spec: SpecTree, batch_axes: tuple[int | None, ...] = ()) -> Tree:

@@ -55,7 +55,7 @@ class BoundModelFn:
 
 
 def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """Names of the contract's arguments that ``model_fn`` is to be passed.
+    """Names of the contract's arguments that ``model_fn`` takes.
 
     What a ``functools.partial`` has filled in stays as it is.
 

@@ -1,4 +1,4 @@
-"""The variables of a traced ``model_fn``: created once, handed over to every later trace, in the order of creation."""
+"""The variables of a traced ``model_fn``: created once, reused by every later trace in the order of creation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Entry:
 
     @property
     def described(self) -> Described:
-        """What it must be asked for as."""
+        """What a later trace must request."""
         return Described(self.name, self.variable.dtype, self.variable.shape)
 
     def __str__(self) -> str:
@@ -60,11 +60,11 @@ class VariableStore:
 
     @contextlib.contextmanager
     def handing_over(self, mode: str) -> Iterator[None]:
-        """One call of ``model_fn``: variables asked for are handed over while there are stored ones, then created.
+        """One call of ``model_fn``: requested variables are the stored ones in order, then new ones.
 
         Raises:
-            ValueError: a variable asked for is not the one that its place in the order says; or, at the end, a
-                stored one was not asked for.
+            ValueError: a requested variable differs from the stored one at its place; or, at the end, a stored one
+                was not requested.
         """
         cursor = 0
 
@@ -86,12 +86,12 @@ class VariableStore:
 
     @contextlib.contextmanager
     def lending(self) -> Iterator[None]:
-        """One call of ``model_fn`` in EVAL: variables asked for are PREDICT's, in their order, then TRAIN's, by name.
+        """One call of ``model_fn`` in EVAL: requested variables are PREDICT's in their order, then TRAIN's by name.
 
         By name, because EVAL may leave out what only learning needs (an optimizer, say), and so has gaps in the order.
 
         Raises:
-            ValueError: it asks for a variable that is not there, or leaves open which one it means.
+            ValueError: it requests a variable that does not exist, or an ambiguous one.
         """
         shared, lent = self.num_predict, list[int]()
         stored = [str(entry) for entry in self._entries]
@@ -119,7 +119,7 @@ class VariableStore:
                 )
 
     def end_predict(self) -> None:
-        """PREDICT is traced: the variables so far are its own."""
+        """PREDICT is traced: the variables so far belong to it."""
         self.num_predict = len(self._entries)
 
     def forget_training(self) -> None:
@@ -205,7 +205,7 @@ def _name_asked_for(kwargs: Mapping[str, Any]) -> str:
 
 
 def _asked_for(kwargs: Mapping[str, Any]) -> Described:
-    """The variable that a creator is asked for."""
+    """The variable that a creator's arguments describe."""
     initial = kwargs.get("initial_value")
     # The value is dead code in the trace; it only tells shape and dtype.
     value = tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))

@@ -18,8 +18,9 @@ from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import ActorAndLearner, Executor
 from axonrl.runtimes import choosing
 from axonrl.runtimes.choosing import Choice, choose
-from axonrl.runtimes.litert.conversion import convert
+from axonrl.runtimes.litert.conversion import ConversionError, convert
 from axonrl.runtimes.litert.executor import LiteRTExecutor
+from axonrl.runtimes.reasons import Reason
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program, Train
 
@@ -30,7 +31,7 @@ FRAMES = ArraySpec((8, 8, 1), np.float32)
 BOTH_LITERT = {"actor": "litert", "learner": "litert"}
 BOTH_TENSORFLOW = {"actor": "tensorflow", "learner": "tensorflow"}
 SPLIT = {"actor": "litert", "learner": "tensorflow"}
-SMALL = "it is small, and converts"
+SMALL, REQUESTED, RECORDED = (Reason(code) for code in ("small", "requested", "recorded"))
 
 
 def model(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> EstimatorSpec:
@@ -113,14 +114,14 @@ def test_what_is_small_and_converts_runs_in_litert(traced: Make) -> None:
     executor, choice = chosen(traced())
     assert isinstance(executor, LiteRTExecutor)
     assert choice == Choice(BOTH_LITERT, {"actor": SMALL, "learner": SMALL})
-    assert str(choice) == "actor and learner run in LiteRT: it is small, and converts"
+    assert str(choice) == "Using LiteRT for actor and learner: the model is small and converts."
 
 
 def test_a_model_that_only_acts(traced: Make) -> None:
     program, _ = traced()
     executor, choice = choose(program, None, "auto", None, direct)
     assert isinstance(executor, LiteRTExecutor)
-    assert str(choice) == "the actor runs in LiteRT: it is small, and converts"
+    assert str(choice) == "Using LiteRT for the actor: the model is small and converts."
     assert choice == Choice({"actor": "litert"}, {"actor": SMALL})
 
 
@@ -133,10 +134,13 @@ def test_a_large_update_runs_in_tensorflow_and_its_actor_in_litert(
     mflop = 2 * 32 * (2 * 4 * 1000 + 3 * 1000 * 1000 + 3 * 1000) / 1e6
     executor, choice = choose(program, train, "auto", None, direct)
     assert choice.runtimes == SPLIT
-    assert choice.why == {"actor": SMALL, "learner": f"its matrix products take {mflop:.0f} MFLOP, more than 100"}
+    assert choice.why == {
+        "actor": SMALL,
+        "learner": Reason("large", f"matrix products of {mflop:.0f} MFLOP, limit 100"),
+    }
     assert str(choice) == (
-        "the actor runs in LiteRT: it is small, and converts; the learner runs in TensorFlow:"
-        " its matrix products take 193 MFLOP, more than 100"
+        "Using LiteRT for the actor: the model is small and converts; TensorFlow for the learner: the model is large"
+        " (matrix products of 193 MFLOP, limit 100)."
     )
     assert isinstance(executor, ActorAndLearner)
     specs = batch_specs(32)
@@ -162,14 +166,15 @@ def test_convolutions_run_in_tensorflow(traced: Make) -> None:
     executor, choice = chosen(traced(observation=FRAMES, layers=convolution), cache=never)
     assert isinstance(executor, TensorFlowExecutor)
     assert choice.runtimes == BOTH_TENSORFLOW
-    assert choice.why["actor"] == "it has the op Conv2D"
-    assert re.fullmatch(r"it has the op Conv2D(BackpropFilter)?", choice.why["learner"])
+    assert choice.why["actor"] == Reason("large", "op Conv2D")
+    assert choice.why["learner"].code == "large"
 
 
 def test_dropout_in_training_leaves_the_actor_in_litert(traced: Make, batch_specs: Make, batch_of: Make) -> None:
     executor, choice = chosen(traced(training=dropped))
     assert choice.runtimes == SPLIT
-    assert choice.why["learner"] == ("LiteRT has no kernel for StatelessRandomGetKeyCounter, StatelessRandomUniformV2")
+    assert choice.why["learner"].code == "not_listed"
+    assert choice.why["learner"].detail.startswith("op StatelessRandom")
     assert np.isfinite(executor.train(batch_of(batch_specs(4)), COUNTERS, []).scalars).all()
 
 
@@ -180,69 +185,34 @@ def test_an_actor_that_cannot_be_converted_leaves_the_learner_in_litert(traced: 
     assert executor.act(np.ones((2, 4), np.float32))[0]["action"].shape == (2,)
 
 
-OBSTACLES: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "stateful random op": (
-        lambda y: y + tf.random.normal([4]),
-        "it draws from TensorFlow's stateful random op RandomStandardNormal",
-    ),
-    "infinite constant": (
-        lambda y: tf.where(y > 100, np.inf, y),
-        "it has an infinite constant, which LiteRT would make a finite one",
-    ),
-    "check of numbers": (
-        lambda y: tf.debugging.check_numerics(y, "y"),
-        "its op CheckNumerics would be left out by LiteRT",
-    ),
-    "assertion": (
-        lambda y: (tf.debugging.assert_less(y, 1e9), y)[1],
-        "its op Assert would be left out by LiteRT",
-    ),
-    "comparison of frames": (
-        lambda y: y + tf.cast(tf.equal(tf.cast(y, tf.uint8), 3), tf.float32),
-        "its op Equal works on uint8, which LiteRT takes for quantized numbers",
-    ),
-    "mean of frames": (
-        lambda y: y + tf.cast(tf.reduce_mean(tf.cast(y, tf.uint8)), tf.float32),
-        "its op Mean works on uint8, which LiteRT takes for quantized numbers",
-    ),
-    "sums of segments": (
-        lambda y: y + tf.reduce_sum(tf.math.segment_sum(y, [1, 1, 3, 3])),
-        "its op SegmentSum takes no ids with gaps in LiteRT (tf.math.unsorted_segment_sum does)",
-    ),
-    "quantization": (
-        lambda y: tf.quantization.fake_quant_with_min_max_args(y, -1, 1),
-        "its op FakeQuantWithMinMaxArgs rounds to other numbers in LiteRT",
-    ),
-    "updates of a tensor": (
-        lambda y: tf.tensor_scatter_nd_update(y, [[0], [0]], [1.0, 2.0]),
-        "its op TensorScatterUpdate would add up in LiteRT what has the same index",
-    ),
-}
+def repeated(y: Any) -> Any:
+    """LiteRT cannot prepare the gradient."""
+    return tf.reduce_mean(tf.repeat(y[:, None, None], 2, 1), [1, 2])
 
 
-@pytest.mark.parametrize("runtime", ["auto", "litert"])
-@pytest.mark.parametrize(("change", "reason"), OBSTACLES.values(), ids=OBSTACLES)
-def test_what_litert_would_do_otherwise_is_not_tried(
-    change: Make, reason: str, runtime: str, traced: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_listed_is_not_tried(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[set[str]] = []
+    direct_convert = choosing.convert
 
     def tried_with(functions: Mapping[str, Any], variables: Any) -> bytes:
         tried.append(set(functions))
-        return b""
+        return direct_convert(functions, variables)
 
     monkeypatch.setattr(choosing, "_made", {})
     monkeypatch.setattr(choosing, "convert", tried_with)
-    monkeypatch.setattr(choosing, "try_out", lambda *arguments: None)
-    monkeypatch.setattr(choosing, "_executor", lambda *arguments: None)
-    what = traced(training=change)
-    if runtime == "litert":
-        with pytest.raises(ValueError, match=rf"LiteRT cannot run the learner of .*\.model: {re.escape(reason)};"):
-            chosen(what, runtime)
-        return
-    choice = chosen(what)[1]
-    assert (choice.runtimes, choice.why["learner"]) == (SPLIT, reason)
+    choice = chosen(traced(training=tf.math.lgamma))[1]
+    assert (choice.runtimes, choice.why["learner"]) == (SPLIT, Reason("not_listed", "op Lgamma"))
+    assert str(choice).endswith(
+        "TensorFlow for the learner: LiteRT is not proven to agree with TensorFlow on op Lgamma."
+    )
     assert tried == [{"act"}]
+
+
+def test_what_is_listed_and_cannot_be_prepared_runs_in_tensorflow(traced: Make) -> None:
+    choice = chosen(traced(training=repeated))[1]
+    assert choice.runtimes == SPLIT
+    assert choice.why["learner"].code == "not_converted"
+    assert "failed to" in choice.why["learner"].detail
 
 
 # -- by name ----------------------------------------------------------------------------------------------------------
@@ -251,7 +221,7 @@ def test_what_litert_would_do_otherwise_is_not_tried(
 def test_tensorflow_by_name(traced: Make) -> None:
     executor, choice = chosen(traced(), "tensorflow", never)
     assert isinstance(executor, TensorFlowExecutor)
-    assert str(choice) == "actor and learner run in TensorFlow: as asked for"
+    assert str(choice) == "Using TensorFlow for actor and learner, as requested."
 
 
 def test_litert_by_name_is_not_asked_how_large_it_is(traced: Make) -> None:
@@ -262,24 +232,22 @@ def test_litert_by_name_is_not_asked_how_large_it_is(traced: Make) -> None:
 
 def test_litert_by_name_of_what_it_cannot_run_is_an_error(traced: Make) -> None:
     message = (
-        r"^runtime='litert', but LiteRT cannot run the learner of .*\.model: LiteRT has no kernel for"
-        r" StatelessRandomGetKeyCounter, StatelessRandomUniformV2; runtime='auto' would take TensorFlow for that$"
+        r"^runtime='litert', but LiteRT cannot run the learner of .*\.model: LiteRT is not proven to agree with"
+        r" TensorFlow on op StatelessRandom\w+\. With runtime='auto', TensorFlow runs it\.$"
     )
     with pytest.raises(ValueError, match=message):
         chosen(traced(training=dropped), "litert")
-    with pytest.raises(ValueError, match=r"cannot run the actor and learner of .*: LiteRT has no kernel for Stateless"):
+    with pytest.raises(ValueError, match=r"cannot run the actor and learner of .* on op StatelessRandom\w+\. With"):
         chosen(traced(training=dropped, acting=dropped), "litert")
-    with pytest.raises(
-        ValueError, match=r"cannot run the learner of .*: LiteRT has no kernel for Conv2DBackpropFilter"
-    ):
+    with pytest.raises(ValueError, match=r"cannot run the learner of .* on op Conv2DBackprop(Filter|Input)\."):
         chosen(traced(observation=FRAMES, layers=convolution), "litert")
 
 
-# -- what a run was begun with ----------------------------------------------------------------------------------------
+# -- what a run started with ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("runtime", ["auto", "tensorflow", "litert"])
-def test_what_a_run_was_begun_with_is_kept_whatever_the_rule_says(runtime: str, traced: Make) -> None:
+def test_executors_of_a_run_are_kept_whatever_the_rule_says(runtime: str, traced: Make) -> None:
     small, large = traced(), traced(batch=32, layers=two_wide)
     for what, kept, kind in (
         (small, BOTH_TENSORFLOW, TensorFlowExecutor),
@@ -289,21 +257,27 @@ def test_what_a_run_was_begun_with_is_kept_whatever_the_rule_says(runtime: str, 
         program, train = what
         executor, choice = choose(program, train, runtime, kept, direct)
         assert isinstance(executor, kind)
-        assert choice == Choice(kept, dict.fromkeys(kept, "the run was begun so"))
+        assert choice == Choice(kept, dict.fromkeys(kept, RECORDED))
 
 
-def test_what_was_kept_and_cannot_be_had_any_more_is_an_error(traced: Make) -> None:
+def test_a_recorded_executor_that_cannot_run_any_more_is_an_error(
+    traced: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> bytes:
+        raise ConversionError("LiteRT has no kernel for Abacus")
+
+    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setattr(choosing, "convert", refuse)
     message = (
-        r"^this run of .*\.model was begun with its learner in LiteRT, which does not take it any more \(LiteRT has no"
-        r" kernel for Stateless.*\): go on with the versions that it was begun with$"
+        r"^This run of .*\.model started with its actor and learner in LiteRT, which cannot run it now: it does not"
+        r" convert \(LiteRT has no kernel for Abacus\)\. Resume it with the versions that it started with\.$"
     )
-    program, train = traced(training=dropped)
     with pytest.raises(ValueError, match=message):
-        choose(program, train, "auto", BOTH_LITERT, direct)
+        choose(*traced(), "auto", BOTH_LITERT, direct)
 
 
 def test_only_the_actor_of_what_was_kept_counts_where_nothing_is_learned(traced: Make) -> None:
-    program, _ = traced(training=dropped)
+    program, _ = traced()
     assert choose(program, None, "auto", SPLIT, direct)[1].runtimes == {"actor": "litert"}
 
 
@@ -316,8 +290,10 @@ def test_the_cache_is_asked_for_one_program_or_for_each_alone(traced: Make) -> N
     assert cache.asked == ["actor-and-learner"]
     cache = Keeping()
     chosen(traced(training=dropped), cache=cache)
+    assert cache.asked == ["actor"]
+    cache = Keeping()
+    chosen(traced(training=repeated), cache=cache)
     assert cache.asked == ["actor-and-learner", "actor", "learner"]
-    assert set(cache.keys) == {"actor-and-learner", "actor", "learner"}
     assert [name for name, _ in cache.contents] == ["actor"]
 
 
@@ -341,7 +317,8 @@ def test_a_conversion_that_went_wrong_is_not_used(traced: Make, monkeypatch: pyt
     cache = Keeping()
     choice = chosen(traced(), cache=cache)[1]
     assert choice.runtimes == SPLIT
-    assert re.match(r"converted, it computes another loss \(\d", choice.why["learner"])
+    assert choice.why["learner"].code == "differs"
+    assert re.fullmatch(r"loss is \S+ instead of \S+", choice.why["learner"].detail)
     assert [name for name, _ in cache.contents] == ["actor"]
 
 

@@ -76,7 +76,7 @@ def test_arrays_need_not_be_contiguous(executor: Executor) -> None:
 
 
 def test_an_executor_may_be_made_to_act_only(execute: Make, trace: Make) -> None:
-    with pytest.raises(ValueError, match="was made to act only"):
+    with pytest.raises(ValueError, match="only acts"):
         execute(trace(network)).train({}, COUNTERS, [])
 
 

@@ -14,7 +14,6 @@ from axonrl.runtimes.tracing.graphs import (
     reached_ops,
     stateful_random_ops,
     why_large,
-    why_unfit,
 )
 
 
@@ -127,10 +126,10 @@ def test_small_is_what_computes_little() -> None:
     # 2 * 50 * 1000 * 1000 operations are 100 million
     assert why_large(graph_of(product, [50, 1000], [1000, 1000]), {"MatMul"}) is None
     reason = why_large(graph_of(product, [51, 1000], [1000, 1000]), {"MatMul"})
-    assert reason == "its matrix products take 102 MFLOP, more than 100"
+    assert reason == "matrix products of 102 MFLOP, limit 100"
     assert why_large(graph_of(product, [3, 17, 1000], [3, 1000, 1000]), {"BatchMatMulV2"}) is not None
     assert why_large(graph_of(product, [None, 1000], [1000, 1000]), {"MatMul"}) is None
-    assert why_large(graph_of(product, None, [1000, 1000]), {"MatMul"}) == "it has a BatchMatMulV2 of unknown shape"
+    assert why_large(graph_of(product, None, [1000, 1000]), {"MatMul"}) == "op BatchMatMulV2 of unknown shape"
 
 
 def test_products_of_transposed_matrices_count_the_same() -> None:
@@ -143,7 +142,7 @@ def test_products_of_transposed_matrices_count_the_same() -> None:
 
 @pytest.mark.parametrize("op", ["Conv2D", "DepthwiseConv2dNativeBackpropInput"])
 def test_convolutions_are_large(op: str) -> None:
-    assert why_large(graph_of(lambda x: x, [1]), {op}) == f"it has the op {op}"
+    assert why_large(graph_of(lambda x: x, [1]), {op}) == f"op {op}"
 
 
 def test_a_loop_is_as_large_as_one_round_of_it() -> None:
@@ -155,13 +154,4 @@ def test_a_loop_is_as_large_as_one_round_of_it() -> None:
 
     assert why_large(graph_of(function, [50, 1000], [1000, 1000]), {"While", "MatMul"}) is None
     reason = why_large(graph_of(function, [51, 1000], [1000, 1000]), {"While", "MatMul"})
-    assert reason == "its matrix products take 102 MFLOP, more than 100"
-
-
-@pytest.mark.parametrize("op", [tf.subtract, tf.divide, tf.maximum, tf.minimum, tf.math.squared_difference])
-def test_what_ends_the_process_is_refused(op: Callable[[Any, Any], Any], variable: Any) -> None:
-    other = tf.Variable([1.0, 2.0, 3.0])
-    reason = why_unfit(reached_nodes(graph_of(lambda: op(variable, variable))))
-    assert reason is not None
-    assert reason.endswith("takes the same variable twice, of which LiteRT dies")
-    assert why_unfit(reached_nodes(graph_of(lambda: op(variable, other)))) is None
+    assert reason == "matrix products of 102 MFLOP, limit 100"

@@ -71,7 +71,7 @@ def test_a_program_may_act_only(trace: Make) -> None:
     executor = LiteRTExecutor(program, None, content)
     assert executor.acts
     assert executor.act(np.ones((2, 4), np.float32))[0]["action"].tolist() == [2, 2]
-    with pytest.raises(ValueError, match=r"^this executor of .*\.scaling was made to act only$"):
+    with pytest.raises(ValueError, match=r"^this executor of .*\.scaling only acts$"):
         executor.train({}, COUNTERS, [])
 
 
@@ -84,7 +84,7 @@ def test_a_program_may_learn_only(trace: Make, batch_specs: Make, batch_of: Make
     assert not executor.acts
     assert executor.train(batch_of(specs), COUNTERS, []).scalars.tolist() == [3]
     assert executor.get_predict_weights() == {"0000.scale": 3}
-    with pytest.raises(ValueError, match=r"^this executor of .*\.scaling was made to learn only$"):
+    with pytest.raises(ValueError, match=r"^this executor of .*\.scaling only learns$"):
         executor.act(np.ones((2, 4), np.float32))
 
 

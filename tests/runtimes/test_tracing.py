@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.errors import ArgumentError
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 
 Make = Callable[..., Any]
@@ -247,3 +248,17 @@ def test_an_error_inside_is_the_users_own(trace: Make) -> None:
     last = traceback.extract_tb(caught.tb)[-1]
     assert (last.name, last.line) == ("model_fn", 'raise KeyError("learning_rat")')
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("name", [1, "", "a" * 101, "a\nb", "../x", "/x", "a//b", "a/."])
+def test_names_of_metrics_that_no_summary_or_file_can_carry(name: Any, trace: Make, batch_specs: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight, q = linear(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        weight.assign_sub(weight)
+        return EstimatorSpec(mode, loss=tf.reduce_sum(q), metrics={"ok/ü b": 1.0, name: 2.0})
+
+    with pytest.raises(ArgumentError, match=r"metrics has the key ") as error:
+        trace(model_fn).trace_train(batch_specs(3))
+    assert (error.value.argument, error.value.value) == ("metrics", name)

@@ -12,9 +12,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework.func_graph import FuncGraph
 
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.tests.runtimes.networks import network
 
 Make = Callable[..., Any]
 START = [[1.0, -1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]
@@ -172,3 +174,16 @@ def test_nothing_of_keras_is_kept(trace: Make, batch_specs: Make) -> None:
     program.trace_train(batch_specs(3))
     gc.collect()
     assert [ref() for ref in old] == [None] * len(old)
+
+
+def test_a_program_that_is_dropped_leaves_no_graph_behind(trace: Make, batch_specs: Make) -> None:
+    def graphs() -> int:
+        gc.collect()
+        return sum(isinstance(one, FuncGraph) for one in gc.get_objects())
+
+    before = graphs()
+    program = trace(network)
+    program.trace_train(batch_specs(3))
+    assert graphs() > before
+    del program
+    assert graphs() == before

@@ -1,0 +1,90 @@
+"""The list of ops that LiteRT runs is what the sweep has proven, and what docs/executors.md shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from axonrl.runtimes.litert import listing
+from axonrl.runtimes.litert.listing import LISTED, STRUCTURE
+from axonrl.tests.runtimes.sweep import Swept, rows, sweep
+
+DOCS = Path(__file__).parents[2] / "docs" / "executors.md"
+
+
+@pytest.fixture(scope="module")
+def swept() -> Mapping[str, Swept]:
+    return sweep(rows())
+
+
+@pytest.mark.parametrize("name", rows())
+def test_both_executors_agree(name: str, swept: Mapping[str, Swept]) -> None:
+    assert swept[name].differences == ()
+
+
+def test_the_list_is_what_the_sweep_has_proven(swept: Mapping[str, Swept]) -> None:
+    proven: dict[str, set[str]] = {}
+    for result in swept.values():
+        for op, kind in result.ops - {(op, kind) for op, kind in result.ops if op in STRUCTURE}:
+            proven.setdefault(op, set()).add(kind)
+    assert {op: sorted(types) for op, types in LISTED.items()} == {op: sorted(types) for op, types in proven.items()}
+
+
+def test_the_docs_show_the_list() -> None:
+    print(listing.as_markdown())
+    assert listing.as_markdown() in DOCS.read_text(encoding="utf-8")
+
+
+def unproven(function: Callable[..., Any], *dtypes: tf.DType) -> str | None:
+    specs = [tf.TensorSpec([4], dtype) for dtype in dtypes]
+    return listing.unproven(tf.function(function, autograph=False).get_concrete_function(*specs).graph)
+
+
+UNPROVEN: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "stateful random op": (lambda y: y + tf.random.normal([4]), "op RandomStandardNormal"),
+    "stateless random op": (lambda y: tf.nn.experimental.stateless_dropout(y, 0.5, seed=[1, 2]), "op Stateless"),
+    "infinite constant": (lambda y: tf.where(y > 100, float("inf"), y), "an infinite constant"),
+    "check of numbers": (lambda y: tf.debugging.check_numerics(y, "y"), "op CheckNumerics"),
+    "assertion": (lambda y: (tf.debugging.assert_less(y, 1e9), y)[1], "op Assert"),
+    "cast to bytes": (lambda y: tf.cast(y, tf.uint8), "op Cast of float32 to uint8"),
+    "sums of segments": (lambda y: tf.math.segment_sum(y, [1, 1, 3, 3]), "op SegmentSum"),
+    "quantization": (lambda y: tf.quantization.fake_quant_with_min_max_args(y, -1, 1), "op FakeQuantWithMinMaxArgs"),
+    "updates of a tensor": (lambda y: tf.tensor_scatter_nd_update(y, [[0], [0]], [1.0, 2.0]), "op TensorScatterUpdate"),
+    "float64": (lambda y: tf.cast(tf.cast(y, tf.float64) * 2, tf.float32), "op "),
+    "fourier transform": (lambda y: tf.abs(tf.signal.rfft(y)), "op "),
+    "gradient of a slice with steps": (
+        lambda y: tf.gradients(tf.square(y[::2]), y)[0],
+        "op StridedSliceGrad of float32",
+    ),
+    "inside of a loop": (
+        lambda y: tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.math.lgamma(a)), (0, y))[1],
+        "op Lgamma",
+    ),
+}
+
+
+@pytest.mark.parametrize(("function", "found"), UNPROVEN.values(), ids=UNPROVEN)
+def test_what_is_not_on_the_list_is_named(function: Callable[[Any], Any], found: str) -> None:
+    assert (unproven(function, tf.float32) or "").startswith(found)
+
+
+def test_types_that_litert_takes_for_quantized_numbers_are_not_on_the_list() -> None:
+    assert unproven(lambda frames: tf.equal(frames, 3), tf.uint8) == "op Equal of uint8"
+    assert unproven(tf.reduce_mean, tf.uint8) == "op Mean of uint8"
+
+
+@pytest.mark.parametrize("op", [tf.subtract, tf.divide, tf.maximum, tf.minimum, tf.math.squared_difference])
+def test_ops_of_a_variable_and_itself_that_end_the_process(op: Callable[[Any, Any], Any]) -> None:
+    variable, other = tf.Variable([1.0, 2.0]), tf.Variable([3.0, 4.0])
+    assert (unproven(lambda: op(variable, variable)) or "").endswith(" of a variable and itself")
+    assert unproven(lambda: op(variable, other)) is None
+
+
+def test_guards_and_inner_functions_are_on_the_list() -> None:
+    assert unproven(lambda y: tf.where(y > 0, tf.sqrt(y), 0.0), tf.float32) is None
+    assert unproven(lambda y: tf.gradients(tf.function(tf.nn.relu)(y), y)[0], tf.float32) is None
+    assert unproven(lambda y: y**0.5, tf.float32) is None
