@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -18,7 +18,7 @@ from ... import registry
 from ...contracts import RunConfig
 from ..polyaxon.client import project_name, server_address
 from .declared import Param, declared_params
-from .files import Document, Path
+from .files import Document, Keys
 from .including import KEY as INCLUDE
 from .including import read_with_includes
 from .sections import Count, Section, validate
@@ -149,7 +149,7 @@ class Experiment(Section):
 
 
 def load(
-    path: FilePath, params: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
+    path: Path, params: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
 ) -> tuple[Experiment, Document]:
     """Read and check an experiment file.
 
@@ -192,7 +192,7 @@ def _refuse_secrets(document: Document) -> None:
             raise document.error(at, _NO_SECRET)
 
 
-def _items(value: Any, at: Path) -> Iterator[tuple[Path, Any]]:
+def _items(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
     """All that a value holds, however deep, and where."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:

@@ -17,8 +17,7 @@ from ... import registry
 from ...contracts import Memory, ModelFn, RunConfig
 from ...errors import CheckpointError
 from ...runs.checkpoints import BEGINNING, CheckpointStore
-from ..language.files import Document, ExperimentError
-from ..language.files import Path as Place
+from ..language.files import Document, ExperimentError, Keys
 from ..language.schema import Environment, Evaluate, Experiment, Named
 from ..tracking.session import Tracking, tracked
 from . import folder as records
@@ -235,7 +234,7 @@ def _environment(wanted: Environment, copies: int, document: Document | None = N
         if document is None:
             raise
         about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError)
-        at: Place = ("environment", "kwargs" if about_kwargs and wanted.kwargs else "id")
+        at: Keys = ("environment", "kwargs" if about_kwargs and wanted.kwargs else "id")
         if isinstance(error, WrapperError):
             at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))
         raise document.error(at, str(error)) from error
@@ -245,20 +244,20 @@ def _environment(wanted: Environment, copies: int, document: Document | None = N
         env.close()
 
 
-def _find(kind: str, name: str, at: Place, document: Document) -> Any:
+def _find(kind: str, name: str, at: Keys, document: Document) -> Any:
     try:
         return registry.find(kind, name)
     except ValueError as error:
         raise document.error(at, str(error)) from error
 
 
-def _make(kind: str, named: Named, at: Place, document: Document) -> Any:
+def _make(kind: str, named: Named, at: Keys, document: Document) -> Any:
     """An instance of a memory or a hook, from its name and keyword arguments."""
     factory = _factory(kind, named, at, document)
     return _attempt(lambda: factory(**named.kwargs), at, named.kwargs, document)
 
 
-def _factory(kind: str, named: Named, at: Place, document: Document) -> Any:
+def _factory(kind: str, named: Named, at: Keys, document: Document) -> Any:
     """What makes a memory, a hook or a tracker; it takes the arguments that are given, as far as names can tell."""
     factory = _find(kind, named.kind, (*at, "kind"), document)
     signature = inspect.signature(factory).parameters.values()
@@ -293,7 +292,7 @@ def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Docume
             return
 
 
-def _attempt(make: Callable[[], Any], at: Place, arguments: Mapping[str, Any], document: Document) -> Any:
+def _attempt(make: Callable[[], Any], at: Keys, arguments: Mapping[str, Any], document: Document) -> Any:
     """Call it; an error about an argument's value becomes one that names the argument's line."""
     try:
         return make()
