@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from ...runs.files import replacing
 from ..tracking.journal import ENDED, RUNNING, Point, TrackedRun
 from .client import silenced
 
@@ -165,13 +166,12 @@ class OfflineRun:
                 kept.append((Path("outputs") / name, kind))
                 if not copy.exists() or copy.stat().st_mtime_ns != source.stat().st_mtime_ns:
                     copy.parent.mkdir(parents=True, exist_ok=True)
-                    temporary = copy.with_name(f".{copy.name}.tmp")
-                    temporary.unlink(missing_ok=True)
-                    try:
-                        os.link(source, temporary)
-                    except OSError:
-                        shutil.copy2(source, temporary)
-                    temporary.replace(copy)
+                    with replacing(copy) as temporary:
+                        temporary.unlink(missing_ok=True)
+                        try:
+                            os.link(source, temporary)
+                        except OSError:
+                            shutil.copy2(source, temporary)
         return kept
 
     def _write_run(self, run: TrackedRun, files: Iterable[tuple[Path, str]]) -> None:

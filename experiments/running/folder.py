@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...runs.files import make_folders, sync_folder, write_file, write_json_atomically
+from ...runs.files import make_folders, replacing, write_file, write_json_atomically
 from ...runs.provenance import provenance
 from ...runs.seeding import draw_seed
 from ..language.files import ExperimentError, show
@@ -62,7 +62,8 @@ def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment
     if experiment.seed is None:
         experiment = experiment.model_copy(update={"seed": draw_seed()})
     make_folders(folder)
-    _write(folder / EXPERIMENT, to_yaml(experiment.model_dump()))
+    with replacing(folder / EXPERIMENT) as temporary:
+        write_file(temporary, [to_yaml(experiment.model_dump()).encode()])
     return experiment
 
 
@@ -190,11 +191,3 @@ def _continued(folder: Path, experiment: Experiment) -> Experiment:
             " tracker and submit may change. Choose another folder by --model-dir to begin a new run",
         )
     return experiment
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    write_file(temporary, [text.encode()])
-    temporary.replace(path)
-    sync_folder(path.parent)

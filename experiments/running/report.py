@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from ...contracts import Array
+from ...runs.files import replacing
 from .history import read_episodes, read_evaluations
 
 if TYPE_CHECKING:
@@ -120,9 +121,9 @@ def learning_curve(folder: Path, title: str, final: Mapping[str, float] | None =
         if axes.get_legend_handles_labels()[0]:
             figure.legend(loc="outside lower center", ncols=4, fontsize=9)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        temporary = folder / f".{CURVE}.tmp"
-        figure.savefig(temporary, format="png")
-    return temporary.replace(folder / CURVE)
+        with replacing(folder / CURVE) as temporary:
+            figure.savefig(temporary, format="png")
+    return folder / CURVE
 
 
 def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None) -> None:
