@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from .files import MAX_DEPTH, Document, ExperimentError, Keys, Place, dotted, parse_value, show
@@ -93,6 +93,17 @@ def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Documen
         if length > MAX_TEXT:
             raise document.error(path, f"more than {MAX_TEXT} characters, with the params in it: {show(value)}")
     return "".join([*pieces, value[end:]])
+
+
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted paths and the scalars (and empty collections) that they lead to."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    empty = True
+    for key, item in items:
+        empty = False
+        yield from flat(item, f"{path}.{key}" if path else str(key))
+    if empty:
+        yield path, value
 
 
 def _text(value: Any) -> str:
