@@ -1,16 +1,19 @@
-"""The one kind of error that an experiment file, or what is given in its place, can have; and that of trackers."""
+"""Errors in experiment files and run folders, and errors of trackers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 
 class ExperimentError(ValueError):
-    """Something is wrong with an experiment file, or with a value given on the command line in its place.
+    """An experiment file, or an option that replaces one of its values, is invalid.
 
     Args:
         file: the file, or the option (``--set a.b=1``) that the value came from.
         message: what is wrong, with the value received.
         line: line in the file, from 1, where there is one.
-        key: dotted path of the key, empty for the whole file.
+        key: dotted path of the key; empty for the whole file.
         nearest: the known name most like an unknown one.
     """
 
@@ -23,5 +26,35 @@ class ExperimentError(ValueError):
         super().__init__(": ".join(part for part in (place, key, message) if part) + hint)
 
 
+class RunFolderError(ExperimentError):
+    """A run folder cannot be used.
+
+    Args:
+        folder: the folder.
+        message: a sentence that names it.
+    """
+
+    def __init__(self, folder: Path, message: str) -> None:
+        super().__init__("", message)
+        self.file = str(folder)
+
+
+class ChangedExperimentError(RunFolderError):
+    """A run cannot be resumed with a changed experiment.
+
+    Args:
+        folder: the run folder.
+        changes: the keys, each with both values: ``"seed (1 -> 2)"``.
+    """
+
+    def __init__(self, folder: Path, changes: Sequence[str]) -> None:
+        super().__init__(
+            folder,
+            f"Run folder {folder} cannot be resumed with a changed experiment: {', '.join(changes)}. Only train.max_*,"
+            " evaluate, tracker and submit may change. Use --model-dir for a new run.",
+        )
+        self.changes = list(changes)
+
+
 class TrackerError(RuntimeError):
-    """A tracker, a server say, could not be reached, or refused. The text is for the user, and names the tracker."""
+    """A tracker could not be reached, or refused. The text is for the user, and names the tracker."""

@@ -122,32 +122,27 @@ def write_json_atomically(path: Path, value: Any) -> None:
     replace_file(path, [data, b"\n"])
 
 
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path`` that takes its place at the end; if the body fails, nothing has changed.
 
-
-
-
-
-
-
-
-
-
-
-
-
-
+    Raises:
+        OSError: as the operating system reports it.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")  # always the same: what a killed writer left is overwritten
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
 
 
 def replace_file(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")  # always the same: what a killed writer left is overwritten
     try:
-        try:
+        with replacing(path) as temporary:
             write_file(temporary, pieces)
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be written: {error}; what was there before is not damaged") from error

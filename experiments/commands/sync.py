@@ -1,42 +1,43 @@
-"""Bringing runs to their trackers after they have ended: those that ran without a server, or with one that was down."""
+"""``axonrl sync``: upload runs that have ended, and whose servers were missing or down."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ..errors import ExperimentError
-from ..polyaxon.client import given, project_name, server_address
+from ..console import DONE, FAILED, USAGE, say
+from ..errors import ExperimentError, RunFolderError
+from ..polyaxon import settings as polyaxon
 from ..running.folder import read_experiment
 from ..tracking.follower import LOCK, complete, explained
 from ..tracking.journal import JOURNAL, TrackedRun
-from ..tracking.trackers import IS_OFFLINE, StopRequestedError, Tracker, is_offline, make_trackers
-from .work import DONE, FAILED, USAGE, importable_for, say
+from ..tracking.trackers import StopRequestedError, Tracker, choices, make_trackers, make_writers
+from .user_modules import make_importable_for
 
 
 def sync_all(folders: Sequence[Path], host: str | None = None, project: str | None = None) -> int:
-    """Sync runs, one after the other, and say what became of each. One that cannot be synced stops no other.
+    """Sync runs, one after the other, and report on each. A failure does not stop the others.
 
     Args:
         folders: the run folders.
-        host: the Polyaxon server's address; None for the one that the run's experiment or the environment names.
-        project: the project there, in the same way.
+        host: the Polyaxon server's address; None for the one of the run's experiment or of the environment.
+        project: the project there, likewise.
 
     Returns:
-        An exit code: 2 if a folder is not one that can be synced, else 1 if a tracker does not hold everything now.
+        The exit code: 2 if a folder cannot be synced, else 1 if a tracker is not up to date.
 
     Raises:
-        ExperimentError: host or project cannot be one.
+        ExperimentError: host or project is invalid.
     """
-    host = host if host is None else given("--host", server_address, host)
-    project = project if project is None else given("--project", project_name, project)
+    host = host if host is None else polyaxon.given("--host", polyaxon.server_address, host)
+    project = project if project is None else polyaxon.given("--project", polyaxon.project_name, project)
     return max(_sync_and_tell(folder, host, project) for folder in folders)
 
 
 def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
-    """Sync a run, and say what became of it; an exit code."""
     code = DONE
     try:
         for name, trouble in sync(folder, host, project):
@@ -44,7 +45,7 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
                 code = FAILED
                 say(f"{folder}: {trouble}")
             else:
-                print(f"{folder}: all of it is in {name}")
+                print(f"{folder}: {name} is up to date")
     except ExperimentError as error:
         code = USAGE
         say(f"error: {error}")
@@ -58,49 +59,53 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
 
 
 def sync(folder: Path, host: str | None = None, project: str | None = None) -> list[tuple[str, str]]:
-    """Have the trackers of a run hold what its journal holds.
+    """Bring the trackers of a run up to date with its journal.
 
     Args:
         folder: the run folder.
-        host: as :func:`sync_all` takes it, checked.
+        host: see :func:`sync_all`; checked.
         project: likewise.
 
     Returns:
         The name of each tracker and what went wrong with it, if anything.
 
     Raises:
-        ExperimentError: the folder is not one of a tracked run, it is being tracked, or there is no tracker.
-        OSError: the Polyaxon run in the folder cannot be written.
+        ExperimentError: the folder has no tracked run, the run is being tracked now, or there is no tracker.
+        OSError: the tracker's files in the folder cannot be written.
     """
     experiment = read_experiment(folder)
     if not (folder / JOURNAL).is_file():
-        raise ExperimentError(str(folder), f"the run was not tracked: there is no {JOURNAL}")
-    importable_for(folder)  # a tracker may be the user's own
+        raise RunFolderError(folder, f"Run folder {folder} was not tracked: {JOURNAL} is missing.")
+    make_importable_for(folder)  # a tracker may be the user's own
     run = TrackedRun(folder)
+    settings = {"host": host, "project": project}
+    given = {name: value for name, value in settings.items() if value is not None}
+    in_file = polyaxon.settings_of(experiment).model_dump(exclude_none=True)
+    target = {**in_file, **given} if host else polyaxon.resolved(in_file)
+    replaced: dict[str, Any] = {polyaxon.KIND: target and {**target, **given}}
     try:
         with FileLock((folder / LOCK).absolute(), timeout=0):
-            complete(run)
+            chosen = choices(experiment, replaced)
+            complete(run, make_writers(chosen))
             try:
-                trackers = make_trackers(experiment, host, project)
-            except ExperimentError:
-                raise
+                trackers = make_trackers(chosen)
             except Exception as error:
-                return [("", f"a tracker cannot be made: {error}")]
+                return [("", f"a tracker cannot be created: {error}")]
             if not trackers:
-                raise ExperimentError(str(folder), _none_there())
-            return [(name, _pushed(name, tracker, run)) for name, tracker in trackers]
+                raise RunFolderError(folder, f"Run folder {folder} has no tracker to sync with. {_what_to_do()}")
+            return [(name, _push(name, tracker, run)) for name, tracker in trackers]
     except Timeout:
-        raise ExperimentError(str(folder), "the run is going on, and tracked as it does; sync it afterwards") from None
+        raise RunFolderError(folder, f"Run folder {folder} is in use by a running training. Sync it later.") from None
 
 
-def _none_there() -> str:
-    if is_offline():
-        return f"no tracker to sync it with, for {IS_OFFLINE} is set: give --host to name a Polyaxon server"
-    return "no tracker to sync it with: give --host, or set POLYAXON_HOST, to name a Polyaxon server"
+def _what_to_do() -> str:
+    if polyaxon.is_offline():
+        return f"Use --host for a Polyaxon server; {polyaxon.HOST} is ignored while {polyaxon.IS_OFFLINE} is set."
+    return f"Use --host, or set {polyaxon.HOST}, for a Polyaxon server."
 
 
-def _pushed(name: str, tracker: Tracker, run: TrackedRun) -> str:
-    """What went wrong with a tracker when it was told of a run, if anything."""
+def _push(name: str, tracker: Tracker, run: TrackedRun) -> str:
+    """What went wrong, if anything."""
     try:
         tracker.push(run)
     except StopRequestedError:

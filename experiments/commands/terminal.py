@@ -1,4 +1,4 @@
-"""What the command line lets through to the terminal: the log and warnings, a line each; not TensorFlow's greetings."""
+"""What reaches the terminal: the log and warnings, one line each, without TensorFlow's messages at import."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Iterator
 
 from ...policies.quiet import stderr_aside
+from ..console import tell
 
 
 @contextlib.contextmanager
 def messages() -> Iterator[None]:
-    """The log of axonrl and Python's warnings go to standard error while this is open."""
+    """Print the log of axonrl and Python's warnings to standard error while this is open."""
     logger, handler = logging.getLogger("axonrl"), _ErrorStream()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     level, format_warning = logger.level, warnings.formatwarning
@@ -31,10 +32,7 @@ def messages() -> Iterator[None]:
 
 
 def load_tensorflow() -> None:
-    """Import TensorFlow without the lines on processors and drivers that its libraries write as they are loaded.
-
-    They are shown if the import fails.
-    """
+    """Import TensorFlow without the lines that its libraries print; they are printed if the import fails."""
     if "tensorflow" in sys.modules:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -51,13 +49,7 @@ def load_tensorflow() -> None:
 
 
 class _ErrorStream(logging.Handler):
-    """Writes to what standard error is at the moment: a progress bar puts itself in its place."""
+    """Writes to the current standard error, which a progress bar may have replaced."""
 
     def emit(self, record: logging.LogRecord) -> None:
         tell(self.format(record))
-
-
-def tell(text: str) -> None:
-    """A line to standard error, if it can be written: a run does not end because ``| tee`` has, or its terminal."""
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr)

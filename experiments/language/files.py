@@ -11,7 +11,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import yaml
@@ -25,7 +25,7 @@ MAX_VALUES: Final = 10_000
 
 _MAX_COMPARED, _MAX_CHOICES = 60, 200  # thousands of long names take seconds to compare
 
-Path: TypeAlias = "tuple[str | int, ...]"
+Keys: TypeAlias = "tuple[str | int, ...]"
 """Where a value is: the keys and list indices that lead to it."""
 
 _NULL = re.compile(r"null|Null|NULL|~|")
@@ -57,9 +57,9 @@ class Document:
 
     file: str
     values: Mapping[str, Any]
-    places: Mapping[Path, Place]
+    places: Mapping[Keys, Place]
 
-    def error(self, path: Path, message: str, *, name: str = "", choices: Iterable[str] = ()) -> ExperimentError:
+    def error(self, path: Keys, message: str, *, name: str = "", choices: Iterable[str] = ()) -> ExperimentError:
         """The error for the value at ``path``; for an unknown ``name`` with the nearest of ``choices``."""
         at = path = self._as_written(path)
         while at and at not in self.places:
@@ -68,7 +68,7 @@ class Document:
         close = nearest(name[:_MAX_COMPARED], [choice[:_MAX_COMPARED] for choice in choices][:_MAX_CHOICES])
         return ExperimentError(place.source, message, line=place.line, key=dotted(path), nearest=close)
 
-    def _as_written(self, path: Path) -> Path:
+    def _as_written(self, path: Keys) -> Keys:
         """The path in the file: an only item may stand there without the list that it is an item of."""
         value: Any = self.values
         written: list[str | int] = []
@@ -80,7 +80,7 @@ class Document:
         return tuple(written)
 
 
-def read(path: FilePath) -> Document:
+def read(path: Path) -> Document:
     """Read one file; what it includes is left to :mod:`axonrl.experiments.language.including`.
 
     Raises:
@@ -96,7 +96,7 @@ def read(path: FilePath) -> Document:
     return Document(file, values, builder.places)
 
 
-def parse_value(text: str, source: str, path: Path) -> Any:
+def parse_value(text: str, source: str, path: Keys) -> Any:
     """The value that ``text`` would have after ``key:`` in a file: a scalar, or a list or mapping in flow style.
 
     Args:
@@ -140,7 +140,7 @@ def scalar(text: str) -> bool | int | float | str | None:
     return text
 
 
-def dotted(path: Path) -> str:
+def dotted(path: Keys) -> str:
     """A path as ``--set`` takes it: ``agent.params.hidden.0``. A key that could not be seen or read is quoted."""
     return ".".join(_short(part if part and part.isprintable() else repr(part)) for part in map(str, path))
 
@@ -168,7 +168,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
-def _text(path: FilePath, file: str) -> str:
+def _text(path: Path, file: str) -> str:
     try:
         if not path.is_file():
             reason = "is a directory" if path.is_dir() else "is not a file" if path.exists() else "does not exist"
@@ -190,10 +190,10 @@ def _text(path: FilePath, file: str) -> str:
 class _Builder:
     """Builds plain values from YAML's events. Its recursion is bounded by MAX_DEPTH."""
 
-    def __init__(self, file: str, text: str, at: Path = ()) -> None:
+    def __init__(self, file: str, text: str, at: Keys = ()) -> None:
         self.file = file
         self.text = text
-        self.places: dict[Path, Place] = {}
+        self.places: dict[Keys, Place] = {}
         self._events: Iterator[yaml.Event] = iter(yaml.parse(text, Loader=_LOADER))
         self._values = 0
         self._root = self._at = at
@@ -213,7 +213,7 @@ class _Builder:
             raise self._syntax_error(error) from None
         return value
 
-    def _value(self, event: yaml.Event, path: Path) -> Any:
+    def _value(self, event: yaml.Event, path: Keys) -> Any:
         self._at = path
         self.places.setdefault(path, Place(self.file, _line(event)))
         self._refuse(event, path)
@@ -226,7 +226,7 @@ class _Builder:
             return items
         return self._scalar(event, path)
 
-    def _mapping(self, path: Path) -> dict[str, Any]:
+    def _mapping(self, path: Keys) -> dict[str, Any]:
         values: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             self._refuse(event, path)
@@ -242,7 +242,7 @@ class _Builder:
             values[key] = self._value(next(self._events), at)
         return values
 
-    def _scalar(self, event: Any, path: Path) -> Any:
+    def _scalar(self, event: Any, path: Keys) -> Any:
         if not event.implicit[0]:  # quoted, or a block of text
             return event.value
         try:
@@ -250,7 +250,7 @@ class _Builder:
         except ValueError as error:
             raise self._error(event, path, str(error)) from None
 
-    def _refuse(self, event: Any, path: Path) -> None:
+    def _refuse(self, event: Any, path: Keys) -> None:
         """What strict YAML does not have."""
         self._values += 1
         if self._values > MAX_VALUES:
@@ -262,7 +262,7 @@ class _Builder:
         if event.tag is not None:
             raise self._error(event, path, f"tags are not allowed, got {show(event.tag)}")
 
-    def _error(self, event: Any, path: Path, message: str) -> ExperimentError:
+    def _error(self, event: Any, path: Keys, message: str) -> ExperimentError:
         key = dotted(path) if len(path) <= MAX_DEPTH else f"{dotted(path[:3])}..."
         return ExperimentError(self.file, message, line=_line(event), key=key)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, Final
 
-from .files import MAX_VALUES, Document, ExperimentError, Path, Place, read, show
+from .files import MAX_VALUES, Document, ExperimentError, Keys, Place, read, show
 
 KEY: Final = "include"
 MAX_INCLUDES: Final = 8
@@ -14,7 +14,7 @@ MAX_INCLUDES: Final = 8
 _MAX_NAME: Final = 1_000
 
 
-def read_with_includes(path: FilePath) -> Document:
+def read_with_includes(path: Path) -> Document:
     """Read an experiment file and what it includes, as one document that knows where each value was written.
 
     Mappings are merged, however deep; any other value takes the place of the one before. A file wins over those that it
@@ -31,10 +31,10 @@ class _Reader:
     """Reads each file once, however many others include it."""
 
     def __init__(self) -> None:
-        self._finished: dict[FilePath, Document] = {}
+        self._finished: dict[Path, Document] = {}
         self._values = 0
 
-    def document(self, path: FilePath, chain: tuple[FilePath, ...]) -> Document:
+    def document(self, path: Path, chain: tuple[Path, ...]) -> Document:
         """The file with what it includes; ``chain`` are the files that lead to it."""
         own = read(path)
         self._values += len(own.places)
@@ -44,7 +44,7 @@ class _Reader:
         if KEY not in own.values:
             return own
         values: dict[str, Any] = {}
-        places: dict[Path, Place] = {(): own.places[()]}
+        places: dict[Keys, Place] = {(): own.places[()]}
         for at, name in _names(own).items():
             included = self._included(own, at, path.parent / name, (*chain, path))
             _merge(values, places, included.values, included.places, ())
@@ -52,7 +52,7 @@ class _Reader:
         _merge(values, places, written, own.places, ())
         return Document(own.file, values, places)
 
-    def _included(self, own: Document, at: Path, path: FilePath, chain: tuple[FilePath, ...]) -> Document:
+    def _included(self, own: Document, at: Keys, path: Path, chain: tuple[Path, ...]) -> Document:
         names = " -> ".join(file.name for file in (*chain, path))
         if len(chain) > MAX_INCLUDES:
             raise own.error(at, f"more than {MAX_INCLUDES} files, each included by the one before: {names}")
@@ -69,11 +69,11 @@ class _Reader:
         return self._finished[real]
 
 
-def _names(document: Document) -> dict[Path, str]:
+def _names(document: Document) -> dict[Keys, str]:
     """Where the document says that something is included, and what."""
     given = document.values[KEY]
     items = {(KEY, index): item for index, item in enumerate(given)} if isinstance(given, list) else {(KEY,): given}
-    names: dict[Path, str] = {}
+    names: dict[Keys, str] = {}
     for at, name in items.items():
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= _MAX_NAME:
             raise document.error(at, f"must be the path of a file, or a list of such, got {show(name)}")
@@ -83,7 +83,7 @@ def _names(document: Document) -> dict[Path, str]:
     return names
 
 
-def _resolved(path: FilePath) -> FilePath:
+def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError):  # links in a circle: reading it will say so
@@ -92,10 +92,10 @@ def _resolved(path: FilePath) -> FilePath:
 
 def _merge(
     values: dict[str, Any],
-    places: dict[Path, Place],
+    places: dict[Keys, Place],
     new: Mapping[str, Any],
-    new_places: Mapping[Path, Place],
-    at: Path,
+    new_places: Mapping[Keys, Place],
+    at: Keys,
 ) -> None:
     """Put new values over others, in place."""
     for key, value in new.items():
@@ -112,12 +112,12 @@ def _merge(
             places.update((each, new_places[each]) for each in _paths(value, path))
 
 
-def _forget(places: dict[Path, Place], value: Any, at: Path) -> None:
+def _forget(places: dict[Keys, Place], value: Any, at: Keys) -> None:
     for path in _paths(value, at):
         places.pop(path, None)
 
 
-def _paths(value: Any, at: Path) -> Iterator[Path]:
+def _paths(value: Any, at: Keys) -> Iterator[Keys]:
     """The path of a value, and those of all that is in it."""
     yield at
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

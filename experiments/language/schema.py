@@ -9,16 +9,15 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from ... import registry
 from ...contracts import RunConfig
-from ..polyaxon.client import project_name, server_address
 from .declared import Param, declared_params
-from .files import Document, Path
+from .files import Document, Keys
 from .including import KEY as INCLUDE
 from .including import read_with_includes
 from .sections import Count, Section, validate
@@ -34,7 +33,9 @@ SECRET: Final = re.compile("token|password|secret|credential|authorization|api.?
 """Keys that hold what no file may hold."""
 _IN_ADDRESS: Final = re.compile("//([^/@]*)@|[?&]([^?&=]*)=")
 """Who asks, as ``user`` or ``user:password``; or a key of a query."""
-_NO_SECRET: Final = "a file holds no secret: set POLYAXON_AUTH_TOKEN, or what else the tracker reads, instead"
+_NO_SECRET: Final = "secrets do not belong in an experiment file: set the environment variable that the tracker reads"
+DEFAULT_TRACKER: Final = "polyaxon"
+"""The kind of a tracker that names none. Every run has exactly one tracker of this kind."""
 
 
 class Named(Section):
@@ -100,23 +101,18 @@ class Evaluate(Section):
 
 
 class Tracker(Named):
-    """A server that shows the run while it trains, beside the records in its folder.
+    """A tracker, which shows the run while it trains: a server, for example. Its settings stand beside its kind.
 
-    A Polyaxon server needs a token where it has users: the environment variable POLYAXON_AUTH_TOKEN, never the file.
+    Tokens belong in environment variables, never in the file.
     """
 
-    kind: str = "polyaxon"
+    kind: str = DEFAULT_TRACKER
     """A name that ``axonrl list`` lists, or ``package.module:name``."""
-    host: Annotated[str, AfterValidator(server_address)] | None = None
-    """The server's address, such as https://polyaxon.example.com."""
-    project: Annotated[str, AfterValidator(project_name)] | None = None
-    """The project that the run belongs to: OWNER/NAME, or NAME."""
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The keyword arguments; of host and project those that are given."""
-        given = {"host": self.host, "project": self.project}
-        return {**{name: value for name, value in given.items() if value is not None}, **super().kwargs}
+        """The settings; null stands for a default."""
+        return {name: value for name, value in super().kwargs.items() if value is not None}
 
 
 class Experiment(Section):
@@ -142,14 +138,9 @@ class Experiment(Section):
     """Where the run is shown beside its folder: a name, a mapping, or a list of such."""
     submit: Submit | None = None
 
-    @property
-    def polyaxon(self) -> Tracker:
-        """The tracker that is a Polyaxon server; without host and project where the file names none."""
-        return next((one for one in self.tracker if one.kind == "polyaxon"), Tracker())
-
 
 def load(
-    path: FilePath, params: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
+    path: Path, params: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
 ) -> tuple[Experiment, Document]:
     """Read and check an experiment file.
 
@@ -176,7 +167,7 @@ def load(
     _expand(raw)
     experiment = validate(Experiment, raw, (), document)
     _check_config(experiment, document)
-    _check_trackers(experiment, document)
+    experiment = _with_tracker_settings(experiment, document)
     if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
         message = "'best' needs an evaluation hook, which keeps the best policy; without one it is 'last'"
         raise document.error(("evaluate", "policy"), message)
@@ -192,7 +183,7 @@ def _refuse_secrets(document: Document) -> None:
             raise document.error(at, _NO_SECRET)
 
 
-def _items(value: Any, at: Path) -> Iterator[tuple[Path, Any]]:
+def _items(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
     """All that a value holds, however deep, and where."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
@@ -251,14 +242,27 @@ def _check_config(experiment: Experiment, document: Document) -> None:
             raise document.error(at, str(error)) from None
 
 
-def _check_trackers(experiment: Experiment, document: Document) -> None:
-    servers = [(index, one) for index, one in enumerate(experiment.tracker) if one.kind == "polyaxon"]
-    for index, server in servers:
-        for name in server.model_extra or {}:
-            raise document.error(("tracker", index, name), "unknown key", name=name, choices=Tracker.model_fields)
-    if len(servers) > 1:
-        raise document.error(("tracker", servers[1][0]), "a run is shown on one Polyaxon server, not on several")
+def _with_tracker_settings(experiment: Experiment, document: Document) -> Experiment:
+    """The experiment with its built-in trackers' settings checked and in their final form."""
+    trackers: list[Tracker] = []
     for index, tracker in enumerate(experiment.tracker):
-        for at, value in _items(tracker.kwargs, ("tracker", index)):
+        at = ("tracker", index)
+        if tracker.kind == DEFAULT_TRACKER and any(other.kind == DEFAULT_TRACKER for other in trackers):
+            raise document.error(at, f"duplicate tracker {tracker.kind!r}: a run has one of this kind")
+        if (settings := tracker_settings(tracker.kind)) is not None:
+            values = validate(settings, tracker.kwargs, at, document)
+            trackers.append(Tracker(kind=tracker.kind, **values.model_dump(exclude_none=True)))
+        else:
+            trackers.append(tracker)
+        for place, value in _items(tracker.kwargs, at):
             if isinstance(value, str) and _has_password(value):
-                raise document.error(at, _NO_SECRET)
+                raise document.error(place, _NO_SECRET)
+    return experiment.model_copy(update={"tracker": trackers})
+
+
+def tracker_settings(kind: str) -> type[Section] | None:
+    """The section of a built-in tracker's settings, which its class declares as ``settings``, if it does."""
+    if kind not in registry.BUILT_IN["tracker"]:
+        return None
+    settings: type[Section] | None = getattr(registry.find("tracker", kind), "settings", None)
+    return settings

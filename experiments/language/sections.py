@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from .files import Document, ExperimentError, Path, show
+from .files import Document, ExperimentError, Keys, show
 
 _WORDS = {"string": "text", "integer": "an integer", "boolean": "true or false", "list": "a list", "number": "a number"}
 
@@ -27,7 +27,7 @@ class Section(BaseModel):
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def validate(model: type[_Model], raw: Any, at: Path, document: Document) -> _Model:
+def validate(model: type[_Model], raw: Any, at: Keys, document: Document) -> _Model:
     """The section that ``raw`` describes.
 
     Args:
@@ -48,7 +48,7 @@ def validate(model: type[_Model], raw: Any, at: Path, document: Document) -> _Mo
         raise found[0][1] from None
 
 
-def _error(details: ErrorDetails, model: type[BaseModel], at: Path, document: Document) -> ExperimentError:
+def _error(details: ErrorDetails, model: type[BaseModel], at: Keys, document: Document) -> ExperimentError:
     kind, loc, value = details["type"], details["loc"], details["input"]
     path = (*at, *loc)
     if kind == "extra_forbidden":

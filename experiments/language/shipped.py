@@ -1,4 +1,4 @@
-"""The experiments that come with axonrl. Asking for their names loads nothing: shell completion does."""
+"""The experiments that ship with axonrl. Listing their names loads nothing, for shell completion."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ SHIPPED: Final = Path(__file__).parents[1]
 
 
 def shipped() -> dict[str, Path]:
-    """Their names, and their files."""
+    """Names to files."""
     return {path.stem: path for path in sorted(SHIPPED.glob("*.yml"))}
 
 
 def experiment_file(text: str) -> Path:
-    """The file that a user means: a path, or else the name of an experiment that ships.
+    """The file that a user means: a path, or else the name of a shipped experiment.
 
     Raises:
-        ExperimentError: it looks like a name, and there is neither a file nor an experiment of it.
+        ExperimentError: it looks like a name, and is neither a file nor an experiment.
     """
     from ...registry import nearest
-    from .files import ExperimentError
+    from ..errors import ExperimentError
 
     path, experiments = Path(text), shipped()
     if path.is_file() or text not in experiments:
         if not path.exists() and path.name == text and not path.suffix:
-            message = "there is neither such a file nor an experiment of this name that ships with axonrl"
+            message = "there is neither a file nor a shipped experiment of this name"
             raise ExperimentError(text, message, nearest=nearest(text, experiments))
         return path
     return experiments[text]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from .files import MAX_DEPTH, Document, ExperimentError, Path, Place, dotted, parse_value, show
+from .files import MAX_DEPTH, Document, ExperimentError, Keys, Place, dotted, parse_value, show
 
 MAX_TEXT: Final = 10_000
 """How long a text may become that params are part of: a few lines could make gigabytes of it."""
@@ -29,9 +29,9 @@ def override(document: Document, sets: Mapping[str, str]) -> Document:
     return Document(document.file, values, places)
 
 
-def _assign(values: Any, name: str, text: str, source: str) -> Path:
+def _assign(values: Any, name: str, text: str, source: str) -> Keys:
     """Put a value where a dotted name says. Mappings on the way are made; lists keep their length."""
-    path: Path = ()
+    path: Keys = ()
     *parents, last = name.split(".")
     if len(parents) >= MAX_DEPTH:
         raise ExperimentError(source, f"nested more than {MAX_DEPTH} levels deep")
@@ -47,7 +47,7 @@ def _assign(values: Any, name: str, text: str, source: str) -> Path:
     return path
 
 
-def _key(values: Any, part: str, path: Path, source: str) -> str | int:
+def _key(values: Any, part: str, path: Keys, source: str) -> str | int:
     if isinstance(values, dict) and part:
         return part
     if isinstance(values, list):
@@ -64,7 +64,7 @@ def _copy(value: Any) -> Any:
     return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
-def replace(value: Any, path: Path, params: Mapping[str, Any], document: Document) -> Any:
+def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Document) -> Any:
     """The value with ``${name}`` replaced, in whatever depth it occurs."""
     if isinstance(value, dict):
         return {key: replace(item, (*path, key), params, document) for key, item in value.items()}
@@ -93,6 +93,17 @@ def replace(value: Any, path: Path, params: Mapping[str, Any], document: Documen
         if length > MAX_TEXT:
             raise document.error(path, f"more than {MAX_TEXT} characters, with the params in it: {show(value)}")
     return "".join([*pieces, value[end:]])
+
+
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted paths and the scalars (and empty collections) that they lead to."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    empty = True
+    for key, item in items:
+        empty = False
+        yield from flat(item, f"{path}.{key}" if path else str(key))
+    if empty:
+        yield path, value
 
 
 def _text(value: Any) -> str:

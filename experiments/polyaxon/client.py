@@ -6,13 +6,11 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from ..errors import ExperimentError, TrackerError
-from ..language.files import show
+from ..errors import TrackerError
 
 ANSWER_SECS: Final = 5.0
 """Seconds that a server has for each answer."""
@@ -35,49 +33,6 @@ class PolyaxonError(TrackerError):
     def __init__(self, text: str, status: int | None = None) -> None:
         super().__init__(text)
         self.status = status
-
-
-def server_address(text: str) -> str:
-    """The address of a server, checked. What is wrong with it is not quoted: it may hold a password.
-
-    Raises:
-        ValueError: it is no address, or more than that.
-    """
-    try:
-        address = urlsplit(text)
-        _ = address.port
-    except ValueError:
-        address = urlsplit("")
-    if address.scheme not in ("http", "https") or not address.hostname:
-        raise ValueError("must be an address that begins with http:// or https://")
-    if "@" in address.netloc or address.query or address.fragment:
-        raise ValueError(
-            "must be an address alone, without user, password or query: POLYAXON_AUTH_TOKEN is for a token"
-        )
-    return text.rstrip("/")
-
-
-def project_name(text: str) -> str:
-    """A project as ``OWNER/NAME`` or ``NAME``, checked; Polyaxon's client takes no other letters.
-
-    Raises:
-        ValueError: it is something else.
-    """
-    if not re.fullmatch(r"(?!.*--)[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)?", text):
-        raise ValueError(f"must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got {show(text)}")
-    return text
-
-
-def given(option: str, check: Callable[[str], str], text: str) -> str:
-    """What an option or an environment variable gives, checked by one of the functions above.
-
-    Raises:
-        ExperimentError: what is wrong with it; the message begins with the option.
-    """
-    try:
-        return check(text)
-    except ValueError as error:
-        raise ExperimentError(option, str(error)) from None
 
 
 def silenced() -> Any:

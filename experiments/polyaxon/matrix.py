@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..language.files import Document, ExperimentError, Path
+from ..language.files import Document, ExperimentError, Keys
 from ..language.schema import Experiment
 
-_AT: Path = ("submit", "matrix")
+_AT: Keys = ("submit", "matrix")
 
 
 def check_matrix(
@@ -44,17 +44,17 @@ def check_matrix(
         raise document.error(_AT, f"Polyaxon refuses it: {error}") from None
 
 
-def _varied(matrix: Mapping[str, Any]) -> dict[str, Path]:
+def _varied(matrix: Mapping[str, Any]) -> dict[str, Keys]:
     """The params that are varied, and where the file says so: under ``params``, or in the rows of a mapping."""
     params, rows = matrix.get("params"), matrix.get("values")
-    varied: dict[str, Path] = {name: (*_AT, "params", name) for name in (params if isinstance(params, dict) else ())}
+    varied: dict[str, Keys] = {name: (*_AT, "params", name) for name in (params if isinstance(params, dict) else ())}
     for index, row in enumerate(rows if isinstance(rows, list) else ()):
         varied |= {name: (*_AT, "values", index, name) for name in (row if isinstance(row, dict) else ())}
     return varied
 
 
 def _error(details: Any, matrix: Mapping[str, Any], document: Document) -> ExperimentError:
-    place: Path = ()
+    place: Keys = ()
     value: Any = {"matrix": matrix}
     for part in details["loc"]:  # parts that are no keys name the alternatives that Pydantic tried
         if part in value if isinstance(value, Mapping) else isinstance(value, list) and isinstance(part, int):

@@ -14,9 +14,11 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from ...runs.files import replacing
 from ..tracking.journal import ENDED, RUNNING, Point, TrackedRun
+from ..tracking.trackers import FILES
 from .client import silenced
 
 ROOT: Final = "polyaxon"
@@ -26,14 +28,8 @@ REASON: Final = "axonrl"
 """Who issued a status."""
 NAME_LENGTH: Final = 120
 """Characters of a metric's name at Polyaxon, for it is a file's name too."""
-FILES: Final = (
-    ("experiment.yml", "file"),
-    ("record.json", "env"),
-    ("learning_curve.png", "image"),
-    ("best.safetensors", "model"),
-    ("videos/*.mp4", "video"),
-)
-"""Patterns of what is kept of the run folder's files, and what they are in Polyaxon's terms."""
+KINDS: Final = {".yml": "file", ".json": "env", ".png": "image", ".safetensors": "model", ".mp4": "video"}
+"""What the files of a run folder are in Polyaxon's terms."""
 
 
 def run_path(run: TrackedRun) -> Path:
@@ -69,6 +65,8 @@ class OfflineRun:
     The files are made anew by every process that tracks the run: the journal is what counts.
     """
 
+    what: ClassVar[str] = "the Polyaxon run"
+
     def __init__(self) -> None:
         silenced()
         self._path = Path()
@@ -80,7 +78,7 @@ class OfflineRun:
         """By the name at Polyaxon."""
         self._emptied: set[str] = set()
 
-    def push(self, run: TrackedRun) -> None:
+    def write(self, run: TrackedRun) -> None:
         """Write what the run has that the files do not have.
 
         Raises:
@@ -158,20 +156,19 @@ class OfflineRun:
         A link where the file system allows it: files of the run folder are replaced, never changed in place.
         """
         kept = []
-        for pattern, kind in FILES:
+        for pattern in FILES:
             for source in sorted(folder.glob(pattern)):
                 name = source.relative_to(folder)
                 copy = self._path / "outputs" / name
-                kept.append((Path("outputs") / name, kind))
+                kept.append((Path("outputs") / name, KINDS[name.suffix]))
                 if not copy.exists() or copy.stat().st_mtime_ns != source.stat().st_mtime_ns:
                     copy.parent.mkdir(parents=True, exist_ok=True)
-                    temporary = copy.with_name(f".{copy.name}.tmp")
-                    temporary.unlink(missing_ok=True)
-                    try:
-                        os.link(source, temporary)
-                    except OSError:
-                        shutil.copy2(source, temporary)
-                    temporary.replace(copy)
+                    with replacing(copy) as temporary:
+                        temporary.unlink(missing_ok=True)
+                        try:
+                            os.link(source, temporary)
+                        except OSError:
+                            shutil.copy2(source, temporary)
         return kept
 
     def _write_run(self, run: TrackedRun, files: Iterable[tuple[Path, str]]) -> None:

@@ -1,4 +1,4 @@
-"""What ``axonrl submit``, ``status``, ``logs`` and ``stop`` do, through Polyaxon's own client."""
+"""``axonrl submit``, ``status``, ``logs`` and ``stop``, through Polyaxon's own client."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..commands.work import print_json, print_table
-from ..language.files import ExperimentError
+from ..console import print_json, print_table, rows_table
+from ..errors import ExperimentError
 from .client import (
     PolyaxonError,
     connect,
     explained,
-    given,
     nonsense,
     owner_and_project,
-    project_name,
     run_client,
-    server_address,
 )
-from .commands import FORM
+from .settings import HOST, given, project_name, server_address, settings_of
 
 _RUN = re.compile(r"((?P<host>https?://.+?)/ui/)?(?P<project>[^/]+/[^/]+)/(runs/)?(?P<uuid>[0-9a-f]{32})/?")
 
@@ -64,10 +61,11 @@ def submit(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print(to_yaml(made), end="")
         return 0
-    project = experiment.polyaxon.project
+    settings = settings_of(experiment)
+    project = settings.project
     if arguments.project is not None:
         project = given("--project", project_name, arguments.project)
-    target = Target(_host(experiment.polyaxon.host), *owner_and_project(project))
+    target = Target(_host(settings.host), *owner_and_project(project))
     with _client(target) as run:
         run.create(content=json.dumps(made))
         uuid = run.run_uuid
@@ -78,7 +76,7 @@ def submit(arguments: argparse.Namespace) -> int:
 
 
 def status(arguments: argparse.Namespace) -> int:
-    """Print how a run is doing."""
+    """Print the status of a run."""
     target = _target(arguments.run)
     with _client(target) as run:
         _refresh(run, target)
@@ -87,8 +85,6 @@ def status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"page": str(target), **facts})
         return 0
-    from ..running.report import rows_table
-
     rows = {key: str(value) for key, value in facts.items() if not isinstance(value, dict) and value is not None}
     for kind in ("inputs", "outputs"):
         rows |= {name: str(value) for name, value in facts[kind].items()}
@@ -98,7 +94,7 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def _facts(data: Any, conditions: Sequence[Any]) -> dict[str, Any]:
-    """What the server knows of a run, as plain data."""
+    """A run as plain data."""
     times = {key: getattr(data, f"{key}_at") for key in ("created", "started", "finished")}
     return {
         "name": data.name,
@@ -111,7 +107,7 @@ def _facts(data: Any, conditions: Sequence[Any]) -> dict[str, Any]:
 
 
 def logs(arguments: argparse.Namespace) -> int:
-    """Print what a run has written so far."""
+    """Print the log of a run so far."""
     target, last_file = _target(arguments.run), None
     with _client(target) as run:
         _refresh(run, target)
@@ -125,14 +121,14 @@ def logs(arguments: argparse.Namespace) -> int:
 
 
 def stop(arguments: argparse.Namespace) -> int:
-    """Ask the server to stop a run, and print what has become of it."""
+    """Ask the server to stop a run, and print its status."""
     from polyaxon.schemas import LifeCycle
 
     target = _target(arguments.run)
     with _client(target) as run:
         _refresh(run, target)
         if LifeCycle.is_done(run.status):
-            print(f"it had ended before: {run.status}")
+            print(f"already ended: {run.status}")
             return 0
         run.stop()
         _refresh(run, target)
@@ -141,7 +137,7 @@ def stop(arguments: argparse.Namespace) -> int:
 
 
 def _refresh(run: Any, target: Target) -> None:
-    """Ask for the run, and see that the answer is about it."""
+    """Ask for the run, and check that the answer is about it."""
     run.refresh_data()
     if run.run_data.uuid != target.uuid:
         raise nonsense(target.host)
@@ -151,33 +147,33 @@ def _target(text: str) -> Target:
     """The run that the user means."""
     match = _RUN.fullmatch(text)
     if not match:
-        raise ExperimentError(f"RUN {text}", f"must be {FORM}")
+        raise ExperimentError(f"RUN {text}", "must be OWNER/PROJECT/UUID, or the address that axonrl submit printed")
     owner, project = owner_and_project(given("RUN", project_name, match["project"]))
     host = given("RUN", server_address, match["host"]) if match["host"] else _host(None)
     return Target(host, owner, project, match["uuid"])
 
 
 def _host(host: str | None) -> str:
-    """The server that the file names, or else the environment."""
-    found = host or os.environ.get("POLYAXON_HOST")
+    """The server of the file, or else of the environment."""
+    found = host or os.environ.get(HOST)
     if not found:
-        message = "which server? set POLYAXON_HOST=https://..., or write tracker: {host: ...} into the experiment file"
+        message = "No Polyaxon server is known. Set POLYAXON_HOST=https://..., or tracker: {host: ...} in the file."
         raise ExperimentError("", message)
-    return given("POLYAXON_HOST", server_address, found)
+    return given(HOST, server_address, found)
 
 
 @contextmanager
 def _client(target: Target) -> Iterator[Any]:
-    """Polyaxon's client of a run, or of new ones in a project; what goes wrong inside is said in one line.
+    """Polyaxon's client of a run, or of new runs in a project.
 
     Raises:
-        ExperimentError: the server refused what the user gave: the token, the project, the run.
+        ExperimentError: the server refused the token, the project or the run.
         ConnectionError: the server failed, or could not be reached.
     """
     owner, project = target.owner, target.project
     try:
         client = connect(target.host)
-    except PolyaxonError as error:  # the token is none
+    except PolyaxonError as error:  # the token is invalid
         raise ExperimentError("", str(error)) from None
     try:
         with explained(client, owner, project):

@@ -10,18 +10,18 @@ import dataclasses
 import datetime
 import json
 import math
-import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from ..tracking.journal import CREATED, ENDED, RESUMING, TrackedRun
-from ..tracking.trackers import StopRequestedError
+from ..tracking.trackers import StopRequestedError, TrackerKind
+from . import settings
 from .client import PolyaxonError, check_answer, connect, explained, nonsense, owner_and_project, run_client
-from .offline import LINEAGE, REASON, ROOT, RUN, run_path
+from .offline import LINEAGE, REASON, ROOT, RUN, OfflineRun, run_path
 
 HEARTBEAT_SECS: Final = 30.0
 """Seconds after which a push that has nothing new tells that the run is alive."""
@@ -29,7 +29,7 @@ SENDING: Final = ".sending"
 """Where a push keeps copies of what it sends, beside the Polyaxon run; the next one removes what a kill left of it."""
 
 
-class PolyaxonServer:
+class PolyaxonServer(TrackerKind):
     """A tracker: a Polyaxon server, told of a run's statuses, inputs, outputs, metrics, log and files.
 
     A token, if the server wants one, comes from ``POLYAXON_AUTH_TOKEN`` or from ``polyaxon login``.
@@ -40,15 +40,34 @@ class PolyaxonServer:
             None for ``"axonrl"``. A submitted run belongs to the project that it was submitted to, whatever this is.
     """
 
+    settings = settings.PolyaxonSettings
+    writer = OfflineRun
+
     def __init__(self, host: str | None = None, project: str | None = None) -> None:
         self._host = host
-        self._owner, self._project = owner_and_project(submitted_project() or project)
+        self._owner, self._project = owner_and_project(settings.submitted_project() or project)
         self._client: Any = None
         self._sent: dict[str, tuple[int, int]] = {}
         """What the server has: the name of a file to its size and the time of its last change."""
         self._lineage: dict[str, Any] = {}
         self._patched: dict[str, Any] = {}
         self._alive_at = -math.inf
+
+    @classmethod
+    def disabled_by(cls) -> str:
+        """The environment variable that disables all tracking, if it is set."""
+        return settings.NO_OP if settings.tracking_is_off() else ""
+
+    @classmethod
+    def resolved(cls, given: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The server's address and project; None where no server is known."""
+        return settings.resolved(given)
+
+    @classmethod
+    def run_id(cls) -> str | None:
+        """The uuid of the run that Polyaxon started this process for."""
+        submitted = settings.submitted_run()
+        return submitted and submitted[2]
 
     def push(self, run: TrackedRun) -> None:
         """Have the server hold what the run holds.
@@ -191,18 +210,6 @@ class Snapshot:
     statuses: list[Any]
     files: dict[str, tuple[Path, tuple[int, int]]]
     ended: bool
-
-
-def submitted_run() -> tuple[str, str, str] | None:
-    """Owner, project and uuid of the run that Polyaxon started this process for; None if it did not."""
-    parts = os.environ.get("POLYAXON_RUN_INSTANCE", "").split(".")
-    return (parts[0], parts[1], parts[3]) if len(parts) == 4 else None
-
-
-def submitted_project() -> str | None:
-    """Its ``OWNER/NAME``."""
-    run = submitted_run()
-    return run and f"{run[0]}/{run[1]}"
 
 
 def _is_stopped(conditions: Iterable[Any]) -> bool:

@@ -14,21 +14,21 @@ from ...contracts import Memory
 from ...estimators.limits import Schedule
 from ...estimators.run_summary import RunSummary
 from ..language.schema import Experiment, Named
-from ..tracking.trackers import NO_OP, polyaxon_server, tracking_is_off
+from ..tracking.trackers import choices, disabled_by
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
-def explanation(experiment: Experiment, memory: Memory, outline: RunSummary, folder: Path) -> dict[str, Any]:
+def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, folder: Path) -> dict[str, Any]:
     """All that is known of a run before its first timestep, as plain data.
 
     Args:
         experiment: what is to be run.
         memory: its memory.
-        outline: what ``Agent.check`` returned.
+        summary: what ``Agent.check`` returned.
         folder: where the run would be kept.
     """
-    train, num_envs = experiment.train, outline.num_envs
+    train, num_envs = experiment.train, summary.num_envs
     kind = "" if experiment.agent.memory is None else experiment.agent.memory.kind
     limits = train.model_dump(include={"max_steps", "max_episodes", "max_timesteps"})
     return {
@@ -38,21 +38,21 @@ def explanation(experiment: Experiment, memory: Memory, outline: RunSummary, fol
             "id": experiment.environment.id,
             "num_envs": num_envs,
             "wrappers": [_plain(wrapper) for wrapper in experiment.environment.wrappers],
-            "observation_space": described(outline.observation_space),
-            "action_space": described(outline.action_space),
+            "observation_space": described(summary.observation_space),
+            "action_space": described(summary.action_space),
         },
         "model": {
             "model_fn": experiment.agent.model_fn,
-            "parts": {name: dataclasses.asdict(part) for name, part in outline.parts.items()},
+            "parts": {name: dataclasses.asdict(part) for name, part in summary.parts.items()},
         },
-        "memory": {"kind": kind, "bytes": outline.memory_bytes},
+        "memory": {"kind": kind, "bytes": summary.memory_bytes},
         "executors": {
-            part: {"runtime": runtime, "why": outline.why.get(part, "")} for part, runtime in outline.runtimes.items()
+            part: {"runtime": runtime, "why": summary.why.get(part, "")} for part, runtime in summary.runtimes.items()
         },
         "train": {**limits, **_updates(experiment, memory, num_envs)},
         "evaluate": None if experiment.evaluate is None else experiment.evaluate.model_dump(),
         "hooks": [_plain(hook) for hook in experiment.hooks],
-        "tracker": None if tracking_is_off() else list(_trackers(experiment)),
+        "tracker": None if disabled_by() else _trackers(experiment),
         "folder": str(folder),
         "folder_exists": folder.exists(),
     }
@@ -111,17 +111,14 @@ def _updates(experiment: Experiment, memory: Memory, num_envs: int) -> dict[str,
     return {"first_update_at": first, "timesteps_per_update": every, "updates": min(at_most, default=None)}
 
 
-def _trackers(experiment: Experiment) -> Iterator[dict[str, Any]]:
-    """Those that will be used: a Polyaxon server only where it is known which."""
-    yield from (_plain(tracker) for tracker in experiment.tracker if tracker.kind != "polyaxon")
-    if server := polyaxon_server(experiment):
-        host, project = server
-        yield {"kind": "polyaxon", "host": host, **({} if project is None else {"project": project})}
+def _trackers(experiment: Experiment) -> list[dict[str, Any]]:
+    """Those that will be pushed to."""
+    return [{"kind": one.kind, **one.settings} for one in choices(experiment) if one.settings is not None]
 
 
 def _tracked(trackers: Sequence[Mapping[str, Any]] | None) -> str:
     if trackers is None:
-        return f"not at all, by {NO_OP}"
+        return f"no, disabled by {disabled_by()}"
     return ", ".join(["in the run folder", *map(_short, trackers)])
 
 

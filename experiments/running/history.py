@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TextIO, TypeVar
 
 from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
 from ...hooks import Hook
+from ...runs.files import replacing, write_file
 
 EPISODES: Final = "episodes.csv"
 EVALUATIONS: Final = "evaluations.csv"
@@ -176,9 +177,8 @@ def _found(line: str) -> Found:
 
 
 def _rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(_line(header) + "".join(map(_line, rows)), encoding="utf-8", newline="\n")
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        write_file(temporary, [(_line(header) + "".join(map(_line, rows))).encode()])
 
 
 def _line(values: Iterable[object]) -> str:

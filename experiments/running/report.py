@@ -1,15 +1,17 @@
-"""What a run came to: a table on the terminal and a learning curve in the run folder."""
+"""The results of a run: a table on the terminal and a learning curve in the run folder."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ...contracts import Array
+from ...runs.files import replacing
+from ..console import rows_table
 from .history import read_episodes, read_evaluations
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 CURVE: Final = "learning_curve.png"
 WINDOW: Final = 100
-"""Episodes that the mean training return is over."""
+"""Episodes in the mean training return."""
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9591c", "#6b7280"
 _STYLE: Final[dict[Any, Any]] = {
     "font.size": 10,
@@ -38,9 +40,9 @@ _STYLE: Final[dict[Any, Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A run: its counters, the time that this session of it took, and the evaluation after it, if there was one.
+    """A run's counters, the time since it was started or resumed, and the final evaluation, if there was one.
 
-    ``stopped`` says why it was stopped from outside; it is empty where it was not.
+    ``stopped`` is the reason if the run was stopped from outside, else empty.
     """
 
     name: str
@@ -54,14 +56,14 @@ class Result:
     stopped: str = ""
 
     def as_outputs(self) -> dict[str, float]:
-        """Its numbers by name, those of the evaluation after it with ``final_`` before theirs."""
+        """Its numbers by name; those of the final evaluation begin with ``final_``."""
         own = ("episodes", "timesteps", "updates", "seconds", "timesteps_per_second")
         evaluation = {f"final_{name}": value for name, value in (self.evaluation or {}).items()}
         return {**{name: getattr(self, name) for name in own}, **evaluation}
 
 
 def table(result: Result) -> Table:
-    """The run in one table, for rich to print."""
+    """The run as a table."""
     returns = [row.episode_return for row in read_episodes(result.folder)[-WINDOW:]]
     rows = {
         "episodes": f"{result.episodes:,}",
@@ -82,28 +84,13 @@ def evaluation_rows(results: Mapping[str, float]) -> dict[str, str]:
     return {label: f"{results['episode_return_mean']:,.2f} ± {results['episode_return_std']:,.2f}"}
 
 
-def rows_table(title: str, rows: Mapping[str, str], justify: Literal["left", "right"] = "right") -> Table:
-    """A table of labels and values; numbers read best on the right, words on the left. No text in it is markup."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    name = Text(title, style="bold")
-    made = Table(title=name, title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
-    made.add_column(style="dim")
-    made.add_column(justify=justify, overflow="fold")
-    for label, value in rows.items():
-        made.add_row(Text(label), Text(value))
-    return made
-
-
 def learning_curve(folder: Path, title: str, final: Mapping[str, float] | None = None) -> Path:
-    """Draw the returns of a run over its timesteps, from the CSV files in its folder.
+    """Plot the returns of a run over its timesteps, from the CSV files in its folder.
 
     Args:
         folder: the run folder.
-        title: above the picture.
-        final: the evaluation after training, drawn as a line.
+        title: the picture's title.
+        final: the final evaluation, drawn as a line.
 
     Returns:
         The picture, ``learning_curve.png``.
@@ -112,7 +99,7 @@ def learning_curve(folder: Path, title: str, final: Mapping[str, float] | None =
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_STYLE):  # pyplot would keep figures, and look for a display
+    with mpl.rc_context(_STYLE):  # pyplot keeps figures, and looks for a display
         figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(title=title, xlabel="timesteps", ylabel="episode return")
@@ -120,9 +107,9 @@ def learning_curve(folder: Path, title: str, final: Mapping[str, float] | None =
         if axes.get_legend_handles_labels()[0]:
             figure.legend(loc="outside lower center", ncols=4, fontsize=9)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        temporary = folder / f".{CURVE}.tmp"
-        figure.savefig(temporary, format="png")
-    return temporary.replace(folder / CURVE)
+        with replacing(folder / CURVE) as temporary:
+            figure.savefig(temporary, format="png")
+    return folder / CURVE
 
 
 def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None) -> None:

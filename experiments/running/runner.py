@@ -1,4 +1,4 @@
-"""Runs an experiment: from the names in the file to objects, through training and evaluation, to a report."""
+"""Running an experiment: its objects from their names, training, evaluation, and the report."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 
 from ... import registry
 from ...contracts import Memory, ModelFn, RunConfig
-from ...errors import CheckpointError
+from ...errors import ArgumentError, CheckpointError
 from ...runs.checkpoints import BEGINNING, CheckpointStore
-from ..language.files import Document, ExperimentError
-from ..language.files import Path as Place
+from ..errors import ExperimentError, RunFolderError
+from ..language.files import Document, Keys
 from ..language.schema import Environment, Evaluate, Experiment, Named
-from ..tracking.session import Tracking, tracked
+from ..tracking.recording import Tracking, tracked
 from . import folder as records
 from .explain import explanation
 from .history import HistoryHook
@@ -29,7 +29,7 @@ from .report import Result, learning_curve
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What an experiment names, made; nothing has run yet."""
+    """The objects that an experiment names; nothing has run yet."""
 
     model_fn: ModelFn
     memory: Memory
@@ -37,39 +37,38 @@ class Parts:
 
 
 def build(experiment: Experiment, document: Document) -> Parts:
-    """Find and make what the experiment names.
+    """Create what the experiment names.
 
     Raises:
-        ExperimentError: a name is unknown, or arguments are not those of what they are for.
+        ExperimentError: a name is unknown, or an argument is unknown, missing or invalid.
     """
     agent = experiment.agent
     model_fn = _find("model_fn", agent.model_fn, ("agent", "model_fn"), document)
     _check_params(model_fn, agent.params, document)
     if agent.memory is None:
-        raise document.error(("agent", "memory"), "this key is required, to train")
+        raise document.error(("agent", "memory"), "required for training")
     memory = _make("memory", agent.memory, ("agent", "memory"), document)
     hooks = tuple(_make("hook", hook, ("hooks", index), document) for index, hook in enumerate(experiment.hooks))
-    # None is made here: the process that uses a tracker makes it.
+    # Trackers are only looked up: another process creates them.
     for index, tracker in enumerate(experiment.tracker):
-        if tracker.kind != "polyaxon":  # whose arguments the schema has checked
-            _factory("tracker", tracker, ("tracker", index), document)
+        _factory("tracker", tracker, ("tracker", index), document)
     return Parts(model_fn, memory, hooks)
 
 
 def check(experiment: Experiment, document: Document, folder: Path) -> dict[str, Any]:
-    """Find what would be found wrong before the first timestep of a run: begins one in a folder that is not kept.
+    """Check everything that a run checks before its first timestep, in a temporary folder.
 
     Args:
-        experiment: what would be run.
+        experiment: what to check.
         document: where it came from, for errors that name a line.
-        folder: where the run would be kept, which is not touched.
+        folder: the run folder that a run would have; it is not touched.
 
     Returns:
-        What it would do: see :func:`axonrl.experiments.running.explain.explanation`.
+        What a run would do: see :func:`axonrl.experiments.running.explain.explanation`.
 
     Raises:
-        ExperimentError: what is wrong, and in which line.
-        ValueError, RuntimeError: what ``Agent.train`` raises before its first timestep.
+        ExperimentError: the file is invalid; with the line.
+        ValueError, RuntimeError: from ``Agent.check``.
     """
     parts, train = build(experiment, document), experiment.train
     with (
@@ -77,8 +76,8 @@ def check(experiment: Experiment, document: Document, folder: Path) -> dict[str,
         tempfile.TemporaryDirectory() as passing,
     ):
         agent = _agent(experiment, parts, Path(passing))
-        outline = agent.check(env, train.first_update, train.update_frequency, parts.hooks)
-    return explanation(experiment, agent.memory, outline, folder)
+        summary = agent.check(env, train.first_update, train.update_frequency, parts.hooks)
+    return explanation(experiment, agent.memory, summary, folder)
 
 
 def run(
@@ -91,35 +90,35 @@ def run(
     hooks: Sequence[Any] = (),
     stopped: Callable[[], str] = lambda: "",
 ) -> Result:
-    """Train, evaluate, and leave a learning curve in the run folder.
+    """Train, evaluate, and draw the learning curve in the run folder.
 
     Args:
         experiment: what to run.
         document: where it came from, for errors that name a line.
         folder: the run folder.
-        resume: go on with the run in the folder.
+        resume: continue the existing run.
         command: the command line, for the record.
         hooks: further hooks, called before those of the experiment.
-        stopped: asked after training: why was it stopped from outside? Then nothing is evaluated; empty if it was not.
+        stopped: asked after training for the reason, if it was stopped from outside. Then nothing is evaluated.
 
     Returns:
-        What the run came to.
+        The results.
 
     Raises:
         ExperimentError: the experiment or the folder is not usable.
-        ValueError, RuntimeError, ArithmeticError, OSError: what ``Agent.train`` raises.
+        ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.train``.
     """
     parts = build(experiment, document)
     with _environment(experiment.environment, experiment.environment.num_envs, document) as env:
         with _only_writer(folder) if resume else contextlib.nullcontext():
             experiment = records.prepare(folder, experiment, resume=resume)
-            records.add_session(folder, experiment, Path(document.file), command)
+            records.add_start(folder, experiment, Path(document.file), command)
         history = HistoryHook()
         try:
             with tracked(folder, experiment) as tracking:
                 return _run(experiment, parts, env, folder, [history, *tracking.hooks, *hooks], tracking, stopped)
         except BaseException as error:
-            # Nothing was learned: the corrected run may begin here. Unless another process has begun one meanwhile.
+            # Nothing was learned: the corrected run may start here, unless another process has started one meanwhile.
             learned = history.global_timestep > 0 or _holds_training(folder)
             if not (resume or learned or isinstance(error, CheckpointError)):
                 records.discard(folder)
@@ -127,7 +126,7 @@ def run(
 
 
 def _holds_training(folder: Path) -> bool:
-    """Is there a checkpoint of more than the beginning? So it is, too, where nobody can tell."""
+    """Is there a checkpoint after the first timestep? True also where checkpoints cannot be read."""
     try:
         return (CheckpointStore(folder).newest() or 0) > BEGINNING
     except CheckpointError:
@@ -136,15 +135,15 @@ def _holds_training(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def _only_writer(folder: Path) -> Iterator[None]:
-    """Refuse to resume a run that another process is at, before anything is written about it."""
+    """Refuse to resume a run that another process trains, before anything is written."""
     if not (folder / records.EXPERIMENT).is_file():
-        yield  # there is no run, which is said elsewhere
+        yield  # prepare() refuses a missing run
         return
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(CheckpointStore(folder).lock())
         except CheckpointError as error:
-            raise ExperimentError(str(folder), f"the run cannot be resumed now: {error}") from error
+            raise RunFolderError(folder, f"Run folder {folder} cannot be resumed now: {error}") from error
         yield
 
 
@@ -157,7 +156,7 @@ def _run(
     tracking: Tracking,
     stopped: Callable[[], str],
 ) -> Result:
-    """Train, evaluate and draw, in a folder that is prepared."""
+    """Train, evaluate and draw, in a prepared folder."""
     began = time.perf_counter()
     agent = _agent(experiment, parts, folder)
     timesteps_before = agent.global_timestep
@@ -183,26 +182,26 @@ def _run(
 
 
 def evaluate(folder: Path, episodes: int | None = None, policy: str | None = None) -> dict[str, float]:
-    """Evaluate the agent in a run folder, in the environment that its experiment names.
+    """Evaluate the agent in a run folder, in its experiment's environment.
 
     Args:
         folder: the run folder.
-        episodes: how many; None for as many as the experiment says.
-        policy: ``"best"`` or ``"last"``; None for the one that the experiment says.
+        episodes: how many; None for the experiment's number.
+        policy: ``"best"`` or ``"last"``; None for the experiment's.
 
     Returns:
-        What ``Agent.evaluate`` returns.
+        The results of ``Agent.evaluate``.
 
     Raises:
-        ExperimentError: the folder is not that of a run.
-        ValueError, RuntimeError, ArithmeticError, OSError: what ``Agent.evaluate`` raises.
+        ExperimentError: the folder is not a run folder, or has no checkpoint.
+        ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.evaluate``.
     """
     from ...estimators.agent import Agent
 
     experiment = records.read_experiment(folder)
     if CheckpointStore(folder).newest() is None:
-        message = "the run was stopped before its first checkpoint: there is nothing to evaluate"
-        raise ExperimentError(str(folder), f"{message}; axonrl run --resume goes on with it")
+        message = f"Run folder {folder} has no checkpoint to evaluate. Continue the run with axonrl run --resume."
+        raise RunFolderError(folder, message)
     given = {"episodes": episodes, "policy": policy}
     wanted = (experiment.evaluate or Evaluate()).model_copy(
         update={name: value for name, value in given.items() if value is not None}
@@ -235,7 +234,7 @@ def _environment(wanted: Environment, copies: int, document: Document | None = N
         if document is None:
             raise
         about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError)
-        at: Place = ("environment", "kwargs" if about_kwargs and wanted.kwargs else "id")
+        at: Keys = ("environment", "kwargs" if about_kwargs and wanted.kwargs else "id")
         if isinstance(error, WrapperError):
             at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))
         raise document.error(at, str(error)) from error
@@ -245,31 +244,31 @@ def _environment(wanted: Environment, copies: int, document: Document | None = N
         env.close()
 
 
-def _find(kind: str, name: str, at: Place, document: Document) -> Any:
+def _find(kind: str, name: str, at: Keys, document: Document) -> Any:
     try:
         return registry.find(kind, name)
     except ValueError as error:
         raise document.error(at, str(error)) from error
 
 
-def _make(kind: str, named: Named, at: Place, document: Document) -> Any:
+def _make(kind: str, named: Named, at: Keys, document: Document) -> Any:
     """An instance of a memory or a hook, from its name and keyword arguments."""
     factory = _factory(kind, named, at, document)
     return _attempt(lambda: factory(**named.kwargs), at, named.kwargs, document)
 
 
-def _factory(kind: str, named: Named, at: Place, document: Document) -> Any:
-    """What makes a memory, a hook or a tracker; it takes the arguments that are given, as far as names can tell."""
+def _factory(kind: str, named: Named, at: Keys, document: Document) -> Any:
+    """The class or function of a memory, a hook or a tracker, with the names of its arguments checked."""
     factory = _find(kind, named.kind, (*at, "kind"), document)
     signature = inspect.signature(factory).parameters.values()
     takes = {parameter.name: parameter for parameter in signature if parameter.kind in (_KEYWORD, _EITHER)}
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature)
     for name in named.kwargs:
         if name not in takes and not takes_any:
-            raise document.error((*at, name), f"{named.kind} takes no such argument", name=name, choices=takes)
+            raise document.error((*at, name), f"{named.kind} has no such argument", name=name, choices=takes)
     for name, parameter in takes.items():
         if parameter.default is inspect.Parameter.empty and name not in named.kwargs:
-            raise document.error(at, f"{named.kind} needs the argument {name!r}")
+            raise document.error(at, f"{named.kind} requires the argument {name!r}")
     return factory
 
 
@@ -281,7 +280,7 @@ def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Docume
     at = ("agent", "params")
     try:
         annotation = typing.get_type_hints(model_fn).get("params")
-    except Exception:  # a user's annotations need not mean anything at run time
+    except Exception:  # a user's annotations may not resolve at run time
         return
     for kind in (annotation, *typing.get_args(annotation)):
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -293,12 +292,13 @@ def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Docume
             return
 
 
-def _attempt(make: Callable[[], Any], at: Place, arguments: Mapping[str, Any], document: Document) -> Any:
-    """Call it; an error about an argument's value becomes one that names the argument's line."""
+def _attempt(make: Callable[[], Any], at: Keys, arguments: Mapping[str, Any], document: Document) -> Any:
+    """Call it; an error about an argument becomes one with the argument's line."""
     try:
         return make()
     except ExperimentError:
         raise
     except (TypeError, ValueError) as error:
-        named = [name for name in arguments if re.search(rf"\b{re.escape(name)}\b", str(error).partition(" must ")[0])]
-        raise document.error((*at, named[0]) if len(named) == 1 else at, str(error)) from error
+        # "size", "RunConfig.seed" or "VideoHook(fps)"
+        argument = re.findall(r"[A-Za-z_]\w*", error.argument)[-1] if isinstance(error, ArgumentError) else ""
+        raise document.error((*at, argument) if argument in arguments else at, str(error)) from error

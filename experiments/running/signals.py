@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM stop a run after its timestep, and it saves; a second one stops it at once."""
+"""SIGINT and SIGTERM stop a run after the current timestep and save it; a second signal stops it at once."""
 
 from __future__ import annotations
 
@@ -15,28 +15,33 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopOnSignal(Hook):
-    """A hook, which knows the session, and a context, in which the signals are handled. For the main thread.
+    """A hook, and a context in which the signals are handled. For the main thread.
 
-    The first signal during a session asks it to stop. The second, or one outside of a session, where nothing could be
-    saved, raises KeyboardInterrupt.
+    The first signal during a session requests a stop. The second, or one outside of a session, where there is nothing
+    to save, raises KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
         self.received: int | None = None
-        """The number of the last signal that came, None if none did."""
+        """The number of the last signal received."""
         self.began = False
-        """Has a session begun? Then there is something that was saved."""
+        """Has a session begun? Then something was saved."""
         self._session: Session | None = None
         self._previous: list[Any] = []
 
     @property
     def name(self) -> str:
-        """Of the last signal."""
+        """The last signal's name, as a log has it."""
         return signal.Signals(self.received or signal.SIGINT).name
 
     @property
+    def title(self) -> str:
+        """The last signal's name, as users know it."""
+        return "Ctrl-C" if self.name == "SIGINT" else self.name
+
+    @property
     def exit_code(self) -> int:
-        """What a process that the signal stopped returns: 130 or 143."""
+        """130 or 143, as shells have it."""
         return 128 + (self.received or signal.SIGINT)
 
     def __enter__(self) -> StopOnSignal:
@@ -50,18 +55,18 @@ class StopOnSignal(Hook):
             signal.signal(number, handler)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """From here on there is something to stop."""
+        """From now on there is something to stop."""
         self._session, self.began = session, True
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """From here on there is not."""
+        """From now on there is not."""
         self._session = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.received = self.received is None, number
         if not first or self._session is None:
             raise KeyboardInterrupt
-        self._session.request_stop(f"{self.name} came")
-        # Not print: the signal may have come in the middle of one.
-        with contextlib.suppress(OSError):  # nobody reads: the same Ctrl-C has ended tee
-            os.write(2, f"\naxonrl: {self.name}: stopping and saving; once more stops at once\n".encode())
+        self._session.request_stop(f"{self.name} received")
+        # Not print: the signal may have interrupted one.
+        with contextlib.suppress(OSError):  # the same Ctrl-C has ended the reader
+            os.write(2, f"\naxonrl: {self.title}: stopping and saving. Repeat to stop at once.\n".encode())

@@ -1,14 +1,13 @@
 """The process that follows a run's journal and keeps its trackers up to date.
 
-It is started by the process that trains, and ends soon after it: when a line comes on standard input, or its end. What
-it has to say to the user it writes to standard output, a line each. A line that begins with ``stop:`` asks to stop the
-run.
+It is started by the process that trains, and ends soon after it: when standard input has a line or ends. Standard
+output carries its messages: see messages.py.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import json
 import os
 import signal
 import sys
@@ -16,51 +15,52 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 from ..errors import TrackerError
-from ..polyaxon.offline import OfflineRun
 from .journal import ENDED, FAILED, KILLED, Journal, TrackedRun
-from .trackers import StopRequestedError, Tracker, trackers_of
+from .messages import STOP, WARNING, Message, Tell, write
+from .trackers import Choice, StopRequestedError, Tracker, Writer, make_trackers, make_writers
 
 LOCAL_SECS: Final = 2.0
-"""Seconds between two looks at the journal."""
+"""Seconds between two reads of the journal."""
 PUSH_SECS: Final = 5.0
-"""Seconds between two pushes to a tracker, at least."""
+"""The shortest pause between two pushes to a tracker, in seconds."""
 PUSH_PAUSE: Final = 10.0
-"""Times as long as a push took is the pause after it, at least."""
+"""The pause after a push is at least this many times as long as the push."""
 RETRY_SECS: Final = 30.0
-"""Seconds between two pushes, at most. After a failure they begin with one and double."""
+"""The longest pause between two pushes, in seconds. After a failure the pause is one second, then doubles."""
 LOCK: Final = "tracking.lock"
-"""Held by the one process that tracks a run."""
+"""Locked by the one process that tracks a run."""
+CONTINUES: Final = "retrying, and training continues"
 EXIT_SECS: Final = 7.0
-"""Seconds that trackers have when the run has ended."""
+"""Seconds that trackers have after the end of the run."""
 
 
 class Pusher(threading.Thread):
-    """Pushes the run to one tracker, again and again: whatever the tracker does, the others do not wait for it.
+    """Pushes the run to one tracker, again and again; the other trackers do not wait for it.
 
     Args:
-        name: what the user calls the tracker.
-        tracker: told what the run holds.
-        run: what it is told; another thread reads on in the journal.
-        say: tells the user.
+        name: what messages call the tracker.
+        tracker: the tracker.
+        run: what is pushed; another thread continues to read the journal.
+        tell: gets warnings, and the request to stop the run.
     """
 
-    def __init__(self, name: str, tracker: Tracker, run: TrackedRun, say: Callable[[str], None]) -> None:
+    def __init__(self, name: str, tracker: Tracker, run: TrackedRun, tell: Tell) -> None:
         super().__init__(name=name, daemon=True)
-        self._tracker, self._run, self._say = tracker, run, say
+        self._tracker, self._run, self._tell = tracker, run, tell
         self._ended, self._woken = threading.Event(), threading.Event()
         self._stopped = False
         self.done = False
-        """Does the tracker hold all that the ended run holds?"""
+        """Is the tracker up to date with the ended run?"""
 
     def wake(self) -> None:
-        """Push now: there is something that people wait for."""
+        """Push now: people wait for it."""
         self._woken.set()
 
     def end(self) -> None:
-        """The run has ended: push what is left, and end."""
+        """The run has ended: push the rest, and end."""
         self._ended.set()
         self._woken.set()
 
@@ -71,14 +71,14 @@ class Pusher(threading.Thread):
             ended, began = self._ended.is_set(), time.monotonic()
             try:
                 self._push()
-            except Exception as error:  # a tracker may be anybody's: whatever it raises, the run goes on
+            except Exception as error:  # a user's tracker may raise anything; the run continues
                 failures += 1
                 if (text := explained(self.name, error)) not in said:
                     said.add(text)
-                    self._say(f"{text}; it is tried again, and training goes on")
+                    self._tell(Message(WARNING, f"{text}; {CONTINUES}"))
             else:
                 if failures:
-                    self._say(f"tracker {self.name}: it works again")
+                    self._tell(Message(WARNING, f"tracker {self.name}: works again"))
                     said.clear()
                 failures, self.done = 0, ended
             took = time.monotonic() - began
@@ -95,7 +95,7 @@ class Pusher(threading.Thread):
         except StopRequestedError as error:
             if not self._stopped:
                 self._stopped = True
-                self._say(f"stop: {error}")
+                self._tell(Message(STOP, str(error)))
 
 
 def explained(name: str, error: Exception) -> str:
@@ -104,131 +104,168 @@ def explained(name: str, error: Exception) -> str:
     return text if isinstance(error, TrackerError) else f"tracker {name}: {type(error).__name__}: {text}"
 
 
-def follow(folder: Path, ended: threading.Event, say: Callable[[str], None], seconds: float | None = None) -> None:
+def follow(
+    folder: Path, chosen: Sequence[Choice], ended: threading.Event, tell: Tell, seconds: float | None = None
+) -> None:
     """Keep the trackers of a run up to date until it has ended.
 
     Args:
         folder: the run folder.
+        chosen: the trackers.
         ended: set when the process that trains has written its last line.
-        say: tells the user.
-        seconds: that trackers have from then on; None for EXIT_SECS.
+        tell: gets warnings, and requests to stop the run.
+        seconds: the time that trackers have from then on; None for EXIT_SECS.
     """
     run = TrackedRun(folder)
-    kept = _Kept(run, say)
-    kept.update()
-    session = run.sessions
-    pushers = [Pusher(name, tracker, run, say) for name, tracker in _trackers(folder, say)]
+    files = _Files(run, make_writers(chosen), tell)
+    files.update()
+    start = run.starts
+    pushers = _pushers(chosen, run, tell)
     for pusher in pushers:
         pusher.start()
     told = len(run.statuses)
     while not ended.wait(LOCAL_SECS):
-        kept.update()
+        files.update()
         if len(run.statuses) > told:
             told = len(run.statuses)
             for pusher in pushers:
                 pusher.wake()
     deadline = time.monotonic() + (EXIT_SECS if seconds is None else seconds)
-    kept.end(session)
+    files.end(start)
     for pusher in pushers:
         pusher.end()
     for pusher in pushers:
         pusher.join(max(0.0, deadline - time.monotonic()))
-    if kept.failed:
-        say(f"the Polyaxon run in {folder} is not whole; axonrl sync {folder} writes the rest")
+    for what in files.incomplete:
+        tell(Message(WARNING, f"{what} in {folder} is incomplete; axonrl sync {folder} writes the rest"))
     if left := [pusher.name for pusher in pushers if not pusher.done]:
-        say(f"not everything has reached {', '.join(left)}; axonrl sync {folder} sends the rest")
+        tell(Message(WARNING, f"not everything has reached {', '.join(left)}; axonrl sync {folder} sends the rest"))
 
 
-class _Kept:
-    """The Polyaxon run in the run folder, as the user is told of it.
+class _Files:
+    """The files that trackers keep in the run folder.
 
     Args:
-        run: what it is to hold.
-        say: tells the user.
+        run: what they hold.
+        writers: each writes its own.
+        tell: gets a warning when one begins to fail, and another when it works again.
     """
 
-    def __init__(self, run: TrackedRun, say: Callable[[str], None]) -> None:
-        self._run, self._say, self._offline = run, say, OfflineRun()
-        self.failed = False
-        """Could it not be written the last time?"""
+    def __init__(self, run: TrackedRun, writers: Sequence[Writer], tell: Tell) -> None:
+        self._run, self._writers, self._tell = run, writers, tell
+        self._failed: list[Writer] = []
+
+    @property
+    def incomplete(self) -> list[str]:
+        """What could not be written the last time."""
+        return [writer.what for writer in self._failed]
 
     def update(self) -> None:
-        """Bring it up to date, if there is anything new."""
-        self._attempt(self._read_and_push)
+        """Bring them up to date, if there is anything new."""
+        self._write(self._run.read, always=False)
 
-    def end(self, session: int) -> None:
-        """Bring it up to date when the process of a session has ended."""
-        self._attempt(lambda: complete(self._run, self._offline, session))
+    def end(self, start: int) -> None:
+        """Bring them up to date when the process of a start has ended."""
+        self._write(lambda: mark_ended(self._run, start), always=True)
 
-    def _read_and_push(self) -> None:
-        if self._run.read() or self.failed:
-            self._offline.push(self._run)
-
-    def _attempt(self, write: Callable[[], None]) -> None:
-        """That it cannot be written, because the disk is full say, is said once and tried again; whatever it is."""
-        place = f"the Polyaxon run in {self._run.folder}"
+    def _write(self, read: Callable[[], bool], always: bool) -> None:
         try:
-            write()
+            new = read()
         except Exception as error:
-            if not self.failed:
-                why = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
-                self._say(f"{place} cannot be written ({why}); it is tried again, and training goes on")
-            self.failed = True
-        else:
-            if self.failed:
-                self._say(f"{place} is written again")
-            self.failed = False
+            for writer in self._writers:
+                self._fails(writer, error)
+            return
+        for writer in self._writers:
+            if not (new or always or writer in self._failed):
+                continue
+            try:
+                writer.write(self._run)
+            except Exception as error:
+                self._fails(writer, error)
+            else:
+                self._works(writer)
+
+    def _fails(self, writer: Writer, error: Exception) -> None:
+        if writer not in self._failed:
+            self._failed.append(writer)
+            why = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
+            self._tell(Message(WARNING, f"{self._place(writer)} cannot be written ({why}); {CONTINUES}"))
+
+    def _works(self, writer: Writer) -> None:
+        if writer in self._failed:
+            self._failed.remove(writer)
+            self._tell(Message(WARNING, f"{self._place(writer)} is written again"))
+
+    def _place(self, writer: Writer) -> str:
+        return f"{writer.what} in {self._run.folder}"
 
 
-def _trackers(folder: Path, say: Callable[[str], None]) -> list[tuple[str, Tracker]]:
+def _pushers(chosen: Sequence[Choice], run: TrackedRun, tell: Tell) -> list[Pusher]:
     try:
-        return trackers_of(folder)
-    except Exception as error:  # a tracker may be anybody's
-        say(f"no tracker is told of the run, for one cannot be made: {error}")
+        return [Pusher(name, tracker, run, tell) for name, tracker in make_trackers(chosen)]
+    except Exception as error:  # a user's tracker may raise anything
+        tell(Message(WARNING, f"a tracker cannot be created, and none is used: {error}"))
         return []
 
 
-def complete(run: TrackedRun, offline: OfflineRun | None = None, session: int | None = None) -> None:
-    """Bring the Polyaxon run in the folder of a run that has ended up to date; also if it was killed.
+def complete(run: TrackedRun, writers: Sequence[Writer]) -> None:
+    """Bring the files in the folder of a run that has ended up to date, also if it was killed.
 
     Args:
-        run: the run, of which no process writes the journal any more.
-        offline: what has kept it until now, if anything has.
-        session: the one that has ended, of which another may have become; None for the last.
+        run: the run; no process writes its journal any more.
+        writers: what writes the files.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: one of them cannot be written.
     """
-    run.read()
-    if run.status not in ENDED and session in (None, run.sessions):
+    mark_ended(run)
+    for writer in writers:
+        writer.write(run)
+
+
+def mark_ended(run: TrackedRun, start: int | None = None) -> bool:
+    """Read the journal to its end; a run without a final status was killed, which is added to it.
+
+    Args:
+        run: the run.
+        start: the start that has ended, which may not be the latest any more; None for the latest.
+
+    Returns:
+        Whether there was anything new.
+
+    Raises:
+        OSError: the journal cannot be read.
+    """
+    new = run.read()
+    if run.status not in ENDED and start in (None, run.starts):
         journal = Journal(run.folder)
         journal.status(FAILED, KILLED)
         journal.close()
-        run.read()
-    (offline or OfflineRun()).push(run)
+        new = run.read() or new
+    return new
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Follow the run in the folder that the arguments name; and the seconds that trackers have at its end."""
+    """Follow a run.
+
+    Args:
+        arguments: the run folder; the seconds that trackers have at the run's end; and the trackers, as JSON.
+    """
     from filelock import FileLock
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; the run's end counts
     if hasattr(os, "nice"):  # not on Windows
         os.nice(5)
-    folder = Path(arguments[0])
+    folder, seconds = Path(arguments[0]), float(arguments[1])
+    chosen = [Choice(*one) for one in json.loads(arguments[2])]
     ended = threading.Event()
     threading.Thread(target=_wait_for_end, args=(ended,), daemon=True).start()
-    out, sys.stdout = sys.stdout, sys.stderr  # which nobody reads: what libraries print is not for the user
-    with FileLock(str(folder / LOCK)):  # the follower of a run that was killed just now may have something left to do
-        follow(folder, ended, functools.partial(_say, out), float(arguments[1]))
-    os._exit(0)  # not waiting for the thread of a tracker that hangs
+    out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is not a message
+    with FileLock(str(folder / LOCK)):  # the follower of a run that was just killed may still be busy
+        follow(folder, chosen, ended, functools.partial(write, out), seconds)
+    os._exit(0)  # without waiting for the thread of a tracker that hangs
 
 
 def _wait_for_end(ended: threading.Event) -> None:
     sys.stdin.buffer.readline()
     ended.set()
-
-
-def _say(out: TextIO, text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody reads any more
-        print(text, file=out, flush=True)

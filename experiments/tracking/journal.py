@@ -226,8 +226,8 @@ class TrackedRun:
         self.inputs: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
         """What the run came to: its last evaluation and its totals."""
-        self.sessions = 0
-        """How often it was begun or gone on with."""
+        self.starts = 0
+        """How often it was started or resumed."""
         self.statuses: list[Status] = []
         self.points: list[Point] = []
         """Every value of every metric, in order. Only appended to, until ``cuts`` changes."""
@@ -306,4 +306,4 @@ class TrackedRun:
         run = entry["run"]
         self.uuid, self.name, self.description = run["uuid"], run["name"], run["description"]
         self.inputs = dict(run["inputs"])
-        self.sessions += 1
+        self.starts += 1

@@ -21,8 +21,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..errors import TrackerError
-from ..polyaxon.offline import FILES
 from .journal import ENDED, FAILED, STOPPED, SUCCEEDED, Point, Status, TrackedRun
+from .trackers import FILES
 
 UUID_TAG, MESSAGE_TAG, DESCRIPTION_TAG = "axonrl.uuid", "axonrl.message", "mlflow.note.content"
 LOG: Final = "log.txt"
@@ -175,7 +175,7 @@ class MLflowTracker:
 
     def _push_files(self, remote: _Remote, run: TrackedRun) -> None:
         """The files that changed, as they lie in the run folder, and the log."""
-        for source in (path for pattern, _ in FILES for path in sorted(run.folder.glob(pattern))):
+        for source in (path for pattern in FILES for path in sorted(run.folder.glob(pattern))):
             stat = source.stat()
             state = (stat.st_size, stat.st_mtime_ns)
             if self._files.get(source) != state:

@@ -2,118 +2,150 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Final, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from ... import registry
-from ..language.schema import Experiment
-from ..polyaxon.client import given, server_address
-from ..running import folder as records
+from ..language.schema import DEFAULT_TRACKER, Experiment
+from ..language.sections import Section
 from .journal import TrackedRun
+
+FILES: Final = ("experiment.yml", "record.json", "learning_curve.png", "best.safetensors", "videos/*.mp4")
+"""The files of a run folder that trackers show, as patterns."""
 
 
 class Tracker(Protocol):
-    """Shows runs to people: a server, say, or a service.
+    """Shows runs to people: a server, for example.
 
-    One is made from the keyword arguments that the experiment file gives it, in a process other than the one that
-    trains, and used there by one thread. Before a run begins, only the names of its arguments are checked. What its
-    constructor raises later is told to the user, and the run goes on without trackers. Packages add trackers as entry
-    points of the group ``axonrl.tracker``.
+    A tracker is created from the keyword arguments in the experiment file, in a process of its own, and used there by
+    one thread. Before a run starts, only the names of the arguments are checked. If the constructor raises, the user is
+    told, and the run continues without trackers. Packages add trackers as entry points of the group
+    ``axonrl.tracker``.
     """
 
     def push(self, run: TrackedRun) -> None:
-        """Have the tracker hold what the run holds now.
+        """Bring the tracker up to date with the run.
 
-        Called every few seconds, and at last when the run has ended. It is not told what is new: another process, or
-        an earlier call that failed halfway, may have pushed some of it.
+        Called every few seconds, and a last time when the run has ended. The run is complete, not only what is new:
+        another process, or a call that failed halfway, may have pushed a part of it.
 
         Raises:
-            StopRequestedError: all was pushed, and the tracker's users want the run to stop.
-            Exception: it could not; it is called again later. The text is shown to the user.
+            StopRequestedError: everything was pushed, and someone asked at the tracker to stop the run.
+            Exception: pushing failed; it is called again later. The text is shown to the user.
         """
 
 
-_TRUE: Final = ("1", "true", "t", "y", "yes", "on")
-"""What Polyaxon takes for true in an environment variable, in lower case."""
-NO_OP: Final = "POLYAXON_NO_OP"
-"""The environment variable by which the Polyaxon client is told to do nothing: then nothing is tracked."""
-IS_OFFLINE: Final = "POLYAXON_IS_OFFLINE"
-"""The one by which it is told that there is no server: then runs are tracked in their folders, and by others."""
-
-
 class StopRequestedError(Exception):
-    """Somebody asked, at the tracker, that the run stop. All was pushed before."""
+    """Someone asked, at the tracker, to stop the run. Everything was pushed before."""
 
 
-def trackers_of(folder: Path) -> list[tuple[str, Tracker]]:
-    """The trackers of the run in a folder, beside the Polyaxon run that is kept there, with names for messages.
+class Writer(Protocol):
+    """Keeps files of a tracker in the run folder, so that nothing is lost without a server."""
 
-    Raises:
-        ExperimentError: the folder's experiment cannot be read.
-        ValueError: a tracker does not exist or refuses its arguments.
-    """
-    return make_trackers(records.read_experiment(folder))
+    what: ClassVar[str]
+    """The files, as messages call them."""
 
+    def write(self, run: TrackedRun) -> None:
+        """Write what the run has and the files lack. Called as soon as the journal has grown.
 
-def make_trackers(
-    experiment: Experiment, host: str | None = None, project: str | None = None
-) -> list[tuple[str, Tracker]]:
-    """The trackers that an experiment names, with names for messages.
-
-    A Polyaxon server is among them where :func:`polyaxon_server`, which takes the same arguments, finds one.
-    """
-    from ..polyaxon.tracker import PolyaxonServer
-
-    others = [one for one in experiment.tracker if one.kind != "polyaxon"]
-    trackers: list[tuple[str, Tracker]] = [
-        (one.kind, registry.find("tracker", one.kind)(**one.kwargs)) for one in others
-    ]
-    if server := polyaxon_server(experiment, host, project):
-        trackers.append((f"polyaxon at {server[0]}", PolyaxonServer(*server)))
-    return trackers
+        Raises:
+            OSError: the files cannot be written.
+        """
 
 
-def polyaxon_server(
-    experiment: Experiment, host: str | None = None, project: str | None = None
-) -> tuple[str, str | None] | None:
-    """The Polyaxon server that shows an experiment's runs, where there is one.
+class TrackerKind:
+    """What a tracker's class may decide before a tracker is created. Deriving from this class is optional."""
 
-    It is the one of the experiment, else that of ``POLYAXON_HOST``. For a run that was submitted it is the other way
-    round: the experiment was written elsewhere, and may name the server as it is called there.
+    settings: ClassVar[type[Section] | None] = None
+    """A built-in tracker's settings, checked when an experiment file is read. None: by its constructor, later."""
+    writer: ClassVar[type[Writer] | None] = None
+    """Keeps the files in the run folder, where there are any."""
+
+    @classmethod
+    def disabled_by(cls) -> str:
+        """The environment variable that disables all tracking, if it is set. The default tracker is asked."""
+        return ""
+
+    @classmethod
+    def resolved(cls, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The settings with those of the environment; None where there is nothing to push to.
+
+        Raises:
+            ExperimentError: a setting in the environment is invalid.
+        """
+        return dict(settings)
+
+    @classmethod
+    def run_id(cls) -> str | None:
+        """The identity that the environment gives this run: 32 hexadecimal digits. None for a new one."""
+        return None
+
+
+class Choice(NamedTuple):
+    """A tracker of a run, not created yet: its kind, and its settings; None for the files in the run folder alone."""
+
+    kind: str
+    settings: dict[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        host = (self.settings or {}).get("host")
+        return f"{self.kind} at {host}" if host else self.kind
+
+
+def disabled_by() -> str:
+    """The environment variable that disables all tracking; empty if none does."""
+    return _kind(DEFAULT_TRACKER).disabled_by()
+
+
+def choices(experiment: Experiment, replaced: Mapping[str, dict[str, Any] | None] | None = None) -> list[Choice]:
+    """The trackers of an experiment; the last one is of the default kind, which every run has.
 
     Args:
         experiment: what is run.
-        host: the server's address, in place of all that; then ``POLYAXON_IS_OFFLINE`` does not count either.
-        project: the project there, in place of the experiment's.
-
-    Returns:
-        The server's address, and the project where it is named.
+        replaced: kinds to settings that take the place of those resolved from file and environment.
 
     Raises:
-        ExperimentError: ``POLYAXON_HOST`` is no address, or more than that.
+        ExperimentError: a setting in the environment is invalid.
     """
-    from ..polyaxon.tracker import submitted_run
-
-    named = experiment.polyaxon
-    if host is None and not is_offline():
-        environment = os.environ.get("POLYAXON_HOST")
-        if environment and (submitted_run() or not named.host):
-            host = given("POLYAXON_HOST", server_address, environment)
-        else:
-            host = named.host
-    return (host, project or named.project) if host else None
+    replaced = replaced or {}
+    named = [(one.kind, one.kwargs) for one in experiment.tracker]
+    if all(kind != DEFAULT_TRACKER for kind, _ in named):
+        named.append((DEFAULT_TRACKER, {}))
+    named.sort(key=lambda one: one[0] == DEFAULT_TRACKER)
+    return [
+        Choice(kind, replaced[kind] if kind in replaced else _kind(kind).resolved(settings)) for kind, settings in named
+    ]
 
 
-def tracking_is_off() -> bool:
-    """Is nothing to be tracked (``POLYAXON_NO_OP``)?"""
-    return _is_true(NO_OP)
+def run_id(chosen: Iterable[Choice]) -> str | None:
+    """The identity that the environment gives this run, if it does."""
+    return next(filter(None, (_kind(choice.kind).run_id() for choice in chosen)), None)
 
 
-def is_offline() -> bool:
-    """Is there no Polyaxon server, whatever experiments say (``POLYAXON_IS_OFFLINE``)?"""
-    return _is_true(IS_OFFLINE)
+def make_trackers(chosen: Iterable[Choice]) -> list[tuple[str, Tracker]]:
+    """The trackers to push to, with their names for messages.
+
+    Raises:
+        ValueError: a tracker does not exist; and whatever a constructor raises.
+    """
+    return [
+        (choice.name, registry.find("tracker", choice.kind)(**choice.settings))
+        for choice in chosen
+        if choice.settings is not None
+    ]
 
 
-def _is_true(variable: str) -> bool:
-    return os.environ.get(variable, "").lower() in _TRUE
+def make_writers(chosen: Sequence[Choice]) -> list[Writer]:
+    """What keeps files in the run folder for these trackers."""
+    kinds = {choice.kind: _kind(choice.kind) for choice in chosen}
+    return [kind.writer() for kind in kinds.values() if kind.writer is not None]
+
+
+def _kind(name: str) -> type[TrackerKind]:
+    try:
+        found = registry.find("tracker", name)
+    except ValueError:  # creating the tracker says what is wrong
+        return TrackerKind
+    return found if isinstance(found, type) and issubclass(found, TrackerKind) else TrackerKind

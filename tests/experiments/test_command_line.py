@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.commands import cli
-from axonrl.experiments.commands import work as commands
+from axonrl.experiments.commands import cli, training
 from axonrl.experiments.running import runner
 from axonrl.experiments.running.history import read_episodes
 from axonrl.hooks import Hook
@@ -29,7 +29,7 @@ COMMANDS = [
 @pytest.fixture(autouse=True)
 def tensorflow_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing needs it where the Agent is a fake."""
-    monkeypatch.setattr(commands, "load_tensorflow", lambda: None)
+    monkeypatch.setattr(training, "load_tensorflow", lambda: None)
 
 
 @pytest.fixture
@@ -64,14 +64,14 @@ def test_the_same_again_needs_resume(run_file: Path, capfd: pytest.CaptureFixtur
     code, _, err = axonrl(capfd, "run", run_file, "--model-dir", "d")
     assert code == 2
     assert err == (
-        "axonrl: error: d: the run folder exists: go on with it by --resume, or choose another one by --model-dir\n"
+        "axonrl: error: Run folder d already exists. Use --resume to continue it, or --model-dir for a new one.\n"
     )
     assert axonrl(capfd, "run", run_file, "--model-dir", "d", "--resume")[0] == 0
     code, _, err = axonrl(capfd, "run", run_file, "--model-dir", "d", "--resume", "--set", "train.first_update=11")
     assert code == 2
     assert "train.first_update (10 -> 11)" in err
     code, _, err = axonrl(capfd, "run", run_file, "--model-dir", "other", "--resume")
-    assert (code, err) == (2, "axonrl: error: other: there is no run to resume here; without --resume one begins\n")
+    assert (code, err) == (2, "axonrl: error: Folder other has no run to resume. Start a new one without --resume.\n")
     assert not Path("other").exists()
 
 
@@ -84,7 +84,7 @@ def test_a_job_that_is_started_again_goes_on(run_file: Path, capfd: pytest.Captu
     Path("other").mkdir()
     Path("other/mine.txt").touch()
     code, _, err = axonrl(capfd, "run", run_file, "--model-dir", "other", "--auto-resume")
-    assert (code, "other: there is something else than a run" in err) == (2, True)
+    assert (code, "Folder other exists and is not a run folder" in err) == (2, True)
 
 
 @pytest.mark.usefixtures("agents")
@@ -95,14 +95,14 @@ def test_a_job_that_is_started_again_goes_on(run_file: Path, capfd: pytest.Captu
         (["run", "."], ".: the file cannot be read: it is a directory"),
         (
             ["check", "dqn_cartpol"],
-            "dqn_cartpol: there is neither such a file nor an experiment of this name that ships",
+            "dqn_cartpol: there is neither a file nor a shipped experiment of this name; did you mean",
         ),
         (["run", "file.yml", "-P", "limt=5"], "-P limt=5: params.limt: the file declares no param of this name; did"),
-        (["check", "file.yml", "--set", "agent.memory.sise=5"], "agent.memory.sise: replay takes no such argument"),
-        (["evaluate", "nowhere"], "nowhere: this is no folder of a run: it does not exist"),
-        (["evaluate", "file.yml"], "file.yml: this is no folder of a run: it is a file"),
-        (["evaluate", "."], ".: this is no folder of a run: it has no experiment.yml"),
-        (["run", "file.yml", "--model-dir", "."], ".: there is something else than a run: choose another one"),
+        (["check", "file.yml", "--set", "agent.memory.sise=5"], "agent.memory.sise: replay has no such argument"),
+        (["evaluate", "nowhere"], "Folder nowhere does not exist."),
+        (["evaluate", "file.yml"], "Folder file.yml is a file, not a run folder."),
+        (["evaluate", "."], "Folder . is not a run folder: experiment.yml is missing."),
+        (["run", "file.yml", "--model-dir", "."], "Folder . exists and is not a run folder. Use --model-dir"),
     ],
 )
 def test_what_is_not_usable_is_exit_code_2(
@@ -145,7 +145,7 @@ def test_a_failure_is_one_paragraph(
     code, out, err = axonrl(capfd, "run", run_file)
     assert (code, out) == (1, "")
     assert err == (
-        "axonrl: error: the environment is broken\naxonrl: the run failed; it had not begun, and nothing is kept\n"
+        "axonrl: error: the environment is broken\naxonrl: The run failed. It had not started; nothing was saved.\n"
     )
 
 
@@ -156,7 +156,7 @@ def test_a_failure_that_is_not_the_users_says_its_type(
     failures.extend([KeyError("q"), KeyError("q")])
     code, _, err = axonrl(capfd, "run", run_file)
     assert code == 1
-    assert err.startswith("axonrl: error: KeyError: 'q'; --debug shows where it comes from\n")
+    assert err.startswith("axonrl: error: KeyError: 'q'; --debug prints the traceback\n")
     assert "Traceback" not in err
     code, _, err = axonrl(capfd, "run", run_file, "--debug")
     assert code == 1
@@ -171,7 +171,7 @@ def test_a_very_long_message_is_cut(
     assert len(axonrl(capfd, "run", run_file)[2]) < 2200
 
 
-@pytest.mark.parametrize(("number", "name", "code"), [(2, "SIGINT", 130), (15, "SIGTERM", 143)])
+@pytest.mark.parametrize(("number", "name", "code"), [(2, "Ctrl-C", 130), (15, "SIGTERM", 143)])
 def test_a_signal_stops_the_run_and_says_where_it_is(
     run_file: Path, agents: list[Any], capfd: pytest.CaptureFixture[str], number: int, name: str, code: int
 ) -> None:
@@ -185,13 +185,15 @@ def test_a_signal_stops_the_run_and_says_where_it_is(
     sets = ("--set", "hooks=[{kind: 'users_model:Send', at: 7}]", "--set", "agent.params={}")
     found, out, err = axonrl(capfd, "run", run_file, "--model-dir", "once", *sets)
     assert (found, out) == (code, "")
-    assert err.splitlines()[-1] == f"axonrl: stopped by {name} at timestep 8; it is saved in once: go on with --resume"
+    told, again = err.splitlines()[-1].split(" Continue with: axonrl run ")
+    assert told == f"axonrl: Stopped by {name} at timestep 8. Saved in once."
+    assert shlex.split(again)[1:] == ["--model-dir", "once", *sets, "--resume"]
     assert agents[0].evaluations == []
 
     sets = ("--set", "hooks=[{kind: 'users_model:Send', at: 7, times: 2}]", "--set", "agent.params={}")
     found, _, err = axonrl(capfd, "run", run_file, "--model-dir", "twice", *sets)
     assert found == code
-    assert err.splitlines()[-1] == f"axonrl: stopped at once by {name}; it is saved in twice: go on with --resume"
+    assert err.splitlines()[-1].startswith(f"axonrl: Stopped at once by {name}. Saved in twice. Continue with: axonrl ")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
@@ -210,7 +212,7 @@ def test_the_log_and_warnings_go_to_standard_error_during_a_command(
     def _show(message: Any, category: Any, filename: Any, lineno: Any, *_: Any) -> None:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
-    monkeypatch.setattr(commands, "_report", lambda *_: None)
+    monkeypatch.setattr(training, "_report", lambda *_: None)
     monkeypatch.setattr("axonrl.experiments.running.history.HistoryHook.begin", Talking.begin)
     logger = logging.getLogger("axonrl")
     before = (logger.level, list(logger.handlers), warnings.formatwarning)
@@ -241,7 +243,7 @@ def test_check(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
         "updates 3, one every 5 timesteps",
         "ends after 20 timesteps",
         "then evaluated 4 episodes of the last policy",
-        "tracked not at all, by POLYAXON_NO_OP",
+        "tracked no, disabled by POLYAXON_NO_OP",
         "run folder runs/my_run",
         f"{run_file}: no errors",
     ]
@@ -356,8 +358,7 @@ print(*sys.modules)
 
 def test_a_table_is_styled_only_on_a_terminal() -> None:
     code = """
-from axonrl.experiments.commands.work import print_table
-from axonrl.experiments.running.report import rows_table
+from axonrl.experiments.console import print_table, rows_table
 print_table(rows_table("name", {"label": "[a] 1"}))
 """
     command = [sys.executable, "-c", code]
@@ -392,8 +393,7 @@ def test_a_half_written_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -
     code, _, err = axonrl(capfd, "evaluate", "half")
     assert (code, err) == (
         2,
-        "axonrl: error: half: the run was stopped before its first checkpoint: there is nothing to evaluate;"
-        " axonrl run --resume goes on with it\n",
+        "axonrl: error: Run folder half has no checkpoint to evaluate. Continue the run with axonrl run --resume.\n",
     )
     assert axonrl(capfd, "run", run_file, "--model-dir", "half", "--resume")[0] == 0
 
@@ -402,8 +402,8 @@ def test_a_half_written_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("written", "remark", "option"),
     [
-        ("experiment.yml", "it had not begun, and nothing is kept", []),
-        ("record.json", "it is saved in full: go on with --resume", ["--resume"]),
+        ("experiment.yml", "It had not started; nothing was saved.", []),
+        ("record.json", "Saved in full. Continue with: axonrl run", ["--resume"]),
     ],
 )
 def test_a_full_disk_is_one_line_and_leaves_nothing_in_the_way(
@@ -427,7 +427,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_in_the_way(
     assert (code, out) == (1, "")
     assert err.count("\n") == 2
     assert "No space left on device" in err.splitlines()[0]
-    assert err.splitlines()[1] == f"axonrl: the run failed; {remark}"
+    assert err.splitlines()[1].startswith(f"axonrl: The run failed. {remark}")
     assert axonrl(capfd, "run", run_file, "--model-dir", "full", *option)[0] == 0
 
 
@@ -440,7 +440,7 @@ def test_a_folder_that_is_moved_during_a_run_is_missed(run_file: Path, capfd: py
     sets = ("--set", "hooks=['users_model:Move']", "--set", "agent.params={}")
     code, _, err = axonrl(capfd, "run", run_file, "--model-dir", "here", *sets)
     assert code == 1
-    assert err.splitlines()[-1] == "axonrl: the run failed; its folder here is not there any more"
+    assert err.splitlines()[-1] == "axonrl: The run failed. Its folder here is missing."
     assert read_episodes(Path("there"))
 
 

@@ -77,7 +77,7 @@ def test_everything(tmp_path: Path) -> None:
         },
         "evaluate": {"episodes": 5, "policy": "last"},
         "hooks": [{"kind": "progress"}, {"kind": "evaluation", "every_timesteps": 500}],
-        "tracker": [{"kind": "polyaxon", "host": None, "project": "me/cart"}],
+        "tracker": [{"kind": "polyaxon", "project": "me/cart"}],
         "submit": {
             **{"image": None, "environment": {}, "matrix": None},
             "resources": {"cpu": "2", "memory": None, "gpu": None},
@@ -184,7 +184,7 @@ def test_trackers(tmp_path: Path) -> None:
             "tracker.0.project: must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got",
         ),
         ("{projct: a}", "tracker.projct: unknown key; did you mean 'project'?"),
-        ("[polyaxon, {project: x}]", "tracker.1: a run is shown on one Polyaxon server, not on several"),
+        ("[polyaxon, {project: x}]", "tracker.1: duplicate tracker 'polyaxon': a run has one of this kind"),
     ],
 )
 def test_wrong_trackers(tmp_path: Path, tracker: str, message: str) -> None:
@@ -212,7 +212,6 @@ def test_secrets_are_refused_and_never_quoted(tmp_path: Path, tracker: str, key:
     params = "params: {pass: sesame}\n"
     found = error(tmp_path, f"{MINIMAL}{params}tracker: {tracker}\n")
     assert (found.line, found.key) == (5, key)
-    assert "POLYAXON_AUTH_TOKEN" in found.message
     assert "sesame" not in str(found)
     found = error(tmp_path, MINIMAL + params, sets={"tracker": tracker})
     assert (found.line, found.key) == (None, key)
@@ -228,7 +227,7 @@ def test_what_looks_like_a_secret_and_is_none(tmp_path: Path) -> None:
 
 def test_a_secret_in_an_option_is_not_quoted(tmp_path: Path) -> None:
     found = error(tmp_path, MINIMAL, sets={"tracker.token": "sesame"})
-    assert str(found).startswith("--set tracker.token: tracker.token: a file holds no secret: set")
+    assert str(found).startswith("--set tracker.token: tracker.token: secrets do not belong in an experiment file: set")
     found = error(tmp_path, MINIMAL, sets={"tracker.token": "[sesame"})
     assert str(found).startswith("--set tracker.token: tracker.token.0: not valid YAML")
     assert "sesame" not in str(found)

@@ -86,7 +86,7 @@ def test_a_run_that_is_not_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("POLYAXON_NO_OP", "true")
     found = explained(tmp_path, ReplayMemory(100, batch_size=10))
     assert found["tracker"] is None
-    assert rows(found)["tracked"] == "not at all, by POLYAXON_NO_OP"
+    assert rows(found)["tracked"] == "no, disabled by POLYAXON_NO_OP"
 
 
 def test_limits_together(tmp_path: Path) -> None:

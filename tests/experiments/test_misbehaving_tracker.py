@@ -21,13 +21,15 @@ from axonrl.experiments.commands.sync import sync_all
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.polyaxon import client as polyaxon_client
-from axonrl.experiments.polyaxon.client import PolyaxonError, server_address
+from axonrl.experiments.polyaxon.client import PolyaxonError
 from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
+from axonrl.experiments.polyaxon.settings import server_address
 from axonrl.experiments.polyaxon.tracker import PolyaxonServer as Tracker
 from axonrl.experiments.tracking import follower
 from axonrl.experiments.tracking.follower import Pusher, follow
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
-from axonrl.experiments.tracking.session import tracked
+from axonrl.experiments.tracking.recording import tracked
+from axonrl.experiments.tracking.trackers import choices
 from axonrl.tests.misbehaving_server import (
     BREAKS_OFF,
     GARBAGE,
@@ -54,7 +56,7 @@ evaluate: {episodes: 1}
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
 )
-GOES_ON = "it is tried again, and training goes on"
+GOES_ON = follower.CONTINUES
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +146,9 @@ class Following:
     def __init__(self, run: Run) -> None:
         self.said: list[str] = []
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=follow, args=(run.folder, self._ended, self.said.append))
+        chosen = choices(load(run.folder / "experiment.yml")[0])
+        tell = lambda message: self.said.append(message.text)  # noqa: E731
+        self._thread = threading.Thread(target=follow, args=(run.folder, chosen, self._ended, tell))
         self._thread.start()
 
     def end(self) -> None:
@@ -258,7 +262,7 @@ def test_a_server_that_comes_goes_and_comes_again(
     following.end()
     refuses = f"{misbehaving.host} cannot be reached: it refuses the connection; {GOES_ON}"
     fails = f"{misbehaving.host} answers 503 (Service Unavailable); {GOES_ON}"
-    works = f"tracker polyaxon at {misbehaving.host}: it works again"
+    works = f"tracker polyaxon at {misbehaving.host}: works again"
     assert following.said == [refuses, works, fails, refuses, works]  # each trouble once
     assert_on_server(polyaxon_server, run)
 
@@ -293,11 +297,11 @@ def test_every_request_arrives_and_its_answer_is_lost(
             return False
         return True
 
-    OfflineRun().push(run.read())
+    OfflineRun().write(run.read())
     assert any(arrives() for _ in range(30))
     run.write_points(5)
     run.end()
-    OfflineRun().push(run.read())
+    OfflineRun().write(run.read())
     assert any(arrives() for _ in range(30))
     assert failures == [f"{misbehaving.host} breaks the connection off"] * len(seen)
     asked = {(method, path.rpartition("/")[2]) for method, path, _ in seen}
@@ -308,7 +312,7 @@ def test_every_request_arrives_and_its_answer_is_lost(
 
 def test_a_run_that_the_server_has_in_another_project_or_deleted(run: Run, polyaxon_server: PolyaxonServer) -> None:
     tracked_run = run.read()
-    OfflineRun().push(tracked_run)
+    OfflineRun().write(tracked_run)
     Tracker(polyaxon_server.host).push(tracked_run)
     message = "does not take the run into the project default/{}: it has it in another, or deleted it there"
     with pytest.raises(PolyaxonError, match=message.format("elsewhere")):
@@ -415,7 +419,7 @@ def said_with(token: str, run: Run, misbehaving: MisbehavingServer, monkeypatch:
     """What a push says with this token, to a server that answers 500 to whatever it is asked."""
     monkeypatch.setenv("POLYAXON_AUTH_TOKEN", token)
     misbehaving.behaviour = 500
-    OfflineRun().push(run.read())
+    OfflineRun().write(run.read())
     with pytest.raises(PolyaxonError) as caught:
         Tracker(misbehaving.host).push(run.read())
     return str(caught.value)
@@ -441,9 +445,9 @@ def test_what_cannot_be_a_token_is_not_quoted(
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("https://me:hunter2@example.com", "must be an address alone, without user, password or query"),
-        ("https://hunter2@example.com", "must be an address alone, without user, password or query"),
-        ("https://example.com/?token=hunter2", "must be an address alone, without user, password or query"),
+        ("https://me:hunter2@example.com", "must be an address without user, password or query"),
+        ("https://hunter2@example.com", "must be an address without user, password or query"),
+        ("https://example.com/?token=hunter2", "must be an address without user, password or query"),
         ("me:hunter2@example.com", "must be an address that begins with http:// or https://"),
         ("http://example.com:hunter2", "must be an address that begins with http:// or https://"),
         ("http://[hunter2", "must be an address that begins with http:// or https://"),
@@ -472,7 +476,7 @@ def test_an_address_that_may_hold_a_password_is_refused_and_not_quoted(
 
 def test_what_is_half_written_is_not_shown_and_is_written_anew(run: Run, misbehaving: MisbehavingServer) -> None:
     offline, tracked_run = OfflineRun(), run.read()
-    offline.push(tracked_run)
+    offline.write(tracked_run)
     metric = run_path(tracked_run) / "events" / "metric" / "update__loss.plx"
     metric.unlink()
     metric.symlink_to("/dev/full")
@@ -480,13 +484,13 @@ def test_what_is_half_written_is_not_shown_and_is_written_anew(run: Run, misbeha
     run.end()
     tracked_run.read()
     with pytest.raises(OSError, match="No space left on device"):
-        offline.push(tracked_run)
+        offline.write(tracked_run)
     assert len(run.rows("episode__return")) == 15  # the first metric is written, the second is not
     misbehaving.behaviour = 500
     with pytest.raises(PolyaxonError, match=f"waits: the Polyaxon run in {run.folder} is not whole"):
         Tracker(misbehaving.host).push(tracked_run)
     assert misbehaving.requests == []
-    offline.push(tracked_run)
+    offline.write(tracked_run)
     assert run.is_whole()
 
 
@@ -509,7 +513,7 @@ def test_a_full_disk_while_a_run_is_followed(
     run.end()
     following.end()
     assert sorted(following.said[2:]) == sorted(
-        [f"{place} is written again", f"tracker polyaxon at {host}: it works again"]
+        [f"{place} is written again", f"tracker polyaxon at {host}: works again"]
     )
     assert_on_server(polyaxon_server, run)
 
@@ -536,7 +540,7 @@ def test_a_disk_that_stays_full_until_the_run_is_synced(
     place = f"the Polyaxon run in {run.folder}"
     assert following.said == [
         f"{place} cannot be written (No space left on device); {GOES_ON}",
-        f"{place} is not whole; axonrl sync {run.folder} writes the rest",
+        f"{place} is incomplete; axonrl sync {run.folder} writes the rest",
     ]
     full.unlink()
     assert sync_all([run.folder]) == 2  # there is no tracker

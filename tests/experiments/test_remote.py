@@ -14,7 +14,7 @@ from axonrl.experiments.polyaxon import client as polyaxon_client
 
 RUN = "default/rl/" + "0" * 32
 PROJECT = "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-'"
-ALONE = "must be an address alone, without user, password or query: POLYAXON_AUTH_TOKEN is for a token"
+ALONE = "must be an address without user, password or query; set POLYAXON_AUTH_TOKEN for a token"
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -139,7 +139,7 @@ def test_a_client_that_is_told_to_do_nothing_still_does_what_is_asked(
 ) -> None:
     monkeypatch.setenv("POLYAXON_NO_OP", "true")
     assert main(["stop", RUN]) == 0
-    assert capsys.readouterr().out == "it had ended before: failed\n"
+    assert capsys.readouterr().out == "already ended: failed\n"
 
 
 def test_what_cannot_be_a_token(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,7 +190,7 @@ def test_the_file_names_server_and_project(
         (
             "",
             ["status", RUN],
-            "which server? set POLYAXON_HOST=https://..., or write tracker: {host: ...} into the experiment file",
+            "No Polyaxon server is known. Set POLYAXON_HOST=https://..., or tracker: {host: ...} in the file.",
         ),
         ("ftp://x", ["status", RUN], "POLYAXON_HOST: must be an address that begins with http:// or https://"),
         ("http://me:hunter2@x", ["status", RUN], f"POLYAXON_HOST: {ALONE}"),

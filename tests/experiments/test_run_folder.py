@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.language.files import ExperimentError
+from axonrl.experiments.errors import ChangedExperimentError, ExperimentError, RunFolderError
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.running import folder as records
@@ -84,21 +84,22 @@ def test_a_new_run_draws_its_seed_and_records_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("experiment.yml", "the run folder exists: go on with it by --resume, or choose another one by --model-dir"),
-        ("notes.txt", "there is something else than a run: choose another one by --model-dir"),
-        (".hidden", "there is something else than a run: choose another one by --model-dir"),
+        ("experiment.yml", "Run folder {} already exists. Use --resume to continue it, or --model-dir for a new one."),
+        ("notes.txt", "Folder {} exists and is not a run folder. Use --model-dir for another one."),
+        (".hidden", "Folder {} exists and is not a run folder. Use --model-dir for another one."),
     ],
 )
-def test_a_folder_in_use_is_not_taken(tmp_path: Path, content: str, message: str) -> None:
+def test_an_existing_folder_is_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / content).touch()
-    with pytest.raises(ExperimentError, match=message) as caught:
+    with pytest.raises(RunFolderError) as caught:
         records.prepare(tmp_path, make(), resume=False)
     assert caught.value.file == str(tmp_path)
+    assert str(caught.value) == message.format(tmp_path)
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ExperimentError, match="there is something else than a run"):
+    with pytest.raises(RunFolderError):
         records.prepare(tmp_path / "file", make(), resume=False)
 
 
@@ -114,21 +115,26 @@ def test_nothing_to_resume(tmp_path: Path, content: str | None) -> None:
     if content:
         folder.mkdir()
         (folder / content).touch()
-    with pytest.raises(ExperimentError, match="there is no run to resume here; without --resume one begins"):
+    with pytest.raises(RunFolderError, match=r"has no run to resume. Start a new one without --resume."):
         records.prepare(folder, make(), resume=True)
 
 
 def test_resuming_takes_the_recorded_seed(tmp_path: Path) -> None:
     begun = records.prepare(tmp_path, make(), resume=False)
     assert records.prepare(tmp_path, make(), resume=True).seed == begun.seed
-    with pytest.raises(ExperimentError, match=rf"changed experiment: seed \({begun.seed} -> 1\)"):
+    with pytest.raises(ChangedExperimentError) as caught:
         records.prepare(tmp_path, make(seed=1), resume=True)
+    assert caught.value.changes == [f"seed ({begun.seed} -> 1)"]
 
 
-def test_of_a_mapping_that_is_empty_now_only_what_was_in_it_is_said(tmp_path: Path) -> None:
+def test_an_emptied_mapping_is_listed_by_its_entries(tmp_path: Path) -> None:
     records.prepare(tmp_path, make(seed=1, config={"keep_checkpoint_max": 5}), resume=False)
-    with pytest.raises(ExperimentError, match=r"changed experiment: config.keep_checkpoint_max \(5 -> absent\); only"):
+    with pytest.raises(ChangedExperimentError) as caught:
         records.prepare(tmp_path, make(seed=1), resume=True)
+    assert str(caught.value) == (
+        f"Run folder {tmp_path} cannot be resumed with a changed experiment: config.keep_checkpoint_max (5 -> absent)."
+        " Only train.max_*, evaluate, tracker and submit may change. Use --model-dir for a new run."
+    )
 
 
 def test_what_may_change_on_resume_is_recorded(tmp_path: Path) -> None:
@@ -146,12 +152,11 @@ def test_what_may_not_change_is_listed(tmp_path: Path) -> None:
     changed = {"model_fn": "dqn", "params": {"hidden": [64], "double": True}, "memory": {"kind": "replay", "size": 20}}
     before = make(seed=1, agent=agent)
     records.prepare(tmp_path, before, resume=False)
-    with pytest.raises(ExperimentError) as caught:
+    with pytest.raises(ChangedExperimentError) as caught:
         records.prepare(
             tmp_path, make(seed=1, agent=changed, train={"first_update": 50}, hooks=[{"kind": "progress"}]), resume=True
         )
-    listed = caught.value.message.partition(": ")[2].partition(";")[0]
-    assert listed.split(", ") == [
+    assert caught.value.changes == [
         "agent.params.hidden.1 (64 -> absent)",
         "agent.params.rate (0.1 -> absent)",
         "agent.memory.size (10 -> 20)",
@@ -164,14 +169,15 @@ def test_what_may_not_change_is_listed(tmp_path: Path) -> None:
 
 def test_true_is_not_one(tmp_path: Path) -> None:
     records.prepare(tmp_path, make(seed=1, agent={"model_fn": "dqn", "params": {"a": 1}}), resume=False)
-    with pytest.raises(ExperimentError, match=r"agent.params.a \(1 -> true\)"):
+    with pytest.raises(ChangedExperimentError) as caught:
         records.prepare(tmp_path, make(seed=1, agent={"model_fn": "dqn", "params": {"a": True}}), resume=True)
+    assert caught.value.changes == ["agent.params.a (1 -> true)"]
 
 
-def test_sessions_are_appended(tmp_path: Path) -> None:
+def test_starts_are_appended(tmp_path: Path) -> None:
     for resume in (False, True):
         experiment = records.prepare(tmp_path / "run", make(seed=4), resume=resume)
-        records.add_session(tmp_path / "run", experiment, tmp_path / "x.yml", ["axonrl", "run", f"{resume}"])
+        records.add_start(tmp_path / "run", experiment, tmp_path / "x.yml", ["axonrl", "run", f"{resume}"])
     first, second = json.loads((tmp_path / "run" / "record.json").read_text())
     assert (first["command"], second["command"]) == (["axonrl", "run", "False"], ["axonrl", "run", "True"])
     assert (first["seed"], first["file"]) == (4, str(tmp_path / "x.yml"))
@@ -183,14 +189,15 @@ def test_sessions_are_appended(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["{", "3", "[3]", "[" * 100_000, "\udcff"])
 def test_a_damaged_record_is_an_error(tmp_path: Path, content: str) -> None:
     (tmp_path / records.RECORD).write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ExperimentError, match="the record"):
-        records.read_sessions(tmp_path)
+    with pytest.raises(ExperimentError) as caught:
+        records.read_starts(tmp_path)
+    assert caught.value.file == str(tmp_path / records.RECORD)
 
 
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(ExperimentError, match=r"this is no folder of a run: it has no experiment.yml"):
+    with pytest.raises(RunFolderError, match=r"is not a run folder: experiment.yml is missing."):
         records.read_experiment(tmp_path)
-    assert records.read_sessions(tmp_path) == []
+    assert records.read_starts(tmp_path) == []
 
 
 def test_git_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

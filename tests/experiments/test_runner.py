@@ -8,7 +8,7 @@ import gymnasium
 import pytest
 
 from axonrl.errors import NonFiniteError
-from axonrl.experiments.language.files import ExperimentError
+from axonrl.experiments.errors import ExperimentError, RunFolderError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
 from axonrl.experiments.running.history import HistoryHook, read_episodes
@@ -20,6 +20,7 @@ MODEL = """
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
+from axonrl.errors import ArgumentError
 
 @dataclasses.dataclass(frozen=True)
 class Params:
@@ -27,7 +28,7 @@ class Params:
     width: int = 8
     def __post_init__(self):
         if not 0 < self.rate < 1:
-            raise ValueError(f"rate must be in 0 .. 1, got {self.rate!r}")
+            raise ArgumentError(f"rate must be in 0 .. 1, got {self.rate!r}", "rate", self.rate)
 
 def model_fn(features, labels, mode, params: Mapping[str, Any] | Params | None): ...
 def untyped(features, labels, mode, params: "NoSuchName"): ...
@@ -40,7 +41,7 @@ class Free:
 class Fussy:
     def __init__(self, size: int, colour: str = "red"):
         if colour != "red":
-            raise TypeError("no such colour")
+            raise ArgumentError("no such colour", "Fussy(colour)", colour)
     def end(self, session, facts): ...
 """
 
@@ -77,16 +78,16 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
         ("agent.params.rate", "2.0", "agent.params.rate", "rate must be in 0 .. 1, got 2.0"),
         ("agent.params", "{rate: fast}", "agent.params", "not supported between instances"),
         ("agent.memory.kind", "reply", "agent.memory.kind", "unknown memory 'reply'; did you mean 'replay'?"),
-        ("agent.memory.sice", "1", "agent.memory.sice", "replay takes no such argument"),
+        ("agent.memory.sice", "1", "agent.memory.sice", "replay has no such argument"),
         ("agent.memory.size", "0", "agent.memory.size", "size must be"),
-        ("agent.memory", "{kind: replay, size: 5}", "agent.memory", "replay needs the argument 'batch_size'"),
-        ("agent.memory", "replay", "agent.memory", "replay needs the argument 'size'"),
+        ("agent.memory", "{kind: replay, size: 5}", "agent.memory", "replay requires the argument 'batch_size'"),
+        ("agent.memory", "replay", "agent.memory", "replay requires the argument 'size'"),
         ("hooks.0.kind", "stop_at_epsode", "hooks.0.kind", "unknown hook 'stop_at_epsode'; did you mean 'stop_at_"),
         ("hooks.0.episode", "0", "hooks.0.episode", "must be an integer of at least 1, got 0"),
         ("hooks.0", "{kind: 'users_model:Fussy', size: 1, colour: blue}", "hooks.0.colour", "no such colour"),
         ("tracker", "mlfow", "tracker.kind", "unknown tracker 'mlfow'; did you mean 'mlflow'?"),
-        ("tracker", "{kind: mlflow, url: x}", "tracker.url", "mlflow takes no such argument; did you mean 'uri'?"),
-        ("tracker", "users_model:Fussy", "tracker", "users_model:Fussy needs the argument 'size'"),
+        ("tracker", "{kind: mlflow, url: x}", "tracker.url", "mlflow has no such argument; did you mean 'uri'?"),
+        ("tracker", "users_model:Fussy", "tracker", "users_model:Fussy requires the argument 'size'"),
         ("environment.id", "CartPol-v1", "environment.id", "'CartPole-v1'"),
         ("environment.kwargs", "{num_envs: 2}", "environment.kwargs", "num_envs"),
         (
@@ -95,7 +96,7 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
             "environment.kwargs",
             "with {'gravity': 3}: TypeError",
         ),
-        ("agent.memory", "null", "agent.memory", "this key is required, to train"),
+        ("agent.memory", "null", "agent.memory", "required for training"),
         ("environment.wrappers", "[normalise]", "environment.wrappers.0.kind", "did you mean 'normalize_reward'?"),
         ("environment.wrappers", "[time_limit]", "environment.wrappers.0", "time_limit needs the argument 'max_epi"),
         (
@@ -265,7 +266,7 @@ def test_a_run_that_another_process_is_at_is_not_resumed_and_not_written_to(file
     run(file)
     before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
     with CheckpointStore(Path("out")).lock():
-        with pytest.raises(ExperimentError, match=r"^out: the run cannot be resumed now: out is in use by"):
+        with pytest.raises(RunFolderError, match=r"^Run folder out cannot be resumed now: out is in use by"):
             run(file, resume=True, sets={"train.max_timesteps": "40"})
         after = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
     assert {path: after.get(path) for path in before} == before

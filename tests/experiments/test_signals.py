@@ -20,9 +20,9 @@ def test_the_first_asks_and_the_second_raises(
         signals.begin(session, BEGIN)
         assert (signals.received, session.stop_reason) == (None, None)
         signal.raise_signal(number)
-        assert (signals.received, session.stop_reason) == (number, f"{name} came")
+        assert (signals.received, session.stop_reason) == (number, f"{name} received")
         assert (signals.name, signals.exit_code) == (name, code)
-        assert capfd.readouterr().err == f"\naxonrl: {name}: stopping and saving; once more stops at once\n"
+        assert capfd.readouterr().err == f"\naxonrl: {signals.title}: stopping and saving. Repeat to stop at once.\n"
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
 

@@ -11,7 +11,7 @@ import yaml
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.polyaxon.operation import operation
-from axonrl.experiments.tracking.trackers import make_trackers
+from axonrl.experiments.tracking.trackers import choices, make_trackers
 from axonrl.version import __version__
 
 FILE = """\
@@ -98,11 +98,11 @@ def test_a_submitted_run_is_tracked_where_it_was_submitted(file: Path, monkeypat
     file.write_text(f"{FILE}tracker: {{host: 'http://localhost:8000'}}\n")
     experiment = load(file)[0]
     monkeypatch.setenv("POLYAXON_HOST", "http://polyaxon-api:80")
-    assert [name for name, _ in make_trackers(experiment)] == ["polyaxon at http://localhost:8000"]
+    assert [name for name, _ in make_trackers(choices(experiment))] == ["polyaxon at http://localhost:8000"]
     monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.rl.runs.{'0' * 32}")
-    assert [name for name, _ in make_trackers(experiment)] == ["polyaxon at http://polyaxon-api:80"]
+    assert [name for name, _ in make_trackers(choices(experiment))] == ["polyaxon at http://polyaxon-api:80"]
     monkeypatch.delenv("POLYAXON_HOST")
-    assert [name for name, _ in make_trackers(experiment)] == ["polyaxon at http://localhost:8000"]
+    assert [name for name, _ in make_trackers(choices(experiment))] == ["polyaxon at http://localhost:8000"]
 
 
 def test_the_file_arrives_as_it_was_written(file: Path, tmp_path: Path) -> None:

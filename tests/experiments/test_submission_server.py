@@ -78,7 +78,7 @@ def test_a_run_that_has_ended_is_not_stopped(submitted: str, host: str, capsys: 
     condition = {"condition": {"type": "failed", "status": "True"}}
     connect(host).runs_v1.create_run_status("default", PROJECT, submitted[-32:], body=condition)
     assert main(["stop", submitted]) == 0
-    assert capsys.readouterr().out == "it had ended before: failed\n"
+    assert capsys.readouterr().out == "already ended: failed\n"
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.experiments.commands.terminal import tell
-from axonrl.experiments.commands.work import carry_out
+from axonrl.experiments.commands.failures import carry_out
+from axonrl.experiments.console import tell
 
 
 class Gone(io.StringIO):

@@ -18,11 +18,12 @@ import pytest
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
-from axonrl.experiments.tracking import follower, session
+from axonrl.experiments.tracking import follower, recording
 from axonrl.experiments.tracking.follower import Pusher, complete, follow
-from axonrl.experiments.tracking.journal import Journal, TrackedRun
-from axonrl.experiments.tracking.session import tracked
-from axonrl.experiments.tracking.trackers import StopRequestedError, make_trackers
+from axonrl.experiments.tracking.journal import KILLED, Journal, TrackedRun
+from axonrl.experiments.tracking.messages import Message
+from axonrl.experiments.tracking.recording import tracked
+from axonrl.experiments.tracking.trackers import Choice, StopRequestedError, choices, make_trackers
 
 UUID = "0123456789abcdef0123456789abcdef"
 EXPERIMENT = """
@@ -41,7 +42,7 @@ train: {max_timesteps: 50}
 def is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is."""
     monkeypatch.delenv("POLYAXON_NO_OP")
-    monkeypatch.setattr(session, "EXIT_SECS", 120.0)
+    monkeypatch.setattr(recording, "EXIT_SECS", 120.0)
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
     (folder / "videos").mkdir()
     (folder / "videos" / "timestep-20.mp4").write_bytes(b"video")
     offline, run = OfflineRun(), read(folder)
-    offline.push(run)
+    offline.write(run)
     assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 3.0)]
     assert event_rows(folder, "update__loss") == [(20, 0.25)]
     path = run_path(run)
@@ -116,8 +117,8 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
     (folder / "best.safetensors").write_bytes(b"better weights")
     journal.status("failed", "ValueError: it broke")
     run.read()
-    offline.push(run)
-    offline.push(run)
+    offline.write(run)
+    offline.write(run)
     assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 3.0), (30, 5.0)]
     assert (path / "outputs" / "best.safetensors").read_bytes() == b"better weights"
     data = run_data(folder)
@@ -129,28 +130,28 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
 
 def test_a_resumed_run_has_every_point_once(folder: Path, journal: Journal) -> None:
     offline, run = OfflineRun(), read(folder)
-    offline.push(run)
+    offline.write(run)
     journal.write(cut=10, update=0, episode=0)
     journal.write(step=20, metrics={"episode/return": 4.0})
     run.read()
-    offline.push(run)
+    offline.write(run)
     assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 4.0)]
     assert event_rows(folder, "update__loss") == []  # on a server a file of this name would stay
     assert run_data(folder)["outputs"] == {"episode__return": 4.0}
     before = (run_path(run) / "events" / "metric" / "episode__return.plx").read_bytes()
-    OfflineRun().push(read(folder))  # another process, which begins with everything
+    OfflineRun().write(read(folder))  # another process, which begins with everything
     assert (run_path(run) / "events" / "metric" / "episode__return.plx").read_bytes() == before
     assert event_rows(folder, "update__loss") == []
     journal.write(step=30, metrics={"update/loss": 0.75})
     run.read()
-    offline.push(run)
+    offline.write(run)
     assert event_rows(folder, "update__loss") == [(30, 0.75)]
 
 
 def test_metrics_keep_apart_whose_names_polyaxon_writes_alike(folder: Path, journal: Journal) -> None:
     names = ["a.b", "a-b", "損失", "報酬", "x" * 300, "x" * 301]
     journal.write(step=30, metrics={name: float(number) for number, name in enumerate(names)})
-    OfflineRun().push(read(folder))
+    OfflineRun().write(read(folder))
     alike = ["a-b", "a-b-2", "metric", "metric-2", "x" * 120, "x" * 120 + "-2"]
     assert [event_rows(folder, name) for name in alike] == [[(30, float(number))] for number in range(6)]
 
@@ -158,7 +159,7 @@ def test_metrics_keep_apart_whose_names_polyaxon_writes_alike(folder: Path, jour
 def test_polyaxons_own_client_reads_the_run(folder: Path, journal: Journal) -> None:
     from polyaxon.client import RunClient
 
-    OfflineRun().push(read(folder))
+    OfflineRun().write(read(folder))
     client = RunClient(owner="default", project="axonrl", run_uuid=UUID, is_offline=True, no_op=False)
     loaded = RunClient.load_offline_run(str(folder / "polyaxon" / "runs" / UUID), client, raise_if_not_found=True)
     assert loaded.run_data.name == "tried"
@@ -166,12 +167,16 @@ def test_polyaxons_own_client_reads_the_run(folder: Path, journal: Journal) -> N
 
 
 def test_inputs_are_flat_and_have_the_params_by_name(folder: Path) -> None:
-    given = session.inputs(load(folder / "experiment.yml")[0])
+    given = recording.inputs(load(folder / "experiment.yml")[0])
     assert given["rate"] == 0.5
     assert given["agent.params.learning_rate"] == 0.5
     assert given["environment.id"] == "CartPole-v1"
     assert given["seed"] == 3
     assert not [name for name in given if name.startswith(("params", "tracker", "submit"))]
+
+
+LOCAL = [Choice("polyaxon", None)]
+"""The files in the run folder alone."""
 
 
 class Recorder:
@@ -207,10 +212,10 @@ def test_a_tracker_is_told_until_it_holds_everything(
     folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steady, shaky = Recorder(), Recorder(failures=3)
-    monkeypatch.setattr(follower, "trackers_of", lambda _: [("steady", steady), ("shaky", shaky)])
-    said: list[str] = []
+    monkeypatch.setattr(follower, "make_trackers", lambda _: [("steady", steady), ("shaky", shaky)])
+    told: list[Message] = []
     ended = threading.Event()
-    thread = threading.Thread(target=follow, args=(folder, ended, said.append))
+    thread = threading.Thread(target=follow, args=(folder, LOCAL, ended, told.append))
     thread.start()
     while not steady.pushed:
         time.sleep(0.01)
@@ -220,8 +225,8 @@ def test_a_tracker_is_told_until_it_holds_everything(
     ended.set()
     thread.join(10)
     assert steady.pushed[-1] == shaky.pushed[-1] == (4, "succeeded")
-    trouble = "ConnectionError: nobody is there; it is tried again, and training goes on"
-    assert said == [f"tracker shaky: {trouble}", "tracker shaky: it works again"]
+    trouble = "tracker shaky: ConnectionError: nobody is there; retrying, and training continues"
+    assert told == [Message("warning", trouble), Message("warning", "tracker shaky: works again")]
     assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 3.0), (30, 5.0)]
 
 
@@ -235,25 +240,26 @@ def test_a_tracker_that_never_answers_is_left_behind(
 
     recorder = Recorder()
     monkeypatch.setattr(follower, "EXIT_SECS", 0.5)
-    monkeypatch.setattr(follower, "trackers_of", lambda _: [("hanging", Hanging()), ("recorder", recorder)])
-    said: list[str] = []
+    monkeypatch.setattr(follower, "make_trackers", lambda _: [("hanging", Hanging()), ("recorder", recorder)])
+    told: list[Message] = []
     ended = threading.Event()
     ended.set()
     journal.status("succeeded")
-    follow(folder, ended, said.append)
+    follow(folder, LOCAL, ended, told.append)
     assert recorder.pushed[-1] == (3, "succeeded")
-    assert said == [f"not everything has reached hanging; axonrl sync {folder} sends the rest"]
+    rest = f"not everything has reached hanging; axonrl sync {folder} sends the rest"
+    assert told == [Message("warning", rest)]
     assert run_data(folder)["status"] == "succeeded"
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_run_that_is_stopped_at_a_tracker(folder: Path, journal: Journal) -> None:
-    recorder, said = Recorder(stop=True), list[str]()
-    pusher = Pusher("recorder", recorder, read(folder), said.append)
+    recorder, told = Recorder(stop=True), list[Message]()
+    pusher = Pusher("recorder", recorder, read(folder), told.append)
     pusher.start()
     while len(recorder.pushed) < 3:
         time.sleep(0.01)
-    assert said == ["stop: it was stopped at the recorder"]  # once
+    assert told == [Message("stop", "it was stopped at the recorder")]  # once
     recorder.stop = False
     pusher.end()
     pusher.join(5)
@@ -262,10 +268,10 @@ def test_a_run_that_is_stopped_at_a_tracker(folder: Path, journal: Journal) -> N
 
 def test_a_run_that_was_killed_has_failed(folder: Path, journal: Journal) -> None:
     run = TrackedRun(folder)
-    complete(run)
-    complete(run)
+    complete(run, [OfflineRun()])
+    complete(run, [OfflineRun()])
     assert [status.status for status in run.statuses] == ["created", "running", "failed"]
-    assert run.statuses[-1].message == "the process ended without a word: it was killed, say"
+    assert run.statuses[-1].message == KILLED
     assert run_data(folder)["status"] == "failed"
 
 
@@ -322,7 +328,7 @@ def test_ctrl_c_while_trackers_are_waited_for_changes_nothing(
     with tracked(folder, load(folder / "experiment.yml")[0]):
         pass
     (message,) = caplog.messages
-    assert message == f"tracking fell behind: it is not done yet; axonrl sync {folder} makes up for it"
+    assert message == f"Tracking is behind: it has not finished yet. axonrl sync {folder} sends the rest."
     gc.collect()  # nothing is said of a process that nobody waits for
     while not has_gone(pids[0]):  # it was left to end by itself
         time.sleep(0.01)
@@ -359,7 +365,7 @@ def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None
     program = (
         "import os, signal, sys, time; from pathlib import Path\n"
         "from axonrl.experiments.language.schema import load\n"
-        "from axonrl.experiments.tracking.session import tracked\n"
+        "from axonrl.experiments.tracking.recording import tracked\n"
         "folder = Path(sys.argv[1])\n"
         "with tracked(folder, load(folder / 'experiment.yml')[0]):\n"
         "    while not list(folder.glob('polyaxon/runs/*/run.plx.json')): time.sleep(0.05)\n"
@@ -372,7 +378,7 @@ def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None
     while run_data(folder, uuid)["status"] != "failed":
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert statuses(folder)[-1] == ("failed", "the process ended without a word: it was killed, say")
+    assert statuses(folder)[-1] == ("failed", KILLED)
 
 
 def experiment_with(tracker: str, folder: Path) -> Experiment:
@@ -427,7 +433,7 @@ def test_which_trackers_a_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def names(section: str) -> list[str]:
         file = tmp_path / "file.yml"
         file.write_text(f"{EXPERIMENT}\n{section}")
-        return [name for name, _ in make_trackers(load(file)[0])]
+        return [name for name, _ in make_trackers(choices(load(file)[0]))]
 
     assert names("") == []
     assert names("tracker: {project: me/rl}") == []

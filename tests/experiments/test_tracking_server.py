@@ -20,7 +20,7 @@ from axonrl.experiments.commands.cli import main
 from axonrl.experiments.polyaxon.offline import OfflineRun
 from axonrl.experiments.polyaxon.tracker import SENDING
 from axonrl.experiments.polyaxon.tracker import PolyaxonServer as PolyaxonTracker
-from axonrl.experiments.tracking import session
+from axonrl.experiments.tracking import recording
 from axonrl.experiments.tracking.follower import LOCK
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
 from axonrl.tests.polyaxon_server import PolyaxonServer
@@ -51,7 +51,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polyaxon_server: Polya
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("POLYAXON_NO_OP")
     monkeypatch.setenv("POLYAXON_HOST", polyaxon_server.host)
-    monkeypatch.setattr(session, "EXIT_SECS", 120.0)  # however busy the machine is
+    monkeypatch.setattr(recording, "EXIT_SECS", 120.0)  # however busy the machine is
     (tmp_path / "pole.yml").write_text(EXPERIMENT)
     return tmp_path / "pole.yml"
 
@@ -205,7 +205,7 @@ def test_a_run_that_is_stopped_at_the_server(file: Path, polyaxon_server: Polyax
     assert process.returncode == 143
     wait(lambda: not is_followed(folder))
     assert main(["sync", str(folder)]) == 0  # on a busy machine there may be something left
-    where = f"axonrl: the run was stopped at {polyaxon_server.host}, at timestep"
+    where = f"axonrl: Stopped (the run was stopped at {polyaxon_server.host}) at timestep"
     assert where in err.decode()
     conditions = remote.get("/statuses")["status_conditions"]
     assert conditions[-1]["type"] == "stopped"
@@ -232,7 +232,7 @@ def test_statuses_come_in_their_order_to_a_server_that_missed_some(
         time.sleep(0.002)  # a server keeps milliseconds
     run, tracker = TrackedRun(tmp_path), PolyaxonTracker(polyaxon_server.host)
     run.read()
-    OfflineRun().push(run)
+    OfflineRun().write(run)
     tracker.push(run)
     tracker.push(run)  # nobody stopped it there
     assert Remote(polyaxon_server, tmp_path).statuses == ["created", "running", "stopped", "resuming", "running"]
@@ -252,7 +252,7 @@ def test_offline_runs_are_synced_later_and_once(
     command = ["sync", "runs/first", "runs/second", "--host", polyaxon_server.host, "--project", "later"]
     assert main(command) == 0
     at = f"polyaxon at {polyaxon_server.host}"
-    assert capsys.readouterr().out == f"runs/first: all of it is in {at}\nruns/second: all of it is in {at}\n"
+    assert capsys.readouterr().out == f"runs/first: {at} is up to date\nruns/second: {at} is up to date\n"
     remote = Remote(polyaxon_server, Path("runs/first"), "later")
     before = {**remote.get(), "meta_info": None, "updated_at": None}
     conditions = remote.get("/statuses")["status_conditions"]

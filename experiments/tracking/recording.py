@@ -1,22 +1,22 @@
-"""The part of tracking that runs where the training runs: it writes the journal and starts the follower."""
+"""Recording a run where it trains: into its journal, which a process of its own follows."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
 from ...contracts import RunConfig
 from ..language.schema import Experiment
-from ..polyaxon.tracker import submitted_run
-from ..running.folder import flat
+from ..language.values import flat
 from .follower import EXIT_SECS, main
 from .journal import (
     CREATED,
@@ -31,28 +31,29 @@ from .journal import (
     JournalHook,
     TrackedRun,
 )
-from .trackers import polyaxon_server, tracking_is_off
+from .messages import STOP, parse
+from .trackers import Choice, choices, disabled_by, run_id
 
 MARGIN_SECS: Final = 1.5
-"""Seconds that the follower has beyond those of its trackers."""
+"""Seconds that the follower has in addition to those of its trackers."""
 _log = logging.getLogger("axonrl")
 
 
 class Tracking:
-    """What a session of a tracked run writes.
+    """A run that is being tracked, or not.
 
     Args:
-        journal: where to; None where nothing is tracked.
-        hook: tells the journal of the training.
+        journal: where it is recorded; None where tracking is disabled.
+        hook: records the training in the journal.
     """
 
     def __init__(self, journal: Journal | None = None, hook: JournalHook | None = None) -> None:
         self._journal = journal
         self.hooks = [] if hook is None else [hook]
-        """To be given to ``Agent.train``."""
+        """Hooks for ``Agent.train``."""
         self._hook = hook
         self.stopped = False
-        """Was the run stopped from outside? Else it has succeeded, if it does not raise."""
+        """Was the run stopped from outside? Otherwise it has succeeded, unless it raises."""
 
     @property
     def stop_reason(self) -> str:
@@ -60,29 +61,29 @@ class Tracking:
         return "" if self._hook is None else self._hook.stop_reason
 
     def outputs(self, values: Mapping[str, Any]) -> None:
-        """Write what the run came to."""
+        """Record the run's results."""
         if self._journal is not None:
             self._journal.write(outputs=dict(values))
 
 
 @contextlib.contextmanager
 def tracked(folder: Path, experiment: Experiment) -> Iterator[Tracking]:
-    """Track a session of a run: from created, or resuming, to succeeded, failed or stopped.
+    """Track a run while it trains: from created, or resuming, to succeeded, failed or stopped.
 
     Args:
         folder: the run folder, which exists.
         experiment: what is run, with its seed.
 
     Raises:
-        ExperimentError: ``POLYAXON_HOST`` is no address.
+        ExperimentError: a tracker's setting in the environment is invalid.
     """
-    if tracking_is_off():
+    if disabled_by():
         yield Tracking()
         return
-    polyaxon_server(experiment)  # a mistake in its address is found before anything begins
+    chosen = choices(experiment)  # finds mistakes before anything starts
     journal = Journal(folder)
-    before, submitted = _before(folder), submitted_run()
-    identity = before.uuid or (submitted[2] if submitted else uuid.uuid4().hex)
+    before = _before(folder)
+    identity = before.uuid or run_id(chosen) or uuid.uuid4().hex
     if before.uuid and before.status not in ENDED:
         journal.status(FAILED, KILLED)
     run = {"uuid": identity, "name": experiment.name, "description": experiment.description}
@@ -92,7 +93,7 @@ def tracked(folder: Path, experiment: Experiment) -> Iterator[Tracking]:
     logger = logging.getLogger("axonrl")
     logger.addHandler(handler)
     hook = JournalHook(journal, RunConfig(**experiment.config).save_summary_steps)
-    follower = _Follower(folder, hook.request_stop)
+    follower = _Follower(folder, chosen, hook.request_stop)
     tracking = Tracking(journal, hook)
     try:
         yield tracking
@@ -117,26 +118,27 @@ def inputs(experiment: Experiment) -> dict[str, Any]:
 
 
 def _before(folder: Path) -> TrackedRun:
-    """The run as earlier sessions left it in the folder; with no uuid if there was none."""
+    """The run as recorded in the folder so far; without a uuid if there is none."""
     run = TrackedRun(folder)
-    with contextlib.suppress(OSError):  # the journal could not be made, and has said so
+    with contextlib.suppress(OSError):  # it could not be created, and has said so
         run.read()
     return run
 
 
 class _Follower:
-    """The process that follows the journal, as the one that trains sees it.
+    """The process that follows the journal, seen from the one that trains.
 
     Args:
         folder: the run folder.
-        stop: called, from another thread, with the reason, when a tracker wants the run to stop.
+        chosen: the trackers.
+        stop: called, from another thread, with the reason, when a tracker asks to stop the run.
     """
 
-    def __init__(self, folder: Path, stop: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, chosen: Sequence[Choice], stop: Callable[[str], None]) -> None:
         self._folder, self._stop = folder, stop
         # What can be imported here can be imported there: a tracker may be the user's own.
         start = f"import sys; sys.path[:] = {sys.path}; from {main.__module__} import main; main(sys.argv[1:])"
-        command = [sys.executable, "-c", start, str(folder.absolute()), str(EXIT_SECS)]
+        command = [sys.executable, "-c", start, str(folder.absolute()), str(EXIT_SECS), json.dumps(chosen)]
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
         self._process: subprocess.Popen[bytes] | None = None
         try:
@@ -149,16 +151,13 @@ class _Follower:
                 start_new_session=True,
             )
         except OSError as error:
-            self._complain(f"no process could be started for it: {error}")
+            self._complain(f"its process could not be started: {error}")
             return
         self._reader = threading.Thread(target=self._listen, args=(self._process, self._process.stdout), daemon=True)
         self._reader.start()
 
     def finish(self) -> None:
-        """Tell it that the run has ended, and wait until it has done what is left to do; not for long.
-
-        A machine may be too busy for it. Then it is left alone: it ends by itself, and may do it all by then.
-        """
+        """Tell it that the run has ended, and wait, but not for long: on a busy machine it finishes by itself."""
         process = self._process
         if process is None or process.stdin is None:
             return
@@ -166,21 +165,22 @@ class _Follower:
             with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
                 stdin.write(b"the end\n")  # to close it is not enough: a child of this process may hold it open too
             code = process.wait(EXIT_SECS + MARGIN_SECS)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # what has been done is done
-            self._complain("it is not done yet")
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # what was sent was sent
+            self._complain("it has not finished yet")
             return
         self._reader.join(MARGIN_SECS)  # a child of the process may hold its output open for longer
         if code:
-            self._complain(f"its process ended with {code}")
+            self._complain(f"its process ended with exit code {code}")
 
     def _listen(self, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
         with output:
             for line in (line.decode(errors="replace").strip() for line in output):
-                if line.startswith("stop: "):
-                    self._stop(line[len("stop: ") :])
+                message = parse(line)
+                if message.type == STOP:
+                    self._stop(message.text)
                 else:
-                    _log.warning("%s", line)
-        process.wait()  # whoever left it alone does not: this thread keeps it until it has ended
+                    _log.warning("%s", message.text)
+        process.wait()  # so that it does not stay a zombie where finish() gave up
 
     def _complain(self, why: str) -> None:
-        _log.warning("tracking fell behind: %s; axonrl sync %s makes up for it", why, self._folder)
+        _log.warning("Tracking is behind: %s. axonrl sync %s sends the rest.", why, self._folder)

@@ -1,0 +1,98 @@
+"""Parsers and options that the commands of ``axonrl`` share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+RUNS: Final = Path("runs")
+"""Where run folders are created by default, in the current directory."""
+Command: TypeAlias = Callable[[argparse.Namespace], int]
+"""Carries out a command; returns the exit code."""
+
+
+def add_command(
+    commands: Any, name: str, about: str, examples: str, parents: Sequence[argparse.ArgumentParser]
+) -> argparse.ArgumentParser:
+    """Add a command.
+
+    Args:
+        commands: what ``add_subparsers`` returned.
+        name: the command.
+        about: what it does, in one line that begins with a verb.
+        examples: printed below its options.
+        parents: parsers whose options it takes too.
+
+    Returns:
+        Its parser.
+    """
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}.",
+        epilog=examples,
+        parents=parents,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def experiment_options() -> argparse.ArgumentParser:
+    """The options of every command that takes an experiment file."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("file", metavar="FILE", help="a YAML file, or the name of a shipped experiment (axonrl list)")
+    values = parser.add_argument_group("values that replace the file's (repeatable)")
+    for option, metavar, destination, text in (
+        ("-P", "NAME=VALUE", "params", "set a param that the file declares"),
+        ("--set", "PATH=VALUE", "sets", "set any other value, in YAML: train.max_timesteps=1000"),
+    ):
+        values.add_argument(
+            option, metavar=metavar, dest=destination, action=_UniquePairs, default=[], type=_pair, help=text
+        )
+    return parser
+
+
+def json_option() -> argparse.ArgumentParser:
+    """``--json``."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return parser
+
+
+def debug_option() -> argparse.ArgumentParser:
+    """``--debug``."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    return parser
+
+
+def positive(text: str) -> int:
+    """An integer of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
+    return int(text)
+
+
+class _UniquePairs(argparse.Action):
+    """Collects pairs, and refuses a duplicate name."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        pairs = getattr(namespace, self.dest)
+        if values[0] in dict(pairs):
+            parser.error(f"duplicate {option_string} {values[0]}")
+        setattr(namespace, self.dest, [*pairs, values])
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    return name, value

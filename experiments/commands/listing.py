@@ -1,0 +1,62 @@
+"""``axonrl list``, ``schema`` and ``completion``: what is available, for people, editors and shells."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Final
+
+from ..console import DONE, print_json
+from ..language.shipped import shipped
+from .arguments import Command
+from .completion import script
+
+
+def list_names(arguments: argparse.Namespace) -> int:
+    """Print everything that has a name, with one line about each."""
+    sections = _names()
+    if arguments.json:
+        print_json(sections)
+        return DONE
+    width = 2 + max(len(name) for entries in sections.values() for name in entries)
+    for title, entries in sections.items():
+        print(f"{title}:")
+        for name, line in entries.items():
+            print(f"  {name:<{width}}{line}".rstrip())
+    return DONE
+
+
+def _names() -> dict[str, dict[str, str]]:
+    from ... import registry
+    from ...environments import wrapping
+    from ..language import schema
+
+    sections = {"experiments": {name: schema.load(path)[0].description for name, path in shipped().items()}}
+    kinds = {"models": "model_fn", "memories": "memory", "hooks": "hook", "trackers": "tracker"}
+    for title, kind in kinds.items():
+        sections[title] = {name: registry.summary(kind, name) for name in registry.names(kind)}
+    sections["wrappers"] = {name: getattr(wrapping, name).__doc__ for name in sorted(wrapping.NAMES)}
+    return {
+        title: {name: line.partition("\n")[0] for name, line in entries.items()} for title, entries in sections.items()
+    }
+
+
+def print_schema(arguments: argparse.Namespace) -> int:
+    """Print the JSON schema of experiment files."""
+    from ..language.json_schema import experiment_schema
+
+    print_json(experiment_schema())
+    return DONE
+
+
+def print_completion(arguments: argparse.Namespace) -> int:
+    """Print the code with which a shell completes ``axonrl``."""
+    print(script(arguments.shell), end="")
+    return DONE
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "list": list_names,
+    "schema": print_schema,
+    "completion": print_completion,
+}

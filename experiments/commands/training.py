@@ -1,0 +1,110 @@
+"""``axonrl run``, ``check`` and ``evaluate``."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
+from ..errors import ExperimentError
+from ..language import schema
+from ..language.files import Document
+from ..language.schema import Experiment
+from ..language.shipped import experiment_file
+from ..running import folder as records
+from ..running import runner
+from ..running.explain import rows
+from ..running.report import CURVE, Result, evaluation_rows, table
+from ..running.signals import StopOnSignal
+from .arguments import RUNS
+from .failures import failed
+from .terminal import load_tensorflow
+from .user_modules import make_importable, make_importable_for
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, evaluate and report."""
+    experiment, document = _load(arguments)
+    folder = arguments.model_dir or RUNS / experiment.name
+    resume = arguments.resume or (arguments.auto_resume and (folder / records.EXPERIMENT).is_file())
+    with StopOnSignal() as signals:
+        try:
+            load_tensorflow()
+            result = runner.run(
+                experiment,
+                document,
+                folder,
+                resume=resume,
+                command=arguments.command_line,
+                hooks=[signals],
+                stopped=lambda: "" if signals.received is None else f"{signals.name} received",
+            )
+        except KeyboardInterrupt:
+            say(f"Stopped at once by {signals.title}. {_what_is_left(folder, signals.began, arguments)}")
+            return signals.exit_code
+        except ExperimentError:
+            raise
+        except Exception as error:
+            return failed(error, arguments, f"The run failed. {_what_is_left(folder, signals.began, arguments)}")
+    if result.stopped:
+        by = f" by {signals.title}" if signals.received is not None else f" ({result.stopped})"
+        say(f"Stopped{by} at timestep {result.timesteps:,}. {_what_is_left(folder, signals.began, arguments)}")
+        return TERMINATED if signals.received is None else signals.exit_code
+    _report(result, arguments.json)
+    return DONE
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Check an experiment file, and explain what it does."""
+    experiment, document = _load(arguments)
+    load_tensorflow()
+    found = runner.check(experiment, document, RUNS / experiment.name)
+    if arguments.json:
+        print_json(found)
+        return DONE
+    print_table(rows_table(experiment.name, rows(found), justify="left"))
+    print(f"{document.file}: no errors")
+    return DONE
+
+
+def evaluate(arguments: argparse.Namespace) -> int:
+    """Evaluate the agent in a run folder."""
+    records.read_experiment(arguments.model_dir)
+    make_importable_for(arguments.model_dir)
+    load_tensorflow()
+    results = runner.evaluate(arguments.model_dir, arguments.episodes, arguments.policy)
+    if arguments.json:
+        print_json(results)
+        return DONE
+    lines = evaluation_rows(results)
+    lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
+    print_table(rows_table(str(arguments.model_dir), lines))
+    return DONE
+
+
+def _load(arguments: argparse.Namespace) -> tuple[Experiment, Document]:
+    file = experiment_file(arguments.file)
+    loaded = schema.load(file, dict(arguments.params), dict(arguments.sets))
+    make_importable(file.parent)
+    return loaded
+
+
+def _report(result: Result, as_json: bool) -> None:
+    curve = result.folder / CURVE
+    if as_json:
+        print_json({**{name: value for name, value in vars(result).items() if value != ""}, "learning_curve": curve})
+        return
+    print_table(table(result))
+    print(f"run folder:     {result.folder}")
+    print(f"learning curve: {curve}")
+
+
+def _what_is_left(folder: Path, began: bool, arguments: argparse.Namespace) -> str:
+    """What is saved of a run that did not finish, and how to continue it."""
+    if (folder / records.EXPERIMENT).is_file():
+        command = list(arguments.command_line)
+        if not (arguments.resume or arguments.auto_resume):
+            command.append("--resume")
+        return f"Saved in {folder}. Continue with: {shlex.join(command)}"
+    return f"Its folder {folder} is missing." if began else "It had not started; nothing was saved."
