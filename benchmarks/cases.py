@@ -1,4 +1,4 @@
-"""What is measured, with whom, and what is aimed at."""
+"""Topics, cases, contenders and goals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 CONTENDERS: Final = {
     "axonrl": "axonrl",
     "axonrl_agent": "axonrl",
+    "axonrl_loop": "axonrl",
     "axonrl_policy": "axonrl, exported",
     "gymnasium": "Gymnasium",
     "sb3": "Stable-Baselines3",
@@ -17,10 +18,10 @@ CONTENDERS: Final = {
     "jax": "JAX",
     "cpprb": "cpprb",
 }
-"""The modules of ``contenders/``, and what they are called in the results."""
-OURS: Final = frozenset({"axonrl", "axonrl_agent", "axonrl_policy"})
+"""The modules of ``contenders/``, and their names in the results."""
+OURS: Final = frozenset({"axonrl", "axonrl_agent", "axonrl_loop", "axonrl_policy"})
 PEERS: Final = frozenset({"sb3", "sbx", "torch", "jax", "cpprb"})
-"""Those that are measured with the peers' Python."""
+"""Contenders that run in the peers' environment."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Topic:
     Args:
         title: its heading.
         text: what is measured, and how.
-        more_is_better: a rate, not a time or a size.
+        more_is_better: true for rates, false for times and sizes.
     """
 
     title: str
@@ -40,14 +41,14 @@ class Topic:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What one process measures, for each contender.
+    """The measurement of one process per contender.
 
     Args:
-        topic: the function that every contender's module has for it, and the section that it belongs to.
-        contenders: who is measured, in this order.
-        arguments: for the function.
+        topic: the function in the contenders' modules, and the section of the results.
+        contenders: in the order of measurement.
+        arguments: of the function.
         label: added to the names of the rows.
-        threads: how many each is given.
+        threads: number of threads for each.
     """
 
     topic: str
@@ -57,13 +58,13 @@ class Case:
     threads: int = 1
 
     def row(self, quantity: str) -> str:
-        """The name of the row for one of the quantities that are measured."""
+        """The name of the row of a quantity."""
         return ", ".join(filter(None, [quantity, self.label]))
 
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """``ours`` should be ``at_least`` so many times as good as ``peer``."""
+    """``ours`` should be ``at_least`` times as good as ``peer``, in the same row or in ``peer_row``."""
 
     text: str
     topic: str
@@ -71,6 +72,7 @@ class Goal:
     ours: str
     peer: str
     at_least: float
+    peer_row: str | None = None
 
 
 TOPICS: Final = {
@@ -96,6 +98,13 @@ TOPICS: Final = {
         "As for DQN, with `SAC.learn`: actor and twin critics with two hidden layers, automatic temperature, soft"
         " targets. 400 timesteps, 300 of them without updates, compile everything and are not timed.",
         more_is_better=True,
+    ),
+    "loop": Topic(
+        "The loop without updates: CPU microseconds",
+        "`Agent.train` with its default hooks in an environment that does nothing, with a DQN of two hidden layers of"
+        " 64 units in LiteRT that never learns. CPU time of all threads of the process, from the difference between a"
+        " long and a short call. The cost of an episode follows from those of timesteps in long and in short episodes."
+        " Acting, storing and exploring are the actor, `ReplayMemory.step` and `EpsilonGreedy`, called alone.",
     ),
     "act": Topic(
         "Acting: microseconds from a NumPy observation to a NumPy action",
@@ -127,7 +136,7 @@ TOPICS: Final = {
         more_is_better=True,
     ),
 }
-"""By the name of the contenders' function; in the order of the results."""
+"""Function of the contenders' modules to topic, in the order of the results."""
 
 _DQN = ("axonrl_agent", "sb3", "sbx")
 _ACT = ("axonrl_agent", "axonrl_policy", "torch", "jax", "sb3")
@@ -135,7 +144,7 @@ _UPDATE = ("axonrl_agent", "torch", "jax", "sb3", "sbx")
 _CARTPOLE, _CHEETAH = "CartPole-v1", "HalfCheetah-v5"
 _SECONDS, _BATCHES, _CNN, _SMALL, _LARGE = 0.5, [1, 8, 64], "Nature CNN", "2x64", "2x256"
 UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
-"""Networks and sizes of batches."""
+"""Networks and batch sizes."""
 CASES: Final = (
     Case("dqn", _DQN, {"update_frequency": 1, "timesteps": 10_000}, "one update per timestep"),
     Case("dqn", _DQN, {"update_frequency": 4, "timesteps": 20_000}, "one update per 4"),
@@ -146,6 +155,7 @@ CASES: Final = (
     Case("ppo", _DQN, {"env_id": _CHEETAH, "num_envs": 4, "rollout": 512, "minibatch": 64, "rollouts": 8}, _CHEETAH),
     Case("sac", _DQN, {"hidden": [64, 64], "batch": 64, "timesteps": 3_000}, "2x64, batch 64"),
     Case("sac", _DQN, {"hidden": [256, 256], "batch": 256, "timesteps": 1_000}, "2x256, batch 256"),
+    Case("loop", ("axonrl_loop",), {"timesteps": 50_000}),
     Case("act", _ACT, {"networks": [_SMALL, _LARGE, _CNN], "batches": _BATCHES, "seconds": _SECONDS}),
     Case("act", _ACT, {"networks": [_CNN], "batches": _BATCHES, "seconds": _SECONDS}, "two threads", threads=2),
     Case("update", _UPDATE, {"networks": UPDATES, "seconds": _SECONDS}),
@@ -156,7 +166,7 @@ CASES: Final = (
     Case("environment", ("gymnasium",), {"timesteps": 100_000}),
 )
 QUICK: Final = {"timesteps": 2_000, "rollouts": 1, "seconds": 0.05, "times": 1}
-"""Arguments of a run that only shows that everything works."""
+"""Arguments of a quick run, which only shows that everything works."""
 
 _EVERY, _FOURTH, _CONVOLUTIONS = "one update per timestep", "one update per 4", "Nature CNN, batch 1"
 GOALS: Final = (
@@ -172,6 +182,24 @@ GOALS: Final = (
             ("2x256, batch 256", "sb3", 2.7),
             ("2x256, batch 256", "sbx", 1.2),
         )
+    ),
+    Goal(
+        "a timestep, at most 1.5 times its parts",
+        "loop",
+        "a timestep, episodes of 500",
+        "axonrl_loop",
+        "axonrl_loop",
+        1 / 1.5,
+        peer_row="the parts together",
+    ),
+    Goal(
+        "an episode, at most two timesteps",
+        "loop",
+        "an episode",
+        "axonrl_loop",
+        "axonrl_loop",
+        1 / 2,
+        peer_row="a timestep, episodes of 500",
     ),
     Goal("acting, 2x64, batch 1", "act", "2x64, batch 1", "axonrl_agent", "torch", 5),
     Goal("DQN update, 2x64, batch 32", "update", "2x64, batch 32", "axonrl_agent", "sb3", 10),

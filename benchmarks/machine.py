@@ -1,4 +1,4 @@
-"""What the numbers depend on: processor, memory, versions. No names of hosts or folders."""
+"""Processor, memory and versions, without names of hosts or folders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES: Final = (
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """Versions of Python and of those packages that are installed."""
+    """Versions of Python and of installed packages."""
     found = {package: version for package in packages if (version := _version(package)) is not None}
     return {"python": platform.python_version(), **found}
 
@@ -30,7 +30,7 @@ def _version(package: str) -> str | None:
 
 
 def machine() -> dict[str, str]:
-    """The machine and the time."""
+    """The machine, the date and the load."""
     gibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
@@ -38,12 +38,17 @@ def machine() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "memory": f"{gibibytes:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
-        "load before (1 minute)": f"{os.getloadavg()[0]:.2f}",
+        "load before (1 minute)": f"{load():.2f}",
     }
 
 
+def load() -> float:
+    """The load of the last minute: the mean number of processes that run or wait for a processor."""
+    return os.getloadavg()[0]
+
+
 def processor() -> str:
-    """The processor's own name, where the system tells."""
+    """The processor's name, if the system has it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

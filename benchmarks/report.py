@@ -13,16 +13,16 @@ MISSING = "-"
 
 @dataclasses.dataclass
 class Results:
-    """Everything that was measured; what ``results.json`` holds.
+    """All measurements, as in ``results.json``.
 
     Args:
-        machine: what it was measured on, and when.
+        machine: the machine and the date.
         versions: of ``axonrl``'s environment and of the ``peers``'.
-        executors: what ran axonrl's networks.
-        repeats: how often each was measured.
-        complete: no part was left out, and no time was cut short.
-        values: topic, row and contender, to one number for each repeat.
-        failures: who failed at what, and the last that it said.
+        executors: of axonrl's networks.
+        repeats: measurements of each cell.
+        complete: all topics at full length, on an idle machine.
+        values: topic, row and contender to one number per repeat.
+        failures: contender, case, repeat and the last lines of output.
     """
 
     machine: Mapping[str, str]
@@ -41,9 +41,9 @@ class Results:
         """The measurements of one cell; empty where there are none."""
         return self.values.get(topic, {}).get(row, {}).get(contender, [])
 
-    def ratio(self, topic: str, row: str, ours: str, peer: str) -> float | None:
-        """How many times as good as ``peer``, by the medians; None where one is missing."""
-        mine, other = self.get(topic, row, ours), self.get(topic, row, peer)
+    def ratio(self, topic: str, row: str, ours: str, peer: str, peer_row: str | None = None) -> float | None:
+        """How many times as good as ``peer``, by the medians; None if one is missing."""
+        mine, other = self.get(topic, row, ours), self.get(topic, peer_row or row, peer)
         if not mine or not other:
             return None
         a, b = statistics.median(mine), statistics.median(other)
@@ -51,14 +51,14 @@ class Results:
 
 
 def number(value: float) -> str:
-    """Three significant digits, and all of those before the point."""
+    """At least three significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def spread(values: Sequence[float]) -> str:
-    """The median, and the range where there is one. Whoever has no value has failed."""
+    """The median and the range; no value means a failure."""
     if not values:
         return "failed"
     median = number(statistics.median(values))
@@ -71,30 +71,31 @@ def times(ratio: float | None) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; every column but the first is aligned to the right."""
+    """A Markdown table; all columns but the first are aligned to the right."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def verdict(goal: Goal, ratio: float | None) -> str:
-    """Is it met?"""
+    """Whether it is met."""
     if ratio is None:
         return "not measured"
     return "met" if ratio >= goal.at_least else "**not met**"
 
 
 def goals(results: Results) -> str:
-    """What was aimed at, and what came of it."""
+    """Goals and measured ratios."""
     rows = []
     for goal in GOALS:
-        ratio = results.ratio(goal.topic, goal.row, goal.ours, goal.peer)
-        pair = f"{CONTENDERS[goal.ours]} against {CONTENDERS[goal.peer]}"
-        rows.append([goal.text, pair, f"{goal.at_least:g}x", times(ratio), verdict(goal, ratio)])
+        ratio = results.ratio(goal.topic, goal.row, goal.ours, goal.peer, goal.peer_row)
+        peer = CONTENDERS[goal.peer] if goal.peer_row is None else goal.peer_row
+        pair = f"{CONTENDERS[goal.ours]} against {peer}"
+        rows.append([goal.text, pair, f"{goal.at_least:.3g}x", times(ratio), verdict(goal, ratio)])
     return table(["", "ratio of medians", "at least", "measured", "goal"], rows)
 
 
 def section(results: Results, topic: str) -> str:
-    """One topic: what everyone took, and how many times faster axonrl is."""
+    """One topic: all measurements, and ratios to the peers."""
     contenders = list(dict.fromkeys(one for case in CASES if case.topic == topic for one in case.contenders))
     rows = results.values[topic]
     cells = [[row, *(spread(results.get(topic, row, one)) for one in contenders)] for row in rows]
@@ -109,7 +110,7 @@ def section(results: Results, topic: str) -> str:
 
 
 def failures(results: Results) -> str:
-    """Who failed."""
+    """Failed measurements."""
     if not results.failures:
         return "Nothing failed."
     alike: dict[tuple[str, str], int] = {}
@@ -132,21 +133,21 @@ def conditions(results: Results) -> str:
 
 
 def how(results: Results) -> str:
-    """How it was measured, and how to do it again."""
+    """How it was measured, and how to repeat it."""
     text = (
-        "`make bench` writes this file; `results.json` beside it has every number. Each number comes from a process of"
-        " its own, with one thread unless the row says two. axonrl and its peers take turns. A cell is the median over"
-        f" all rounds of the run (here {results.repeats}), with the smallest and the largest value."
-        " What compiles does so before the clock runs. A latency is itself the median over blocks of calls, after a"
-        " warm-up. A ratio is that of two medians of this one run; above 1, axonrl is better."
+        "`make bench` writes this file on an idle machine; `results.json` beside it has every number. Each number comes"
+        " from a process of its own, with one thread unless the row says two. axonrl and its peers take turns. A cell"
+        f" is the median over all rounds of the run (here {results.repeats}), with the smallest and the largest value."
+        " Compilation is not timed. A latency is itself the median over blocks of calls, after a warm-up. A ratio is"
+        " that of two medians of this run; above 1, axonrl is better."
     )
     if results.complete:
         return text
-    return f"**A part of the benchmarks, or a quick run that only shows that they work: not to be quoted.**\n\n{text}"
+    return f"**A part of the benchmarks, a quick run or a draft: not to be quoted.**\n\n{text}"
 
 
 def markdown(results: Results) -> str:
-    """The whole of ``RESULTS.md``."""
+    """The text of ``RESULTS.md``."""
     sections = [section(results, topic) for topic in TOPICS if topic in results.values]
     parts = ["# Benchmarks", how(results), "## Goals", goals(results), *sections]
     parts += ["## Conditions", conditions(results), "## Failures", failures(results)]

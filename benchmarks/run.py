@@ -1,9 +1,9 @@
-"""Measure axonrl and its peers in turn, and write down what came of it: ``make bench``.
+"""Measure axonrl and its peers in turn and write the results: ``make bench``.
 
-    python -m axonrl.benchmarks.run --peers .venv-bench/bin/python [--only dqn act] [--repeats 3] [--quick]
+    python -m axonrl.benchmarks.run --peers .venv-bench/bin/python [--only dqn act] [--repeats 3] [--quick] [--draft]
 
-A complete run writes ``RESULTS.md`` and ``results.json`` into ``benchmarks/``; a part of one, or a quick one, into
-``runs/benchmarks/``.
+A complete run needs an idle machine and writes ``RESULTS.md`` and ``results.json`` to ``benchmarks/``. Parts, quick
+runs and drafts go to ``runs/benchmarks/``, whatever the load.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import report
 from .cases import CASES, PEERS, QUICK, TOPICS, UPDATES, Case
-from .machine import machine
+from .machine import load, machine
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT_SECONDS = 600
+MAX_LOAD = 0.5
+"""Highest 1-minute load of the machine at which a complete run may start."""
 LAST_LINES, LAST_COLUMNS = 5, 200
 VERSIONS = "import json; from axonrl.benchmarks.machine import versions; print(json.dumps(versions()))"
 
 
 class MeasurementError(Exception):
-    """A process failed; the message is the last that it said."""
+    """A process failed; the message is the last lines of its output."""
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The environment variables of a process that may use so many threads, whatever it computes with."""
+    """Environment variables that limit the threads of every library."""
     names = ("OMP", "MKL", "OPENBLAS", "NUMEXPR")
     variables = {f"{name}_NUM_THREADS": str(threads) for name in names}
     variables |= {f"TF_NUM_{name}_THREADS": str(threads) for name in ("INTRAOP", "INTEROP")}
@@ -48,11 +50,7 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def last_line(command: Sequence[str], threads: int) -> Any:
-    """Run a process in an empty folder; its last line, which is JSON.
-
-    Raises:
-        MeasurementError: it failed, or takes too long.
-    """
+    """The last line of a process in an empty folder, parsed as JSON; MeasurementError if it fails or takes too long."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run(
@@ -75,7 +73,7 @@ def last_line(command: Sequence[str], threads: int) -> Any:
 
 
 def last_said(what: str, errors: str) -> str:
-    """What happened, and the last lines that a process wrote; of a path only the name of the file."""
+    """What happened, and the last lines of the output, with paths cut to file names."""
     said = [line for line in errors.splitlines() if line.strip()][-LAST_LINES:]
     return "\n".join([what, *(re.sub(r"(?<!\w)/(?:[\w.+~-]+/)+", "", line)[:LAST_COLUMNS] for line in said)])
 
@@ -85,8 +83,8 @@ class Runner:
     """Starts measurements.
 
     Args:
-        peers: the Python that has the peers.
-        quick: cut short what can be.
+        peers: the Python of the peers' environment.
+        quick: reduce timesteps and seconds.
     """
 
     peers: str
@@ -102,13 +100,13 @@ class Runner:
         return found
 
     def versions(self) -> dict[str, dict[str, str]]:
-        """Of what is in the two environments."""
+        """Versions in the two environments."""
         pythons = {"axonrl": sys.executable, "peers": self.peers}
         return {name: last_line([python, "-c", VERSIONS], 1) for name, python in pythons.items()}
 
 
 def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
-    """Everything, ``repeats`` times over; a measurement that fails is written down, and the others go on."""
+    """Measure everything ``repeats`` times; failures are recorded, and the rest continues."""
     results = report.Results(
         machine=machine(),
         versions=runner.versions(),
@@ -152,27 +150,35 @@ def write(results: report.Results, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(dataclasses.asdict(results), indent=1) + "\n", encoding="utf-8")
     (folder / "RESULTS.md").write_text(report.markdown(results), encoding="utf-8")
-    print(f"\n{report.goals(results)}\n\nwritten to {os.path.relpath(folder)}/RESULTS.md")
+    print(f"\n{report.goals(results)}\n\nWrote {os.path.relpath(folder)}/RESULTS.md")
 
 
-def main() -> int:
-    """0, or 1 where a measurement failed."""
+def main(current_load: Callable[[], float] = load) -> int:
+    """0, or 1 if a measurement failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", default=".venv-bench/bin/python", help="the Python of the peers' environment")
     parser.add_argument("--only", nargs="+", default=list(TOPICS), choices=list(TOPICS), help="topics to measure")
-    parser.add_argument("--repeats", type=int, default=3, help="how often everything is measured")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of everything")
     parser.add_argument("--quick", action="store_true", help="once and briefly, to see that everything works")
+    parser.add_argument("--draft", action="store_true", help="write to runs/benchmarks/, whatever the load")
     arguments = parser.parse_args()
     if arguments.repeats < 1:
         parser.error(f"--repeats must be at least 1, got {arguments.repeats}")
-    # Not resolved: a virtual environment's Python is a link, and knows itself by the place of that link.
+    # Not resolved: a virtual environment's Python is a link, and finds its packages beside it.
     peers = Path(arguments.peers).absolute()
     if not peers.exists():
         parser.error(f"there is no Python at {arguments.peers}: make bench installs the peers")
+    is_part = arguments.quick or arguments.draft or set(arguments.only) != set(TOPICS)
+    if not is_part and (found := current_load()) > MAX_LOAD:
+        parser.error(
+            f"the machine is busy: its 1-minute load is {found:.2f}, and RESULTS.md needs at most {MAX_LOAD:g}."
+            " Wait, or use --draft to write to runs/benchmarks/ instead"
+        )
     began = time.monotonic()
     runner = Runner(str(peers), arguments.quick)
     results = run(runner, arguments.only, 1 if arguments.quick else arguments.repeats)
-    write(results, HERE if results.complete else HERE.parent / "runs" / "benchmarks")
+    results.complete = not is_part
+    write(results, HERE.parent / "runs" / "benchmarks" if is_part else HERE)
     print(f"{time.monotonic() - began:.0f} s")
     return int(bool(results.failures))
 

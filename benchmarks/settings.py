@@ -1,4 +1,4 @@
-"""What every contender is given alike: networks, hyperparameters, observations, environments."""
+"""The same for every contender: networks, hyperparameters, observations, environments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCH_SIZE: Final = 32
 FIRST_UPDATE: Final = 100
 TARGET_UPDATE_TIMESTEPS: Final = 500
 WARM_UP_TIMESTEPS: Final = 1_000
-"""Timesteps of DQN before the measured ones: compiles everything, and brings epsilon down to ``EPSILON``."""
+"""DQN's timesteps before the measured ones: everything is compiled, and epsilon is down to ``EPSILON``."""
 EPSILON_TIMESTEPS: Final = 50
 
 
@@ -31,7 +31,7 @@ SAC_FIRST_UPDATE: Final = 300
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A Q network: its dense layers, after the three convolutions of Nature's DQN where observations are frames."""
+    """A Q network: dense layers, after the three convolutions of Nature's DQN if observations are frames."""
 
     shape: tuple[int, ...]
     hidden: tuple[int, ...]
@@ -56,12 +56,12 @@ CONVOLUTIONS: Final = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 
 def threads() -> int:
-    """How many threads this process was given."""
+    """Number of threads of this process."""
     return int(os.environ.get("OMP_NUM_THREADS", "1"))
 
 
 def observations(network: Network, batch: int) -> Array:
-    """A batch of observations, channels last where they are frames."""
+    """A batch of observations; frames have channels last."""
     rng = np.random.default_rng(batch)
     if network.has_frames:
         return rng.integers(0, 256, (batch, *network.shape), np.uint8)
@@ -69,7 +69,7 @@ def observations(network: Network, batch: int) -> Array:
 
 
 def transitions(network: Network, batch: int) -> dict[str, Array]:
-    """A batch of transitions for those who are timed without a memory."""
+    """A batch of transitions, for contenders that are timed without a memory."""
     rng = np.random.default_rng(0)
     return {
         "observation": observations(network, batch),
@@ -81,14 +81,14 @@ def transitions(network: Network, batch: int) -> dict[str, Array]:
 
 
 def cartpole() -> Any:
-    """The environment that everyone steps; without Gymnasium's checker, which axonrl leaves out where it may."""
+    """CartPole without Gymnasium's checker, which axonrl leaves out as well."""
     import gymnasium
 
     return gymnasium.make("CartPole-v1", disable_env_checker=True)
 
 
 def environment_for(network: Network) -> Any:
-    """An environment with the observations of this network: CartPole, or frames that are drawn beforehand."""
+    """An environment with the observations of this network: CartPole, or frames drawn beforehand."""
     if not network.has_frames:
         return cartpole()
     import gymnasium

@@ -1,4 +1,4 @@
-"""How long something takes: a call, a run, the start of a process."""
+"""Durations: of a call, a run, the start of a process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 BLOCK_SECONDS = 0.01
-"""Calls are timed in blocks of about this length: long against the clock's own cost, short against disturbances."""
+"""Length of a block of calls: long against the cost of the clock, short against disturbances."""
 
 
 def microseconds(function: Callable[[], Any], seconds: float) -> float:
@@ -40,16 +40,29 @@ def seconds_of(function: Callable[[], Any]) -> float:
     return _timed(function, 1)
 
 
+def cpu_seconds_of(function: Callable[[], Any], calls: int = 1) -> float:
+    """CPU seconds of all threads of this process during ``calls`` calls."""
+    began = time.process_time()
+    for _ in range(calls):
+        function()
+    return time.process_time() - began
+
+
+def cpu_microseconds(function: Callable[[], Any], calls: int) -> float:
+    """CPU microseconds of one call: the mean of ``calls``, after a warm-up."""
+    cpu_seconds_of(function, calls // 10)
+    return cpu_seconds_of(function, calls) / calls * 1e6
+
+
 PEAK_MEMORY = """
 print([line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0], flush=True)
 """
 
 
 def start_of(code: str, *arguments: str, times: int = 3) -> dict[str, float]:
-    """Seconds from the start of a Python process until ``code`` has run, and the most memory it has held until then.
+    """Seconds from the start of a Python process to the end of ``code``, and its peak memory.
 
-    The median of several processes, after one that brings the files into the machine's cache. Memory is what Linux
-    reports as ``VmHWM``.
+    The median of several processes, after a first one that fills the file cache. Memory is Linux's ``VmHWM``.
     """
     command = [sys.executable, "-c", code + PEAK_MEMORY, *arguments]
     runs = [_start(command) for _ in range(times + 1)][1:]
@@ -67,12 +80,12 @@ def _start(command: Sequence[str]) -> tuple[float, float]:
         line = next(iter(lines), "")
         seconds = time.perf_counter() - began
     if not line or process.returncode:
-        raise RuntimeError(f"the process ended with status {process.returncode} before it had acted")
+        raise RuntimeError(f"the process ended with status {process.returncode} before its first action")
     return seconds, float(line)
 
 
 def seconds_of_command(command: Sequence[str], times: int) -> float:
-    """Seconds of a command: the median of several runs, after one that does not count."""
+    """Seconds of a command: the median of several runs, after a warm-up."""
 
     def run() -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -24,7 +24,7 @@ QUEUE_SIZE = 100
 
 
 class SummaryHook(Hook):
-    """Writes TensorBoard events to ``<model_dir>/events``, one file per session:
+    """Writes TensorBoard events to ``<model_dir>/events``, one file per session.
 
     ======================  ===================  =====================================================
     tags                    axis                 when

@@ -1,4 +1,4 @@
-"""Medians, ratios, verdicts, and what RESULTS.md says of what failed."""
+"""Medians, ratios, verdicts, and failures in RESULTS.md."""
 
 import pytest
 
@@ -40,6 +40,13 @@ def test_a_ratio_is_that_of_medians_and_above_one_where_axonrl_is_better() -> No
             found.add(topic, "row", "sb3", peer)
     assert found.ratio("dqn", "row", "axonrl_agent", "sb3") == 200 / 30  # timesteps per second
     assert found.ratio("act", "row", "axonrl_agent", "sb3") == 30 / 200  # microseconds
+
+
+def test_a_ratio_of_two_rows() -> None:
+    found = results()
+    found.add("loop", "a timestep", "axonrl_loop", 30.0)
+    found.add("loop", "its parts", "axonrl_loop", 24.0)
+    assert found.ratio("loop", "a timestep", "axonrl_loop", "axonrl_loop", "its parts") == 0.8
 
 
 def test_without_a_measurement_there_is_no_ratio() -> None:

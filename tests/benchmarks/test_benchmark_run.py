@@ -1,4 +1,4 @@
-"""Turns, processes that fail, and that cases, contenders and goals fit together. Nothing here depends on speed."""
+"""Turns, failing processes, and that cases, contenders and goals fit together. Nothing here depends on speed."""
 
 import ast
 import sys
@@ -9,6 +9,7 @@ import pytest
 
 from axonrl.benchmarks import run, timing
 from axonrl.benchmarks.cases import CASES, CONTENDERS, GOALS, OURS, PEERS, TOPICS, Case
+from axonrl.benchmarks.report import Results
 from axonrl.benchmarks.run import MeasurementError, Runner, last_line
 
 FOLDER = Path(run.__file__).parent / "contenders"
@@ -21,6 +22,8 @@ def rows(case: Case) -> set[str]:
         quantities = [f"{name}, batch {batch}" for name in arguments["networks"] for batch in arguments["batches"]]
     elif case.topic == "update":
         quantities = [f"{name}, batch {batch}" for name, batch in arguments["networks"]]
+    elif case.topic == "loop":
+        quantities = ["a timestep, episodes of 500", "an episode", "the parts together"]
     else:
         quantities = ["add", "sample 32"] if case.topic == "memory" else [""]
     return {case.row(quantity) for quantity in quantities}
@@ -49,10 +52,35 @@ def test_all_cases_of_a_topic_have_the_same_contenders_and_rows_of_their_own() -
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: f"{goal.row}, {goal.ours}, {goal.peer}")
 def test_every_goal_is_about_something_that_is_measured(goal: Any) -> None:
-    cases = [case for case in CASES if case.topic == goal.topic and goal.row in rows(case)]
+    wanted = {goal.row, goal.peer_row or goal.row}
+    cases = [case for case in CASES if case.topic == goal.topic and wanted <= rows(case)]
     assert len(cases) == 1
     assert goal.ours in OURS
     assert {goal.ours, goal.peer} <= set(cases[0].contenders)
+
+
+def written(monkeypatch: pytest.MonkeyPatch, load: float, *arguments: str) -> tuple[Path, bool]:
+    """The folder that results go to, and whether they are complete, at this load of the machine."""
+    results = Results({}, {}, {}, 1, complete=True)
+    found: list[tuple[Path, bool]] = []
+    monkeypatch.setattr(run, "run", lambda *_: results)
+    monkeypatch.setattr(run, "write", lambda results, folder: found.append((folder, results.complete)))
+    monkeypatch.setattr(sys, "argv", ["run", "--peers", sys.executable, *arguments])
+    assert run.main(lambda: load) == 0
+    return found[0]
+
+
+def test_a_complete_run_needs_an_idle_machine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert written(monkeypatch, 0.5) == (run.HERE, True)
+    with pytest.raises(SystemExit) as raised:
+        written(monkeypatch, 0.83)
+    assert raised.value.code == 2
+    message = "the machine is busy: its 1-minute load is 0.83, and RESULTS.md needs at most 0.5. Wait, or use --draft"
+    assert message in capsys.readouterr().err
+    for arguments in (["--draft"], ["--quick"], ["--only", "memory"]):
+        assert written(monkeypatch, 0.83, *arguments) == (run.HERE.parent / "runs" / "benchmarks", False)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -113,7 +141,7 @@ def test_a_process_that_fails_is_reported_with_the_last_that_it_said(code: str, 
 
 
 def test_a_process_that_ends_before_it_acts_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="ended with status 3 before it had acted"):
+    with pytest.raises(RuntimeError, match="ended with status 3 before its first action"):
         timing.start_of("raise SystemExit(3)")
 
 

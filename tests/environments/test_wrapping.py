@@ -320,9 +320,7 @@ def test_actions_are_rescaled() -> None:
     rounded.step(np.ones(1, np.float32))  # -1 + 2 / 4.88 * (1.9 + 2.98), in float32, is more than 1.9
     assert rounded.unwrapped.actions[0] == np.float32(1.9)
     fixed = Box(np.zeros(2, np.float32), np.array([0, 1], np.float32))
-    with pytest.raises(
-        WrapperError, match=r"rescale_action: the action space must have low below high in every component, got Box"
-    ):
+    with pytest.raises(WrapperError, match=r"rescale_action: .* must have low below high in every component"):
         make("Line-v0", actions=fixed, wrappers=["rescale_action"])
     close = {"kind": "rescale_action", "min_action": 1.0, "max_action": 1.00000001}  # the same in float32
     with pytest.raises(WrapperError, match=r"max_action must be above min_action, got 1\.0 and 1\.0"):
@@ -377,13 +375,9 @@ def test_atari_frames_are_prepared_for_a_network() -> None:
 
 @pytest.mark.usefixtures("games")
 def test_what_atari_cannot_prepare(monkeypatch: Any) -> None:
-    with pytest.raises(
-        WrapperError, match=r"atari: both the game and .* make the game with frameskip=1 \(kwargs in a file"
-    ):
+    with pytest.raises(WrapperError, match=r"atari: both the game and .* make the game with frameskip=1"):
         make("ALE/Game-v5", wrappers=["atari"])
-    with pytest.raises(
-        WrapperError, match=r"atari: the environment must be a game of the Arcade Learning Environment .*Line"
-    ):
+    with pytest.raises(WrapperError, match=r"atari: .* must be a game of the Arcade Learning Environment .*Line"):
         make("Line-v0", wrappers=["atari"])
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(WrapperError, match=r"atari: OpenCV is not installed: pip install 'axonrl\[atari\]'"):
