@@ -1,4 +1,4 @@
-"""What the project says about itself is true: README, CHANGELOG, Makefile."""
+"""README, CHANGELOG and Makefile are true."""
 
 import os
 import re
@@ -33,22 +33,18 @@ def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.Co
 # -- README -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("index", "timesteps", "steps"),
-    [(0, 600, 251), (1, 1024, 4), (2, 500, 201)],
-    ids=["off-policy", "on-policy", "own"],
-)
-def test_examples_train(index: int, timesteps: int, steps: int, tmp_path: Path) -> None:
-    example = blocks("python")[index]
-    check = f"assert (agent.global_timestep, agent.global_step) == ({timesteps}, {steps})"
-    done = run(sys.executable, "-W", "error", "-c", f"{example}\n{check}", folder=tmp_path, TMPDIR=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_example_of_an_export_acts_without_tensorflow(tmp_path: Path) -> None:
-    exports, acts = blocks("python")[3:5]
-    for example in (exports, f"import sys\nsys.modules['tensorflow'] = None\n{acts}\nassert terminated or truncated"):
-        done = run(sys.executable, "-W", "error", "-c", example, folder=tmp_path, TMPDIR=str(tmp_path))
+def test_examples_run(tmp_path: Path) -> None:
+    """Those that load TensorFlow in one process, each with names of its own; the exported policy without TensorFlow."""
+    *train, exports, acts = blocks("python")
+    counts = [(600, 251), (1024, 4), (500, 201)]
+    checked = [
+        f"{example}\nassert (agent.global_timestep, agent.global_step) == {count}"
+        for example, count in zip(train, counts, strict=True)
+    ]
+    in_turn = f"for example in {[*checked, exports]!r}:\n    exec(example, {{'__name__': '__main__'}})"
+    acting = f"import sys\nsys.modules['tensorflow'] = None\n{acts}\nassert terminated or truncated"
+    for code in (in_turn, acting):
+        done = run(sys.executable, "-W", "error", "-c", code, folder=tmp_path, TMPDIR=str(tmp_path))
         assert done.returncode == 0, done.stderr
 
 
@@ -121,7 +117,7 @@ def test_no_file_names_a_path_of_a_machine() -> None:
         folders[:] = [name for name in folders if name not in generated and not name.endswith(("_cache", ".egg-info"))]
         if Path(folder) == ROOT / "runs":
             folders.clear()  # folders of runs: the room itself has none
-        for path in (Path(folder, name) for name in files):
+        for path in (Path(folder, name) for name in files if name != ".git"):  # a file where it is a worktree
             if path.suffix in suffixes and path.stat().st_size < 1_000_000:
                 lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
                 found += [f"{path}:{number}" for number, line in enumerate(lines, 1) if machine.search(line)]

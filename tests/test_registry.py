@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from axonrl import registry
+from axonrl.errors import ArgumentError
 from axonrl.hooks import EvaluationHook, Hook
 from axonrl.memories import BatchMemory, ReplayMemory
 
@@ -43,10 +44,11 @@ def test_a_name_that_means_two_things(monkeypatch: pytest.MonkeyPatch, user_modu
     mine = EntryPoint("progress", f"{user_module}:Mine", "axonrl.hooks")
     twice = [EntryPoint("maker", f"{user_module}:{name}", "axonrl.model_fn") for name in ("make", "Mine", "make")]
     plugins(monkeypatch, mine, *twice)
-    message = f"hook 'progress' is the name of axonrl.hooks:ProgressHook and of {user_module}:Mine: write the one that"
-    with pytest.raises(ValueError, match=message):
+    message = f"hook 'progress' is ambiguous: axonrl.hooks:ProgressHook or {user_module}:Mine. Use one of these instead"
+    with pytest.raises(ArgumentError, match=f"^{message}$") as caught:
         registry.find("hook", "progress")
-    with pytest.raises(ValueError, match=f"of {user_module}:make and of {user_module}:Mine: write"):
+    assert (caught.value.argument, caught.value.value) == ("hook", "progress")
+    with pytest.raises(ArgumentError, match=f"ambiguous: {user_module}:make or {user_module}:Mine"):
         registry.find("model_fn", "maker")
     plugins(monkeypatch, twice[0], twice[2])  # one package, seen twice
     assert registry.find("model_fn", "maker").__name__ == "make"
@@ -96,8 +98,9 @@ def test_a_module_and_attribute(user_module: str) -> None:
 )
 @pytest.mark.usefixtures("user_module")
 def test_errors(kind: str, name: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ArgumentError, match=message) as caught:
         registry.find(kind, name)
+    assert (caught.value.argument, caught.value.value) == (("kind", kind) if kind == "memori" else (kind, name))
 
 
 def test_a_plugin_is_loaded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch, user_module: str) -> None:

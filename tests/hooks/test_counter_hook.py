@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from axonrl.errors import ArgumentError
 from axonrl.facts import BeginFacts, EndFacts, Timings, UpdateFacts
 from axonrl.hooks import CounterHook, Rates
 
@@ -60,5 +61,6 @@ def test_end_without_begin(session: Any) -> None:
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(ValueError, match=r"CounterHook\(every_secs\) must be a finite number above 0.*got -1"):
+    with pytest.raises(ArgumentError) as caught:
         CounterHook(every_secs=-1)
+    assert (caught.value.argument, caught.value.value) == ("CounterHook(every_secs)", -1)

@@ -73,7 +73,7 @@ def test_it_is_listed_and_built_in_names_cannot_be_taken() -> None:
     names = registry.names("hook")
     assert {"my_hook", "broken", "evaluation"} < set(names)
     assert "no_hook" not in names
-    message = "hook 'evaluation' is the name of axonrl.hooks:EvaluationHook and of fake_axonrl_plugin:Hidden: write the"
+    message = "hook 'evaluation' is ambiguous: axonrl.hooks:EvaluationHook or fake_axonrl_plugin:Hidden"
     with pytest.raises(ValueError, match=message):
         registry.find("hook", "evaluation")
     assert registry.find("hook", "axonrl.hooks:EvaluationHook").__module__ == "axonrl.hooks.evaluation"

@@ -1,9 +1,9 @@
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 
+from axonrl.errors import ArgumentError
 from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, UpdateFacts
 from axonrl.hooks import (
     EvaluationHook,
@@ -97,26 +97,22 @@ def test_stop_at_return_stops_at_once_if_it_was_good_enough_when_saved(session: 
     assert session.stop_reason == "the mean return of the last 2 episodes, 10, reached 10"
 
 
-@pytest.mark.parametrize("value", [0, -1, 2.0, True, "3", None])
 @pytest.mark.parametrize(
-    ("hook", "name"),
+    ("argument", "make"),
     [
-        (StopAtStep, "StopAtStep(step)"),
-        (StopAtTimestep, "StopAtTimestep(timestep)"),
-        (StopAtEpisode, "StopAtEpisode(episode)"),
-        (lambda value: StopAtReturn(1.0, episodes=value), "StopAtReturn(episodes)"),
+        ("StopAtStep(step)", lambda: StopAtStep(0)),
+        ("StopAtTimestep(timestep)", lambda: StopAtTimestep(0)),
+        ("StopAtEpisode(episode)", lambda: StopAtEpisode(0)),
+        ("StopAtReturn(threshold)", lambda: StopAtReturn(float("nan"))),
+        ("StopAtReturn(episodes)", lambda: StopAtReturn(1.0, episodes=0)),
+        ("StopAfterNoImprovement(evaluations)", lambda: StopAfterNoImprovement(0)),
+        ("StopAfterNoImprovement(min_delta)", lambda: StopAfterNoImprovement(3, -0.5)),
     ],
 )
-def test_totals_are_checked(hook: Any, name: str, value: object) -> None:
-    message = f"{name} must be an integer of at least 1, got {value!r}"
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        hook(value)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "475", None, True])
-def test_the_threshold_is_checked(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"^StopAtReturn\(threshold\) must be a finite number, got"):
-        StopAtReturn(threshold=value)
+def test_arguments_are_checked(argument: str, make: Any) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        make()
+    assert caught.value.argument == argument
 
 
 def evaluated(hook: StopAfterNoImprovement, session: Any, *means: float) -> list[bool]:
@@ -187,15 +183,3 @@ def test_without_any_evaluation_it_says_what_it_needs(session: Any, caplog: pyte
     hook.end(session, EndFacts("the limit", None, 1.0))
     what = "it needs an EvaluationHook that evaluates before the end"
     assert caplog.messages == [f"StopAfterNoImprovement saw no evaluation during the run: {what}"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0,), "StopAfterNoImprovement(evaluations) must be an integer of at least 1, got 0"),
-        ((3, -0.5), "StopAfterNoImprovement(min_delta) must be a finite number of at least 0, got -0.5"),
-    ],
-)
-def test_bad_arguments_for_no_improvement(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        StopAfterNoImprovement(*arguments)

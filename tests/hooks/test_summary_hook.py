@@ -9,6 +9,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.util.tensor_util import make_ndarray
 
+from axonrl.errors import ArgumentError
 from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, Timings, UpdateFacts
 from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
 from axonrl.hooks.summary import QUEUE_SIZE
@@ -177,13 +178,6 @@ def test_end_without_begin(session: Any) -> None:
     assert list(session.model_dir.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["every_steps", "weights_every_steps"])
-def test_arguments_are_checked(name: str) -> None:
-    arguments: Any = {name: 0}
-    with pytest.raises(ValueError, match=rf"SummaryHook\({name}\) must be an integer of at least 1, got 0"):
-        SummaryHook(**arguments)
-
-
 def histograms(model_dir: Path) -> list[tuple[int, str, Any]]:
     """Step, tag and [bins, 3] (left, right, count) of every histogram."""
     found = []
@@ -230,15 +224,26 @@ def test_no_histograms_unless_asked_for(session: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("argument", "arguments"),
     [
-        ({"weights_histograms": 1}, r"SummaryHook\(weights_histograms\) must be true or false, got 1"),
-        ({"weights_histograms": True, "weights_every_steps": None}, "needs weights_every_steps, got None"),
+        ("every_steps", {"every_steps": 0}),
+        ("weights_every_steps", {"weights_every_steps": 0}),
+        ("weights_histograms", {"weights_histograms": 1}),
+        ("weights_every_steps", {"weights_histograms": True, "weights_every_steps": None}),
     ],
 )
-def test_bad_histograms(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_arguments_are_checked(argument: str, arguments: Any) -> None:
+    with pytest.raises(ArgumentError) as caught:
         SummaryHook(**arguments)
+    assert (caught.value.argument, caught.value.value) == (f"SummaryHook({argument})", arguments[argument])
+
+
+def test_messages_about_histograms() -> None:
+    wrong: Any = 1
+    with pytest.raises(ArgumentError, match=r"SummaryHook\(weights_histograms\) must be true or false, got 1"):
+        SummaryHook(weights_histograms=wrong)
+    with pytest.raises(ArgumentError, match=r"\(weights_histograms\) needs weights_every_steps, got None"):
+        SummaryHook(weights_every_steps=None, weights_histograms=True)
 
 
 def test_what_eval_found_is_written_with_the_evaluation(session: Any) -> None:

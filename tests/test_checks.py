@@ -1,0 +1,97 @@
+"""Checks of user-supplied values: every kind of wrong value once, with the fields of the error."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.checks import all_finite, choice, count, did_you_mean, integer, number, shortened
+from axonrl.errors import ArgumentError
+
+
+def refused(check: Callable[..., Any], *arguments: Any, **bounds: Any) -> ArgumentError:
+    with pytest.raises(ArgumentError) as caught:
+        check("Room.size", *arguments, **bounds)
+    assert caught.value.argument == "Room.size"
+    assert caught.value.value is arguments[0]
+    return caught.value
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "1", None, [1], 1j])
+def test_what_is_not_a_finite_number(value: Any) -> None:
+    refused(number, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds"),
+    [(0, {"above": 0}), (-0.1, {"at_least": 0}), (1.1, {"at_most": 1}), (1e-9, {"above": 1e-9, "at_most": 1})],
+)
+def test_numbers_outside_their_bounds(value: float, bounds: Any) -> None:
+    refused(number, value, **bounds)
+
+
+def test_numbers_become_floats() -> None:
+    for value in (1, 1.0, np.float32(1), np.int64(1)):
+        found = number("x", value, above=0, at_least=1, at_most=1)
+        assert (found, type(found)) == (1.0, float)
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.0, True, "3", None, math.nan])
+def test_what_is_not_a_count(value: Any) -> None:
+    refused(count, value)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, True, "3", None, math.nan, math.inf])
+def test_what_is_not_an_integer_in_bounds(value: Any) -> None:
+    refused(integer, value, at_least=2)
+
+
+def test_integers_become_ints() -> None:
+    for found in (count("x", np.int32(3)), integer("x", 3.0, at_least=3), integer("x", np.uint8(3), at_least=0)):
+        assert (found, type(found)) == (3, int)
+
+
+@pytest.mark.parametrize("value", ["Adam", ["adam"], None, 3])
+def test_what_is_not_a_choice(value: Any) -> None:
+    refused(choice, value, ["adam", "sgd"])
+    assert choice("x", "sgd", iter(["adam", "sgd"])) == "sgd"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (lambda: refused(number, "x"), "Room.size must be a finite number, got 'x'"),
+        (
+            lambda: refused(number, 2, above=0, at_least=0.5, at_most=1),
+            "Room.size must be a finite number above 0 and of at least 0.5 and of at most 1, got 2",
+        ),
+        (lambda: refused(count, 0), "Room.size must be an integer of at least 1, got 0"),
+        (lambda: refused(integer, 0.5, at_least=0), "Room.size must be an integer of at least 0, got 0.5"),
+        (
+            lambda: refused(choice, "adm", ["adam", "sgd"]),
+            "Room.size must be one of adam, sgd; got 'adm' (did you mean 'adam'?)",
+        ),
+    ],
+)
+def test_messages(error: Any, message: str) -> None:
+    assert str(error()) == message
+
+
+def test_suggestions_and_short_values() -> None:
+    assert did_you_mean("ADAMM", ["sgd", "adam"]) == " (did you mean 'adam'?)"
+    assert did_you_mean(3, ["sgd"]) == ""
+    assert shortened("a\n  b") == "'a\\n b'"
+    assert shortened(np.zeros((2, 2))) == "array([[0., 0.], [0., 0.]])"
+    assert shortened("x" * 100) == "'" + "x" * 76 + "..."
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_all_finite(dtype: Any) -> None:
+    array = np.ones((300, 3), dtype)
+    assert all_finite(array)
+    assert all_finite(array[:0])
+    for bad in (np.nan, np.inf, -np.inf):
+        array[299, 2] = bad
+        assert not all_finite(array)
