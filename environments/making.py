@@ -91,8 +91,7 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
         return Single(env, **_details(env, env))
     if isinstance(env, VectorEnv):
         return _open_vector(env)
-    message = f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}"
-    raise ArgumentError(message, "env", env)
+    raise ArgumentError(f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}", "env", env)
 
 
 def innermost(env: Any) -> set[int]:

@@ -64,8 +64,11 @@ class SummaryHook(Hook):
             None if weights_every_steps is None else count("SummaryHook(weights_every_steps)", weights_every_steps)
         )
         if not isinstance(weights_histograms, bool):
-            message = f"SummaryHook(weights_histograms) must be true or false, got {weights_histograms!r}"
-            raise ArgumentError(message, "SummaryHook(weights_histograms)", weights_histograms)
+            raise ArgumentError(
+                f"SummaryHook(weights_histograms) must be true or false, got {weights_histograms!r}",
+                "SummaryHook(weights_histograms)",
+                weights_histograms,
+            )
         if weights_histograms and weights_every_steps is None:
             message = "SummaryHook(weights_histograms) needs weights_every_steps, got None"
             raise ArgumentError(message, "SummaryHook(weights_every_steps)", None)

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import environments
-from axonrl.errors import BrokenEnvironmentError, NonFiniteError
+from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 
 # Tests read arrays or dictionaries of arrays from what these return.
 make: Callable[..., Any] = environments.make
@@ -23,7 +23,7 @@ TWO = Box(-10.0, 10.0, (2,))
 
 
 class Fake(gymnasium.Env[Any, Any]):
-    """Returns what it is told to: ``first`` from reset, ``then`` from every step; records what it is given."""
+    """Returns ``first`` from reset and ``then`` from every step; records seeds and actions."""
 
     def __init__(self, first: Any = (0.0, 0.0), then: Any = None, space: Any = TWO, actions: Any = Discrete(2)) -> None:  # noqa: B008
         self.observation_space, self.action_space = space, actions
@@ -224,12 +224,10 @@ def test_steps_that_gymnasium_forbids(then: Any, message: Any) -> None:
     assert caught.value.environment == 0
 
 
-@pytest.mark.parametrize("reward", [1, True, 1.0, np.float32(1), np.int64(1)])
-def test_rewards_are_numbers_of_any_type(reward: Any) -> None:
-    batched = opened(Fake(then=(np.zeros(2), reward, np.bool_(True), np.bool_(False), {})))
-    step = batched.step(LEFT)
-    assert (step.reward.tolist(), step.reward.dtype) == ([1.0], np.float64)
-    assert step.terminated.tolist() == [True]
+def test_rewards_are_numbers_of_any_type() -> None:
+    for reward in (1, True, 1.0, np.float32(1), np.int64(1)):
+        step = opened(Fake(then=(np.zeros(2), reward, np.bool_(True), np.bool_(False), {}))).step(LEFT)
+        assert (step.reward.tolist(), step.reward.dtype, step.terminated.tolist()) == ([1.0], np.float64, [True])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -250,7 +248,7 @@ def test_numbers_that_are_not_finite(bad: Any) -> None:
         opened(Fake(np.array([1e300, 0.0]), space=Box(-np.inf, np.inf, (2,), np.float64)))
 
 
-def test_what_an_environment_raises_is_kept() -> None:
+def test_an_environments_exception_is_the_cause() -> None:
     cause = KeyError("wheel")
     batched = opened(Fake(), Fake(then=cause))
     with pytest.raises(BrokenEnvironmentError, match=r"Fake\.step raised KeyError: 'wheel'") as caught:
@@ -306,7 +304,7 @@ def test_other_actions_take_the_dtype_of_their_space() -> None:
     assert env.action_space.contains(env.actions[0])
 
 
-def test_an_action_beyond_the_dtype_of_its_space_is_none_of_it() -> None:
+def test_an_action_beyond_the_dtype_of_its_space_is_refused() -> None:
     with pytest.raises(ValueError, match=r"\[\[256, 1\]\] is not in MultiBinary"):
         opened(Fake(actions=MultiBinary(2))).step(np.array([[256, 1]], np.int32))
     env = Fake(actions=MultiDiscrete(np.array([10, 3], np.uint8), dtype=np.uint8, start=np.array([250, 0], np.uint8)))
@@ -329,8 +327,9 @@ def test_an_action_beyond_the_dtype_of_its_space_is_none_of_it() -> None:
 def test_wrong_actions_are_the_callers_mistake(actions: Any, message: Any) -> None:
     env = Fake()
     batched = opened(env)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ArgumentError, match=message) as caught:
         batched.step(actions)
+    assert caught.value.argument == "actions"
     assert env.actions == []
 
 
@@ -338,12 +337,15 @@ def test_wrong_calls_of_reset_and_step() -> None:
     batched = open_environment(SyncVectorEnv([Fake, Fake], autoreset_mode=AutoresetMode.DISABLED))
     with pytest.raises(ValueError, match="Fake must be reset before the first step"):
         batched.step(np.zeros(2, np.int32))
-    with pytest.raises(ValueError, match="the first reset of Fake must include all environments"):
-        batched.reset(np.array([True, False]), [0, 1])
-    with pytest.raises(ValueError, match="Fake needs 2 seeds, got 1"):
-        batched.reset(None, [0])
-    with pytest.raises(ValueError, match=r"mask must be bool \[2\], got int64 \(2,\)"):
-        batched.reset(np.array([1, 0]), [0, 1])
+    wrong: list[tuple[Any, list[int], str, str]] = [
+        (np.array([True, False]), [0, 1], "mask", "the first reset of Fake must include all environments"),
+        (None, [0], "seeds", "Fake needs 2 seeds, got 1"),
+        (np.array([1, 0]), [0, 1], "mask", r"mask must be bool \[2\], got int64 \(2,\)"),
+    ]
+    for mask, seeds, argument, message in wrong:
+        with pytest.raises(ArgumentError, match=message) as caught:
+            batched.reset(mask, seeds)
+        assert caught.value.argument == argument
     assert batched.reset(np.array([True, True]), [0, 1]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 

@@ -1,4 +1,4 @@
-"""Spaces: which arrays they become, and their JSON form."""
+"""The arrays and the JSON form of spaces."""
 
 import json
 from typing import Any
@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 
 from axonrl.contracts import ArraySpec
 from axonrl.environments import spaces
+from axonrl.errors import ArgumentError
 
 BOOLEANS: Any = Box(0, 1, (10, 10, 4), bool)
 CARTPOLE_HIGH = np.array([4.8, np.inf, 0.41887903, np.inf], np.float32)
@@ -72,8 +73,9 @@ def test_dict_and_tuple_become_flat_dictionaries() -> None:
     ],
 )
 def test_unsupported_observation_spaces_are_named(space: Any, message: Any) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ArgumentError, match=message) as caught:
         spaces.observation_spec(space)
+    assert caught.value.argument in ("observation_space", "space")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +96,10 @@ def test_action_arrays(space: Any, shape: Any, dtype: Any) -> None:
     "space", [Box(0, 9, (2,), np.int32), BOOLEANS, Tuple([Discrete(2)]), Dict({"a": Discrete(2)}), Text(3)]
 )
 def test_unsupported_action_spaces_are_named(space: Any) -> None:
-    with pytest.raises(ValueError, match="is not supported; supported are float Box, Discrete, Multi") as caught:
+    with pytest.raises(ArgumentError, match="is not supported; supported are float Box, Discrete, Multi") as caught:
         spaces.action_spec(space)
     assert str(space) in str(caught.value)
+    assert (caught.value.argument, caught.value.value) == ("action_space", space)
 
 
 EVERY_KIND: list[Any] = [
@@ -155,9 +158,12 @@ def test_json_is_small_for_images() -> None:
 
 
 def test_json_errors_say_what_is_wrong() -> None:
-    with pytest.raises(ValueError, match=r"the space Text\(.* is not supported"):
-        spaces.to_json(Text(3))
-    with pytest.raises(ValueError, match=r"type must be one of Box, Discrete, .*; got 'Text'"):
-        spaces.from_json({"type": "Text"})
-    with pytest.raises(ValueError, match="Discrete space lacks 'start'"):
-        spaces.from_json({"type": "Discrete", "n": 3})
+    wrong: list[tuple[Any, Any, str, str]] = [
+        (spaces.to_json, Text(3), "space", r"the space Text\(.* is not supported"),
+        (spaces.from_json, {"type": "Text"}, "type", r"type must be one of Box, Discrete, .*; got 'Text'"),
+        (spaces.from_json, {"type": "Discrete", "n": 3}, "start", "Discrete space lacks 'start'"),
+    ]
+    for convert, given, argument, message in wrong:
+        with pytest.raises(ArgumentError, match=message) as caught:
+            convert(given)
+        assert caught.value.argument == argument

@@ -1,4 +1,4 @@
-"""Environments from ids, fresh ones like a given one, and MinAtar."""
+"""Environments from ids, new ones like a given one, and MinAtar."""
 
 import itertools
 import sys
@@ -14,6 +14,7 @@ from gymnasium.wrappers import NormalizeObservation, RecordEpisodeStatistics, Ti
 
 from axonrl import environments
 from axonrl.environments.minatar import FromSeed
+from axonrl.errors import ArgumentError
 
 # Tests read arrays or dictionaries of arrays from what these return.
 make: Callable[..., Any] = environments.make
@@ -53,19 +54,23 @@ def test_make_several() -> None:
     ],
 )
 def test_unknown_ids(env_id: Any, message: Any) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ArgumentError, match=message) as caught:
         open_environment(env_id)
+    assert (caught.value.argument, caught.value.value) == ("env_id", env_id)
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match=r"CartPole-v1 could not be made with \{'gravity': 3\}: TypeError: .*gravity"):
+    message = r"CartPole-v1 could not be made with \{'gravity': 3\}: TypeError: .*gravity"
+    with pytest.raises(ArgumentError, match=message) as caught:
         make("CartPole-v1", gravity=3)
-    for wrong in (0, 1.5, True):
-        with pytest.raises(ValueError, match=f"num_envs must be an integer of at least 1, got {wrong}"):
-            make("CartPole-v1", wrong)
+    assert (caught.value.argument, caught.value.value) == ("kwargs", {"gravity": 3})
+    with pytest.raises(ArgumentError) as caught:
+        make("CartPole-v1", 0)
+    assert (caught.value.argument, caught.value.value) == ("num_envs", 0)
     assert make("CartPole-v1", np.int64(2)).num_envs == 2
-    with pytest.raises(ValueError, match="env_id must be an id, such as 'CartPole-v1', got None"):
+    with pytest.raises(ArgumentError, match="env_id must be an id, such as 'CartPole-v1', got None") as caught:
         make(None)
+    assert caught.value.argument == "env_id"
 
 
 def test_an_environment_that_refuses_its_arguments_is_known_all_the_same() -> None:
@@ -98,10 +103,11 @@ def test_missing_packages_name_the_extra(monkeypatch: Any) -> None:
         make("MinAtar/Breakout-v1")
 
 
-@pytest.mark.parametrize("wrong", [None, 3, gymnasium.make, {"id": "CartPole-v1"}])
-def test_what_is_no_environment(wrong: Any) -> None:
-    with pytest.raises(ValueError, match=r"env must be a gymnasium\.Env, a .*VectorEnv or an id, got "):
+@pytest.mark.parametrize("wrong", [None, {"id": "CartPole-v1"}])
+def test_what_is_not_an_environment(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"env must be a gymnasium\.Env, a .*VectorEnv or an id, got ") as caught:
         open_environment(wrong)
+    assert (caught.value.argument, caught.value.value) == ("env", wrong)
 
 
 def test_spaces_are_refused_before_the_first_step() -> None:
@@ -111,10 +117,11 @@ def test_spaces_are_refused_before_the_first_step() -> None:
     class Spaceless(gymnasium.Env[Any, Any]):
         pass
 
-    with pytest.raises(ValueError, match=r"the observation space Text\(.* is not supported"):
-        open_environment(Wordy())
-    with pytest.raises(ValueError, match=r"Spaceless has no observation_space: .* a gymnasium\.Space, got None"):
-        open_environment(Spaceless())
+    message = r"Spaceless has no observation_space: .* a gymnasium\.Space, got None"
+    for kind, wrong in ((Wordy, r"the observation space Text\(.* is not supported"), (Spaceless, message)):
+        with pytest.raises(ArgumentError, match=wrong) as caught:
+            open_environment(kind())
+        assert caught.value.argument == "observation_space"
 
 
 def test_a_nondeterministic_environment_is_not_exact() -> None:
@@ -178,8 +185,12 @@ class Unrecorded(gymnasium.Wrapper[Any, Any, Any, Any]):
     ],
 )
 def test_what_cannot_be_made_again(build: Any, why: Any) -> None:
-    with pytest.raises(ValueError, match=f"cannot make another environment like .*{why}.*; pass env instead"):
-        similar(build())
+    env = build()
+    with pytest.raises(
+        ArgumentError, match=f"cannot make another environment like .*{why}.*; pass env instead"
+    ) as caught:
+        similar(env)
+    assert (caught.value.argument, caught.value.value) == ("env", env)
 
 
 GAMES = ["Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"]

@@ -1,4 +1,4 @@
-"""Vector environments in Gymnasium's three ways of resetting, with episodes worked out by hand."""
+"""Vector environments in Gymnasium's three autoreset modes, with episodes worked out by hand."""
 
 import functools
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 
 from axonrl import environments
-from axonrl.errors import BrokenEnvironmentError, NonFiniteError
+from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 
 # Tests read arrays or dictionaries of arrays from what these return.
 make: Callable[..., Any] = environments.make
@@ -119,7 +119,7 @@ def test_next_step_says_which_rows_did_not_act() -> None:
     assert step.acted.tolist() == [True, False]
     assert batched.step(GO).acted is None
     assert batched.reset(None, [12, 22]).tolist() == [[12, 0], [22, 0]]
-    assert batched.step(GO).acted is None  # a start from scratch forgets who had ended
+    assert batched.step(GO).acted is None  # resetting all forgets which had ended
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
@@ -127,8 +127,10 @@ def test_one_that_resets_itself_cannot_be_reset_in_mid_episode(mode: Any) -> Non
     batched = open_environment(vector(mode))
     batched.reset(None, [10, 20])
     batched.step(GO)
-    with pytest.raises(ValueError, match=r"Short resets itself: environments \[1\] cannot be reset in mid-episode"):
+    message = r"Short resets itself: environments \[1\] cannot be reset in mid-episode"
+    with pytest.raises(ArgumentError, match=message) as caught:
         batched.reset(np.array([False, True]), [11, 21])
+    assert caught.value.argument == "mask"
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
@@ -256,7 +258,7 @@ def test_numbers_that_are_not_finite_name_their_row() -> None:
     assert caught.value.environment == 0
 
 
-def test_what_a_vector_environment_raises_is_kept() -> None:
+def test_a_vector_environments_exception_is_the_cause() -> None:
     batched = open_environment(Whole(RuntimeError("tipped over")))
     batched.reset(None, [0, 1])
     with pytest.raises(BrokenEnvironmentError, match=r"Whole\.step raised RuntimeError: tipped over") as caught:
@@ -275,5 +277,6 @@ def test_same_step_without_a_final_observation(infos: Any) -> None:
 
 
 def test_an_unknown_autoreset_mode() -> None:
-    with pytest.raises(ValueError, match=r"Whole: metadata.*must be an AutoresetMode, got 'never'"):
+    with pytest.raises(ArgumentError, match=r"Whole: metadata.*must be an AutoresetMode, got 'never'") as caught:
         open_environment(Whole(autoreset_mode="never"))
+    assert caught.value.argument == "env"

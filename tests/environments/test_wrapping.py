@@ -17,6 +17,7 @@ from axonrl import environments
 from axonrl.environments.normalization import Moments, NormalizeObservation, NormalizeReward
 from axonrl.environments.single import Single
 from axonrl.environments.wrapping import WrapperError
+from axonrl.errors import ArgumentError
 
 make: Callable[..., Any] = environments.make
 open_environment: Callable[..., Any] = environments.open_environment
@@ -105,7 +106,7 @@ def test_rewards_by_hand() -> None:
     assert (normalize.accumulated_reward.tolist(), normalize.return_rms.count) == ([4.0], 4)
 
 
-# -- copies that share them -------------------------------------------------------------------------------------------
+# -- copies that share statistics -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("num_envs", [1, 3])
@@ -195,16 +196,16 @@ def test_a_wrapper_around_normalised_rewards_is_a_warning(num_envs: int, caplog:
     assert said in caplog.messages
 
 
-# -- another one, to evaluate in --------------------------------------------------------------------------------------
+# -- environments for evaluation --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_envs", [1, 2])
-@pytest.mark.parametrize("outer", [lambda env: env, RecordEpisodeStatistics])
-def test_a_similar_one_watches(num_envs: int, outer: Any) -> None:
+@pytest.mark.parametrize(
+    ("num_envs", "outer"), [(1, lambda env: env), (1, RecordEpisodeStatistics), (2, lambda env: env)]
+)
+def test_a_similar_one_reads_the_statistics(num_envs: int, outer: Any) -> None:
     names = ["normalize_observation", "normalize_reward", {"kind": "time_limit", "max_episode_steps": 2}]
     training = make("Line-v0", num_envs, wrappers=names)
-    if num_envs == 1:
-        training = outer(training)
+    training = outer(training)
     env = open_environment(training)
     evaluation = open_environment(SyncVectorEnv([lambda: similar(training)] * 3, autoreset_mode=AutoresetMode.DISABLED))
     normalizers = training.envs[0].normalizers if num_envs > 1 else training.get_wrapper_attr("normalizers")
@@ -387,7 +388,7 @@ def test_what_atari_cannot_prepare(monkeypatch: Any) -> None:
         make("ALE/Pong-v5")
 
 
-# -- mistakes ---------------------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 WORDS = Dict({"a": Discrete(2)})
 IMAGE = Box(0, 255, (8, 8, 3), np.uint8)
@@ -454,9 +455,12 @@ def test_a_mistake_is_found_with_several_copies_and_survives_pickling() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["normalize_reward", LIMIT, 3])
-def test_what_is_no_list_of_wrappers(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="wrappers must be a list of names and mappings with a kind, got "):
+def test_what_is_not_a_list_of_wrappers(wrong: Any) -> None:
+    with pytest.raises(
+        ArgumentError, match="wrappers must be a list of names and mappings with a kind, got "
+    ) as caught:
         make("Line-v0", wrappers=wrong)
+    assert (caught.value.argument, caught.value.value) == ("wrappers", wrong)
 
 
 def test_an_environment_that_is_refused_is_closed(monkeypatch: Any) -> None:
