@@ -134,7 +134,7 @@ class Exploration(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class EstimatorSpec:
-    """What a ``model_fn`` returns.
+    """The result of a ``model_fn``.
 
     Args:
         mode: the mode it was called with.

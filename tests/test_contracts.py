@@ -1,5 +1,6 @@
 """What the records of contracts.py refuse, with the field in the error."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ PREDICT: dict[str, Any] = {"mode": Modes.PREDICT, "predictions": {}}
     ],
 )
 def test_a_run_config_refuses(field: str, value: Any) -> None:
-    with pytest.raises(ArgumentError) as caught:
+    with pytest.raises(ArgumentError, match=rf"^RunConfig\.{field} must be .* got {re.escape(repr(value))}") as caught:
         RunConfig(**{field: value})
     assert (caught.value.argument, caught.value.value) == (f"RunConfig.{field}", value)
 
@@ -37,57 +38,26 @@ def test_a_run_config_takes_numpy_s_integers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "arguments"),
+    ("field", "arguments", "message"),
     [
-        ("mode", {"mode": "infer"}),
-        ("predictions", {"mode": Modes.PREDICT}),
-        ("loss", {"mode": Modes.TRAIN}),
-        ("loss", {"mode": Modes.EVAL}),
-        ("record", {**TRAIN, "record": "action"}),
-        ("record", {**TRAIN, "record": 3}),
-        ("training_hooks", {**TRAIN, "training_hooks": 3}),
-        ("evaluation_hooks", {**TRAIN, "evaluation_hooks": (3,)}),
-        ("training_hooks", {**PREDICT, "training_hooks": (3,)}),
-        ("exploration", {**PREDICT, "exploration": "greedy"}),
-        ("exploration", {**PREDICT, "exploration": dict}),
+        ("mode", {"mode": "infer"}, " must be one of train, eval, predict; got 'infer'"),
+        ("predictions", {"mode": Modes.PREDICT}, "needs predictions, a mapping of names to tensors; got NoneType"),
+        ("loss", {"mode": Modes.TRAIN}, "EstimatorSpec(mode='train') needs a loss, a scalar tensor; got None"),
+        ("loss", {"mode": Modes.EVAL}, "EstimatorSpec(mode='eval') needs a loss, a scalar tensor; got None"),
+        ("record", {**TRAIN, "record": "action"}, " must be a tuple of names, got the string 'action'"),
+        ("record", {**TRAIN, "record": 3}, " must be a tuple, got 3"),
+        ("training_hooks", {**TRAIN, "training_hooks": 3}, " must be a tuple, got 3"),
+        ("evaluation_hooks", {**TRAIN, "evaluation_hooks": (3,)}, " belong to the PREDICT spec, got some in mode 'tr"),
+        (
+            "training_hooks",
+            {**PREDICT, "training_hooks": (3,)},
+            " belong to the TRAIN spec, got some in mode 'predict'",
+        ),
+        ("exploration", {**PREDICT, "exploration": "greedy"}, " must be an Exploration, got 'greedy'"),
+        ("exploration", {**PREDICT, "exploration": dict}, " takes an instance: got the class dict, expected dict(...)"),
     ],
 )
-def test_a_spec_refuses(field: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(ArgumentError) as caught:
+def test_a_spec_refuses(field: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(message)) as caught:
         EstimatorSpec(**arguments)
     assert (caught.value.argument, caught.value.value) == (f"EstimatorSpec.{field}", arguments.get(field))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: RunConfig(seed=-1), "RunConfig.seed must be an integer in 0 .. 2**63 - 1 or None, got -1"),
-        (
-            lambda: EstimatorSpec(Modes.PREDICT),
-            "EstimatorSpec(mode='predict') needs predictions, a mapping of names to",
-        ),
-        (lambda: EstimatorSpec(Modes.EVAL), "EstimatorSpec(mode='eval') needs a loss, a scalar tensor; got None"),
-        (
-            lambda: EstimatorSpec(**TRAIN, record="a"),
-            "EstimatorSpec.record must be a tuple of names, got the string 'a'",
-        ),
-        (lambda: EstimatorSpec(**TRAIN, training_hooks=3), "EstimatorSpec.training_hooks must be a tuple, got 3"),
-        (
-            lambda: EstimatorSpec(**TRAIN, evaluation_hooks=(3,)),
-            "EstimatorSpec.evaluation_hooks belong to the PREDICT spec, got some in mode 'train'",
-        ),
-        (
-            lambda: EstimatorSpec(**PREDICT, training_hooks=(3,)),
-            "EstimatorSpec.training_hooks belong to the TRAIN spec, got some in mode 'predict'",
-        ),
-        (lambda: EstimatorSpec(**PREDICT, exploration=3), "EstimatorSpec.exploration must be an Exploration, got 3"),
-        (
-            lambda: EstimatorSpec(**PREDICT, exploration=dict),
-            "EstimatorSpec.exploration takes an instance: got the class dict, expected dict(...)",
-        ),
-    ],
-)
-def test_messages(make: Any, message: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        make()
-    assert str(caught.value).startswith(message)

@@ -1,4 +1,4 @@
-"""Those parts of axonrl that are measured without TensorFlow."""
+"""Parts of axonrl that are measured without TensorFlow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..timing import microseconds, seconds_of_command
 
 
 def memory(seconds: float) -> dict[str, float]:
-    """Microseconds of storing a transition, and of drawing a batch."""
+    """Microseconds of storing a transition, and of sampling a batch."""
     replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE)
     replay.build(TRANSITION, 1, np.random.default_rng(0))
     observations = list(settings.observations(NETWORKS["2x64"], 200))

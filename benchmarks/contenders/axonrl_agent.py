@@ -1,4 +1,4 @@
-"""axonrl's Agent as its users have it, with its default hooks."""
+"""axonrl's Agent with its default hooks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..timing import microseconds, seconds_of, start_of
 
 
 def agent_for(network: Network, folder: str, batch: int = 32, memory: int = 1_000, update_frequency: int = 1) -> Agent:
-    """An agent with the settings that everyone has."""
+    """An agent with the settings of all contenders."""
     params = {
         "network": "nature_cnn" if network.has_frames else "mlp",
         "hidden": network.hidden,
@@ -37,13 +37,13 @@ def agent_for(network: Network, folder: str, batch: int = 32, memory: int = 1_00
 
 
 def trained(network: Network, folder: str, batch: int = 32) -> Agent:
-    """An agent that has stored ``batch`` timesteps, and has been updated once."""
+    """An agent after ``batch`` timesteps and one update."""
     agent = agent_for(network, folder, batch)
     return agent.train(settings.environment_for(network), first_update=batch, timesteps=batch)
 
 
 def executors(networks: Sequence[tuple[str, int]]) -> dict[str, str]:
-    """What acts and learns with each network and size of batch, as the run's record says."""
+    """The executors of actor and learner for each network and batch size, from ``run.json``."""
     found = {}
     for name, batch in networks:
         with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +54,7 @@ def executors(networks: Sequence[tuple[str, int]]) -> dict[str, str]:
 
 
 def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
-    """Timesteps per second of ``Agent.train``, from its call to its return: with a checkpoint at its end."""
+    """Timesteps per second of a whole call of ``Agent.train``, including the final checkpoint."""
     env = settings.cartpole()
     with tempfile.TemporaryDirectory() as folder:
         network = NETWORKS["2x64"]
@@ -130,6 +130,6 @@ env.step(agent.predict(observation[None])["action"][0])
 
 
 def actor() -> dict[str, float]:
-    """The start of a process that acts with the whole of axonrl: ``Agent.predict``."""
+    """The start of a process that acts with ``Agent.predict``."""
     with tempfile.TemporaryDirectory() as folder:
         return start_of(PREDICT, str(trained(NETWORKS["2x64"], folder).model_dir))

@@ -1,4 +1,4 @@
-"""What ``Agent.export`` wrote: the greedy policy, which needs no TensorFlow."""
+"""The greedy policy of ``Agent.export``, without TensorFlow."""
 
 from __future__ import annotations
 

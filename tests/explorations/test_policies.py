@@ -167,9 +167,6 @@ def test_what_does_not_fit_is_refused(make: Any, argument: str, message: str) ->
     assert caught.value.argument == argument
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [Greedy(), EpsilonGreedy(0.1, spaces.Discrete(2)), Random(spaces.Discrete(2)), Constant(0)],
-)
+@pytest.mark.parametrize("policy", [Greedy(), EpsilonGreedy(0.1, spaces.Discrete(2)), Random(BOX), Constant(0)])
 def test_policies_follow_the_protocol(policy: Any) -> None:
     assert isinstance(policy, Exploration)
