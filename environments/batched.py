@@ -19,7 +19,9 @@ from .observations import MismatchError, Observations, keep_rows
 from .spaces import AnySpace
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
+"""A single environment."""
 AnyVectorEnv: TypeAlias = "VectorEnv[Any, Any, Any]"
+"""A vector environment."""
 
 
 class Step(NamedTuple):

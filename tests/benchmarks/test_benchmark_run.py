@@ -134,7 +134,7 @@ def test_the_last_line_counts(tmp_path: Path) -> None:
         ("import sys; print('\\n'.join('abcdefg'), file=sys.stderr); sys.exit(3)", "status 3\nc\nd\ne\nf\ng"),
     ],
 )
-def test_a_process_that_fails_is_reported_with_the_last_that_it_said(code: str, message: str) -> None:
+def test_a_failing_process_is_reported_with_its_last_lines(code: str, message: str) -> None:
     with pytest.raises(MeasurementError) as raised:
         last_line([sys.executable, "-c", code], 1)
     assert str(raised.value) == message

@@ -66,7 +66,7 @@ def test_by_episodes_only(session: Any, clock: Any, lines: Any) -> None:
     assert [line.split(" | ")[2] for line in lines()] == ["episode 2", "episode 4"]
 
 
-def test_the_mean_return_goes_on_after_a_resume(session: Any, clock: Any, lines: Any) -> None:
+def test_the_mean_return_continues_after_a_resume(session: Any, clock: Any, lines: Any) -> None:
     hook = LoggingHook(clock=clock)
     for episode_return in range(150):
         hook.after_episode(session, session.episode(float(episode_return)))

@@ -161,8 +161,8 @@ def test_arguments_are_checked() -> None:
     assert caught.value.argument == "ProgressHook(every_secs)"
 
 
-class Gone(io.StringIO):
-    """Nobody reads, or there is no terminal any more."""
+class Closed(io.StringIO):
+    """A closed pipe or terminal."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__()
@@ -173,8 +173,8 @@ class Gone(io.StringIO):
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.EIO, "Input/output error")])
-def test_a_terminal_that_has_gone_ends_no_run(error: OSError, session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Gone(error))
+def test_a_closed_terminal_does_not_end_the_run(error: OSError, session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Closed(error))
     hook = ProgressHook()
     hook.begin(session, BeginFacts(1, False, {"timesteps": 1_000}))
     hook.end(session, EndFacts("done", None, 1.0))
