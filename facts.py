@@ -1,4 +1,4 @@
-"""What hooks are handed: the facts of each event, frozen, and the session."""
+"""What hooks are handed: the facts of each event, frozen, and the session of a training or an evaluation."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Timings:
 
 
 class Session(Protocol):
-    """What hooks may use of the monitored session."""
+    """What a hook may use of any session, of a training and of an evaluation."""
 
     @property
     def global_step(self) -> int:
@@ -139,6 +139,10 @@ class Session(Protocol):
     def request_stop(self, reason: str) -> None:
         """Stop after this timestep. The first reason given is kept."""
 
+
+class TrainingSession(Session, Protocol):
+    """What a hook may use of a training, beside what every session offers."""
+
     def save_checkpoint(self) -> None:
         """Write a checkpoint: at once between timesteps, from within an event at the end of the timestep."""
 
@@ -156,8 +160,11 @@ class Session(Protocol):
     def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
         """A greedy episode in an environment of its own, as an mp4; no evaluation, and training is not disturbed."""
 
+    def prepare_policy(self, name: str) -> None:
+        """Reserve the name of a policy that a hook will save; ``ValueError`` if another hook has it."""
+
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
-        """Write PREDICT's weights as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` inside."""
+        """Write the policy as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` and the counters inside."""
 
 
 HOOK_EVENTS: Final = (

@@ -80,8 +80,8 @@ def frozen(env: Any, statistics: State) -> Iterator[None]:
         _load(learning, afterwards, updating)
 
 
-def as_in_training(env: Any, training: Any) -> contextlib.AbstractContextManager[None]:
-    """For an evaluation while ``training`` goes on: ``env`` is :func:`frozen` with what that has learnt until now.
+def as_in_training(env: Any, statistics: State) -> contextlib.AbstractContextManager[None]:
+    """For an evaluation during training: ``env`` is :func:`frozen` with what the training's wrappers have learnt.
 
     Only wrappers by name are; Gymnasium's own, which users put around an environment of theirs, are left to them.
 
@@ -89,7 +89,7 @@ def as_in_training(env: Any, training: Any) -> contextlib.AbstractContextManager
         ValueError: as for :func:`frozen`.
     """
     by_name = any(isinstance(wrapper, Wrapped) and any(wrapper.normalizers) for wrapper in wrappers_of(env))
-    return frozen(env, statistics_of(training)) if by_name else contextlib.nullcontext()
+    return frozen(env, statistics) if by_name else contextlib.nullcontext()
 
 
 def _learning(env: Any) -> list[Any]:

@@ -67,19 +67,22 @@ class Episodes:
         self._started[mask] = now
         return self.seeds
 
-    def record(self, actions: Array, rewards: Array, acted: Array | None) -> None:
-        """One vector step: ``actions`` [N, ...] as chosen, ``rewards`` [N]; rows not ``acted`` do not count."""
+    def record(self, actions: Array, rewards: Array | float, acted: Array | None) -> None:
+        """One timestep.
+
+        Args:
+            actions: [N, ...] as chosen.
+            rewards: [N]; a number of the only environment takes a fifth of the time.
+            acted: bool [N], False for rows that do not count; None if all do.
+        """
         self._log(actions)
-        if acted is None:
+        if isinstance(rewards, float):
+            self.returns[0] += rewards
+        elif acted is None:
             self.returns += rewards
         else:
             self.returns += np.where(acted, rewards, 0.0)
-            self._begins += ~acted  # these were reset instead
-
-    def record_single(self, action: Array, reward: float) -> None:
-        """As :meth:`record`, for one environment: ``action`` [1, ...]. Numbers take a fifth of the time of arrays."""
-        self._log(action)
-        self.returns[0] += reward
+            self._begins += ~acted
 
     def _log(self, actions: Array) -> None:
         if self._num_actions == len(self._actions):

@@ -48,16 +48,17 @@ class EvalMode:
 
         Nothing, and said once, where the memory cannot be sampled.
         """
-        counters = dataclasses.asdict(state.counters)
-        if not state.memory.can_sample():
+        stepper = state.stepper
+        counters = dataclasses.asdict(stepper.counters)
+        if not stepper.memory.can_sample():
             self._say_cannot_sample(state)
             return {}
         seed = evaluation_seed(self._seed, _EVAL_STREAM, counters["global_timestep"])
         sampling, noise = np.random.default_rng(seed).spawn(2)
-        memory = copy.copy(state.memory)  # what sampling notes on the memory is noted on the copy
-        self._run.set_weights(state.executor.get_weights())
+        memory = copy.copy(stepper.memory)  # what sampling notes on the memory is noted on the copy
+        self._run.set_weights(stepper.weights())
         scalars = []
-        with _drawing_like(state.generators["memory"], sampling):
+        with _drawing_like(stepper.generators["memory"], sampling):
             for _ in range(batches):
                 draws = [request.draw(noise) for request in self._traced.noise]
                 scalars.append(self._run(memory.sample(), counters, draws))
@@ -70,7 +71,7 @@ class EvalMode:
             logger.warning(
                 "EVAL is left out of the evaluation at timestep %d: the memory cannot be sampled then%s",
                 state.counters.global_timestep,
-                " (it is full at multiples of its size only)" if state.memory.fills_and_empties else "",
+                " (it is full at multiples of its size only)" if state.stepper.memory.fills_and_empties else "",
             )
 
 

@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ..contracts import Array, RunConfig
-from ..environments.batched import AnyEnv, BatchedEnvironment, Step
-from ..environments.making import open_environment, similar
-from ..environments.recording import rendering
-from ..facts import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings
+from ..environments.batched import BatchedEnvironment, Step
+from ..facts import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings, TrainingSession
 from ..hooks.hook import Hooks
 from .failures import FAILURES, located
-from .state import zero_rows
+from .stepping import zero_rows
 
 Act = Callable[[Any, "dict[str, Array] | None"], "tuple[dict[str, Array], dict[str, Array] | None]"]
 """Observations and recurrent state [N, ...] to predictions and the next recurrent state."""
@@ -144,55 +141,13 @@ def summarize(stats: Sequence[EpisodeStats]) -> dict[str, float]:
     }
 
 
-class EvaluationEnvironments:
-    """The environments of evaluations during training: opened when they are first asked for, closed together.
-
-    Args:
-        source: the training's environment, of which copies are made.
-        closing: closes them.
-    """
-
-    def __init__(self, source: Any, closing: contextlib.ExitStack) -> None:
-        self._source = source
-        self._closing = closing
-        self._opened: dict[Any, BatchedEnvironment] = {}
-        self._rendering: dict[Any, AnyEnv] = {}
-
-    def get(self, env: Any, episodes: int) -> BatchedEnvironment:
-        """``env`` behind the batched interface; for None as many copies of the training's as are of use.
-
-        Raises:
-            ValueError: no copies can be made.
-        """
-        copies = min(episodes, COPIES)
-        key = ("copies", copies) if env is None else env if isinstance(env, str) else id(env)
-        if key not in self._opened:
-            if env is None:
-                env = SyncVectorEnv([lambda: similar(self._source)] * copies, autoreset_mode=AutoresetMode.DISABLED)
-                self._closing.callback(env.close)
-            opened = self._opened[key] = open_environment(env)
-            self._closing.callback(opened.close)
-        return self._opened[key]
-
-    def rendering(self, env: Any = None) -> AnyEnv:
-        """``env``, or for None one like the training's, that has shown to render images; for :func:`.video.recorded`.
-
-        Raises:
-            ValueError: it does not render images, none can be made, or what writes videos is not installed.
-        """
-        key = env if env is None or isinstance(env, str) else id(env)
-        if key not in self._rendering:
-            self._rendering[key] = rendering(env, self._source, self._closing)
-        return self._rendering[key]
-
-
 class EvaluationSession:
     """What hooks see of ``evaluate``: counters of the evaluation itself, and a way to stop it.
 
     Args:
         model_dir: the run's directory.
         config: the run's configuration.
-        weights: gives every variable by name.
+        weights: gives the variables of the policy by name.
     """
 
     def __init__(self, model_dir: Path, config: RunConfig, weights: Callable[[], Mapping[str, Array]]) -> None:
@@ -210,29 +165,10 @@ class EvaluationSession:
         """Stop after this timestep; episodes that have not finished do not count."""
         self.stop_reason = self.stop_reason or reason
 
-    def save_checkpoint(self) -> NoReturn:
-        """Nothing to save."""
-        raise ValueError("a hook asked for a checkpoint during evaluate, which does not train")
-
-    def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> NoReturn:
-        """Not within an evaluation."""
-        raise ValueError("a hook asked for an evaluation during evaluate")
-
-    def evaluate(self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0) -> NoReturn:
-        """Not within an evaluation."""
-        raise ValueError("a hook asked for an evaluation during evaluate")
-
-    def prepare_video(self, env: Any = None) -> NoReturn:
-        """Not within an evaluation."""
-        raise ValueError("a hook asked for a video during evaluate")
-
-    def record_video(self, path: Path, env: Any = None) -> NoReturn:
-        """Not within an evaluation."""
-        raise ValueError("a hook asked for a video during evaluate")
-
-    def save_policy(self, name: str, info: Mapping[str, Any]) -> NoReturn:
-        """Nothing to save."""
-        raise ValueError("a hook asked to save a policy during evaluate, which does not train")
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in vars(TrainingSession):
+            raise ValueError(f"a hook asked for session.{name} during evaluate, which does not train")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @contextlib.contextmanager
     def watched(self, hooks: Hooks, num_envs: int, episodes: int) -> Iterator[Watchers]:

@@ -1,4 +1,4 @@
-"""Export: a policy as a directory that acts without TensorFlow (:class:`axonrl.runtimes.Policy`)."""
+"""Export: a policy as a directory that acts without TensorFlow (:class:`axonrl.policies.Policy`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gymnasium.spaces import Discrete, MultiBinary, MultiDiscrete
 
-from ..contracts import Array, ArraySpec, RunConfig, State
+from ..contracts import ArraySpec, RunConfig, State
 from ..environments import spaces
 from ..errors import CheckpointError
 from ..explorations import Greedy
@@ -21,7 +21,7 @@ from ..policies.patching import FrozenProgram
 from ..runs.arrays import encode_arrays
 from ..runs.files import FileRecord, make_folders, remove, sync_folder, write_file, write_json_atomically
 from ..runs.provenance import provenance
-from .state import Counters
+from ..runs.snapshot import PolicySnapshot
 
 if TYPE_CHECKING:
     from ..runtimes.choosing import Cache
@@ -32,17 +32,7 @@ logger = logging.getLogger("axonrl")
 _FILES: Final = frozenset({description.FILE, description.PROGRAM, description.WEIGHTS})
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    """What there is to export: PREDICT's weights, and what else the training has led to."""
-
-    policy: str
-    weights: Mapping[str, Array]
-    counters: Counters
-    statistics: State | None
-
-
-def export(program: Program, config: RunConfig, trained: Trained, directory: str | Path, cache: Cache) -> Path:
+def export(program: Program, config: RunConfig, policy: PolicySnapshot, directory: str | Path, cache: Cache) -> Path:
     """Write a policy.
 
     It is written beside ``directory`` and renamed, so that a directory of this name is whole. An export that is there
@@ -51,7 +41,7 @@ def export(program: Program, config: RunConfig, trained: Trained, directory: str
     Args:
         program: the traced ``model_fn``.
         config: with the spaces.
-        trained: what to export.
+        policy: what to export, with PREDICT's weights.
         directory: where to; its parents are created.
         cache: where converted programs are kept.
 
@@ -73,9 +63,9 @@ def export(program: Program, config: RunConfig, trained: Trained, directory: str
     except ValueError as error:
         raise ValueError(f"{program.name} cannot be exported: {error}") from error
     frozen = isinstance(made, FrozenProgram)
-    content = made.with_weights(trained.weights) if isinstance(made, FrozenProgram) else made
+    content = made.with_weights(policy.weights) if isinstance(made, FrozenProgram) else made
     placements = patching.to_json(made.placements) if isinstance(made, FrozenProgram) else None
-    described = _described(program, config, trained)
+    described = _described(program, config, policy)
     _warn(described)
     staged = target.with_name(f".{target.name}.tmp")
     try:
@@ -88,9 +78,9 @@ def export(program: Program, config: RunConfig, trained: Trained, directory: str
             "weights": "constants" if frozen else "variables",
             "placements": placements,
         }
-        specs = {name: ArraySpec(array.shape, array.dtype) for name, array in trained.weights.items()}
+        specs = {name: ArraySpec(array.shape, array.dtype) for name, array in policy.weights.items()}
         described["weights"] = {
-            **_written(staged / description.WEIGHTS, encode_arrays(trained.weights)),
+            **_written(staged / description.WEIGHTS, encode_arrays(policy.weights)),
             "arrays": description.specs_to_json(specs),
         }
         write_json_atomically(staged / description.FILE, described)
@@ -130,11 +120,11 @@ def _written(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, Any]
     return {"file": path.name, "size": written.size, "sha256": written.sha256}
 
 
-def _described(program: Program, config: RunConfig, trained: Trained) -> dict[str, Any]:
+def _described(program: Program, config: RunConfig, policy: PolicySnapshot) -> dict[str, Any]:
     predict = program.predict
     exploration = Greedy() if predict.exploration is None else predict.exploration
-    explores = describe(exploration, trained.counters.global_timestep)
-    normalization, normalization_note = normalization_of(trained.statistics)
+    explores = describe(exploration, policy.counters.global_timestep)
+    normalization, normalization_note = normalization_of(policy.statistics)
     observation, action = config.observation_space, config.action_space
     if observation is None or action is None:
         raise ValueError(f"the spaces of {program.name} are not known")
@@ -142,8 +132,8 @@ def _described(program: Program, config: RunConfig, trained: Trained) -> dict[st
         "format": description.FORMAT,
         "format_version": description.FORMAT_VERSION,
         "model": program.name,
-        "policy": trained.policy,
-        "trained": dataclasses.asdict(trained.counters),
+        "policy": policy.name,
+        "trained": dataclasses.asdict(policy.counters),
         "made_with": provenance(),
         "observation": {
             "space": spaces.to_json(observation),

@@ -11,7 +11,7 @@ KINDS: Final = ("steps", "episodes", "timesteps")
 
 
 class Counts(Protocol):
-    """How far a run is: its three counters, as a session and a checkpoint have them."""
+    """The three counters, as a session and a checkpoint have them."""
 
     @property
     def global_step(self) -> int:
@@ -84,7 +84,7 @@ class Goal:
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """Updates follow ``global_timestep``, whatever happened on the way, so a resumed run goes on with the same ones.
+    """Updates follow ``global_timestep`` alone, so a resumed run continues with the same schedule.
 
     With 35 and 10 and one environment there is one update after timesteps 35, 45, 55 and so on; with four
     environments after 36, 48, 56 and 68.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
+import gymnasium
 import numpy as np
 
 from ..contracts import Array, RunConfig
@@ -18,105 +19,94 @@ from ..hooks.hook import Hooks
 from .failures import FAILURES
 from .interrupts import Interrupts
 from .limits import Limits, Schedule
-from .loop import Loop, Plan
+from .live import LiveEvaluations
+from .loop import Loop
+from .monitor import Monitor
+from .run import Run
 from .state import TrainingState
 
 logger = logging.getLogger("axonrl")
-
-
-class Owner(Protocol):
-    """What the session asks of its Agent."""
-
-    model_dir: Path
-    config: RunConfig
-
-    def _save(self) -> None: ...
-
-    def _save_policy(self, name: str, info: Mapping[str, Any]) -> Path: ...
-
-    def _evaluation_environment(self, env: Any, episodes: int) -> BatchedEnvironment: ...
-
-    def _prepare_eval(self) -> None: ...
-
-    def _evaluate_live(
-        self, env: Any, episodes: int, seed: int | None, eval_batches: int
-    ) -> tuple[dict[str, float], list[float]]: ...
-
-    def _video_environment(self, env: Any) -> Any: ...
-
-    def _record_live(self, path: Path, env: Any) -> EpisodeStats: ...
+_T = TypeVar("_T")
 
 
 class MonitoredSession:
     """Training under observation: counters, hooks, checkpoints, limits. Made by ``Agent.session`` and ``Agent.train``.
 
     Args:
-        owner: the Agent.
+        run: where it is saved.
         state: what the run's future follows from; changed in place.
-        env: the environments.
+        env: the environments; None where the caller owns the loop.
         hooks: who watches.
-        plan: what the traced model asks of the loop.
+        evaluations: evaluates and records videos for hooks.
     """
 
-    def __init__(self, owner: Owner, state: TrainingState, env: BatchedEnvironment, hooks: Hooks, plan: Plan) -> None:
+    def __init__(
+        self,
+        run: Run,
+        state: TrainingState,
+        env: BatchedEnvironment | None,
+        hooks: Hooks,
+        evaluations: LiveEvaluations,
+    ) -> None:
         self.env = env
-        self._owner = owner
+        self.monitor = Monitor(state, hooks, self)
+        self._run = run
         self._state = state
         self._hooks = hooks
-        self._loop = Loop(state, env, plan, hooks, self)
-        self._limits = Limits()
+        self._evaluations = evaluations
+        self._loop = None if env is None else Loop(state, env, self.monitor)
         self._interrupts = Interrupts()
         self._stop_reason: str | None = None
         self._failed = False
         self._checkpoint_asked = False
         self._unsaved = False
+        self._kept: set[str] = set()  # names of policies that hooks keep
 
     # -- what hooks may use -------------------------------------------------------------------------------------------
 
     @property
     def global_step(self) -> int:
         """Updates run so far."""
-        return self._state.counters.global_step
+        return self._state.stepper.counters.global_step
 
     @property
     def global_timestep(self) -> int:
         """Actions taken so far, one per environment per step."""
-        return self._state.counters.global_timestep
+        return self._state.stepper.counters.global_timestep
 
     @property
     def global_episode(self) -> int:
         """Episodes finished so far."""
-        return self._state.counters.global_episode
+        return self._state.stepper.counters.global_episode
 
     @property
     def timings(self) -> Timings:
         """Where this session's time went."""
-        return self._loop.timings
+        return self.monitor.timings
 
     @property
     def model_dir(self) -> Path:
         """The run's directory."""
-        return self._owner.model_dir
+        return self._run.model_dir
 
     @property
     def config(self) -> RunConfig:
         """The run's configuration, with its seed and spaces."""
-        return self._owner.config
+        return self._run.config
 
     @property
     def exploration(self) -> float:
         """The behaviour policy's level now (epsilon, standard deviation); NaN if it has none."""
-        level = getattr(self._state.exploration, "level", None)
-        return float("nan") if level is None else float(level(self.global_timestep))
+        return self._state.stepper.level()
 
     @property
     def stop_reason(self) -> str | None:
         """Why the run is about to stop: a request, or a limit that is reached; None if it is not."""
-        return self._stop_reason or self._limits.reached(self._state.counters)
+        return self._stop_reason or self.monitor.limits.reached(self._state.stepper.counters)
 
     def weights(self) -> Mapping[str, Array]:
         """Every variable by name, copied: network, target network, optimizer."""
-        return self._state.executor.get_weights()
+        return self._state.stepper.weights()
 
     def request_stop(self, reason: str) -> None:
         """Stop after this timestep. The first reason given is kept."""
@@ -140,15 +130,13 @@ class MonitoredSession:
 
     def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None:
         """Open the environments that ``evaluate`` will use, and trace EVAL, so that what is wrong shows at once."""
-        self._owner._evaluation_environment(env, episodes)
-        if eval_batches:
-            self._owner._prepare_eval()
+        self._evaluations.prepare(env, episodes, eval_batches)
 
     def evaluate(
         self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
     ) -> Mapping[str, float]:
         """Greedy episodes in an environment of their own, and EVAL on batches of the memory; disturbs nothing."""
-        results, returns = self._owner._evaluate_live(env, episodes, seed, eval_batches)
+        results, returns = self._evaluations.evaluate(env, episodes, seed, eval_batches)
         if self._hooks.after_evaluation:
             facts = EvaluationFacts(results, tuple(returns))
             for call in self._hooks.after_evaluation:
@@ -157,27 +145,48 @@ class MonitoredSession:
 
     def prepare_video(self, env: Any = None) -> None:
         """Open the environment that ``record_video`` will use, so that what is wrong with it shows at once."""
-        self._owner._video_environment(env)
+        self._evaluations.prepare_video(env)
 
     def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
         """A greedy episode in an environment of its own, as an mp4; no evaluation, and training is not disturbed."""
-        return self._owner._record_live(path, env)
+        return self._evaluations.record_video(path, env)
+
+    def prepare_policy(self, name: str) -> None:
+        """Reserve the name of a policy for one hook; ``ValueError`` if another one keeps a policy of that name."""
+        if name in self._kept:
+            raise ValueError(
+                f"two EvaluationHooks keep a policy {name!r}: give one of them another name=, or keep_best=False"
+            )
+        self._kept.add(name)
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
-        """Write PREDICT's weights as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` inside."""
-        return self._owner._save_policy(name, info)
+        """Write the policy as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` and the counters inside."""
+        return self._run.keep_policy(self._state.snapshot(name), info)
 
     # -- running ------------------------------------------------------------------------------------------------------
+
+    @property
+    def num_envs(self) -> int:
+        """Environments, or lanes where the caller owns the loop."""
+        return self._state.stepper.lanes
+
+    @property
+    def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+        """Observation and action space of one environment."""
+        observation, action = self._run.config.observation_space, self._run.config.action_space
+        if observation is None or action is None:
+            raise ValueError("the spaces of this session are not known")
+        return observation, action
 
     @contextlib.contextmanager
     def monitored(self, limits: Limits) -> Iterator[None]:
         """Hooks' ``begin``; then the caller's timesteps; then a checkpoint and every hook's ``end``."""
-        self._limits = limits
+        self.monitor.limits = limits
         began = time.perf_counter()
         error: BaseException | None = None
         try:
             with self._interrupts:
-                facts = BeginFacts(self.env.num_envs, self.global_timestep > 0, limits.given())
+                facts = BeginFacts(self.num_envs, self.global_timestep > 0, limits.given())
                 for call in self._hooks.begin:
                     call(self, facts)
                 yield
@@ -205,27 +214,37 @@ class MonitoredSession:
 
     def run(self, schedule: Schedule) -> None:
         """Timesteps until a limit is reached or a hook asks to stop."""
-        counters, reached = self._state.counters, self._limits.reached
+        timestep, reached = self._timesteps(schedule), self.monitor.limits.reached
+        counters = self._state.stepper.counters
         while self._stop_reason is None and reached(counters) is None:
-            self._timestep(schedule)
+            self.guarded(timestep)
 
     def run_episode(self, schedule: Schedule) -> EpisodeStats:
         """Timesteps until an episode has finished."""
-        while not (finished := self._timestep(schedule)):
-            pass
+        timestep = self._timesteps(schedule)
+        finished: Sequence[EpisodeStats] = ()
+        while not finished:
+            finished = self.guarded(timestep)
         return finished[0]
 
-    def _timestep(self, schedule: Schedule) -> list[EpisodeStats]:
-        """One timestep, for whose end Ctrl-C and checkpoints wait; returns the episodes that finished."""
+    def _timesteps(self, schedule: Schedule) -> Callable[[], Sequence[EpisodeStats]]:
+        if self._loop is None:
+            raise ValueError("this session has no environment: its caller owns the loop")
+        self._state.stepper.schedule = schedule
+        return self._loop.timestep
+
+    def guarded(self, timestep: Callable[[], _T]) -> _T:
+        """Take a timestep, for whose end Ctrl-C and checkpoints wait; returns what it returns."""
         interrupts = self._interrupts
         if interrupts.held:
             self._refuse_torn()
-        interrupts.hold()
+        interrupts.held = True
         self._unsaved = True
         try:
-            finished = self._loop.timestep(schedule, self._limits)
+            finished = timestep()
         except (KeyboardInterrupt, *FAILURES) as error:
-            if self._loop.untouched and (interrupts.noted or isinstance(error, KeyboardInterrupt)):
+            untouched = self._loop is not None and self._loop.untouched
+            if untouched and (interrupts.noted or isinstance(error, KeyboardInterrupt)):
                 interrupts.held = interrupts.noted = False
                 raise KeyboardInterrupt from error
             raise
@@ -238,7 +257,9 @@ class MonitoredSession:
 
     def _save(self) -> None:
         self._state.hooks = self._hooks.state_dict()
-        self._owner._save()
+        if self.env is None:
+            self._state.cut()  # what a caller did since these episodes began cannot be replayed
+        self._run.save(self._state.state_dict())
         self._checkpoint_asked = self._unsaved = False
 
     def _save_if_changed(self) -> None:
@@ -247,7 +268,7 @@ class MonitoredSession:
 
     def _refuse_torn(self) -> None:
         if self._interrupts.held:
-            raise ValueError("a timestep of this session has failed or is under way: it cannot go on; open another one")
+            raise ValueError("a timestep of this session failed or is under way: it cannot continue; open another one")
 
     def _reason(self, error: BaseException | None) -> str:
         if error is not None:

@@ -8,44 +8,44 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, Exploration, Memory, State
-from ..environments import statistics as wrappers
+from ..contracts import Array, State
 from ..environments.batched import BatchedEnvironment
-from ..policies.executors import Executor
+from ..environments.statistics import frozen, statistics_of
+from ..runs.snapshot import Counters, PolicySnapshot
 from .episodes import Episodes
 from .failures import FAILURES
-
-
-@dataclasses.dataclass
-class Counters:
-    """How far a run is."""
-
-    global_step: int = 0
-    global_timestep: int = 0
-    global_episode: int = 0
+from .stepping import Stepper
 
 
 @dataclasses.dataclass
 class TrainingState:
     """The parts of a run that change while it trains. ``state_dict`` of all of them is a checkpoint.
 
-    ``owed`` counts updates that are due and not yet run: ``steps`` is met exactly, also within a vector step.
-    ``observation`` and ``recurrent`` [N, ...] are where the running episodes stand; ``statistics`` is what the
-    wrappers of ``env`` had learnt when the state was saved; ``env`` is None until :meth:`bring_back`.
+    ``observation`` [N, ...] is where the running episodes stand; ``statistics`` is what the wrappers of ``env`` had
+    learnt when the state was saved. Without an ``env`` a caller owns the loop, and running episodes cannot be replayed:
+    a checkpoint cuts them. ``waiting`` [N] tells which lanes had an action in flight then.
     """
 
-    counters: Counters
-    executor: Executor
-    memory: Memory
-    exploration: Exploration
+    stepper: Stepper
     episodes: Episodes
-    generators: dict[str, np.random.Generator]
-    owed: int = 0
     observation: Any = None
-    recurrent: dict[str, Array] | None = None
     hooks: State = dataclasses.field(default_factory=dict)
     statistics: State | None = None
     env: BatchedEnvironment | None = None
+    waiting: Array | None = None
+
+    @property
+    def counters(self) -> Counters:
+        """Progress of the run."""
+        return self.stepper.counters
+
+    def snapshot(self, name: str = "last") -> PolicySnapshot:
+        """The policy as it is now."""
+        return self.stepper.snapshot(name, self.current_statistics())
+
+    def current_statistics(self) -> State | None:
+        """What the wrappers of the environment have learnt until now."""
+        return self.statistics if self.env is None else statistics_of(self.env.env)
 
     def bring_back(self, env: BatchedEnvironment) -> str | None:
         """Make ``env`` stand where the running episodes do: replay them, or cut them where that leads nowhere.
@@ -57,10 +57,10 @@ class TrainingState:
             ValueError: its wrappers are not those whose statistics were saved.
         """
         if self.statistics is None:
-            self.statistics = wrappers.statistics_of(env.env)
-        self.env = env
+            self.statistics = statistics_of(env.env)
+        self.env, self.waiting = env, None
         running = self.episodes.running
-        with wrappers.frozen(env.env, self.statistics):
+        with frozen(env.env, self.statistics):
             if env.not_exact is not None:
                 self.episodes.cut()
                 return env.not_exact
@@ -76,29 +76,23 @@ class TrainingState:
         self.observation = observation
         return None if reproduced else "it does not repeat an episode from its seed and actions"
 
-    def reset_recurrent(self, mask: Array) -> None:
-        """Recurrent state is zero where ``mask`` [N]: an episode begins."""
-        if self.recurrent is not None:
-            self.recurrent = {k: zero_rows(v, mask) for k, v in self.recurrent.items()}
+    def cut(self) -> None:
+        """The running episodes end here, truncated: those of lanes whose caller owns the loop, at a checkpoint."""
+        self.episodes.cut()
+        self.stepper.begin(np.ones(self.stepper.lanes, np.bool_))
 
     def state_dict(self) -> State:
         """A checkpoint's content."""
-        if self.env is not None:
-            self.statistics = wrappers.statistics_of(self.env.env)
+        self.statistics = self.current_statistics()
         running = bool(self.episodes.running.any())
-        return {
-            "counters": dataclasses.asdict(self.counters),
-            "owed": self.owed,
-            "weights": self.executor.get_weights(),
-            "memory": {"kind": type(self.memory).__name__, "state": self.memory.state_dict()},
-            "exploration": self.exploration.state_dict() if hasattr(self.exploration, "state_dict") else {},
+        state = {
+            **self.stepper.state_dict(),
             "episodes": self.episodes.state_dict(),
             "observation": _as_mapping(self.observation) if running else {},
-            "recurrent": self.recurrent or {},
-            "generators": {name: rng.bit_generator.state for name, rng in self.generators.items()},
             "hooks": self.hooks,
             "statistics": self.statistics,
         }
+        return state if self.waiting is None else {**state, "waiting": self.waiting.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a checkpoint.
@@ -106,28 +100,12 @@ class TrainingState:
         Raises:
             ValueError: it is another model's or another memory's.
         """
-        kind = type(self.memory).__name__
-        if state["memory"]["kind"] != kind:
-            raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, the Agent was given a {kind}")
-        had, has = set(state["weights"]), set(self.executor.get_weights())
-        if had != has:
-            raise ValueError(
-                f"its variables are other ones: {', '.join(sorted(had - has)) or 'none'} are only in the checkpoint,"
-                f" {', '.join(sorted(has - had)) or 'none'} only in the model"
-            )
-        self.executor.set_weights(state["weights"])
-        self.memory.load_state_dict(state["memory"]["state"])
-        if hasattr(self.exploration, "load_state_dict"):
-            self.exploration.load_state_dict(state["exploration"])
-        self.counters = Counters(**state["counters"])
-        self.owed = state["owed"]
+        self.stepper.load_state_dict(state)
         self.episodes.load_state_dict(state["episodes"])
         self.observation = _from_mapping(state["observation"])
-        self.recurrent = dict(state["recurrent"]) or None
-        for name, generator_state in state["generators"].items():
-            self.generators[name].bit_generator.state = generator_state
         self.hooks = state["hooks"]
         self.statistics = state["statistics"]
+        self.waiting = state.get("waiting")
 
 
 def _as_mapping(observation: Any) -> dict[str, Any]:
@@ -142,8 +120,3 @@ def _rows_equal(a: Any, b: Any, rows: Array) -> bool:
     if isinstance(a, Mapping):
         return all(_rows_equal(a[key], b[key], rows) for key in a)
     return np.array_equal(a[rows], b[rows])
-
-
-def zero_rows(values: Array, mask: Array) -> Array:
-    """A copy of ``values`` [N, ...] with zeros where ``mask`` [N]."""
-    return np.where(mask.reshape(-1, *[1] * (values.ndim - 1)), np.zeros((), values.dtype), values)

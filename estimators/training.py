@@ -1,17 +1,22 @@
-"""What training needs to be built: what a transition and a batch look like, and the state that a run begins with."""
+"""What a transition and a batch look like, found out before anything is trained: with a copy of the memory."""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+import gymnasium
 import numpy as np
 
 from ..contracts import Array, ArraySpec, ArrayTree, Exploration, Memory, SpecTree
 from ..environments import spaces
-from ..environments.batched import BatchedEnvironment
-from .loop import first_row
+from ..explorations import Greedy
+from .limits import Schedule
+
+if TYPE_CHECKING:
+    from ..runtimes.tracing.program import Predict
 
 RESERVED: Final = (
     *("observation", "action", "reward", "terminated", "truncated", "next_observation"),
@@ -22,24 +27,71 @@ _PATIENCE = 1_000_000
 """Timesteps after which a memory that holds no more than these, and still cannot be sampled, never will be."""
 
 
-def transition_specs(
-    env: BatchedEnvironment, state: Mapping[str, ArraySpec] | None, recorded: Mapping[str, ArraySpec]
-) -> dict[str, SpecTree]:
-    """What one transition looks like: its keys, shapes and dtypes.
+@dataclasses.dataclass(frozen=True)
+class Shapes:
+    """Specs of one lane's transition, and of a batch with its batch axes."""
+
+    transition: Mapping[str, SpecTree]
+    batch: Mapping[str, SpecTree]
+
+
+def shapes_of(
+    predict: Predict,
+    observation: gymnasium.Space[Any],
+    action: gymnasium.Space[Any],
+    memory: Memory,
+    lanes: int,
+    schedule: Schedule | None,
+    masks: str | None = None,
+) -> Shapes:
+    """What this model and this memory make of these spaces.
 
     Args:
-        env: gives the spaces.
-        state: the model's recurrent state, or None.
-        recorded: what the spec asks to record.
+        predict: traced PREDICT.
+        observation: the observation space.
+        action: the action space.
+        memory: not built; it is left as it is.
+        lanes: N.
+        schedule: its first update must find enough in the memory; None to check that later.
+        masks: why there will be rows that are not transitions; None if there will be none.
+
+    Raises:
+        ValueError: the memory does not fit.
     """
-    observation = spaces.observation_spec(env.observation_space)
+    exploration = Greedy() if predict.exploration is None else predict.exploration
+    recorded = recorded_specs(predict.record, predict.outputs, exploration, lanes)
+    transition = transition_specs(observation, action, predict.state, recorded)
+    trial = trial_of(memory, transition, lanes)
+    if schedule is not None:
+        check_first_update(schedule, trial)
+    return Shapes(transition, batch_specs(trial, transition, lanes, masks))
+
+
+def check_first_update(schedule: Schedule, memory: Memory) -> None:
+    """Raise ``ValueError`` if the first update would come before the memory can fill a batch."""
+    if memory.fills_and_empties or memory.can_sample(schedule.first_update):
+        return
+    raise ValueError(
+        f"{schedule.first_update} timesteps (first_update) cannot fill a batch of {memory.batch_size} from the"
+        f" {type(memory).__name__}: raise first_update or lower batch_size"
+    )
+
+
+def transition_specs(
+    observation: gymnasium.Space[Any],
+    action: gymnasium.Space[Any],
+    state: Mapping[str, ArraySpec] | None,
+    recorded: Mapping[str, ArraySpec],
+) -> dict[str, SpecTree]:
+    """Keys, shapes and dtypes of one transition; ``state`` is the model's recurrent one, or None."""
+    observed = spaces.observation_spec(observation)
     specs: dict[str, SpecTree] = {
-        "observation": observation,
-        "action": spaces.action_spec(env.action_space),
+        "observation": observed,
+        "action": spaces.action_spec(action),
         "reward": ArraySpec((), np.float32),
         "terminated": ArraySpec((), np.bool_),
         "truncated": ArraySpec((), np.bool_),
-        "next_observation": observation,
+        "next_observation": observed,
         **recorded,
     }
     if state is not None:
@@ -90,31 +142,35 @@ def trial_of(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> Me
     return trial
 
 
-def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], env: BatchedEnvironment) -> dict[str, SpecTree]:
+def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks: str | None) -> dict[str, SpecTree]:
     """What a batch of this memory looks like, batch axes included: it is filled with zeros and sampled once.
 
     Raises:
-        ValueError: the memory never has a batch, or cannot store environments that are out of step, as ``env`` will be.
+        ValueError: the memory never has a batch, or cannot store lanes that are out of step, which there will be.
     """
-    num_envs = env.num_envs
-    mask = (np.arange(num_envs) > 0,) if env.skips_rows else ()  # the first environment falls behind, then all go on
-    zeros = {key: _zeros(spec, num_envs) for key, spec in specs.items()}
+    mask = () if masks is None else (np.arange(lanes) > 0,)  # the first lane falls behind, then all advance
+    zeros = {key: _zeros(spec, lanes) for key, spec in specs.items()}
     row = first_row(zeros)
     timesteps = max(_PATIENCE, 2 * int(getattr(trial, "size", 0)))
-    for _ in range(timesteps // num_envs):
+    for _ in range(timesteps // lanes):
         if trial.can_sample():
             return {key: _spec_of(value) for key, value in trial.sample().items()}
-        if num_envs == 1 and not mask:
+        if lanes == 1 and not mask:
             trial.step(**row)
             continue
         try:
             trial.extend(*mask, **zeros)
         except (ValueError, RuntimeError) as error:
-            if not mask:
+            if masks is None:
                 raise
-            raise ValueError(f"{env.name}: {env.not_exact}; {error}") from error
+            raise ValueError(f"{masks}; {error}") from error
         mask = tuple(np.ones_like(one) for one in mask)
     raise ValueError(f"{type(trial).__name__} has no batch after {timesteps} timesteps")
+
+
+def first_row(values: Any) -> Any:
+    """The values of the only lane, without a batch axis: of an array, or of dictionaries of them."""
+    return {name: first_row(value) for name, value in values.items()} if isinstance(values, dict) else values[0]
 
 
 def _zeros(spec: SpecTree, num_envs: int) -> ArrayTree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..checks import count, number
-from ..facts import BeginFacts, EpisodeStats, Session, TimestepFacts, UpdateFacts
+from ..facts import BeginFacts, EpisodeStats, TimestepFacts, TrainingSession, UpdateFacts
 from .hook import Hook, by_the_clock
 from .measures import Clock
 
@@ -41,26 +41,26 @@ class CheckpointHook(Hook):
         self._clock = clock
         self._saved_at = 0.0
 
-    def begin(self, session: Session, facts: BeginFacts) -> None:
+    def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
         """Start the clock; the session itself writes the first checkpoint."""
         self._saved_at = self._clock()
 
-    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+    def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:
         """Save if the updates say so."""
         if self._steps is not None and session.global_step % self._steps == 0:
             self._save(session)
 
-    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+    def after_episode(self, session: TrainingSession, facts: EpisodeStats) -> None:
         """Save if the episodes say so."""
         if self._episodes is not None and session.global_episode % self._episodes == 0:
             self._save(session)
 
     @by_the_clock
-    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+    def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Save if the time says so, also where nothing is learned and no episode ends."""
         if self._secs is not None and self._clock() - self._saved_at >= self._secs:
             self._save(session)
 
-    def _save(self, session: Session) -> None:
+    def _save(self, session: TrainingSession) -> None:
         session.save_checkpoint()
         self._saved_at = self._clock()

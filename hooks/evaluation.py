@@ -8,7 +8,7 @@ from typing import Any
 
 from ..checks import count, number
 from ..contracts import State
-from ..facts import BeginFacts, EndFacts, Session, TimestepFacts
+from ..facts import BeginFacts, EndFacts, TimestepFacts, TrainingSession
 from .hook import Hook
 
 _LONGEST = 100
@@ -75,19 +75,19 @@ class EvaluationHook(Hook):
         """The highest mean return so far; None before the first evaluation."""
         return self._best
 
-    @property
-    def keeps(self) -> str | None:
-        """The name of the policy that it keeps; None if it keeps none."""
-        return self._name if self._keep_best else None
-
-    def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Find the next multiple; what cannot be evaluated (environment, EVAL) is refused now, not after hours."""
+    def prepare(self, session: TrainingSession) -> None:
+        """Refuse what cannot be evaluated (environment, EVAL), and a policy that another hook keeps."""
         session.prepare_evaluation(self._env, **self._asked)
+        if self._keep_best:
+            session.prepare_policy(self._name)
+
+    def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
+        """Find the next multiple."""
         self._next = self._multiple_after(session.global_timestep)
         if self._keep_best and not (session.model_dir / f"{self._name}.safetensors").exists():
-            self._best = self._evaluated_at = None  # it was not kept until now, or is gone: there is nothing to beat
+            self._best = self._evaluated_at = None  # no policy is kept: there is nothing to beat
 
-    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+    def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Evaluate if a multiple is reached."""
         if session.global_timestep < self._next:
             return
@@ -96,7 +96,7 @@ class EvaluationHook(Hook):
         if self._stop_at is not None and mean >= self._stop_at:
             session.request_stop(f"the evaluation's mean return, {mean:.6g}, reached {self._stop_at:g}")
 
-    def end(self, session: Session, facts: EndFacts) -> None:
+    def end(self, session: TrainingSession, facts: EndFacts) -> None:
         """Evaluate what the run ended with, unless it failed, was asked to stop, or was evaluated at this timestep.
 
         The updates of that timestep, which come after its evaluation, are no reason to evaluate again.
@@ -108,15 +108,14 @@ class EvaluationHook(Hook):
     def _multiple_after(self, timestep: int) -> int:
         return (timestep // self._every + 1) * self._every
 
-    def _evaluate(self, session: Session) -> float:
+    def _evaluate(self, session: TrainingSession) -> float:
         results = session.evaluate(self._env, **self._asked)
         self._evaluated_at = session.global_timestep
         mean = float(results["episode_return_mean"])
         if mean >= (-math.inf if self._best is None else self._best):
             self._best = mean
             if self._keep_best:
-                counters = ("global_step", "global_timestep", "global_episode")
-                session.save_policy(self._name, {**results, **{name: getattr(session, name) for name in counters}})
+                session.save_policy(self._name, results)
         return mean
 
     def state_dict(self) -> State:
@@ -124,7 +123,7 @@ class EvaluationHook(Hook):
         return {"name": self._name, "best": self._best, "evaluated_at": self._evaluated_at}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with what is to be beaten; another policy's mean is not."""
+        """Continue with the mean that is to be beaten, if it is that of the same policy."""
         mine = state.get("name", self._name) == self._name
         self._best = state["best"] if mine else None
         self._evaluated_at = state["evaluated_at"] if mine else None

@@ -13,6 +13,7 @@ import numpy as np
 from ..checks import did_you_mean
 from ..contracts import State
 from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
+from ..runs.files import write_atomically
 from .hook import Hook
 
 FILE: Final = "final_values.json"
@@ -55,14 +56,17 @@ class FinalValuesHook(Hook):
         self._seen: dict[str, float] = {}
         self._ended = False
 
-    def begin(self, session: Session, facts: BeginFacts) -> None:
+    def prepare(self, session: Session) -> None:
         """Refuse weights that the model does not have."""
-        self.values, self._ended = {}, False
         known = [f"weights/{name}" for name in session.weights()]
         for name in self._names:
             if name.startswith("weights/") and name not in known:
                 near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
                 raise ValueError(f"FinalValuesHook(names): the model has no {name!r}{near}")
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Forget the values of an earlier run."""
+        self.values, self._ended = {}, False
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
         """Keep what is asked for."""
@@ -107,17 +111,14 @@ class FinalValuesHook(Hook):
         }
         self.values = {name: found[name] for name in self._names if name in found}
         text = json.dumps({name: _as_json(value) for name, value in self.values.items()}, indent=2)
-        path = session.model_dir / FILE
-        temporary = path.with_name(f".{FILE}.tmp")
-        temporary.write_text(f"{text}\n", encoding="utf-8")
-        temporary.replace(path)
+        write_atomically(session.model_dir / FILE, f"{text}\n".encode())
 
     def state_dict(self) -> State:
         """The values seen last."""
         return dict(self._seen)
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with them."""
+        """Continue with them."""
         self._seen = {name: value for name, value in state.items() if name in self._names}
 
 

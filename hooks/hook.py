@@ -20,6 +20,7 @@ from ..facts import (
     EvaluationFacts,
     Session,
     TimestepFacts,
+    TrainingSession,
     UpdateFacts,
 )
 
@@ -27,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 Event: TypeAlias = "Callable[[Session, Any], Any]"
 _FRESH = "_axonrl_fresh_state"
+_PREPARE = "prepare"
+"""The method of a hook that is no event: it is called with the session alone."""
 LOOK_SECS = 0.01
 """Seconds between two calls of a method that is :func:`by_the_clock`, at least."""
 
@@ -53,25 +56,28 @@ class Hook:
     a subclass that is no event is refused as misspelt.
     """
 
-    def begin(self, session: Session, facts: BeginFacts) -> None:
+    def prepare(self, session: TrainingSession) -> None:
+        """Check what this hook will need, before anything is written or trained; ``Agent.check`` does so, too."""
+
+    def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
         """Before the first timestep of a session, after a checkpoint was restored."""
 
-    def before_episode(self, session: Session, facts: EpisodeFacts) -> None:
+    def before_episode(self, session: TrainingSession, facts: EpisodeFacts) -> None:
         """An episode begins in one environment."""
 
-    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+    def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Every environment took one action: once per (vector) step, so keep it cheap (see :func:`by_the_clock`)."""
 
-    def after_update(self, session: Session, facts: UpdateFacts) -> None:
+    def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:
         """The training step ran once."""
 
-    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+    def after_episode(self, session: TrainingSession, facts: EpisodeStats) -> None:
         """An episode finished; a cut one does not count."""
 
-    def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
+    def after_evaluation(self, session: TrainingSession, facts: EvaluationFacts) -> None:
         """A hook had the session evaluate; comes after ``end`` if that happens in the ``end`` of a later hook."""
 
-    def end(self, session: Session, facts: EndFacts) -> None:
+    def end(self, session: TrainingSession, facts: EndFacts) -> None:
         """The run ends, for whatever reason; also runs when ``begin`` of this or another hook raised."""
 
 
@@ -102,6 +108,7 @@ class Hooks:
         self._hooks = tuple(hooks)
         for hook in self._hooks:
             _check(hook)
+        self.prepare: tuple[Callable[[Any], Any], ...] = self._methods(_PREPARE)
         self.begin = self._methods("begin")
         self.before_episode = self._methods("before_episode")
         self.after_timestep = self._methods("after_timestep")
@@ -112,7 +119,7 @@ class Hooks:
         self._end = self._methods("end")
         self._loaded: dict[str, State] = {}
 
-    def _methods(self, event: str) -> tuple[Event, ...]:
+    def _methods(self, event: str) -> tuple[Any, ...]:
         methods = (_overridden(hook, event) for hook in self._hooks)
         return tuple(method for method in methods if method is not None)
 
@@ -196,7 +203,9 @@ def _check(hook: Any) -> None:
     if not methods:
         raise ValueError(f"{name} is not a hook: it has none of the events {', '.join(HOOK_EVENTS)}")
     for event, method in methods.items():
-        _check_signature(f"{name}.{event}", method)
+        _check_signature(f"{name}.{event}", method, ("session", "facts"))
+    if (method := _overridden(hook, _PREPARE)) is not None:
+        _check_signature(f"{name}.{_PREPARE}", method, ("session",))
     if hasattr(hook, "state_dict") != hasattr(hook, "load_state_dict"):
         raise ValueError(f"{name} must have both state_dict() and load_state_dict(state), or neither")
 
@@ -224,16 +233,17 @@ def _nearest(attribute: str) -> str:
     return difflib.get_close_matches(wanted, HOOK_EVENTS, 1, cutoff=0.0)[0]
 
 
-def _check_signature(name: str, method: Any) -> None:
+def _check_signature(name: str, method: Any, arguments: tuple[str, ...]) -> None:
+    listed = f"({', '.join(arguments)})"
     if not callable(method):
-        raise ValueError(f"{name} must be a method (session, facts), got {method!r}")
+        raise ValueError(f"{name} must be a method {listed}, got {method!r}")
     if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
         raise ValueError(f"{name} must be a plain method: a coroutine or a generator would never run")
     signature = inspect.signature(method)
     try:
-        signature.bind(None, None)
+        signature.bind(*arguments)
     except TypeError:
-        raise ValueError(f"{name} is called with (session, facts), but takes {signature}") from None
+        raise ValueError(f"{name} is called with {listed}, but takes {signature}") from None
 
 
 def _note(first: BaseException, later: BaseException, call: Event) -> None:

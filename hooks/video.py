@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from ..checks import count
-from ..facts import BeginFacts, EndFacts, Session, TimestepFacts
+from ..facts import BeginFacts, EndFacts, TimestepFacts, TrainingSession
 from .hook import Hook
 
 FOLDER: Final = "videos"
@@ -36,18 +36,21 @@ class VideoHook(Hook):
         self._next = sys.maxsize
         self._recorded_at: int | None = None
 
-    def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Find the next multiple; an environment that cannot render is refused now, and so is a missing package."""
+    def prepare(self, session: TrainingSession) -> None:
+        """Refuse an environment that cannot render, and a missing package."""
         session.prepare_video(self._env)
+
+    def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
+        """Find the next multiple."""
         self._next = self._multiple_after(session.global_timestep)
 
-    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+    def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Record if a multiple is reached."""
         if session.global_timestep >= self._next:
             self._next = self._multiple_after(session.global_timestep)
             self._record(session)
 
-    def end(self, session: Session, facts: EndFacts) -> None:
+    def end(self, session: TrainingSession, facts: EndFacts) -> None:
         """Record what the run ended with, unless it failed, was asked to stop, or was recorded at this timestep."""
         if facts.error is None and not facts.stopped and self._recorded_at != session.global_timestep:
             self._record(session)
@@ -55,7 +58,7 @@ class VideoHook(Hook):
     def _multiple_after(self, timestep: int) -> int:
         return (timestep // self._every + 1) * self._every
 
-    def _record(self, session: Session) -> None:
+    def _record(self, session: TrainingSession) -> None:
         self._recorded_at = timestep = session.global_timestep
         path = session.model_dir / FOLDER / f"timestep-{timestep}.mp4"
         try:

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 
 from ..contracts import Array, State
 from ..errors import CheckpointError
-from .files import CHUNK_BYTES, replace_file
+from .files import CHUNK_BYTES, write_atomically
 
 _DTYPES: Final = {
     "bool": "BOOL",
@@ -37,11 +37,8 @@ _DTYPES: Final = {
     "float64": "F64",
 }
 """NumPy's name of a dtype to that of safetensors."""
-
-
 _METADATA: Final = "__metadata__"
 """The one name in a safetensors header that is not an array's."""
-
 
 # Marks in state.json: an object with one of these as its only key is not a mapping of the state. The state's own keys
 # that begin with "$" are written with another "$" before them.
@@ -49,7 +46,7 @@ _ARRAY, _SCALAR, _INT = "$array", "$scalar", "$int"
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> None:
-    """Write arrays into one safetensors file, whole or not at all. For one writer at a time (who holds the lock).
+    """Write arrays into one safetensors file, with :func:`.files.write_atomically`.
 
     Args:
         path: the file.
@@ -58,9 +55,9 @@ def save_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, 
 
     Raises:
         ValueError: a dtype that safetensors and NumPy do not share, or metadata that is not text; names it.
-        CheckpointError: the file cannot be written; names it. What was there before is not damaged.
+        CheckpointError: the file cannot be written.
     """
-    replace_file(path, encode_arrays(arrays, metadata))
+    write_atomically(path, encode_arrays(arrays, metadata))
 
 
 def load_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:

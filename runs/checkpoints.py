@@ -18,10 +18,8 @@ from filelock import FileLock, Timeout
 
 from ..contracts import Array, State
 from ..errors import CheckpointError
-from .files import FileRecord, check_file, make_folders, remove, sync_folder, write_file, write_json_atomically
-from .arrays import encode_arrays, join_state, load_arrays, save_arrays, split_state
-
-__all__ = ["CheckpointStore", "load_arrays", "save_arrays", "write_json_atomically"]
+from .arrays import encode_arrays, join_state, load_arrays, split_state
+from .files import FileRecord, check_file, make_folders, remove, sync_folder, write_file
 
 BEGINNING: Final = 1
 """Index of the first checkpoint of a run, which is written before its first timestep."""

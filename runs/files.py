@@ -6,25 +6,17 @@ import contextlib
 import dataclasses
 import errno
 import hashlib
-import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
-import numpy as np
-from safetensors import SafetensorError, safe_open
-
-from ..contracts import Array, State
 from ..errors import CheckpointError
 
 CHUNK_BYTES: Final = 1 << 24
-
-
-
+"""Bytes that are read or written at once."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,43 +98,41 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
+def write_atomically(path: Path, pieces: bytes | Iterable[bytes | memoryview]) -> None:
+    """Write a file, whole or not at all, and wait until it is on the disk. One writer at a time.
+
+    Raises:
+        CheckpointError: the file cannot be written; names it. An earlier version stays as it was.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")  # always the same: the leftover of a killed writer is overwritten
+    try:
+        try:
+            write_file(temporary, [pieces] if isinstance(pieces, bytes) else pieces)
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"{path} cannot be written: {path.parent} is missing, or was removed while in use"
+        ) from error
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be written: {error}; an earlier version is unchanged") from error
+
+
 def write_json_atomically(path: Path, value: Any) -> None:
-    """Write a JSON file, whole or not at all. For one writer at a time (who holds the lock).
+    """Write a JSON file with :func:`write_atomically`.
 
     NaN and the infinities are written as Python does, as ``NaN`` and ``Infinity``.
 
     Raises:
         ValueError: ``value`` is not a JSON value; names the file.
-        CheckpointError: the file cannot be written; names it. What was there before is not damaged.
+        CheckpointError: the file cannot be written.
     """
     try:
         data = json.dumps(value, indent=2).encode()
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} cannot be written as JSON: {error}") from error
-    replace_file(path, [data, b"\n"])
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place at the end; if the body fails, nothing has changed.
-
-    Raises:
-        OSError: as the operating system reports it.
-    """
-    temporary = path.with_name(f".{path.name}.tmp")  # always the same: what a killed writer left is overwritten
-    try:
-        yield temporary
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def replace_file(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    try:
-        with replacing(path) as temporary:
-            write_file(temporary, pieces)
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be written: {error}; what was there before is not damaged") from error
+    write_atomically(path, data + b"\n")

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import CheckpointError
-from .record import FILE
 from .arrays import load_arrays, save_arrays
 from .files import make_folders
+from .record import FILE
 
 FOLDER = "litert"
 logger = logging.getLogger("axonrl")

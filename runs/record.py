@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import gymnasium
 
-from ..errors import CheckpointError
 from ..environments import spaces
+from ..errors import CheckpointError
 from .files import write_json_atomically
 
 FILE = "run.json"

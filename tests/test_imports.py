@@ -35,7 +35,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "policies": {"explorations"},
     "models": {"explorations", "noise"},
     "runtimes": {"explorations", "noise", "policies"},
-    "hooks": set(),
+    "hooks": {"runs"},
     "runs": {"environments"},
 }
 ROOMS["estimators"] = {*ROOMS, "noise"}

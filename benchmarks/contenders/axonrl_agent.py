@@ -99,7 +99,7 @@ def act(networks: Sequence[str], batches: Sequence[int], seconds: float) -> dict
     found = {}
     for name in networks:
         with tempfile.TemporaryDirectory() as folder:
-            executor = trained(NETWORKS[name], folder)._actor()
+            executor = trained(NETWORKS[name], folder)._model.executor
             for batch in batches:
                 observation = settings.observations(NETWORKS[name], batch)
                 found[f"{name}, batch {batch}"] = microseconds(partial(executor.act, observation), seconds)
@@ -112,7 +112,7 @@ def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float
     for name, batch in networks:
         with tempfile.TemporaryDirectory() as folder:
             agent = trained(NETWORKS[name], folder, batch)
-            executor, sample = agent._actor(), agent._needed_memory().sample()
+            executor, sample = agent._model.executor, agent._trainer.needed_memory().sample()
             counters = {"global_step": 1, "global_timestep": batch}
             found[f"{name}, batch {batch}"] = microseconds(partial(executor.train, sample, counters, []), seconds)
     return found

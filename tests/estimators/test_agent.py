@@ -144,7 +144,7 @@ def test_a_run_keeps_its_spaces_and_its_number_of_environments(tmp_path: Path) -
             same.train("CartPole-v1", timesteps=2)
         with pytest.raises(ValueError, match="this run's action space is"):
             same.train(Counting(action_space=Discrete(3)), timesteps=2)
-        with pytest.raises(ValueError, match="was begun with 1 environments, got 2"):
+        with pytest.raises(ValueError, match="was started with 1 environments, got 2"):
             same.train(vector(Counting(), Counting()), timesteps=2)
         assert same.train(Counting(), timesteps=4).global_timestep > 4
 
@@ -430,7 +430,7 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
         ({"memory": ReplayMemory}, r"memory must be an axonrl Memory .*, got <class"),
         ({"config": {"seed": 1}}, r"config must be an axonrl\.RunConfig, got {'seed': 1}"),
         ({"params": [1]}, r"params must be a mapping of names to values, got \[1\]"),
-        ({"model_fn": None}, r"no model_fn given, and .* holds no run to take one from"),
+        ({"model_fn": None}, r"no model_fn given, and .* holds no run that names one"),
         ({"model_fn": 3}, r"model_fn must be a function"),
         ({"model_dir": 3}, r"model_dir must be a path, or None for a temporary folder, got 3"),
         ({"model_dir": ""}, r"model_dir must be a path, .* got ''"),
@@ -465,7 +465,7 @@ def test_a_drawn_seed_is_stored_and_a_contradiction_refused(tmp_path: Path) -> N
     first = agent(tmp_path, seed=None).train(Counting(), timesteps=4)
     assert agent(tmp_path, seed=None).config.seed == first.config.seed
     wrong = (first.config.seed or 0) + 1
-    with pytest.raises(ValueError, match=rf"was begun with seed {first.config.seed}; got seed {wrong}"):
+    with pytest.raises(ValueError, match=rf"was started with seed {first.config.seed}; got seed {wrong}"):
         agent(tmp_path, seed=wrong)
 
 
@@ -478,7 +478,7 @@ def test_an_agent_made_before_another_began_the_run_joins_it(tmp_path: Path) -> 
     first.train(Counting(), 8, timesteps=20)
     agent(tmp_path / "alone", seed=6).train(Counting(), 8, timesteps=60)
     assert differences(snapshot(tmp_path), snapshot(tmp_path / "alone")) == []
-    with pytest.raises(ValueError, match="was begun with seed 6; got seed 5"):
+    with pytest.raises(ValueError, match="was started with seed 6; got seed 5"):
         contrary.train(Counting(), 8, timesteps=20)
 
 

@@ -410,5 +410,5 @@ def test_another_model_does_not_fit(tmp_path: Path) -> None:
         bias = tf.Variable(tf.zeros(2), name="bias")
         return EstimatorSpec(mode, {**predictions, "biased": predictions["values"] + bias})
 
-    with pytest.raises(ValueError, match=r"does not fit .*other: it lacks 0001\.bias; it has 0000\.weights"):
+    with pytest.raises(ValueError, match=r"does not fit .*other: missing are 0001\.bias; it has 0000\.weights"):
         agent(tmp_path, model=other).predict(OBSERVATIONS)

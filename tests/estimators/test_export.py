@@ -79,6 +79,11 @@ def trained(model_dir: Path, model: Any = linear_model, env: Any = None, **confi
     return made.train(Counting() if env is None else env, first_update=4, update_frequency=2, timesteps=20)
 
 
+def statistics_of(made: Agent) -> Any:
+    """Those of the newest policy."""
+    return made._evaluator.policy("last").statistics
+
+
 def described(directory: Path) -> Any:
     return json.loads((directory / "policy.json").read_text())
 
@@ -261,8 +266,7 @@ def test_the_policy_normalises_as_the_training_did(tmp_path: Path, outer: Any) -
     env = normalizing(gymnasium.make("Pendulum-v1"), *outer)
     env.reset(seed=1)
     inside = next(w for w in [env, *unwrapped(env)] if isinstance(w, wrappers.NormalizeObservation))
-    assert made._statistics is not None
-    saved = next(s for s in made._statistics.values() if s["kind"] == "NormalizeObservation")
+    saved = next(s for s in statistics_of(made).values() if s["kind"] == "NormalizeObservation")
     inside.obs_rms.mean, inside.obs_rms.var = saved["obs_rms"]["mean"], saved["obs_rms"]["var"]
     inside.update_running_mean = False
     raws = np.random.default_rng(0).standard_normal((30, 3)).astype(np.float32)
@@ -308,8 +312,7 @@ def test_vector_environments_that_share_statistics(tmp_path: Path, env: Any) -> 
     made = trained(tmp_path / "run", env=env())
     about = described(made.export(tmp_path / "exported"))
     assert about["normalization_note"] is None
-    assert made._statistics is not None
-    assert about["normalization"]["mean"]["values"] == made._statistics["0"]["obs_rms"]["mean"].tolist()
+    assert about["normalization"]["mean"]["values"] == statistics_of(made)["0"]["obs_rms"]["mean"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -332,7 +335,7 @@ def test_what_the_export_cannot_normalise_is_said(tmp_path: Path, caplog: Any, e
 
 # -- frozen programs --------------------------------------------------------------------------------------------------
 
-FROZEN = "evaluations run in LiteRT, with weights that rest"
+FROZEN = "Evaluation uses a frozen LiteRT program."
 
 
 def test_convolutions_are_exported_frozen_and_take_new_weights(tmp_path: Path) -> None:
@@ -371,9 +374,9 @@ def test_evaluations_of_a_model_with_convolutions_are_frozen_and_follow_the_weig
     assert made.evaluate(Frames(length=5), episodes=6) == results
     assert caplog.messages.count(FROZEN) == 1
     policy = Policy.load(made.export(tmp_path / "exported"))
-    assert made._evaluator is not None
     frames = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 1)).astype(np.uint8)
-    found = made._evaluator.act(frames)[0]["values"]
+    with made._model.acting(made._evaluator.policy("last"), resting=True) as act:
+        found = act(frames)[0]["values"]
     assert found.tolist() == policy.predict(frames)["values"].tolist()
 
     def unneeded(*arguments: Any) -> Any:
@@ -408,6 +411,6 @@ def test_what_cannot_be_frozen_is_evaluated_in_tensorflow_and_that_is_said(
     made = trained(tmp_path / "run", seeing_model, Frames(length=5))
     made.evaluate(Frames(length=5), 2)
     made.evaluate(Frames(length=5), 2)
-    said = [message for message in caplog.messages if message.startswith("evaluations run in TensorFlow: ")]
+    said = [message for message in caplog.messages if message.startswith("Evaluation uses TensorFlow: ")]
     assert len(said) == 1
     assert "the converter computed with the weights" in said[0]

@@ -30,7 +30,7 @@ def test_other_params_are_refused_by_name(tmp_path: Path) -> None:
     dqn_agent(tmp_path).train(Counting(), 8, timesteps=8)
     changed = {"hidden": (4,), "epsilon": 0.25, "activation": "tanh"}
     with pytest.raises(
-        ValueError, match=r"was begun with other params: activation \(None -> 'tanh'\), epsilon \(0\.5 -> 0\.25\)"
+        ValueError, match=r"was started with other params: activation \(None -> 'tanh'\), epsilon \(0\.5 -> 0\.25\)"
     ):
         dqn_agent(tmp_path, changed)
     assert dqn_agent(tmp_path, {"epsilon": 0.5, "hidden": [4]}).global_timestep == 8  # JSON knows no tuples
@@ -47,7 +47,7 @@ def test_another_memory_is_refused_by_setting(setting: dict[str, Any], tmp_path:
 def test_checkpoints_without_their_record_are_an_error(tmp_path: Path) -> None:
     agent(tmp_path).train(Counting(), timesteps=4)
     (tmp_path / "run.json").unlink()
-    with pytest.raises(CheckpointError, match=r"holds checkpoints, but its run\.json is gone"):
+    with pytest.raises(CheckpointError, match=r"holds checkpoints, but run\.json is missing"):
         agent(tmp_path).train(Counting(), timesteps=4)
 
 

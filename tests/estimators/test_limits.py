@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 
 from axonrl.estimators.limits import Goal, Limits, Schedule
-from axonrl.estimators.state import Counters
 from axonrl.hooks import StopAtTimestep
 from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.runs.snapshot import Counters
 from axonrl.tests.estimators.fakes import (
     Counting,
     ListMemory,

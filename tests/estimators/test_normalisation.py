@@ -159,10 +159,9 @@ def test_evaluation_takes_the_statistics_of_training_and_the_rewards_of_the_envi
     assert moments_of({"statistics": statistics_of(env)})["count"] == moments_of(snapshot(tmp_path))["count"]
     # It is as it would be with these statistics, and with others it is not.
     other = learner(tmp_path)
-    other._look_again()
-    other._actor()
-    assert other._statistics is not None
-    moments = moments_of({"statistics": other._statistics})
+    newest = other._run.newest_policy()
+    assert newest is not None
+    moments = moments_of({"statistics": newest.statistics})
     moments["mean"] = moments["mean"] + np.array([0.0, 3.0, 0.0, 3.0])
     assert other.evaluate(cart(), episodes=8) != first
 
@@ -306,4 +305,4 @@ def test_a_checkpoint_before_the_first_timestep_can_be_exported(tmp_path: Path) 
     policy = Policy.load(made.export(tmp_path / "exported"))
     raws = np.random.default_rng(0).uniform(-1, 1, (5, 4)).astype(np.float32)
     np.testing.assert_allclose(policy.predict(raws)["values"], made.predict(raws)["values"], rtol=1e-6)
-    assert dataclasses.asdict(made._counters()) == {"global_step": 0, "global_timestep": 0, "global_episode": 0}
+    assert dataclasses.asdict(made._trainer.counters) == {"global_step": 0, "global_timestep": 0, "global_episode": 0}

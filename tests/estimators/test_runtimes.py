@@ -185,7 +185,7 @@ def test_a_run_that_is_apart_stays_apart(ran: set[tuple[str, str]], tmp_path: Pa
     assert record(tmp_path)["runtime"] == APART
     for runtime in ("litert", "tensorflow"):
         begun = "the actor in litert, the learner in tensorflow"
-        with pytest.raises(ValueError, match=f"was begun with {begun}; got runtime='{runtime}'"):
+        with pytest.raises(ValueError, match=f"was started with {begun}; got runtime='{runtime}'"):
             train(agent(tmp_path, runtime=runtime))
 
 
@@ -197,7 +197,7 @@ def test_another_executor_may_evaluate_a_run_but_not_train_it(
     observations = np.random.default_rng(0).normal(size=(16, 2)).astype(np.float32)
     expected = trained.predict(observations)
     before = files(tmp_path)
-    message = rf"{tmp_path} was begun with the actor in {begun}, the learner in {begun}; got runtime='{other}'"
+    message = rf"{tmp_path} was started with the actor in {begun}, the learner in {begun}; got runtime='{other}'"
     with pytest.raises(ValueError, match=message):
         train(agent(tmp_path, runtime=other))
     assert files(tmp_path) == before

@@ -15,11 +15,15 @@ from axonrl.contracts import ArraySpec
 from axonrl.environments import make, open_environment
 from axonrl.environments.batched import BatchedEnvironment
 from axonrl.estimators.episodes import Episodes
-from axonrl.estimators.state import Counters, TrainingState, zero_rows
+from axonrl.estimators.limits import Schedule
+from axonrl.estimators.state import TrainingState
+from axonrl.estimators.stepping import Stepper, zero_rows
 from axonrl.explorations import Greedy
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.runs.arrays import join_state, split_state
 from axonrl.runs.seeding import generators
+from axonrl.runs.snapshot import Counters
+from axonrl.runtimes.tracing.program import Predict, Train
 
 ACTION = ArraySpec((), np.int32)
 SPECS = {
@@ -72,8 +76,10 @@ def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory
     rngs = generators(7)
     memory = ReplayMemory(8, 2) if memory is None else memory
     memory.build(SPECS, num_envs, rngs["memory"])
-    episodes = Episodes(num_envs, ACTION, 7)
-    return TrainingState(Counters(), Weights(*names), memory, Counting(), episodes, rngs)
+    predict = Predict(None, None, None, Counting(), (), None, {}, (), ())
+    train = Train(None, None, None, (), (), (), ())
+    stepper = Stepper(predict, train, Weights(*names), memory, num_envs, rngs, Schedule(35, 10))
+    return TrainingState(stepper, Episodes(num_envs, ACTION, 7))
 
 
 def stored(state: Any) -> Any:
@@ -90,40 +96,42 @@ def fill(state: TrainingState) -> None:
         "truncated": np.array([False, False]),
         "next_observation": np.array([[4.0, 5.0], [6.0, 7.0]], np.float32),
     }
-    state.memory.extend(**batch)
+    state.stepper.memory.extend(**batch)
 
 
 def test_a_state_comes_back_whole() -> None:
     state = fresh()
     fill(state)
-    state.counters = Counters(11, 22, 33)
-    state.owed = 4
-    state.executor.set_weights({"kernel": np.array([1.0, 2.0], np.float32)})
-    state.exploration.count = 5  # type: ignore[attr-defined]
+    state.stepper.counters = Counters(11, 22, 33)
+    state.stepper.owed = 4
+    state.stepper.executor.set_weights({"kernel": np.array([1.0, 2.0], np.float32)})
+    state.stepper.exploration.count = 5  # type: ignore[attr-defined]
     state.episodes.begin(np.array([True, True]))
     state.observation = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
-    state.recurrent = {"hidden": np.array([[1.0], [2.0]], np.float32)}
+    state.stepper.recurrent = {"hidden": np.array([[1.0], [2.0]], np.float32)}
     state.hooks = {"Some:0": {"best": 1.25}}
-    for rng, count in zip(state.generators.values(), (1, 2, 3), strict=True):
+    for rng, count in zip(state.stepper.generators.values(), (1, 2, 3), strict=True):
         rng.integers(0, 10, count, np.int32)  # an odd number of 32-bit words leaves half a word behind
     content = stored(state.state_dict())
-    drawn = {name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in state.generators.items()}
+    drawn = {name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in state.stepper.generators.items()}
 
     other = fresh()
     other.load_state_dict(content)
 
     assert other.counters == Counters(11, 22, 33)
-    assert other.owed == 4
-    weights = other.executor.get_weights()
+    assert other.stepper.owed == 4
+    weights = other.stepper.executor.get_weights()
     assert {name: value.tolist() for name, value in weights.items()} == {"kernel": [1.0, 2.0], "bias": [0.0, 0.0]}
-    assert other.exploration.count == 5  # type: ignore[attr-defined]
+    assert other.stepper.exploration.count == 5  # type: ignore[attr-defined]
     assert other.episodes.running.tolist() == [True, True]
     assert other.observation.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert other.recurrent is not None
-    assert other.recurrent["hidden"].tolist() == [[1.0], [2.0]]
+    assert other.stepper.recurrent is not None
+    assert other.stepper.recurrent["hidden"].tolist() == [[1.0], [2.0]]
     assert other.hooks == {"Some:0": {"best": 1.25}}
-    assert len(other.memory) == 2
-    assert {name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in other.generators.items()} == drawn
+    assert len(other.stepper.memory) == 2
+    assert {
+        name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in other.stepper.generators.items()
+    } == drawn
     assert len({tuple(one) for one in drawn.values()}) == 3  # three generators, each its own
 
 
@@ -131,14 +139,14 @@ def test_the_memory_samples_on_from_the_generator_that_was_saved() -> None:
     state = fresh()
     for _ in range(4):
         fill(state)
-    state.memory.sample()
+    state.stepper.memory.sample()
     content = stored(state.state_dict())
-    expected = [np.asarray(state.memory.sample()["action"]).tolist() for _ in range(8)]
+    expected = [np.asarray(state.stepper.memory.sample()["action"]).tolist() for _ in range(8)]
 
     other = fresh()
     other.load_state_dict(content)
 
-    assert [np.asarray(other.memory.sample()["action"]).tolist() for _ in range(8)] == expected
+    assert [np.asarray(other.stepper.memory.sample()["action"]).tolist() for _ in range(8)] == expected
     assert len({tuple(one) for one in expected}) > 1
 
 
@@ -168,14 +176,14 @@ def test_another_memory_or_model_is_refused() -> None:
 
 def test_recurrent_state_begins_with_zeros() -> None:
     state = fresh()
-    state.reset_recurrent(np.array([True, False]))
-    assert state.recurrent is None
+    state.stepper.begin(np.array([True, False]))
+    assert state.stepper.recurrent is None
     before = {"a": np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), "b": np.array([[[5]], [[6]]], np.int32)}
-    state.recurrent = before
-    state.reset_recurrent(np.array([True, False]))
-    assert state.recurrent["a"].tolist() == [[0.0, 0.0], [3.0, 4.0]]
-    assert state.recurrent["b"].tolist() == [[[0]], [[6]]]
-    assert [value.dtype.name for value in state.recurrent.values()] == ["float32", "int32"]
+    state.stepper.recurrent = before
+    state.stepper.begin(np.array([True, False]))
+    assert state.stepper.recurrent["a"].tolist() == [[0.0, 0.0], [3.0, 4.0]]
+    assert state.stepper.recurrent["b"].tolist() == [[[0]], [[6]]]
+    assert [value.dtype.name for value in state.stepper.recurrent.values()] == ["float32", "int32"]
     assert before["a"].tolist() == [[1.0, 2.0], [3.0, 4.0]]  # the memory may hold it
     assert zero_rows(np.array([1, 2]), np.array([False, True])).tolist() == [1, 0]
 

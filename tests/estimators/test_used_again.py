@@ -91,7 +91,7 @@ def test_check_refuses_what_hooks_would_refuse_in_their_begin(hook: Any, message
 def test_an_agent_whose_checkpoints_are_gone_says_so(tmp_path: Path) -> None:
     one = agent(tmp_path).train(Counting(), 4, 4, timesteps=12)
     shutil.rmtree(tmp_path)
-    with pytest.raises(CheckpointError, match="are gone, from which this Agent had gone on: put them back, or make"):
+    with pytest.raises(CheckpointError, match=r"checkpoints in .* were deleted while in use: restore them"):
         one.train(Counting(), 4, 4, timesteps=12)
     again = agent(tmp_path).train(Counting(), 4, 4, timesteps=12)
     assert again.global_timestep == 12
@@ -102,7 +102,7 @@ def test_a_checkpoint_that_is_written_while_another_is_read_is_not_missed(
 ) -> None:
     observations = np.ones((1, 2), np.float32)
     trains, reads = agent(tmp_path).train(Counting(), 4, 1, timesteps=20), agent(tmp_path)
-    load = reads._store.load
+    load = reads._run.store.load
 
     def overtaken() -> Any:
         loaded = load()
@@ -110,7 +110,7 @@ def test_a_checkpoint_that_is_written_while_another_is_read_is_not_missed(
         trains.train(Counting(), 4, 1, timesteps=20)
         return loaded
 
-    monkeypatch.setattr(reads._store, "load", overtaken)
+    monkeypatch.setattr(reads._run.store, "load", overtaken)
     old = reads.predict(observations)["values"]
     new = reads.predict(observations)["values"]
     assert not np.array_equal(old, new)
@@ -121,9 +121,9 @@ def test_what_another_agent_recorded_is_not_lost(tmp_path: Path) -> None:
     one, other = (agent(tmp_path) for _ in range(2))
     one.train(Counting(), 4, 4, timesteps=8)
     with other.session(Counting()):
-        other._mark_not_exact("the other's reason")
+        other._run.mark_not_exact("the other's reason")
     with one.session(Counting()):
-        one._mark_not_exact("one's reason")
+        one._run.mark_not_exact("one's reason")
     assert json.loads((tmp_path / "run.json").read_text())["not_exact"] == ["the other's reason", "one's reason"]
 
 

@@ -31,7 +31,7 @@ def test_hooks_are_called_in_order_with_session_and_facts() -> None:
     log: list[Any] = []
     hooks = Hooks([recorder("A", log, "after_update"), recorder("B", log, *HOOK_EVENTS)])
     for call in hooks.after_update:
-        call("session", UPDATE)  # type: ignore[arg-type]  # only passed on
+        call("session", UPDATE)
     assert log == [("A", "after_update", "session", UPDATE), ("B", "after_update", "session", UPDATE)]
 
 
@@ -73,7 +73,7 @@ def test_a_function_in_a_namespace_is_a_hook() -> None:
     seen = []
     hook = types.SimpleNamespace(after_update=lambda session, facts: seen.append(facts.loss))
     for call in Hooks([hook]).after_update:
-        call(None, UPDATE)  # type: ignore[arg-type]
+        call(None, UPDATE)
     assert seen == [0.5]
 
 

@@ -17,8 +17,8 @@ import pytest
 import safetensors.numpy
 
 from axonrl.errors import CheckpointError
-from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.arrays import save_arrays
+from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import check_file
 
 FILES = ("arrays.safetensors", "state.json", "manifest.json")
@@ -349,7 +349,7 @@ def test_a_write_that_the_system_refuses_halfway(tmp_path: Path) -> None:
 READ_ONLY = """
 import os, sys, pathlib
 import numpy as np
-from axonrl.contracts import CheckpointError
+from axonrl.errors import CheckpointError
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import write_json_atomically
 folder = pathlib.Path(sys.argv[1])

@@ -44,7 +44,7 @@ def test_a_run_that_goes_on_with_other_versions_is_not_exact_and_says_so(
     caplog.clear()
     agent(tmp_path).train(Counting(), timesteps=4)
     now = provenance.provenance()
-    why = f"it goes on with tensorflow 2.0.0 -> {now['tensorflow']}, threads {threads + 1} -> {threads}"
+    why = f"resumed with tensorflow 2.0.0 -> {now['tensorflow']}, threads {threads + 1} -> {threads}"
     assert f"this run will not resume exactly: {why}" in caplog.messages
     again = json.loads(path.read_text())
     assert (again["not_exact"], again["made_with"]) == ([why], now)
@@ -60,4 +60,4 @@ def test_a_run_whose_checkpoints_are_gone_begins_at_zero_and_says_so(
     (tmp_path / "checkpoints").rename(tmp_path / "elsewhere")
     caplog.clear()
     assert agent(tmp_path).train(Counting(), timesteps=4).global_timestep == 4
-    assert f"{tmp_path} has a record of a run but no checkpoint: it begins at zero" in caplog.messages
+    assert f"{tmp_path} has a record of a run but no checkpoint: starting at zero" in caplog.messages

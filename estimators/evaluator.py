@@ -1,0 +1,147 @@
+"""The evaluator: predictions and greedy episodes with any policy of a run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..checks import integer
+from ..contracts import Array, ArrayTree, SpecTree
+from ..environments import spaces
+from ..environments.batched import BatchedEnvironment
+from ..environments.making import innermost, open_environment
+from ..environments.statistics import frozen, statistics_of
+from ..errors import NonFiniteError
+from ..facts import EpisodeStats
+from ..hooks.hook import Hooks
+from ..runs.seeding import evaluation_seed
+from ..runs.snapshot import Counters, PolicySnapshot
+from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
+from .model import Model
+from .run import Run
+
+logger = logging.getLogger("axonrl")
+
+
+class Evaluator:
+    """Acts greedily with snapshots.
+
+    Args:
+        run: holds the policies.
+        model: acts with them.
+    """
+
+    def __init__(self, run: Run, model: Model) -> None:
+        self._run = run
+        self._model = model
+        self.live: Callable[[], PolicySnapshot] | None = None
+        """The policy in training, as long as ``run.current`` says that it is the newest one."""
+        self.training_environment: Any = None
+        """What is being trained in, which evaluations must leave alone; None while there is no session."""
+
+    def policy(self, name: str) -> PolicySnapshot:
+        """``"last"`` for the newest one, in training or on the disk, else a kept one.
+
+        Raises:
+            ValueError: there is no policy of that name.
+            CheckpointError: it cannot be read.
+        """
+        if name != "last":
+            return self._run.kept_policy(name)
+        if self.live is not None and self._run.store.newest() in (None, self._run.current):
+            return self.live()
+        newest = self._run.newest_policy()
+        if newest is not None:
+            return newest
+        return PolicySnapshot("initial", self._model.executor.get_predict_weights(), None, Counters())
+
+    def predict(self, policy: PolicySnapshot, observations: Any) -> dict[str, Array]:
+        """PREDICT's predictions [B, ...] for a batch of observations; ``ValueError`` for wrong ones."""
+        space = self._run.config.observation_space
+        if space is None:
+            raise ValueError(f"predict needs a trained run, and {self._run.model_dir} holds none")
+        features: Any = _as_batch(spaces.observation_spec(space), observations, "observations")
+        size = len(next(iter(features.values())) if isinstance(features, dict) else features)
+        state = self._model.fresh_state(size)
+        if state is not None:
+            features = {"observation": features, "state": state}
+        with self._model.acting(policy) as act:
+            return act(features)[0]
+
+    def evaluate(
+        self, policy: str, env: Any, episodes: int, seed: int | None, hooks: Sequence[Any]
+    ) -> dict[str, float]:
+        """Greedy episodes, watched by hooks; as ``Agent.evaluate``."""
+        self.refuse_training_environment(env)
+        run, model = self._run, self._model
+        opened = open_environment(env)
+        try:
+            self.take_spaces(opened)
+            snapshot = self.policy(policy)
+            if run.record is None:
+                logger.warning("nothing has been trained in %s: its initial weights are evaluated", run.model_dir)
+            watching = Hooks([*hooks, *model.program.predict.evaluation_hooks])
+            statistics = statistics_of(opened.env) if snapshot.statistics is None else snapshot.statistics
+            session = EvaluationSession(run.model_dir, run.config, lambda: model.predict_weights(snapshot))
+            for prepare in watching.prepare:
+                prepare(session)
+            with frozen(opened.env, statistics), session.watched(watching, opened.num_envs, episodes) as watch:
+                stats = self.episodes(snapshot, opened, episodes, seed, stream=0, watch=watch)
+        finally:
+            opened.close()
+        if not stats:
+            raise ValueError("a hook stopped the evaluation before the first episode had finished")
+        return summarize(stats)
+
+    def episodes(
+        self,
+        policy: PolicySnapshot,
+        env: BatchedEnvironment,
+        episodes: int,
+        seed: int | None,
+        *,
+        stream: int,
+        watch: Watchers,
+    ) -> list[EpisodeStats]:
+        """Greedy episodes; ``stream`` keeps apart what is evaluated for different purposes."""
+        entropy = self._run.seed if seed is None else integer("seed", seed, at_least=0)
+        seeds = [evaluation_seed(entropy, stream, k) for k in range(episodes)]
+        with self._model.acting(policy, resting=True) as acting:
+
+            def act(observation: Any, state: dict[str, Array] | None) -> Any:
+                return acting(observation if state is None else {"observation": observation, "state": state})
+
+            return run_episodes(act, env, seeds, self._model.fresh_state(env.num_envs), watch)
+
+    def take_spaces(self, env: Any) -> None:
+        """``ValueError`` if the spaces of an environment are not those of the run."""
+        self._run.take_spaces(env.observation_space, env.action_space)
+
+    def refuse_training_environment(self, env: Any) -> None:
+        """``ValueError`` if ``env`` is being trained in: an evaluation must not disturb that."""
+        training = self.training_environment
+        if training is not None and innermost(env) & innermost(training):
+            raise ValueError("evaluate was given the environment that is being trained in: give it one of its own")
+
+
+def _as_batch(spec: SpecTree, value: Any, what: str) -> ArrayTree:
+    """``value`` as arrays [B, ...] of the spec's dtypes, if that loses nothing."""
+    if not isinstance(spec, Mapping):
+        array = np.asarray(value)
+        if array.ndim == 0 or array.shape[1:] != spec.shape or len(array) == 0:
+            raise ValueError(f"{what} must have shape [B, {', '.join(map(str, spec.shape))}], got {list(array.shape)}")
+        if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+            raise ValueError(f"{what} must be {spec.dtype}, got {array.dtype}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise NonFiniteError(f"{what} contain NaN or infinity")
+        return np.ascontiguousarray(array, spec.dtype)
+    if not isinstance(value, Mapping) or value.keys() != spec.keys():
+        given = sorted(value) if isinstance(value, Mapping) else type(value).__name__
+        raise ValueError(f"{what} must be a dict with the keys {sorted(spec)}, got {given}")
+    batch = {key: np.asarray(_as_batch(leaf, value[key], f"{what}[{key!r}]")) for key, leaf in spec.items()}
+    if len({len(array) for array in batch.values()}) > 1:
+        raise ValueError(f"{what} differ in batch size: { {key: len(array) for key, array in batch.items()} }")
+    return batch

@@ -1,0 +1,235 @@
+"""Interaction: training for a caller who owns the loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..contracts import Array, ArrayTree
+from ..environments.actions import Actions
+from ..environments.observations import MismatchError, Observations
+from ..errors import ArgumentError, NonFiniteError
+from ..facts import EpisodeStats
+from .limits import Schedule
+from .session import MonitoredSession
+from .state import TrainingState
+
+
+class Interaction:
+    """Acts for a caller's environments and learns from what they answer; made by ``Agent.interact``.
+
+    Each lane is one stream of experience. ``act`` and ``observe`` alternate in a lane; lanes may advance at different
+    rates. ``observe`` runs the updates that become due.
+
+    A checkpoint cuts the episodes in flight: the next ``act`` of a lane begins an episode, and the answer to an action
+    that was in flight then is ignored. So a process that continues from a checkpoint with the same calls does the same.
+
+    Args:
+        session: counters, hooks, checkpoints.
+        state: what is trained; changed in place.
+        schedule: when updates are due.
+    """
+
+    def __init__(self, session: MonitoredSession, state: TrainingState, schedule: Schedule) -> None:
+        self.session = session
+        """Counters, ``stop_reason``, ``request_stop``, ``save_checkpoint``: as hooks see them."""
+        self._state = state
+        self._stepper = state.stepper
+        self._stepper.schedule = schedule
+        self._lanes = self._stepper.lanes
+        self._observation_space, self._action_space = session.spaces
+        self._in_flight: Array = np.zeros(self._lanes, np.bool_) if state.waiting is None else state.waiting
+        state.waiting = self._in_flight  # a checkpoint notes it
+        self._rows: list[dict[str, Any]] = [{} for _ in range(self._lanes)]  # of the actions in flight
+        self._by_size: dict[int, tuple[Observations, Actions]] = {}
+        self._acting = 0.0  # seconds of this timestep
+        self._left = time.perf_counter()  # when the caller was last given control
+
+    def act(self, observation: Any, lane: int = 0, *, lanes: Sequence[int] | None = None) -> Any:
+        """The behaviour policy's action.
+
+        Args:
+            observation: as the observation space has it; with ``lanes``, of K lanes stacked as a vector environment
+                does: [K, ...], nested as the space is.
+            lane: whose it is, 0 .. N - 1.
+            lanes: K different lanes, in place of ``lane``.
+
+        Returns:
+            An action of the action space, ready for ``env.step``: clipped where the space is a Box; with ``lanes``, an
+            array [K, ...].
+
+        Raises:
+            ArgumentError: a lane has an action in flight, or the observation is not of the space.
+            NonFiniteError: the observation is NaN or infinite.
+        """
+        chosen = self._chosen(lane, lanes)
+        for one in chosen:
+            if self._in_flight[one] and self._state.episodes.running[one]:
+                message = f"lane {one} has an action in flight: observe(..., lane={one}) comes before the next act"
+                raise ArgumentError(message, "lane", one)
+        batch = self._observed(observation, len(chosen), lanes is not None, "act")
+        actions = self.session.guarded(lambda: self._act(batch, chosen))
+        codec = self._codecs(len(chosen))[1]
+        return codec.batch(actions) if lanes is not None else codec.single(actions)
+
+    def _act(self, batch: ArrayTree, chosen: list[int]) -> Array:
+        if self._stepper.owed:
+            self.session.monitor.learn()  # left over by a limit of an earlier session
+        self._begin_episodes(chosen)
+        began = time.perf_counter()
+        actions, recorded = self._stepper.act_for(batch, np.array(chosen))
+        values = {"observation": batch, "action": actions, **recorded}
+        for k, one in enumerate(chosen):
+            self._rows[one] = {key: _row(value, k) for key, value in values.items()}
+        self._in_flight[chosen] = True
+        self._left = time.perf_counter()
+        self._acting += self._left - began
+        return actions
+
+    def _begin_episodes(self, chosen: list[int]) -> None:
+        episodes = self._state.episodes
+        mask: Array = np.zeros(self._lanes, np.bool_)
+        mask[chosen] = ~episodes.running[chosen]
+        if mask.any():
+            seeds = episodes.begin(mask)
+            self._stepper.begin(mask)
+            self.session.monitor.announce(mask, seeds)
+
+    def observe(
+        self,
+        reward: Any,
+        terminated: Any,
+        truncated: Any,
+        next_observation: Any,
+        lane: int = 0,
+        *,
+        lanes: Sequence[int] | None = None,
+    ) -> None:
+        """What came of a lane's last action; runs the updates that become due.
+
+        Args:
+            reward: a number; with ``lanes``, [K].
+            terminated: did the episode reach a terminal state? With ``lanes``, bool [K].
+            truncated: was it cut short by something else, a time limit? With ``lanes``, bool [K].
+            next_observation: as for :meth:`act`; the final one where the episode ended.
+            lane: whose it is.
+            lanes: K different lanes, in place of ``lane``.
+
+        Raises:
+            ArgumentError: a lane has no action in flight, or a value has the wrong shape or type.
+            NonFiniteError: the reward or the observation is NaN or infinite.
+        """
+        stepped = time.perf_counter()
+        chosen = self._chosen(lane, lanes)
+        for one in chosen:
+            if not self._in_flight[one]:
+                message = f"lane {one} has no action in flight: act(..., lane={one}) comes before observe"
+                raise ArgumentError(message, "lane", one)
+        many, size = lanes is not None, len(chosen)
+        rewards = _vector("reward", reward, size, many, "biuf").astype(np.float64)
+        if not np.isfinite(rewards).all():
+            raise NonFiniteError(f"observe was given the reward {reward!r} in lane {chosen}", chosen[0])
+        ends = _vector("terminated", terminated, size, many, "b"), _vector("truncated", truncated, size, many, "b")
+        following = self._observed(next_observation, size, many, "observe")
+        running = self._state.episodes.running[chosen]
+        keep = np.flatnonzero(running)  # the others were cut by a checkpoint
+        self._in_flight[chosen] = False
+        if len(keep):
+            kept = [chosen[k] for k in keep]
+            results = rewards[keep], ends[0][keep], ends[1][keep]
+            self.session.guarded(lambda: self._observe(kept, results, _rows_of(following, keep), stepped))
+
+    def _observe(
+        self, lanes: list[int], results: tuple[Array, Array, Array], following: ArrayTree, stepped: float
+    ) -> Sequence[EpisodeStats]:
+        state, monitor = self._state, self.session.monitor
+        rewards, terminated, truncated = results
+        taken = [self._rows[one] for one in lanes]
+        rows = [
+            {
+                **taken[k],
+                "reward": float(rewards[k]),
+                "terminated": bool(terminated[k]),
+                "truncated": bool(truncated[k]),
+                "next_observation": _row(following, k),
+            }
+            for k in range(len(lanes))
+        ]
+        acted: Array | None = None
+        if len(lanes) < self._lanes:
+            acted = np.zeros(self._lanes, np.bool_)
+            acted[lanes] = True
+        batch = _stacked(rows, lanes, self._lanes)
+        self._stepper.store(rows[0] if self._lanes == 1 else batch, acted)
+        state.episodes.record(batch["action"], batch["reward"], acted)
+        listeners = monitor.listeners(self._left - self._acting, self._left, stepped)
+        self._acting = 0.0
+        if listeners:
+            seen = {key: _rows_of(batch[key], np.array(lanes)) for key in ("observation", "action")}
+            monitor.tell(listeners, seen["observation"], seen["action"], results, following)
+        if self._stepper.owed:
+            monitor.learn()
+        ended = [k for k in range(len(lanes)) if terminated[k] or truncated[k]]
+        finished = monitor.finish([lanes[k] for k in ended], terminated[ended].tolist(), truncated[ended].tolist())
+        self._left = time.perf_counter()
+        return finished
+
+    # -- what the caller passed ---------------------------------------------------------------------------------------
+
+    def _chosen(self, lane: Any, lanes: Any) -> list[int]:
+        chosen = [lane] if lanes is None else list(lanes)
+        for one in chosen:
+            if isinstance(one, bool) or not isinstance(one, int | np.integer) or not 0 <= one < self._lanes:
+                raise ArgumentError(f"lane must be an integer in 0 .. {self._lanes - 1}, got {one!r}", "lane", one)
+        if not chosen or len(set(chosen)) < len(chosen):
+            raise ArgumentError(f"lanes must be different and at least one, got {lanes!r}", "lanes", lanes)
+        return [int(one) for one in chosen]
+
+    def _codecs(self, size: int) -> tuple[Observations, Actions]:
+        if size not in self._by_size:
+            self._by_size[size] = Observations(self._observation_space, size), Actions(self._action_space, size)
+        return self._by_size[size]
+
+    def _observed(self, value: Any, size: int, many: bool, method: str) -> ArrayTree:
+        """A copy of the caller's observations, [K, ...]."""
+        observations = self._codecs(size)[0]
+        try:
+            batch = observations.batch(value) if many else observations.single(value)
+        except MismatchError as error:
+            raise ArgumentError(f"{method} was given {error}", "observation", value) from error
+        if not observations.all_finite(batch):
+            raise NonFiniteError(f"{method} was given an observation that is NaN or infinite")
+        return batch
+
+
+def _vector(name: str, value: Any, size: int, many: bool, kinds: str) -> Array:
+    array = np.asarray(value)
+    if array.shape != ((size,) if many else ()) or array.dtype.kind not in kinds:
+        expected = f"{'bool' if kinds == 'b' else 'a number'}{f' [{size}]' if many else ''}"
+        raise ArgumentError(f"{name} must be {expected}, got {value!r}", name, value)
+    return array.reshape(size)
+
+
+def _row(value: Any, k: int) -> Any:
+    return {name: _row(part, k) for name, part in value.items()} if isinstance(value, Mapping) else value[k]
+
+
+def _rows_of(value: Any, rows: Array) -> Any:
+    return {name: _rows_of(part, rows) for name, part in value.items()} if isinstance(value, Mapping) else value[rows]
+
+
+def _stacked(rows: Sequence[Mapping[str, Any]], lanes: Sequence[int], number: int) -> dict[str, Any]:
+    """The rows [K] of some lanes as arrays [N, ...], with zeros for the others."""
+    batch: dict[str, Any] = {}
+    for key, first in rows[0].items():
+        if isinstance(first, Mapping):
+            batch[key] = _stacked([row[key] for row in rows], lanes, number)
+            continue
+        values = np.stack([row[key] for row in rows])
+        whole = np.zeros((number, *values.shape[1:]), values.dtype)
+        whole[list(lanes)] = values
+        batch[key] = whole
+    return batch

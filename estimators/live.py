@@ -1,0 +1,132 @@
+"""Evaluations and videos that hooks ask for while a run trains; they leave the training as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from ..checks import count
+from ..contracts import State
+from ..environments.batched import AnyEnv, BatchedEnvironment
+from ..environments.making import open_environment, similar
+from ..environments.recording import recorded, rendering
+from ..environments.statistics import as_in_training
+from ..facts import EpisodeStats
+from .eval_mode import EvalMode
+from .evaluation import COPIES, Watchers, summarize
+from .evaluator import Evaluator
+from .state import TrainingState
+
+
+class LiveEvaluations:
+    """Evaluates the policy in training, in environments of its own: opened when first asked for, closed together.
+
+    Args:
+        evaluator: runs greedy episodes.
+        state: what is trained.
+        source: the training's environment, of which copies are made; None if the caller owns the loop.
+        eval_mode: the EVAL of the ``model_fn``, traced when it is first asked for.
+        closing: closes the environments.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        state: TrainingState,
+        source: Any,
+        eval_mode: Callable[[], EvalMode],
+        closing: contextlib.ExitStack,
+    ) -> None:
+        self._evaluator = evaluator
+        self._state = state
+        self._source = source
+        self._eval_mode = eval_mode
+        self._closing = closing
+        self._opened: dict[Any, BatchedEnvironment] = {}
+        self._rendering: dict[Any, AnyEnv] = {}
+        self._is_over = False
+        closing.callback(self._end)
+
+    def _end(self) -> None:
+        self._is_over = True
+
+    def prepare(self, env: Any, episodes: int, eval_batches: int) -> None:
+        """Open the environments, and trace EVAL: what is wrong with them is refused now."""
+        opened = self._environment(env, episodes)
+        with self._as_in_training(opened.env):
+            pass  # where it lacks a wrapper that learns, that is refused
+        if eval_batches:
+            self._eval_mode()
+
+    def evaluate(
+        self, env: Any, episodes: int, seed: int | None, eval_batches: int
+    ) -> tuple[dict[str, float], list[float]]:
+        """The results, and the return of each episode."""
+        stats = self._episodes(self._environment(env, episodes), episodes, seed)
+        results = summarize(stats)
+        if eval_batches:
+            results.update(self._eval_mode()(self._state, count("eval_batches", eval_batches)))
+        return results, [one.episode_return for one in stats]
+
+    def prepare_video(self, env: Any) -> None:
+        """Open the environment: what is wrong with it is refused now."""
+        with self._as_in_training(self._video_environment(env)):
+            pass
+
+    def record_video(self, path: Path, env: Any) -> EpisodeStats:
+        """The first of the evaluations' episodes, as an mp4."""
+        with recorded(self._video_environment(env), path) as opened:
+            return self._episodes(opened, 1, None)[0]
+
+    def _episodes(self, opened: BatchedEnvironment, episodes: int, seed: int | None) -> list[EpisodeStats]:
+        policy = self._state.snapshot()
+        with self._as_in_training(opened.env):
+            return self._evaluator.episodes(policy, opened, episodes, seed, stream=1, watch=Watchers())
+
+    def _as_in_training(self, env: Any) -> contextlib.AbstractContextManager[None]:
+        return as_in_training(env, self._statistics())
+
+    def _statistics(self) -> State:
+        return self._state.current_statistics() or {}
+
+    def _environment(self, env: Any, episodes: int) -> BatchedEnvironment:
+        """``env`` behind the batched interface; for None as many copies of the training's as are of use."""
+        self._refuse(env)
+        copies = min(count("episodes", episodes), COPIES)
+        key = ("copies", copies) if env is None else env if isinstance(env, str) else id(env)
+        if key not in self._opened:
+            if env is None:
+                similar_one = functools.partial(similar, self._needed_source())
+                env = SyncVectorEnv([similar_one] * copies, autoreset_mode=AutoresetMode.DISABLED)
+                self._closing.callback(env.close)
+            opened = self._opened[key] = open_environment(env)
+            self._closing.callback(opened.close)
+        opened = self._opened[key]
+        self._evaluator.take_spaces(opened)
+        return opened
+
+    def _video_environment(self, env: Any) -> AnyEnv:
+        """``env``, or for None one like the training's, that has shown to render images."""
+        self._refuse(env)
+        key = env if env is None or isinstance(env, str) else id(env)
+        if key not in self._rendering:
+            source = self._needed_source() if env is None else self._source
+            self._rendering[key] = rendering(env, source, self._closing)
+        opened = self._rendering[key]
+        self._evaluator.take_spaces(opened)
+        return opened
+
+    def _refuse(self, env: Any) -> None:
+        if self._is_over:
+            raise ValueError("this session is over: it evaluates and records no more")
+        self._evaluator.refuse_training_environment(env)
+
+    def _needed_source(self) -> Any:
+        if self._source is None:
+            raise ValueError("the caller owns the loop, so there is no environment to copy: pass env= to the hook")
+        return self._source

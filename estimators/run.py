@@ -1,0 +1,268 @@
+"""A run: its folder and what that records, compared with what an Agent was given, and marked where it is not exact."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+from .. import registry
+from ..contracts import ModelFn, RunConfig, State
+from ..environments import spaces
+from ..errors import ArgumentError, CheckpointError
+from ..runs import record
+from ..runs.checkpoints import CheckpointStore
+from ..runs.programs import FOLDER, ProgramCache
+from ..runs.provenance import differences, provenance
+from ..runs.record import RunRecord
+from ..runs.seeding import draw_seed
+from ..runs.snapshot import PolicySnapshot, load_snapshot, snapshot_of
+from ..runtimes.tracing.signature import check_signature
+from .failures import refuse_non_finite
+
+if TYPE_CHECKING:
+    from ..runtimes.choosing import Choice
+
+logger = logging.getLogger("axonrl")
+
+
+class Run:
+    """A run folder, and the settings that go with it.
+
+    Args:
+        model_fn: as for ``Agent``.
+        model_dir: as for ``Agent``.
+        config: as for ``Agent``.
+        params: as for ``Agent``.
+
+    Raises:
+        ValueError: an argument breaks the contract, or contradicts the record.
+        CheckpointError: ``model_dir`` cannot be read.
+    """
+
+    def __init__(
+        self,
+        model_fn: ModelFn | str | None,
+        model_dir: str | Path | None,
+        config: RunConfig | None,
+        params: Mapping[str, Any] | None,
+    ) -> None:
+        self.model_dir = _folder(model_dir)
+        self.config = RunConfig() if config is None else config
+        """With the run's seed, and with its spaces once they are known."""
+        if not isinstance(self.config, RunConfig):
+            raise ArgumentError(f"config must be an axonrl.RunConfig, got {config!r}", "config", config)
+        _check_params(params)
+        self._given_seed = self.config.seed
+        self.record = record.read(self.model_dir)
+        self.model_fn = self._find(model_fn)
+        self.params = self._recorded_params() if params is None else dict(params)
+        check_signature(self.model_fn, self.params)
+        self.seed = draw_seed() if self._given_seed is None else int(self._given_seed)
+        self.spaces_fixed = False
+        """Is a model traced for the spaces of ``config``?"""
+        self.adopt(self.record)
+        self.store = CheckpointStore(self.model_dir, self.config.keep_checkpoint_max)
+        self.programs = ProgramCache(self.model_dir / FOLDER)
+        self.current: int | None = None
+        """Index of the checkpoint that the state in training equals or follows from; None if it is of no use."""
+        self._newest: tuple[int, PolicySnapshot] | None = None
+
+    def _find(self, model_fn: ModelFn | str | None) -> ModelFn:
+        if model_fn is None:
+            if self.record is None:
+                raise ValueError(f"no model_fn given, and {self.model_dir} holds no run that names one")
+            if self.record.model_fn is None:
+                raise ValueError(f"the model_fn of {self.model_dir} has no importable name: pass it again")
+            model_fn = self.record.model_fn
+        if isinstance(model_fn, str):
+            found: ModelFn = registry.find("model_fn", model_fn)
+            return found
+        return model_fn
+
+    def _recorded_params(self) -> dict[str, Any] | None:
+        if self.record is None or (self.record.params is None and not self.record.unrecorded):
+            return None
+        if self.record.unrecorded:
+            names = ", ".join(self.record.unrecorded)
+            raise ValueError(f"{self.model_dir} could not record the params {names} as JSON: pass params again")
+        return dict(self.record.params or {})
+
+    # -- comparing ----------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Read the record if there was none: another Agent may have started the run since."""
+        if self.record is None:
+            self.adopt(record.read(self.model_dir))
+
+    def adopt(self, found: RunRecord | None) -> None:
+        """Use the seed and the spaces of the recorded run, if there is one.
+
+        Raises:
+            ValueError: it has another seed, other params or other spaces.
+        """
+        self.record = found
+        if found is not None:
+            if self._given_seed not in (None, found.seed):
+                raise ValueError(f"{self.model_dir} was started with seed {found.seed}; got seed {self._given_seed}")
+            self._refuse_other_params(found)
+            self.seed = found.seed
+            self.take_spaces(found.observation_space, found.action_space)
+        self.config = dataclasses.replace(self.config, seed=self.seed)
+
+    def _refuse_other_params(self, found: RunRecord) -> None:
+        """A run keeps its params, as far as they could be recorded."""
+        given, unrecorded = record.recordable(self.params)
+        had, has = (json.loads(json.dumps(params or {})) for params in (found.params, given))
+        names = sorted(name for name in had.keys() | has.keys() if had.get(name) != has.get(name))
+        changed = [name for name in names if name not in (*unrecorded, *found.unrecorded)]
+        if changed:
+            listed = ", ".join(f"{name} ({had.get(name)!r} -> {has.get(name)!r})" for name in changed)
+            raise ValueError(f"{self.model_dir} was started with other params: {listed}; choose another model_dir")
+
+    def take_spaces(self, observation: gymnasium.Space[Any], action: gymnasium.Space[Any]) -> None:
+        """Use these spaces; ``ValueError`` if they differ from the record's, or from those of the traced model."""
+        known = self.config
+        if self.record is not None or self.spaces_fixed:
+            for name, had, given in (
+                ("observation", known.observation_space, observation),
+                ("action", known.action_space, action),
+            ):
+                if had is not None and had != given:
+                    raise ValueError(f"this run's {name} space is {had}, the environment's is {given}")
+        spaces.observation_spec(observation)
+        spaces.action_spec(action)
+        self.config = dataclasses.replace(known, observation_space=observation, action_space=action)
+
+    def refuse_other_count(self, num_envs: int) -> None:
+        """A run keeps its number of environments."""
+        if self.record is not None and self.record.num_envs != num_envs:
+            raise ValueError(
+                f"{self.model_dir} was started with {self.record.num_envs} environments, got {num_envs}:"
+                " its memory and its running episodes belong to that number"
+            )
+
+    # -- recording ----------------------------------------------------------------------------------------------------
+
+    def start(self, num_envs: int, choice: Choice) -> None:
+        """Write the record of a run that has no checkpoint yet."""
+        if self.record is not None:
+            logger.warning("%s has a record of a run but no checkpoint: starting at zero", self.model_dir)
+        observation, action = self.config.observation_space, self.config.action_space
+        if observation is None or action is None:
+            raise ValueError(f"{self.model_dir} cannot start a run: its spaces are not known")
+        params, unrecorded = record.recordable(self.params)
+        self.record = RunRecord(
+            seed=self.seed,
+            model_fn=registry.name_of(self.model_fn),
+            params=params,
+            unrecorded=unrecorded,
+            observation_space=observation,
+            action_space=action,
+            num_envs=num_envs,
+            runtime=choice.runtimes,
+            runtime_why={part: dataclasses.asdict(reason) for part, reason in choice.why.items()},
+            made_with=provenance(),
+        )
+        self.record.write(self.model_dir)
+
+    def mark_not_exact(self, why: str) -> None:
+        """Say, and record once, why this run does not resume exactly."""
+        logger.warning("this run will not resume exactly: %s", why)
+        if self.record is not None and why not in self.record.not_exact:
+            self.record = dataclasses.replace(self.record, not_exact=(*self.record.not_exact, why))
+            self.record.write(self.model_dir)
+
+    def compare_provenance(self) -> None:
+        """A run that is resumed with other versions, threads or another machine is not exact from there on."""
+        if self.record is None:
+            return
+        now = provenance()
+        changed = differences(self.record.made_with, now)
+        if changed:
+            self.record = dataclasses.replace(self.record, made_with=now)
+            self.mark_not_exact(f"resumed with {', '.join(changed)}")
+
+    # -- checkpoints and kept policies --------------------------------------------------------------------------------
+
+    def save(self, content: State) -> None:
+        """Write a checkpoint of this content.
+
+        Raises:
+            NonFiniteError: a weight is NaN or infinite; nothing is written.
+            CheckpointError: it cannot be written, or the folder was removed while in use.
+        """
+        step = content["counters"]["global_step"]
+        refuse_non_finite(content["weights"], f"at global_step {step}; no checkpoint is saved")
+        if not (self.model_dir / record.FILE).exists():
+            raise CheckpointError(f"{self.model_dir} was removed while in use: {record.FILE} is missing")
+        self.store.save(content)
+        self.current = self.store.newest()
+
+    def load(self) -> tuple[int, Mapping[str, Any]] | None:
+        """The newest checkpoint: its index and its content; None if there is none."""
+        loaded = self.store.load()
+        if loaded is not None and self.record is None:
+            raise CheckpointError(f"{self.model_dir} holds checkpoints, but {record.FILE} is missing")
+        return loaded
+
+    def newest_policy(self) -> PolicySnapshot | None:
+        """The policy in the newest checkpoint, read once; None if there is none."""
+        newest = self.store.newest()  # before loading: another process may write one meanwhile
+        if newest is None:
+            return None
+        if self._newest is None or self._newest[0] != newest:
+            loaded = self.load()
+            if loaded is None:
+                return None
+            self._newest = newest, snapshot_of("last", loaded[1])
+        return self._newest[1]
+
+    def kept_policy(self, name: str) -> PolicySnapshot:
+        """The policy that was kept under a name; ``ValueError`` if there is none."""
+        path = self._policy_path(name)
+        if not path.exists():
+            kept = sorted(p.stem for p in self.model_dir.glob("*.safetensors"))
+            raise ValueError(
+                f"{self.model_dir} holds no policy {name!r}, only {['last', *kept]};"
+                " EvaluationHook keeps the best one while training"
+            )
+        return load_snapshot(name, path)
+
+    def keep_policy(self, policy: PolicySnapshot, info: Mapping[str, Any]) -> Path:
+        """Write a policy as ``<model_dir>/<name>.safetensors``, with ``info`` inside."""
+        name = policy.name
+        if name in ("", "last") or Path(name).name != name:
+            raise ValueError(f"a policy's name must be a file name without a folder, and not 'last'; got {name!r}")
+        refuse_non_finite(policy.weights, f"in the policy {name!r}; it is not saved")
+        path = self._policy_path(name)
+        policy.save(path, info)
+        return path
+
+    def _policy_path(self, name: str) -> Path:
+        return self.model_dir / f"{name}.safetensors"
+
+
+def _folder(model_dir: Any) -> Path:
+    if model_dir is None:
+        model_dir = tempfile.mkdtemp(prefix="axonrl-")
+        logger.warning("no model_dir given: this run is kept in %s", model_dir)
+    if not isinstance(model_dir, str | os.PathLike) or not str(model_dir):
+        message = f"model_dir must be a path, or None for a temporary folder, got {model_dir!r}"
+        raise ArgumentError(message, "model_dir", model_dir)
+    return Path(model_dir).absolute()
+
+
+def _check_params(params: Any) -> None:
+    if params is not None and not isinstance(params, Mapping):
+        raise ArgumentError(f"params must be a mapping of names to values, got {params!r}", "params", params)
+    for key in params or ():
+        if not isinstance(key, str):
+            raise ArgumentError(f"the keys of params must be strings, got {key!r}", "params", key)

@@ -1,0 +1,315 @@
+"""Stepper: acting and learning, defined in one place, without an environment, a folder or hooks."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from ..contracts import Array, ArrayTree, Memory, ModelFn, RunConfig, State
+from ..environments import spaces
+from ..explorations import Greedy
+from ..facts import UpdateFacts
+from ..policies.executors import Executor
+from ..runs.seeding import generators, model_seed
+from ..runs.snapshot import Counters, PolicySnapshot
+from ..runtimes.tracing.signature import BoundModelFn, check_signature
+from .failures import refuse_unchanged
+from .limits import Schedule
+from .training import shapes_of
+
+if TYPE_CHECKING:
+    from ..runtimes.tracing.program import Predict, Train
+
+
+class Stepper:
+    """A traced program with its executor, memory, exploration, generators, schedule and counters.
+
+    A *lane* is one stream of experience: one environment, or one caller. Arrays have the leading axis N, the number of
+    lanes. Updates follow from ``global_timestep``: each call of :meth:`store` adds those that become due to ``owed``,
+    and whoever drives the stepper calls :meth:`learn` that often.
+
+    Args:
+        predict: traced PREDICT.
+        train: traced TRAIN.
+        executor: runs both.
+        memory: built for these lanes, with the generator ``"memory"`` of ``rngs``.
+        lanes: N.
+        rngs: the run's generators, by name.
+        schedule: when updates are due; not used by a memory that fills and empties.
+    """
+
+    def __init__(
+        self,
+        predict: Predict,
+        train: Train,
+        executor: Executor,
+        memory: Memory,
+        lanes: int,
+        rngs: dict[str, np.random.Generator],
+        schedule: Schedule,
+    ) -> None:
+        self.executor = executor
+        self.memory = memory
+        self.lanes = lanes
+        self.exploration = Greedy() if predict.exploration is None else predict.exploration
+        self.generators = rngs
+        self.schedule = schedule
+        self.counters = Counters()
+        self.owed = 0
+        """Updates that are due and have not been run."""
+        self.recurrent = zero_state(predict.state, lanes)
+        """The model's recurrent state [N, ...] where the episodes stand; None if it has none."""
+        self._record = predict.record
+        self._metrics = train.metrics
+        self._noise = train.noise
+        self._acting_noise = predict.noise
+        self._rng = rngs["exploration"]
+        self._begin_exploration = getattr(self.exploration, "reset", None)
+
+    @classmethod
+    def make(
+        cls,
+        model_fn: ModelFn,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        memory: Memory,
+        *,
+        params: Mapping[str, Any] | None = None,
+        lanes: int = 1,
+        seed: int = 0,
+        schedule: Schedule | None = None,
+        runtime: str = "auto",
+    ) -> Stepper:
+        """A stepper of its own: the model is traced, an executor chosen and the memory built.
+
+        Args:
+            model_fn: the model.
+            observation_space: of one lane.
+            action_space: of one lane.
+            memory: a new one; it is built here.
+            params: for ``model_fn``.
+            lanes: N.
+            seed: of initial weights and of all generators.
+            schedule: when updates are due; None for the default of ``Agent.train``.
+            runtime: as in ``RunConfig``.
+
+        Raises:
+            ValueError: model, memory and spaces do not fit.
+        """
+        from ..runtimes.choosing import choose
+        from ..runtimes.tracing.program import Program
+
+        schedule = Schedule(35, 10) if schedule is None else schedule
+        config = RunConfig(seed=seed, runtime=runtime, observation_space=observation_space, action_space=action_space)
+        check_signature(model_fn, params)
+        bound = BoundModelFn(model_fn, params, config, None)
+        program = Program(bound, spaces.observation_spec(observation_space), model_seed(seed))
+        shapes = shapes_of(program.predict, observation_space, action_space, memory, lanes, schedule)
+        train = program.trace_train(shapes.batch)
+        executor, _ = choose(program, train, runtime, None, lambda name, key, make: make())
+        rngs = generators(seed)
+        memory.build(shapes.transition, lanes, rngs["memory"])
+        return cls(program.predict, train, executor, memory, lanes, rngs, schedule)
+
+    # -- acting -------------------------------------------------------------------------------------------------------
+
+    def act(self, observation: ArrayTree) -> tuple[Array, dict[str, Any]]:
+        """The behaviour policy's actions, and what is to be stored with them.
+
+        Args:
+            observation: [N, ...], as ``environments.spaces`` lays it out. Not changed, and not kept.
+
+        Returns:
+            Actions [N, ...], and what the spec asks to record [N, ...], recurrent state included.
+        """
+        recurrent, requests = self.recurrent, self._acting_noise
+        draws = [request.draw(self._rng) for request in requests] if requests else ()
+        if recurrent is None:
+            predictions, _ = self.executor.act(observation, draws)
+        else:
+            features = {"observation": observation, "state": recurrent}
+            predictions, self.recurrent = self.executor.act(features, draws)
+        action, extras = self.exploration(predictions, self.counters.global_timestep, self._rng)
+        recorded: dict[str, Any] = {}
+        for name in self._record:
+            recorded[name] = extras[name] if name in extras else predictions[name]
+        if recurrent is not None:
+            recorded["state"] = recurrent
+        return action, recorded
+
+    def act_for(self, observation: ArrayTree, lanes: Array) -> tuple[Array, dict[str, Any]]:
+        """As :meth:`act`, for some of the lanes: rows k belong to ``lanes[k]``.
+
+        Raises:
+            ValueError: the exploration has a state of its own, so that it needs all lanes at once.
+        """
+        if len(lanes) == self.lanes:
+            return self.act(observation)
+        if self._begin_exploration is not None:
+            raise ValueError(
+                f"{type(self.exploration).__name__} has a state for each lane: act for all {self.lanes} lanes in one"
+                " call, or use lanes=1"
+            )
+        every = self.recurrent
+        if every is None:
+            return self.act(observation)
+        self.recurrent = {name: values[lanes] for name, values in every.items()}
+        try:
+            action, recorded = self.act(observation)
+        finally:
+            following, self.recurrent = self.recurrent, every
+        self.recurrent = {name: _with_rows(values, lanes, following[name]) for name, values in every.items()}
+        return action, recorded
+
+    def begin(self, mask: Array) -> None:
+        """Episodes begin where ``mask`` [N]: recurrent state is zero there, and the exploration is told."""
+        if self.recurrent is not None:
+            self.recurrent = {name: zero_rows(values, mask) for name, values in self.recurrent.items()}
+        if self._begin_exploration is not None:
+            self._begin_exploration(mask)
+
+    def drawn(self) -> tuple[Any, ...]:
+        """What acting changes; :meth:`put_back` undoes it."""
+        exploration = self.exploration
+        carried = copy.deepcopy(exploration.state_dict()) if hasattr(exploration, "state_dict") else None
+        return self.recurrent, carried, self._rng.bit_generator.state
+
+    def put_back(self, drawn: tuple[Any, ...]) -> None:
+        """Be as when :meth:`drawn` was called."""
+        self.recurrent, carried, self._rng.bit_generator.state = drawn
+        if carried is not None and hasattr(self.exploration, "load_state_dict"):
+            self.exploration.load_state_dict(carried)
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def store(self, transition: Mapping[str, Any], acted: Array | None = None) -> None:
+        """Store a transition of every lane, count it, and note which updates it makes due.
+
+        Args:
+            transition: ``observation, action, reward, terminated, truncated, next_observation`` and what was recorded.
+                Values of the only lane have no batch axis, those of several are [N, ...].
+            acted: bool [N], False for lanes without a transition; None if all have one.
+        """
+        counters, memory = self.counters, self.memory
+        before = counters.global_timestep
+        if self.lanes == 1 and acted is None:
+            memory.step(**transition)
+            now = before + 1
+        elif acted is None:
+            memory.extend(**transition)
+            now = before + self.lanes
+        else:
+            memory.extend(acted, **transition)
+            now = before + int(np.count_nonzero(acted))
+        counters.global_timestep = now
+        if memory.fills_and_empties:
+            self.owed = int(memory.can_sample())
+        elif now >= self.schedule.first_update:
+            self.owed += self.due(before, now)
+
+    def due(self, before: int, now: int) -> int:
+        """How many updates become due on the way from one timestep to a later one."""
+        return self.schedule.due_between(before, now)
+
+    def learn(self) -> UpdateFacts:
+        """Run one update, on a batch of the memory.
+
+        Raises:
+            ValueError: the run's first update left all of PREDICT's variables unchanged.
+        """
+        executor, memory, counters = self.executor, self.memory, self.counters
+        first = counters.global_step == 0
+        before = executor.get_predict_weights() if first else {}
+        batch = memory.sample()
+        draws = [request.draw(self.generators["noise"]) for request in self._noise]
+        numbers = {"global_step": counters.global_step, "global_timestep": counters.global_timestep}
+        result = executor.train(batch, numbers, draws)
+        if first:
+            refuse_unchanged(before, executor.get_predict_weights())
+        counters.global_step += 1
+        if result.td_error is not None:
+            memory.update_priorities(result.td_error)
+        if memory.fills_and_empties:
+            memory.clear()
+        loss, *metrics = result.scalars.tolist()
+        return UpdateFacts(loss, dict(zip(self._metrics, metrics)))  # noqa: B905 (strict takes half as long again)
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def level(self) -> float:
+        """How much the behaviour policy explores now; NaN if it does not say."""
+        level = getattr(self.exploration, "level", None)
+        return float("nan") if level is None else float(level(self.counters.global_timestep))
+
+    def weights(self) -> dict[str, Array]:
+        """Every variable by name, copied: network, target network, optimizer."""
+        return self.executor.get_weights()
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Set PREDICT's variables, or all; ``ValueError``, and nothing is set, where names, shapes or dtypes differ."""
+        self.executor.set_weights(weights)
+
+    def snapshot(self, name: str = "last", statistics: State | None = None) -> PolicySnapshot:
+        """The policy as it is now."""
+        return PolicySnapshot(name, self.executor.get_predict_weights(), statistics, dataclasses.replace(self.counters))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that acting and learning follow from."""
+        return {
+            "counters": dataclasses.asdict(self.counters),
+            "owed": self.owed,
+            "weights": self.executor.get_weights(),
+            "memory": {"kind": type(self.memory).__name__, "state": self.memory.state_dict()},
+            "exploration": self.exploration.state_dict() if hasattr(self.exploration, "state_dict") else {},
+            "recurrent": self.recurrent or {},
+            "generators": {name: rng.bit_generator.state for name, rng in self.generators.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned.
+
+        Raises:
+            ValueError: it is another model's or another memory's.
+        """
+        kind = type(self.memory).__name__
+        if state["memory"]["kind"] != kind:
+            raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, the Agent was given a {kind}")
+        had, has = set(state["weights"]), set(self.executor.get_weights())
+        if had != has:
+            raise ValueError(
+                f"the variables differ: {', '.join(sorted(had - has)) or 'none'} are only in the checkpoint,"
+                f" {', '.join(sorted(has - had)) or 'none'} only in the model"
+            )
+        self.executor.set_weights(state["weights"])
+        self.memory.load_state_dict(state["memory"]["state"])
+        if hasattr(self.exploration, "load_state_dict"):
+            self.exploration.load_state_dict(state["exploration"])
+        self.counters = Counters(**state["counters"])
+        self.owed = state["owed"]
+        self.recurrent = dict(state["recurrent"]) or None
+        for name, generator_state in state["generators"].items():
+            self.generators[name].bit_generator.state = generator_state
+
+
+def zero_state(declared: Mapping[str, Any] | None, size: int) -> dict[str, Array] | None:
+    """Zeros [size, ...] of the declared specs; None where a model has no recurrent state."""
+    if declared is None:
+        return None
+    return {name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in declared.items()}
+
+
+def zero_rows(values: Array, mask: Array) -> Array:
+    """A copy of ``values`` [N, ...] with zeros where ``mask`` [N]."""
+    return np.where(mask.reshape(-1, *[1] * (values.ndim - 1)), np.zeros((), values.dtype), values)
+
+
+def _with_rows(values: Array, rows: Array, new: Array) -> Array:
+    """A copy of ``values`` [N, ...] with ``new`` [K, ...] at ``rows`` [K]."""
+    values = values.copy()
+    values[rows] = new
+    return values

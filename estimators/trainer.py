@@ -1,0 +1,242 @@
+"""The trainer: builds what a run trains with, and opens its sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+from ..contracts import Memory
+from ..environments.batched import BatchedEnvironment
+from ..environments.making import open_environment
+from ..environments.spaces import action_spec
+from ..environments.statistics import statistics_of
+from ..errors import ArgumentError, CheckpointError
+from ..hooks.defaults import with_defaults
+from ..hooks.hook import Hooks
+from ..runs import record
+from ..runs.arrays import split_state
+from ..runs.seeding import generators
+from ..runs.snapshot import Counters
+from .episodes import Episodes
+from .eval_mode import EvalMode
+from .evaluator import Evaluator
+from .limits import Schedule
+from .live import LiveEvaluations
+from .model import Model
+from .run import Run
+from .session import MonitoredSession
+from .state import TrainingState
+from .stepping import Stepper
+from .training import check_first_update, shapes_of
+
+if TYPE_CHECKING:
+    from ..runtimes.choosing import Choice
+
+
+@dataclasses.dataclass(frozen=True)
+class _Built:
+    """What is made once, when the first session is opened."""
+
+    state: TrainingState
+    choice: Choice
+    hooks: tuple[Any, ...]
+    """Those of the TRAIN spec."""
+    inexact_ops: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lanes:
+    """Where experience comes from: an environment, or the calls of whoever owns the loop (``env`` is None)."""
+
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    number: int
+    env: BatchedEnvironment | None = None
+    source: Any = None
+    """The environment as it was passed in."""
+
+    @property
+    def masks(self) -> str | None:
+        """Why lanes may be out of step; None if they never are."""
+        env = self.env
+        if env is None:
+            return "the lanes of a caller may advance at different rates" if self.number > 1 else None
+        return f"{env.name}: {env.not_exact}" if env.skips_rows else None
+
+
+class Trainer:
+    """Trains the model of a run.
+
+    Args:
+        run: where it is kept.
+        model: what is trained.
+        evaluator: evaluates the policy in training.
+        memory: where transitions go; None if there will be no training.
+    """
+
+    def __init__(self, run: Run, model: Model, evaluator: Evaluator, memory: Memory | None) -> None:
+        self.memory = memory
+        self.session: MonitoredSession | None = None
+        """The one that is open."""
+        self.source: Any = None
+        """Its environment as it was passed in."""
+        self._run = run
+        self._model = model
+        self._evaluator = evaluator
+        self._built: _Built | None = None
+
+    @property
+    def counters(self) -> Counters:
+        """Progress of the run: in training, or in its newest checkpoint."""
+        if self._built is not None and self._run.store.newest() == self._run.current:
+            return self._built.state.counters
+        newest = self._run.newest_policy()
+        return Counters() if newest is None else newest.counters
+
+    def needed_memory(self) -> Memory:
+        """The memory; ``ValueError`` if there is none."""
+        if self.memory is None:
+            raise ArgumentError("training needs a memory: Agent(model_fn, memory=ReplayMemory(...))", "memory", None)
+        return self.memory
+
+    @contextlib.contextmanager
+    def opened(self, env: Any, hooks: Sequence[Any], schedule: Schedule | None = None) -> Iterator[MonitoredSession]:
+        """A session in an environment, which stands where the running episodes do.
+
+        Args:
+            env: environment, vector environment or id.
+            hooks: those that the user gave.
+            schedule: checked against the memory; None if that is done later.
+        """
+        self._refuse_early(hooks)
+        with contextlib.ExitStack() as closing:
+            opened = open_environment(env)
+            closing.callback(opened.close)
+            lanes = Lanes(opened.observation_space, opened.action_space, opened.num_envs, opened, env)
+            yield closing.enter_context(self.over(lanes, hooks, schedule))
+
+    @contextlib.contextmanager
+    def over(self, lanes: Lanes, hooks: Sequence[Any], schedule: Schedule | None) -> Iterator[MonitoredSession]:
+        """A session over these lanes; its state is that of the newest checkpoint."""
+        self._refuse_early(hooks)
+        with contextlib.ExitStack() as closing:
+            try:
+                closing.enter_context(self._run.store.lock())
+                built = self._prepare(lanes, schedule)
+                state = built.state
+                watching = Hooks(with_defaults(self._run.config, [*hooks, *built.hooks]))
+                watching.load_state_dict(state.hooks)
+                split_state({"hooks": watching.state_dict()})  # refuses now what could not be saved later
+                self.source = self._evaluator.training_environment = lanes.source
+                live = LiveEvaluations(self._evaluator, state, lanes.source, lambda: self._eval_mode, closing)
+                self.session = MonitoredSession(self._run, state, lanes.env, watching, live)
+                for prepare in watching.prepare:
+                    prepare(self.session)
+                if self._run.current is None:
+                    self._start(built, lanes)
+                self._bring_back(state, lanes)
+                yield self.session
+            except BaseException:
+                self._run.current = None  # what is in memory may be torn: the next session begins from the disk
+                raise
+            finally:
+                self.session = self.source = self._evaluator.training_environment = None
+                if self._built is not None:
+                    self._built.state.env = None
+
+    def state(self) -> TrainingState:
+        """What the open session trains."""
+        if self._built is None:
+            raise ValueError("no session is open")
+        return self._built.state
+
+    def _refuse_early(self, hooks: Sequence[Any]) -> None:
+        """What can be refused before anything is opened or written."""
+        self.needed_memory()
+        Hooks(hooks)
+        if self.session is not None:
+            raise ValueError("this Agent has a session open already")
+
+    def _prepare(self, lanes: Lanes, schedule: Schedule | None) -> _Built:
+        """Build what trains, and load the newest checkpoint, if there is one."""
+        run, memory = self._run, self.needed_memory()
+        run.adopt(record.read(run.model_dir))  # anew: another Agent may have continued the run meanwhile
+        run.take_spaces(lanes.observation_space, lanes.action_space)
+        run.refuse_other_count(lanes.number)
+        if self._built is None:
+            self._built = self._build(lanes, memory, schedule)
+            run.current = None
+            self._evaluator.live = self._built.state.snapshot
+        elif schedule is not None:
+            check_first_update(schedule, memory)
+        state, newest = self._built.state, run.store.newest()
+        if newest is None:
+            if state.counters != Counters():
+                raise CheckpointError(
+                    f"the checkpoints in {run.model_dir} were deleted while in use: restore them, or create a new"
+                    " Agent to start over"
+                )
+            run.current = None
+            state.statistics = {} if lanes.env is None else statistics_of(lanes.env.env)
+        else:
+            self._load(newest, state)
+            run.compare_provenance()
+        return self._built
+
+    def _build(self, lanes: Lanes, memory: Memory, schedule: Schedule | None) -> _Built:
+        run, program = self._run, self._model.program
+        predict = program.predict
+        spaces = lanes.observation_space, lanes.action_space
+        shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
+        train, executor, choice = self._model.prepare_training(shapes.batch)
+        rngs = generators(run.seed)
+        memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
+        if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs
+            memory.trust_identity()
+        stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, schedule or Schedule(35, 10))
+        episodes = Episodes(lanes.number, action_spec(lanes.action_space), run.seed)
+        inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
+        return _Built(TrainingState(stepper, episodes), choice, train.training_hooks, inexact_ops)
+
+    def _load(self, newest: int, state: TrainingState) -> None:
+        """Take over the newest checkpoint, unless the state is that already or follows from it."""
+        run = self._run
+        if newest == run.current or (loaded := run.load()) is None:
+            return
+        index, content = loaded
+        try:
+            state.load_state_dict(content)
+        except (KeyError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint {index} of {run.model_dir} does not fit this Agent: {error}; pass the model_fn, params"
+                " and memory that it was trained with, or another model_dir"
+            ) from error
+        run.current = newest
+
+    def _start(self, built: _Built, lanes: Lanes) -> None:
+        """The run starts: its record and its first checkpoint are written."""
+        self._run.start(lanes.number, built.choice)
+        if built.inexact_ops:
+            ops = ", ".join(built.inexact_ops)
+            self._run.mark_not_exact(
+                f"model_fn runs TensorFlow's stateful random ops ({ops}); axonrl.noise would be exact"
+            )
+        self._run.save(built.state.state_dict())
+        self._run.programs.keep()
+
+    def _bring_back(self, state: TrainingState, lanes: Lanes) -> None:
+        if lanes.env is None:
+            state.cut()
+            return
+        why = state.bring_back(lanes.env)
+        if why is not None:
+            self._run.mark_not_exact(f"{lanes.env.name}: {why}")
+
+    @functools.cached_property
+    def _eval_mode(self) -> EvalMode:
+        return EvalMode(self._model.program, self._run.seed)

@@ -1,0 +1,26 @@
+"""The hooks that every training has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..contracts import RunConfig
+from .checkpoint import CheckpointHook
+from .logs import LoggingHook
+from .nan_guard import NaNGuard
+from .summary import SummaryHook
+
+
+def with_defaults(config: RunConfig, hooks: Sequence[Any]) -> list[Any]:
+    """NaNGuard; then ``hooks``; then the other default hooks. A hook of the same class replaces a default one."""
+    defaults: list[Any] = [LoggingHook(), SummaryHook(config.save_summary_steps)]
+    when = (config.save_checkpoints_secs, config.save_checkpoints_steps, config.save_checkpoints_episodes)
+    if when != (None, None, None):
+        defaults.append(CheckpointHook(*when))
+    guard = [] if _has(hooks, NaNGuard) else [NaNGuard()]
+    return [*guard, *hooks, *(hook for hook in defaults if not _has(hooks, type(hook)))]
+
+
+def _has(hooks: Sequence[Any], kind: type) -> bool:
+    return any(isinstance(hook, kind) for hook in hooks)

@@ -1,0 +1,71 @@
+"""PolicySnapshot: a policy as a value, whichever weights an executor has at the time."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ..contracts import Array, State
+from .arrays import join_state, load_arrays, save_arrays, split_state
+
+_INFO: Final = "info"
+_STATISTICS: Final = "statistics"
+
+
+@dataclasses.dataclass
+class Counters:
+    """Progress of a run: updates, actions (one per environment and step) and finished episodes."""
+
+    global_step: int = 0
+    global_timestep: int = 0
+    global_episode: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicySnapshot:
+    """A policy at one moment of a training. Nobody else changes its arrays.
+
+    ``name`` is ``"last"``, the name of a kept policy (``"best"``), or ``"initial"`` for weights that no training has
+    changed. ``weights`` are PREDICT's variables by name. ``statistics`` are those of the training's normalising
+    wrappers; None where nothing was trained.
+    """
+
+    name: str
+    weights: Mapping[str, Array]
+    statistics: State | None
+    counters: Counters
+
+    def save(self, path: Path, info: Mapping[str, Any]) -> None:
+        """Write it as one safetensors file, atomically, with ``info`` (JSON values) in its header.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        about = {_INFO: json.dumps({**info, **dataclasses.asdict(self.counters)})}
+        arrays: dict[str, Array] = {}
+        if self.statistics:
+            arrays, tree = split_state({_STATISTICS: self.statistics})
+            about[_STATISTICS] = json.dumps(tree)
+        save_arrays(path, {**self.weights, **arrays}, about)
+
+
+def load_snapshot(name: str, path: Path) -> PolicySnapshot:
+    """What :meth:`PolicySnapshot.save` wrote.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    arrays, about = load_arrays(path)
+    learnt = {key: arrays.pop(key) for key in list(arrays) if key.startswith(f"{_STATISTICS}/")}
+    statistics = join_state(learnt, json.loads(about[_STATISTICS]))[_STATISTICS] if _STATISTICS in about else {}
+    info = json.loads(about.get(_INFO, "{}"))
+    known = {field.name: info[field.name] for field in dataclasses.fields(Counters) if field.name in info}
+    return PolicySnapshot(name, arrays, statistics, Counters(**known))
+
+
+def snapshot_of(name: str, checkpoint: Mapping[str, Any]) -> PolicySnapshot:
+    """The policy in the state of a checkpoint; its weights are those of the whole model."""
+    return PolicySnapshot(name, checkpoint["weights"], checkpoint["statistics"], Counters(**checkpoint["counters"]))
