@@ -1,0 +1,232 @@
+"""interact: the caller owns the loop."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from axonrl.errors import ArgumentError, NonFiniteError
+from axonrl.estimators.interaction import Interaction
+from axonrl.runs.seeding import episode_seed
+from axonrl.tests.estimators.fakes import (
+    At,
+    Counting,
+    ListMemory,
+    Notes,
+    agent,
+    aiming_model,
+    differences,
+    saved,
+    snapshot,
+    vector,
+)
+
+SPACES = Counting.observation_space, Discrete(2)
+
+
+class Driver:
+    """A caller with one environment, which it resets with the seeds that ``train`` would use."""
+
+    def __init__(self, env: Any, interaction: Interaction, lane: int = 0) -> None:
+        self.env, self.interaction, self.lane = env, interaction, lane
+        self.episode = 0
+        self.observation: Any = None
+        self.actions: list[Any] = []
+
+    def act(self) -> None:
+        if self.observation is None:
+            self.observation, _ = self.env.reset(seed=episode_seed(0, self.lane, self.episode))
+            self.episode += 1
+        self.action = self.interaction.act(self.observation, self.lane)
+        self.actions.append(self.action)
+
+    def observe(self) -> None:
+        following, reward, terminated, truncated, _ = self.env.step(self.action)
+        self.interaction.observe(reward, terminated, truncated, following, self.lane)
+        self.observation = None if terminated or truncated else following
+
+    def timesteps(self, count: int) -> None:
+        for _ in range(count):
+            self.act()
+            self.observe()
+
+
+def test_one_lane_trains_as_train_does(tmp_path: Path) -> None:
+    inside, outside = Notes(), Notes()
+    agent(tmp_path / "train").train("CartPole-v1", 20, 3, timesteps=120, hooks=[inside])
+    env: Any = gymnasium.make("CartPole-v1")
+    one = agent(tmp_path / "interact")
+    spaces = env.observation_space, env.action_space
+    with one.interact(*spaces, first_update=20, update_frequency=3, hooks=[outside]) as interaction:
+        driver = Driver(env, interaction)
+        driver.timesteps(120)
+    assert differences(snapshot(tmp_path / "train")["weights"], snapshot(tmp_path / "interact")["weights"]) == []
+    assert inside.events == outside.events
+    assert type(driver.actions[0]) is np.int64
+    assert saved(tmp_path / "interact")[-1] == saved(tmp_path / "train")[-1]
+
+
+def test_all_lanes_in_one_call_are_a_vector_step(tmp_path: Path) -> None:
+    agent(tmp_path / "train", runtime="tensorflow").train(vector(Counting(2), Counting(3)), 8, 3, timesteps=40)
+    envs = Counting(2), Counting(3)
+    seeds = [iter([episode_seed(0, lane, k) for k in range(20)]) for lane in (0, 1)]
+    observations = [env.reset(seed=next(seed))[0] for env, seed in zip(envs, seeds, strict=True)]
+    one = agent(tmp_path / "interact", runtime="tensorflow")
+    with one.interact(*SPACES, lanes=2, first_update=8, update_frequency=3) as interaction:
+        for _ in range(20):
+            actions = interaction.act(np.stack(observations), lanes=[0, 1])
+            steps = [env.step(action) for env, action in zip(envs, actions, strict=True)]
+            following, reward, terminated, truncated = (np.stack([s[i] for s in steps]) for i in range(4))
+            interaction.observe(reward, terminated, truncated, following, lanes=[0, 1])
+            observations = [
+                env.reset(seed=next(seed))[0] if ended else observation
+                for env, seed, ended, observation in zip(envs, seeds, terminated, following, strict=True)
+            ]
+    whole, driven = snapshot(tmp_path / "train"), snapshot(tmp_path / "interact")
+    assert driven["counters"] == {"global_step": 11, "global_timestep": 40, "global_episode": 16}
+    assert differences(whole["weights"], driven["weights"]) == []
+
+
+def test_lanes_advance_at_their_own_rates(tmp_path: Path) -> None:
+    memory, notes = ListMemory(2), Notes()
+    one = agent(tmp_path, memory, runtime="tensorflow")
+    with one.interact(*SPACES, lanes=3, first_update=4, update_frequency=3, hooks=[notes]) as interaction:
+        fast, slow = Driver(Counting(2), interaction, 0), Driver(Counting(3), interaction, 2)
+        slow.act()
+        fast.timesteps(3)
+        slow.observe()  # one timestep of this lane, begun before three of the other
+        slow.timesteps(2)
+    # ListMemory keeps the rows in the order in which they came: lane 0 observes 0, 1, 0 and lane 2 observes 0, 1, 2.
+    assert [float(row["observation"][0]) for row in memory.rows] == [0, 1, 0, 0, 1, 2]
+    assert [float(row["reward"]) for row in memory.rows] == [1, 2, 1, 1, 2, 3]
+    assert [bool(row["terminated"]) for row in memory.rows] == [False, True, False, False, False, True]
+    assert [event[:2] for event in notes.events if event[0] in ("before_episode", "after_episode")] == [
+        ("before_episode", 2),
+        ("before_episode", 0),
+        ("after_episode", 0),
+        ("before_episode", 0),
+        ("after_episode", 2),
+    ]
+    assert [(s.environment, s.episode_return, s.length) for s in notes.facts["after_episode"]] == [(0, 3, 2), (2, 6, 3)]
+    assert notes.update_timesteps == [4]
+    assert one.global_timestep == 6
+
+
+def calls(interaction: Interaction, first: int, last: int) -> list[Any]:
+    """Calls that follow from their number alone: lane 1 acts at every third one and waits in between."""
+    actions = []
+    for k in range(first, last):
+        if k % 3 == 0:
+            actions.append(int(interaction.act(np.array([k, 0.5], np.float32), 1)))
+        actions.append(int(interaction.act(np.array([k, 0.25], np.float32))))
+        interaction.observe(float(k), k % 5 == 4, False, np.array([k + 1, 0.25], np.float32))
+        if k % 3 == 2:
+            interaction.observe(-float(k), False, False, np.array([k + 1, 0.5], np.float32), 1)
+    return actions
+
+
+def test_a_killed_process_continues_from_the_calls_after_its_last_checkpoint(tmp_path: Path) -> None:
+    """At the checkpoint lane 0 is in the middle of an episode, and lane 1 has an action in flight."""
+    settings = {"lanes": 2, "first_update": 8, "update_frequency": 2}
+    with agent(tmp_path / "whole", runtime="tensorflow").interact(*SPACES, **settings) as interaction:
+        calls(interaction, 0, 17)
+        interaction.session.save_checkpoint()
+        shutil.copytree(tmp_path / "whole", tmp_path / "killed", ignore=shutil.ignore_patterns("lock*"))
+        expected = calls(interaction, 17, 40)
+    with agent(tmp_path / "killed", runtime="tensorflow").interact(*SPACES, **settings) as interaction:
+        assert calls(interaction, 17, 40) == expected
+    whole, killed = snapshot(tmp_path / "whole"), snapshot(tmp_path / "killed")
+    assert differences(whole, killed) == []
+    assert whole["episodes"]["running"].tolist() == [False, False]
+
+
+def test_an_answer_to_an_action_that_a_checkpoint_cut_is_ignored(tmp_path: Path) -> None:
+    memory = ListMemory(2)
+    with agent(tmp_path, memory, runtime="tensorflow").interact(*SPACES, lanes=2) as interaction:
+        interaction.act(np.zeros(2), 1)
+        interaction.session.save_checkpoint()
+        interaction.observe(1.0, False, False, np.ones(2), 1)
+        assert len(memory.rows) == 0
+        with pytest.raises(ArgumentError, match="lane 1 has no action in flight"):
+            interaction.observe(1.0, False, False, np.ones(2), 1)
+        interaction.act(np.zeros(2), 1)
+        interaction.observe(2.0, False, False, np.ones(2), 1)
+    assert [row["reward"] for row in memory.rows] == [2.0]
+
+
+def test_the_order_of_calls_is_checked_for_each_lane(tmp_path: Path) -> None:
+    with agent(tmp_path, ListMemory(2), runtime="tensorflow").interact(*SPACES, lanes=2) as interaction:
+        interaction.act(np.zeros(2), 1)
+        with pytest.raises(ArgumentError, match="lane 1 has an action in flight: observe") as error:
+            interaction.act(np.zeros((2, 2)), lanes=[0, 1])
+        assert (error.value.argument, error.value.value) == ("lane", 1)
+        with pytest.raises(ArgumentError, match="lane 0 has no action in flight: act") as error:
+            interaction.observe(0.0, False, False, np.zeros(2))
+        assert (error.value.argument, error.value.value) == ("lane", 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda i: i.act(np.zeros(2), 2), "lane"),
+        (lambda i: i.act(np.zeros(2), True), "lane"),
+        (lambda i: i.act(np.zeros((2, 2)), lanes=[0, 0]), "lanes"),
+        (lambda i: i.act(np.zeros(3)), "observation"),
+        (lambda i: i.act(np.zeros(2), lanes=[0]), "observation"),
+        (lambda i: i.observe("1", False, False, np.zeros(2), 1), "reward"),
+        (lambda i: i.observe(1.0, 0, False, np.zeros(2), 1), "terminated"),
+        (lambda i: i.observe(1.0, False, [False], np.zeros(2), 1), "truncated"),
+        (lambda i: i.observe(1.0, False, False, np.zeros(1), 1), "observation"),
+    ],
+)
+def test_wrong_values_change_nothing(call: Any, argument: str, session: Interaction) -> None:
+    before = session.session.global_timestep
+    with pytest.raises(ArgumentError) as error:
+        call(session)
+    assert error.value.argument == argument
+    assert session.session.global_timestep == before
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Two lanes; the second has an action in flight."""
+    one = agent(tmp_path_factory.mktemp("run"), ListMemory(2), runtime="tensorflow")
+    with one.interact(*SPACES, lanes=2) as interaction:
+        interaction.act(np.zeros(2), 1)
+        yield interaction
+
+
+def test_what_is_not_finite_is_refused(session: Interaction) -> None:
+    with pytest.raises(NonFiniteError, match="observation that is NaN"):
+        session.act(np.array([np.nan, 0.0]))
+    with pytest.raises(NonFiniteError, match="the reward nan"):
+        session.observe(np.nan, False, False, np.zeros(2), 1)
+
+
+def test_box_actions_are_clipped_for_the_caller_and_not_for_the_memory(tmp_path: Path) -> None:
+    memory = ListMemory(2)
+    box = Box(-1, 1, (2,), np.float32)
+    one = agent(tmp_path, memory, aiming_model, runtime="tensorflow")
+    with one.interact(Counting.observation_space, box) as interaction:
+        action = interaction.act(np.zeros(2))
+        interaction.observe(1, False, False, np.zeros(2))
+    assert action.tolist() == [1.0, 1.0]
+    assert (memory.rows[0]["action"] > 1).all()
+
+
+def test_hooks_stop_and_save_as_in_train(tmp_path: Path) -> None:
+    asked = At("after_timestep", 3, lambda session: session.request_stop("enough"))
+    saves = At("after_timestep", 2, lambda session: session.save_checkpoint())
+    one = agent(tmp_path, runtime="tensorflow")
+    with one.interact(*SPACES, hooks=[asked, saves]) as interaction:
+        driver = Driver(Counting(), interaction)
+        while interaction.session.stop_reason is None:
+            driver.timesteps(1)
+    assert one.global_timestep == 3
+    assert saved(tmp_path) == [(0, 0, 0), (2, 0, 0), (3, 0, 1)]
