@@ -1,1 +1,1 @@
-"""Blocks: what algorithms are made of. Networks, distributions, losses, returns, optimizers, targets."""
+"""Blocks of algorithms: parameters, networks, actions, distributions, losses, returns, critics, targets, learning."""

@@ -216,7 +216,7 @@ def actions_of(space: Any, algorithm: str) -> Actions:
             return MultiDiscrete(space)
         case spaces.Box() if np.issubdtype(space.dtype, np.floating):
             return Box(space)
-    message = f"{algorithm} needs Discrete, MultiDiscrete or float Box actions, got {space!r}"
+    message = f"the action space of {algorithm} must be Discrete, MultiDiscrete or a Box of floats, got {space!r}"
     raise ArgumentError(message, "action_space", space)
 
 

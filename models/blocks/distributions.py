@@ -1,8 +1,8 @@
-"""Distributions over actions, given what a policy network puts out. Tensors in, tensors out.
+"""Distributions over actions, given the outputs of a policy network. Tensors in, tensors out.
 
-Shapes in comments: B is the batch, A the number of discrete actions, D the size of a continuous action. Actions are
-counted from 0 here; ``start`` of a Discrete or MultiDiscrete space is the caller's. Their counterparts that sample, on
-the host, are in ``axonrl.explorations``.
+Shapes in comments: B is the batch, A the number of discrete actions, D the size of a continuous action. Actions count
+from 0; ``start`` of a Discrete or MultiDiscrete space is the caller's. The behaviour policies that draw from these
+distributions are in ``axonrl.explorations``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Categorical:
         return tf.argmax(self._log_probs, axis=-1, output_type=tf.int32)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """float32 [B]. By one-hot product, whose gradient every executor runs."""
+        """float32 [B]. By one-hot product, whose gradient every runtime supports."""
         taken = tf.one_hot(action, self._log_probs.shape[-1], dtype=self._log_probs.dtype)
         return tf.reduce_sum(self._log_probs * taken, axis=-1)
 

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from ...checks import choice
+
 Tensor: TypeAlias = Any
 
 
@@ -34,7 +36,7 @@ def huber(error: Tensor, delta: float = 1.0) -> Tensor:
 
     Args:
         error: float, any shape.
-        delta: where it turns linear.
+        delta: where it becomes linear.
 
     Returns:
         the same shape: ``error ** 2 / 2`` up to delta, ``delta * (|error| - delta / 2)`` beyond.
@@ -49,7 +51,7 @@ LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"huber": huber, "squared": squa
 
 
 def action_values(q_values: Tensor, action: Tensor) -> Tensor:
-    """The value of each taken action. By one-hot product, whose gradient every executor runs.
+    """The value of each taken action. By one-hot product, whose gradient every runtime supports.
 
     Args:
         q_values: float [B, A].
@@ -89,7 +91,7 @@ def double_q_learning(
     *,
     selector_q_values: Tensor,
 ) -> Tensor:
-    """The TD error of double Q-learning: one network selects the next action, another one values it.
+    """The TD error of double Q-learning: one network selects the next action, another values it.
 
     Source: van Hasselt, Guez and Silver 2016, https://arxiv.org/abs/1509.06461, equation 4.
 
@@ -110,7 +112,7 @@ def double_q_learning(
 
 
 DUELING = ("mean", "max")
-"""What may be taken off the advantages."""
+"""What dueling networks subtract from the advantages."""
 
 
 def dueling(value: Tensor, advantage: Tensor, baseline: str) -> Tensor:
@@ -127,16 +129,15 @@ def dueling(value: Tensor, advantage: Tensor, baseline: str) -> Tensor:
         float [B, A].
 
     Raises:
-        ValueError: another baseline.
+        ArgumentError: another baseline.
     """
-    if baseline not in DUELING:
-        raise ValueError(f"baseline must be one of {', '.join(DUELING)}; got {baseline!r}")
+    choice("baseline", baseline, DUELING)
     reduce = tf.reduce_mean if baseline == "mean" else tf.reduce_max
     return value + advantage - reduce(advantage, axis=-1, keepdims=True)
 
 
 def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: Tensor) -> Tensor:
-    """PPO's objective, to be minimised: ``-min(r A, clip(r, 1 - c, 1 + c) A)``.
+    """PPO's objective, negated for minimisation: ``-min(r A, clip(r, 1 - c, 1 + c) A)``.
 
     Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equation 7.
 
@@ -154,15 +155,15 @@ def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: Tensor) -> Ten
 
 
 def clipped_squared(value: Tensor, recorded: Tensor, returns: Tensor, clip: float | None) -> Tensor:
-    """The squared error of values; clipped, the larger of it and that of values near the recorded ones.
+    """The squared error of values; with a clip, at least the error of the value nearest to it within the clip.
 
     Source: Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3, optimisation 1.
 
     Args:
         value: float [B], the prediction.
         recorded: float [B], the prediction when the action was taken.
-        returns: float [B], what is to be learned.
-        clip: how near; ``None`` does not clip.
+        returns: float [B], the targets.
+        clip: the largest distance from the recorded value; ``None`` does not clip.
 
     Returns:
         float [B].

@@ -1,9 +1,9 @@
 """Advantages and returns of rollouts: how much better actions turned out than expected.
 
 Shapes in comments: T timesteps of N environments. A rollout may end in the middle of episodes, and episodes may end
-anywhere in it. Termination is in ``discount``, which is 0 there, so nothing that comes after counts. Truncation is
-given by itself: the value of the final observation stands for what would have come (``discount`` is gamma), but the
-next row belongs to another episode. Beyond the last row ``next_value`` stands for the rest in the same way.
+anywhere in it. Termination is in ``discount``, which is 0 there, so nothing later counts. Truncation has its own
+argument: the value of the final observation replaces the missing rewards (``discount`` is gamma), but the next row
+belongs to another episode. After the last row ``next_value`` replaces them in the same way.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ...checks import number
+from ...errors import ArgumentError
 
 Tensor: TypeAlias = Any
 
@@ -29,7 +30,7 @@ def gae(
     Args:
         reward: float32 [T, N]; T is static.
         discount: float32 [T, N]; gamma, 0 on termination.
-        truncated: float32 [T, N]; 1 where the episode was cut, else 0. It does no harm to give 1 on termination too.
+        truncated: float32 [T, N]; 1 where the episode was cut, else 0. 1 on termination is harmless.
         value: float32 [T, N]; V of the observation.
         next_value: float32 [T, N]; V of the next observation: the final one where an episode ended.
         lambda_: in 0 .. 1: from one-step TD errors to discounted returns less the value.
@@ -50,7 +51,7 @@ def gae(
 def lambda_returns(
     reward: Tensor, discount: Tensor, truncated: Tensor, value: Tensor, next_value: Tensor, lambda_: float
 ) -> Tensor:
-    """The lambda-returns, what TD(lambda) takes for targets: ``r_t + discount_t ((1 - lambda) V(s_{t+1}) + lambda G)``.
+    """The lambda-returns, targets of TD(lambda): ``r_t + discount_t ((1 - lambda) V(s_{t+1}) + lambda G)``.
 
     G is the next row's lambda-return, or ``V(s_{t+1})`` where the episode or the rollout ends. They equal the
     advantages of :func:`gae` plus the values, if ``next_value`` is the next row's ``value`` within episodes.
@@ -58,12 +59,12 @@ def lambda_returns(
     Source: Sutton and Barto 2018, 2nd edition, sections 12.1 and 12.8.
 
     Args:
-        reward: as for :func:`gae`, and so are the others.
-        discount: likewise.
-        truncated: likewise.
-        value: likewise.
-        next_value: likewise.
-        lambda_: likewise.
+        reward: this and the others are those of :func:`gae`.
+        discount: see there.
+        truncated: see there.
+        value: see there.
+        next_value: see there.
+        lambda_: see there.
 
     Returns:
         float32 [T, N].
@@ -77,9 +78,8 @@ def lambda_returns(
 def _summed_backwards(terms: Tensor, factors: Tensor) -> Tensor:
     """``x_t = terms_t + factors_t x_{t+1}``, 0 beyond the end, in log2(T) operations on whole arrays.
 
-    A loop over T would be a graph of T copies, or an op with a call per timestep. Here each round lets every row sum
-    up twice as many of the rows after it, and multiplies the factors that lie between; no round divides, so a factor
-    of 0 is like any other.
+    A loop over T would be a graph of T copies, or an op with a call per timestep. Here each round doubles the number
+    of later rows that a row sums up, and multiplies the factors in between. Nothing is divided, so factors may be 0.
 
     Source: Kogge and Stone 1973, https://doi.org/10.1109/TC.1973.5009159.
     """
@@ -92,14 +92,14 @@ def _summed_backwards(terms: Tensor, factors: Tensor) -> Tensor:
 
 
 def _later(x: Tensor, rows: int) -> Tensor:
-    """Every row replaced by the one that comes ``rows`` later, by zeros at the end."""
+    """Every row replaced by the one ``rows`` later; zeros at the end."""
     return tf.pad(x[rows:], [[0, rows], [0, 0]])
 
 
 def _check_shapes(**tensors: Tensor) -> None:
-    """Broadcasting [T, N, 1] against [T, N] would go unnoticed."""
+    """Refuse other shapes: [T, N, 1] against [T, N] would broadcast silently."""
     shapes = {name: tf.TensorShape(tensor.shape) for name, tensor in tensors.items()}
     first = shapes["reward"]
     if first.rank != 2 or first[0] is None or not all(shape.is_compatible_with(first) for shape in shapes.values()):
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ValueError(f"advantages need tensors of one shape [T, N] with a static T, got {listed}")
+        raise ArgumentError(f"advantages need tensors of one shape [T, N] with a static T, got {listed}", "reward")

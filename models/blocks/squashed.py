@@ -1,7 +1,7 @@
 """The squashed Gaussian: tanh of a diagonal Gaussian, for actions in a bounded Box. Pure maths, in TensorFlow.
 
-Shapes in comments: B is the batch, A the number of the action's components. Squashed actions are in -1 .. 1; their
-density is with respect to these units; :func:`log_scale` leads to the density in the environment's units.
+Shapes in comments: B is the batch, A the number of the action's components. Squashed actions and their density are in
+units of -1 .. 1; :func:`log_scale` converts the density to the environment's units.
 
 Source: Haarnoja et al. 2018, https://arxiv.org/abs/1801.01290, appendix C.
 """
@@ -40,8 +40,7 @@ def sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor
 def log_prob(unsquashed: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
     """The log-density of ``tanh(unsquashed)``: the Gaussian's, less the log of the squashing's slope (equation 21).
 
-    The density goes by the noise and not by ``(unsquashed - mean) / std``, which is the same but for what rounding
-    took from it where std is small.
+    It is computed from the noise, not from ``(unsquashed - mean) / std``, which loses precision where std is small.
 
     Args:
         unsquashed: float [B, A], ``mean + exp(log_std) * noise``.
@@ -56,7 +55,7 @@ def log_prob(unsquashed: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
 
 
 def log_slope(unsquashed: Tensor) -> Tensor:
-    """``log(1 - tanh(u)^2)``, as ``2 * (log 2 - u - softplus(-2 u))``: exact where the former would be log 0.
+    """``log(1 - tanh(u)^2)``, as ``2 * (log 2 - u - softplus(-2 u))``: exact where the former is log 0.
 
     Args:
         unsquashed: float, any shape.
@@ -82,7 +81,7 @@ def to_units(squashed: Tensor, low: Array, high: Array) -> Tensor:
 
 
 def log_scale(low: Array, high: Array) -> float:
-    """The log of the volume by which :func:`to_units` stretches: ``sum(log((high - low) / 2))``.
+    """The log of the factor by which :func:`to_units` stretches volumes: ``sum(log((high - low) / 2))``.
 
     A log-density in -1 .. 1 less this is the log-density of the action in the environment's units.
 
@@ -94,7 +93,7 @@ def log_scale(low: Array, high: Array) -> float:
 
 
 def from_units(action: Tensor, low: Array, high: Array) -> Tensor:
-    """From ``low .. high`` to -1 .. 1: undoes :func:`to_units`.
+    """From ``low .. high`` to -1 .. 1, the inverse of :func:`to_units`.
 
     Args:
         action: float [B, A], in the environment's units.

@@ -479,7 +479,7 @@ def test_frames(tmp_path: Path) -> None:
             Choosing(spaces.MultiBinary(3)),
             BatchMemory(16),
             {},
-            "PPO and A2C need Discrete, MultiDiscrete or float Box actions, got MultiBinary(3)",
+            "the action space of PPO and A2C must be Discrete, MultiDiscrete or a Box of floats, got MultiBinary(3)",
         ),
         (Choosing(DISCRETE), BatchMemory(16), {"network": "nature_cnn"}, "nature_cnn needs frames of shape"),
         (

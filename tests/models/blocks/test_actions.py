@@ -64,7 +64,7 @@ UNBOUNDED, BYTES = spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 255, (2,), n
         (
             actions_of,
             [BYTES, spaces.MultiBinary(3), None],
-            "X needs Discrete, MultiDiscrete or float Box actions, got ",
+            "the action space of X must be Discrete, MultiDiscrete or a Box of floats, got ",
         ),
         (Discrete, [UNBOUNDED, spaces.MultiDiscrete([2]), None], "X needs a Discrete action space, got "),
         (
