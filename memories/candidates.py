@@ -35,7 +35,7 @@ class Candidates:
         return int(np.maximum(ring.end - ring.begin - self._waiting, 0).sum())
 
     def places(self, index: Array) -> Array:
-        """The places of candidates by their index in 0 .. len - 1; up to one turn beyond the end of the ring."""
+        """The places of candidates by their index in 0 .. len - 1."""
         return self._ring.places(index, self._waiting)
 
     def changes(self) -> tuple[Array, Array] | None:

@@ -175,4 +175,4 @@ class ReplayMemory(Memory):
         np.logical_not(np.logical_or.accumulate(ended), out=included[1:])
         steps = included.sum(axis=0)
         reward = (self._powers[: self.n_step, None] * included * take(rewards, places)).sum(axis=0)
-        return first + (steps - 1) * self.num_envs, steps, reward
+        return (first + (steps - 1) * self.num_envs) % self._candidates.capacity, steps, reward

@@ -126,12 +126,7 @@ class Ring:
         return None if mask.all() else np.flatnonzero(mask)
 
     def gather(self, first: Array, last: Array) -> dict[str, ArrayTree]:
-        """What is stored at the places ``first``, but flags and next observation of those at ``last``; copies.
-
-        Places may be up to one turn beyond the end.
-        """
-        size = self.timesteps * self.num_envs
-        first, last = (first % size,) * 2 if first is last else (first % size, last % size)
+        """What is stored at the places ``first``, but flags and next observation of those at ``last``; copies."""
         start = self._flat_start[first]
         end = start if first is last else self._flat_start[last]
         batch: dict[str, ArrayTree] = {key: column[first] for key, column in self._numbers.items()}
@@ -147,11 +142,11 @@ class Ring:
         """The places of transitions by their index, without the newest ``waiting`` timesteps of each lane.
 
         Index 0 is the oldest. First come the oldest timesteps of all lanes, then the second oldest, and so on; within
-        each, shorter lanes first. Places may be up to one turn beyond the end.
+        each, shorter lanes first.
         """
         if self.lockstep:
             low = self.begin % self.timesteps * self.num_envs
-            return index + low if low else index
+            return (index + low) % (self.timesteps * self.num_envs) if low else index
         timestep, lane = layered(index, np.maximum(self.end - self.begin - waiting, 0))
         places: Array = (self.begin[lane] + timestep) % self.timesteps * self._num_envs + lane
         return places

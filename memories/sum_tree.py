@@ -12,7 +12,7 @@ _BELOW_ONE = math.nextafter(1, 0)
 
 
 class SumTree:
-    """Two levels: cumulative sums inside of blocks, and of the blocks. NumPy is called equally often for any batch.
+    """Two levels: blocks of numbers, and cumulative sums of the blocks. NumPy is called equally often for any batch.
 
     Sums are always computed anew from the numbers, never corrected by a difference: they do not drift, and follow from
     the numbers alone. They are brought up to date when they are needed.
@@ -29,7 +29,7 @@ class SumTree:
         self.values: Array = np.zeros(num_blocks * self._width)
         """What the places hold; changed by :meth:`put` only."""
         self._blocks = self.values.reshape(num_blocks, self._width)
-        self._within = np.zeros_like(self._blocks)  # cumulative sums of each block
+        self._sums = np.zeros(num_blocks)
         self._below = np.zeros(num_blocks + 1)  # the sum of all blocks before each; the last is the total
         self._ends = self._below[1:]
         self._stale: list[Array] = []  # places whose sums are not up to date
@@ -64,7 +64,7 @@ class SumTree:
             self._update_sums()
         block = self._ends.searchsorted(sums, "right")
         # Rounding can lead to the very end of a block: that means the last place there that does not hold 0.
-        within = self._within.take(block, 0)
+        within = self._blocks.take(block, 0).cumsum(1)
         rest = np.minimum(sums - self._below.take(block), within[:, -1] * _BELOW_ONE)
         found: Array = block * self._width + (within > rest[:, None]).argmax(1)
         return found
@@ -74,7 +74,7 @@ class SumTree:
         self._stale = []
         if places.size < len(self._blocks):
             blocks = places // self._width
-            self._within[blocks] = self._blocks.take(blocks, 0).cumsum(1)
+            self._sums[blocks] = np.add.reduce(self._blocks.take(blocks, 0), 1)
         else:
-            self._blocks.cumsum(1, out=self._within)
-        self._within[:, -1].cumsum(out=self._ends)
+            np.add.reduce(self._blocks, 1, out=self._sums)
+        self._sums.cumsum(out=self._ends)
