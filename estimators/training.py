@@ -148,7 +148,8 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks:
     Raises:
         ValueError: the memory never has a batch, or cannot store lanes that are out of step, which there will be.
     """
-    mask = () if masks is None else (np.arange(lanes) > 0,)  # the first lane falls behind, then all advance
+    # The first lane falls behind, then all advance.
+    mask: tuple[Array, ...] = () if masks is None else (np.arange(lanes) > 0,)
     zeros = {key: _zeros(spec, lanes) for key, spec in specs.items()}
     row = first_row(zeros)
     timesteps = max(_PATIENCE, 2 * int(getattr(trial, "size", 0)))

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,22 +98,33 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path`` that takes its place at the end; if the body fails, nothing has changed.
+
+    Raises:
+        OSError: as the operating system reports it.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")  # always the same: the leftover of a killed writer is overwritten
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
 def write_atomically(path: Path, pieces: bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file, whole or not at all, and wait until it is on the disk. One writer at a time.
 
     Raises:
         CheckpointError: the file cannot be written; names it. An earlier version stays as it was.
     """
-    temporary = path.with_name(f".{path.name}.tmp")  # always the same: the leftover of a killed writer is overwritten
     try:
-        try:
+        with replacing(path) as temporary:
             write_file(temporary, [pieces] if isinstance(pieces, bytes) else pieces)
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
     except FileNotFoundError as error:
         raise CheckpointError(
             f"{path} cannot be written: {path.parent} is missing, or was removed while in use"

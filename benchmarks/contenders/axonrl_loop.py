@@ -91,11 +91,12 @@ def _parts(calls: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         agent = agent_in(folder)
         agent.train(Idle(LONG), NEVER, NEVER, timesteps=1)
-        actor = agent._actor()
+        actor = agent._model.executor
         predictions, _ = actor.act(observation)
         acting = cpu_microseconds(partial(actor.act, observation), calls)
     memory = ReplayMemory(MEMORY_SIZE, settings.BATCH_SIZE, discount=settings.DISCOUNT)
     memory.build(TRANSITION, 1, np.random.default_rng(0))
+    memory.trust_identity()  # as the loop does
     row = observation[0]
     transition = {"observation": row, "action": np.int32(1), "reward": 1.0, "next_observation": row}
     storing = cpu_microseconds(partial(memory.step, terminated=False, truncated=False, **transition), calls)
