@@ -97,7 +97,8 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], env: BatchedEnviro
         ValueError: the memory never has a batch, or cannot store environments that are out of step, as ``env`` will be.
     """
     num_envs = env.num_envs
-    mask = (np.arange(num_envs) > 0,) if env.skips_rows else ()  # the first environment falls behind, then all go on
+    # Where environments skip rows, the first one falls behind, then all go on.
+    mask: tuple[Array, ...] = (np.arange(num_envs) > 0,) if env.skips_rows else ()
     zeros = {key: _zeros(spec, num_envs) for key, spec in specs.items()}
     row = first_row(zeros)
     timesteps = max(_PATIENCE, 2 * int(getattr(trial, "size", 0)))
