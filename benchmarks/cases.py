@@ -223,10 +223,10 @@ GOALS: Final = (
         for ours, at_least in (("axonrl_policy", 2), ("axonrl_agent", 1))
         for row in (_CONVOLUTIONS, f"{_CONVOLUTIONS}, two threads")
     ),
-    Goal("memory, sample 32", "memory", "sample 32", "axonrl", "sb3", 3),
-    Goal("memory, sample 32", "memory", "sample 32", "axonrl", "cpprb", 1),
     *(
         Goal(f"prioritized memory, {row}", "prioritized", row, "axonrl", "cpprb", 1)
         for row in ("add", "sample 32", "update 32", "add, sample 32 and update 32")
     ),
+    Goal("memory, sample 32", "memory", "sample 32", "axonrl", "sb3", 3),
+    Goal("memory, sample 32", "memory", "sample 32", "axonrl", "cpprb", 1),
 )

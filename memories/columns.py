@@ -211,12 +211,13 @@ class Layout:
             stored = target[at]
             given = np.ascontiguousarray(observations if part is None else observations[part], target.dtype)
             masks.append((rows_of_bytes(stored) != rows_of_bytes(given)).any(axis=1))
-        return np.logical_or.reduce(masks)
+        different: Array = np.logical_or.reduce(masks)
+        return different
 
 
 def rows_of_bytes(array: Array) -> Array:
     """The bytes of each item of a contiguous array [n, ...]: uint8 [n, bytes]."""
-    flat = array.reshape(len(array), math.prod(array.shape[1:]))
+    flat: Array = array.reshape(len(array), math.prod(array.shape[1:]))
     return flat.view(np.uint8) if flat.size else np.zeros((len(array), 0), np.uint8)
 
 

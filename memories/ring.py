@@ -88,7 +88,8 @@ class Ring:
     @property
     def counts(self) -> Array:
         """Timesteps stored in each lane [N]."""
-        return self._lanes * 0 + (self.end - self.begin)
+        counts: Array = self._lanes * 0 + (self.end - self.begin)
+        return counts
 
     @property
     def nbytes(self) -> int:
@@ -175,7 +176,8 @@ class Ring:
 
     def load_state_dict(self, state: State) -> None:
         """Take over, at the same places, what ``state_dict`` returned; ValueError, unchanged, if it does not fit."""
-        begin, end, used_rows = (np.array(state[name], _INDEX) for name in ("begin", "end", "used_rows"))
+        numbers: list[Any] = [np.array(state[name], _INDEX) for name in ("begin", "end", "used_rows")]
+        begin, end, used_rows = numbers
         most, most_rows = int((end - begin).max()), int(used_rows.max())
         if most > self.timesteps or most_rows > self.num_rows:
             raise ValueError(
@@ -256,7 +258,7 @@ class Ring:
         """Mark the newest timesteps of these lanes as truncated, unless they were terminated."""
         newest = (self.end - 1) % self.timesteps
         at = (newest if self.lockstep else newest[lanes], lanes)
-        terminated, truncated = (self._columns[key] for key in FLAGS)
+        terminated, truncated = (np.asarray(self._columns[key]) for key in FLAGS)
         truncated[at] = np.where(terminated[at], truncated[at], 1)
 
     def _make_room(self, rows: int) -> None:

@@ -108,6 +108,13 @@ class Prioritized(Sampler):
         ArgumentError: an argument is out of range.
     """
 
+    _maximum: float
+    _num_batches: int
+    _drawn: Array | None  # places of the batch drawn last; -1 where the transition is forgotten
+    _forgot: bool  # is one of them?
+    _awaits_update: bool
+    _updated: Array | None  # the priorities of that batch, if they are not in the tree yet
+
     def __init__(self, alpha: float = 0.6, beta: ScheduleLike = 0.4, epsilon: float = 1e-6) -> None:
         self.alpha = number("Prioritized.alpha", alpha, at_least=0, at_most=1)
         self.beta: Schedule = make_schedule(beta, "Prioritized.beta", at_least=0, at_most=1)
@@ -215,15 +222,13 @@ class Prioritized(Sampler):
     def _reset(self) -> None:
         self._maximum = 1.0
         self._num_batches = 0
-        self._drawn: Array | None = None  # places of the batch drawn last; -1 where the transition is forgotten
-        self._awaits_update = False
-        self._forgot = False  # is one of them?
-        self._updated: Array | None = None  # the priorities of that batch, if they are not in the tree yet
+        self._drawn = self._updated = None
+        self._awaits_update = self._forgot = False
 
     def _replace(self, places: Array, value: float) -> None:
         """Forget what was at these places; if the batch drawn last awaits its update, that will skip them."""
         self._tree.put(places, value)
-        if self._awaits_update:
+        if self._awaits_update and self._drawn is not None:
             self._drawn = np.where(np.isin(self._drawn, places), -1, self._drawn)
             self._forgot = True
         else:
