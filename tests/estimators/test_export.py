@@ -332,7 +332,7 @@ def test_what_the_export_cannot_normalise_is_said(tmp_path: Path, caplog: Any, e
 
 # -- frozen programs --------------------------------------------------------------------------------------------------
 
-FROZEN = "evaluations run in LiteRT, with weights that rest"
+FROZEN = "Evaluation uses a frozen LiteRT program."
 
 
 def test_convolutions_are_exported_frozen_and_take_new_weights(tmp_path: Path) -> None:
@@ -408,6 +408,6 @@ def test_what_cannot_be_frozen_is_evaluated_in_tensorflow_and_that_is_said(
     made = trained(tmp_path / "run", seeing_model, Frames(length=5))
     made.evaluate(Frames(length=5), 2)
     made.evaluate(Frames(length=5), 2)
-    said = [message for message in caplog.messages if message.startswith("evaluations run in TensorFlow: ")]
+    said = [message for message in caplog.messages if message.startswith("Evaluation uses TensorFlow: ")]
     assert len(said) == 1
     assert "the converter computed with the weights" in said[0]
