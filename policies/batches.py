@@ -38,12 +38,13 @@ class BatchBoundary:
             ValueError: a key is missing, or an array has another dtype that cannot be converted without loss.
         """
         try:
-            arrays = self._pick(batch)
+            arrays: Sequence[Array] = self._pick(batch)
             if list(map(_dtype_of, arrays)) == self._dtypes:
                 return arrays
         except (AttributeError, IndexError, KeyError, TypeError):  # lists, scalars, keys that are missing
             pass
-        return self._pick(self.converted(batch))
+        found: Sequence[Array] = self._pick(self.converted(batch))
+        return found
 
     def converted(self, batch: Mapping[str, ArrayTree]) -> dict[str, ArrayTree]:
         """The batch with all arrays checked and converted.

@@ -199,7 +199,7 @@ def test_a_policy_without_a_level_explores_nan(tmp_path: Path) -> None:
 def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="axonrl"):
         agent(tmp_path, save_checkpoints_episodes=2).train(Counting(), timesteps=14)
-    assert caplog.messages[0] == "actor and learner run in LiteRT: it is small, and converts"
+    assert caplog.messages[0] == "Using LiteRT for actor and learner: the model is small and converts."
     assert caplog.messages[1].startswith("the run begins: ")
     assert len(list((tmp_path / "events").iterdir())) == 1
     assert saved(tmp_path) == [(0, 0, 0), (6, 0, 2), (12, 0, 4), (14, 0, 4)]

@@ -146,8 +146,8 @@ def test_a_real_one(tmp_path: Path) -> None:
         "parameters, in all": "233",
         # Two observations of 4 float32, an action (int64), a reward (float32), two flags, 1000 timesteps of each.
         "memory": rows(found)["memory"],
-        "actor runs in": "tensorflow: as asked for",
-        "learner runs in": "tensorflow: as asked for",
+        "actor runs in": "tensorflow: as requested",
+        "learner runs in": "tensorflow: as requested",
         "first update": "at timestep 102",
         "updates": "225, one every 4 timesteps",  # 1 + (1000 - 101) // 4
         "ends after": "999 timesteps",

@@ -10,7 +10,7 @@ import pytest
 from axonrl.contracts import ArraySpec
 from axonrl.policies.batches import BatchBoundary
 
-SPECS = {
+SPECS: dict[str, Any] = {
     "reward": ArraySpec((2,), np.float32),
     "action": ArraySpec((2,), np.int32),
     "frame": ArraySpec((2,), np.uint8),
@@ -59,7 +59,7 @@ def test_only_what_is_read_is_picked() -> None:
 )
 def test_conversions_that_lose_nothing(key: str, value: Any, expected: Any) -> None:
     found = BatchBoundary({key: SPECS[key]}).arrays({key: value})[0]
-    assert found.dtype == SPECS[key].dtype  # type: ignore[union-attr]
+    assert found.dtype == SPECS[key].dtype
     assert found.dtype.isnative
     np.testing.assert_array_equal(found, np.array(expected, found.dtype))
 

@@ -19,7 +19,8 @@ from axonrl.runs import record
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, vector
 
 SPACE = Dict({"a": Box(-np.inf, 1.0, (2,), np.float32), "b": MultiDiscrete([2, 3])})
-RUNTIME = {"runtime": {"actor": "litert", "learner": "tensorflow"}, "runtime_why": {"actor": "a", "learner": "b"}}
+WHY = {"actor": {"code": "small", "detail": ""}, "learner": {"code": "large", "detail": "op Conv2D"}}
+RUNTIME = {"runtime": {"actor": "litert", "learner": "tensorflow"}, "runtime_why": WHY}
 
 
 def written(tmp_path: Path, **changes: Any) -> record.RunRecord:

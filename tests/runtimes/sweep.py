@@ -136,6 +136,10 @@ def _filter(*shape: int) -> Tensor:
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
 
+def _to_the(exponent: float) -> Callable[[Tensor], Tensor]:
+    return lambda x: tf.pow(x, exponent)
+
+
 def _loop(z: Tensor) -> Tensor:
     return tf.while_loop(
         lambda k, a: k < 5, lambda k, a: (k + 1, a * 0.5 + tf.gather(z, k % 3)), (0, tf.zeros_like(z[0]))
@@ -208,7 +212,7 @@ def rows() -> dict[str, Row]:
         "power": Row(lambda v: tf.pow(tf.abs(v.z) + 0.1, v.w), absolute=1e-6),
         "decay": Row(lambda v: tf.pow(0.99, tf.abs(v.w) * 1e3)),
         "add n": of(lambda x: tf.add_n([x, x * 0.5, x])),
-        **{f"to the {n}": of(lambda x, n=n: tf.pow(x, n), domain=(-8e37, 8e37)) for n in (2.0, 3.0, -1.0, -0.5)},
+        **{f"to the {n}": of(_to_the(n), domain=(-8e37, 8e37)) for n in (2.0, 3.0, -1.0, -0.5)},
         "to the 0.5": of(lambda x: tf.pow(x, 0.5), domain=ROOTS),
         # guards
         "guarded sqrt": of(lambda x: tf.where(x > 0, tf.sqrt(x), 0.0), domain=ROOTS),
@@ -258,6 +262,7 @@ def rows() -> dict[str, Row]:
         "einsum": Row(lambda v: tf.einsum("bi,bj->bij", v.z[:, :4], v.w[:, :5]), absolute=1e-5),
         "bias": Row(lambda v: nn.bias_add(v.z, v.w[0]), absolute=1e-5),
         "relu of a product": Row(lambda v: nn.relu(v.z @ tf.reshape(v.w, [48, 3])), absolute=1e-5, free=False),
+        "boolean mask": Row(lambda v: tf.reduce_sum(tf.boolean_mask(v.z, v.w[:, 0] > 0), 0), absolute=1e-5, free=False),
         "segment sum": of_tame(lambda z: math.unsorted_segment_sum(tf.transpose(z), tf.range(48) % 5, 6), free=False),
         # what only moves numbers
         "reshape": of(lambda x: tf.reshape(x, [-1, 2, 24])),

@@ -192,11 +192,10 @@ def repeated(y: Any) -> Any:
 
 def test_what_is_not_listed_is_not_tried(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[set[str]] = []
-    direct_convert = choosing.convert
 
     def tried_with(functions: Mapping[str, Any], variables: Any) -> bytes:
         tried.append(set(functions))
-        return direct_convert(functions, variables)
+        return convert(functions, variables)
 
     monkeypatch.setattr(choosing, "_made", {})
     monkeypatch.setattr(choosing, "convert", tried_with)
@@ -268,12 +267,13 @@ def test_a_recorded_executor_that_cannot_run_any_more_is_an_error(
 
     monkeypatch.setattr(choosing, "_made", {})
     monkeypatch.setattr(choosing, "convert", refuse)
+    program, train = traced()
     message = (
         r"^This run of .*\.model started with its actor and learner in LiteRT, which cannot run it now: it does not"
         r" convert \(LiteRT has no kernel for Abacus\)\. Resume it with the versions that it started with\.$"
     )
     with pytest.raises(ValueError, match=message):
-        choose(*traced(), "auto", BOTH_LITERT, direct)
+        choose(program, train, "auto", BOTH_LITERT, direct)
 
 
 def test_only_the_actor_of_what_was_kept_counts_where_nothing_is_learned(traced: Make) -> None:
