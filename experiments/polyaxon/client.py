@@ -1,4 +1,4 @@
-"""The Polyaxon client as axonrl uses it: bounded in time, silent, and with errors that a user can read."""
+"""Polyaxon's client with timeouts, without output, and with readable errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def connect(host: str | None = None) -> Any:
             that of ``POLYAXON_AUTH_TOKEN``, or of ``polyaxon login``.
 
     Raises:
-        PolyaxonError: the token is none.
+        PolyaxonError: the token is invalid.
     """
     settings = silenced()
     from polyaxon.client import PolyaxonClient
@@ -64,7 +64,7 @@ def connect(host: str | None = None) -> Any:
     known, login = settings.CLIENT_CONFIG, settings.AUTH_CONFIG
     token = (os.environ.get("POLYAXON_AUTH_TOKEN") or known.token or (login and login.token) or "").strip()
     if not re.fullmatch("[!-~]*", token):  # or errors about the header would quote it
-        raise PolyaxonError("the token for Polyaxon is none: it has spaces in it, or letters with accents, say")
+        raise PolyaxonError("The token for Polyaxon is invalid: it contains spaces or non-ASCII characters.")
     config = known.model_copy(  # by its names; the constructor takes those of environment variables
         update={
             "host": host or os.environ.get("POLYAXON_HOST") or known.host,
@@ -114,7 +114,7 @@ def explained(client: Any, owner: str, project: str) -> Iterator[None]:
 
 def nonsense(host: str) -> PolyaxonError:
     """For an answer that is not a Polyaxon server's."""
-    return PolyaxonError(f"{host} does not answer as Polyaxon servers do: is it one?")
+    return PolyaxonError(f"{host} is not a Polyaxon server, by its answers")
 
 
 def check_answer(client: Any, owner: str, project: str, answer: Any) -> None:
@@ -128,14 +128,14 @@ def _refusal(
 ) -> PolyaxonError:
     host = client.config.host
     if status == 401:
-        text = "refuses the token, or wants one: set POLYAXON_AUTH_TOKEN, or log in with polyaxon login"
+        text = "refuses the token, or requires one: set POLYAXON_AUTH_TOKEN, or use polyaxon login"
     elif status == 403:
-        text = f"does not let you into the project {project}: your token lacks the permission"
+        text = f"denies access to the project {project}"
     elif status == 404:
         text = f"does not have this in the project {project}"
     elif status == 405:
         # haupt 2.18 hands its errors to a page that only takes GET. SQLite's "database is locked" is one.
-        text, status = "fails: Polyaxon servers answer 405 where something goes wrong in them", 500
+        text, status = "failed: Polyaxon servers answer 405 on internal errors", 500
     else:
         words = _words(body, client.config.token) if status is not None and 400 <= status < 500 else ""
         text = f"answers {status or 'nonsense'}{f' ({reason})' if reason else ''}{words and f': {words}'}"
@@ -163,13 +163,13 @@ def _failure(error: Exception) -> str:
 
 
 _FAILURES: Final = {
-    "NameResolutionError": "cannot be reached: there is no host of this name",
-    "gaierror": "cannot be reached: there is no host of this name",
-    "ConnectionRefusedError": "cannot be reached: it refuses the connection",
-    "SSLError": "cannot be trusted: its certificate does not hold",
-    "SSLCertVerificationError": "cannot be trusted: its certificate does not hold",
-    "BadStatusLine": "does not speak HTTP: is it a Polyaxon server?",
-    "ProtocolError": "breaks the connection off",
+    "NameResolutionError": "cannot be reached: unknown host",
+    "gaierror": "cannot be reached: unknown host",
+    "ConnectionRefusedError": "cannot be reached: connection refused",
+    "SSLError": "has an invalid certificate",
+    "SSLCertVerificationError": "has an invalid certificate",
+    "BadStatusLine": "does not speak HTTP",
+    "ProtocolError": "closed the connection",
 }
 """Names of exceptions, the most telling first."""
 

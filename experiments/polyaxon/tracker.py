@@ -1,7 +1,7 @@
-"""A Polyaxon server that shows a run: a mirror of the Polyaxon run in the run folder.
+"""A Polyaxon server as a tracker: it mirrors the Polyaxon run in the run folder.
 
-Metrics and logs are files to Polyaxon, and a file that changed is sent whole, in place of the one before it. So however
-often a push fails and comes again, the server ends with every point exactly once.
+Metrics and logs are files to Polyaxon, and a changed file is sent whole and replaces the previous one. So a push may
+fail and be repeated: the server ends with every point exactly once.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SENDING: Final = ".sending"
 
 
 class PolyaxonServer(TrackerKind):
-    """A tracker: a Polyaxon server, told of a run's statuses, inputs, outputs, metrics, log and files.
+    """A Polyaxon server: statuses, inputs, outputs, metrics, log and files of a run.
 
     A token, if the server wants one, comes from ``POLYAXON_AUTH_TOKEN`` or from ``polyaxon login``.
 
     Args:
         host: its address; None for ``POLYAXON_HOST``.
-        project: ``"OWNER/NAME"``, or ``"NAME"`` for a project of the owner ``default``; it is made if there is none.
+        project: ``"OWNER/NAME"``, or ``"NAME"`` for a project of the owner ``default``; created if missing.
             None for ``"axonrl"``. A submitted run belongs to the project that it was submitted to, whatever this is.
     """
 
@@ -70,11 +70,11 @@ class PolyaxonServer(TrackerKind):
         return submitted and submitted[2]
 
     def push(self, run: TrackedRun) -> None:
-        """Have the server hold what the run holds.
+        """Bring the server up to date with the run.
 
         Raises:
-            PolyaxonError: it could not be told.
-            StopRequestedError: it was told all, and somebody has stopped the run there.
+            PolyaxonError: pushing failed.
+            StopRequestedError: everything was pushed, and someone stopped the run on the server.
         """
         if self._client is None:
             self._client = connect(self._host)
@@ -106,7 +106,7 @@ class PolyaxonServer(TrackerKind):
         source = run_path(run)
         with run.lock:
             if not (source / RUN).exists():
-                raise PolyaxonError(f"{self._client.config.host} waits: the Polyaxon run in {run.folder} is not whole")
+                raise PolyaxonError(f"{self._client.config.host} waits: the Polyaxon run in {run.folder} is incomplete")
             files = {}
             for path in source.rglob("*"):
                 name, stat = path.relative_to(source).as_posix(), path.stat()
@@ -145,10 +145,10 @@ class PolyaxonServer(TrackerKind):
             projects = ProjectClient(
                 self._owner, self._project, self._client, is_offline=False, no_op=False, manual_exceptions_handling=True
             )
-            with self._refusing(404, "", "neither has nor makes the project {}: is it a Polyaxon server?"):
+            with self._refusing(404, "", "can neither find nor create the project {}"):
                 projects.create({"name": self._project})
         body = V1Run.from_dict({**data, "owner": self._owner, "project": self._project})
-        elsewhere = "does not take the run into the project {}: it has it in another, or deleted it there"
+        elsewhere = "refuses the run in the project {}: it exists in another project, or was deleted"
         with self._refusing(400, "already exists", elsewhere):
             runs.sync_run(self._owner, self._project, body)
         return runs.get_run_statuses(self._owner, self._project, client.run_uuid)

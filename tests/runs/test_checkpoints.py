@@ -17,8 +17,8 @@ import pytest
 import safetensors.numpy
 
 from axonrl.errors import CheckpointError
-from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.arrays import save_arrays
+from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import check_file
 
 FILES = ("arrays.safetensors", "state.json", "manifest.json")

@@ -12,8 +12,8 @@ import pytest
 import safetensors.numpy
 
 from axonrl.errors import CheckpointError
-from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.arrays import load_arrays, save_arrays
+from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import write_json_atomically
 
 DTYPES = (

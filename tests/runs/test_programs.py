@@ -17,10 +17,10 @@ import tensorflow as tf
 
 from axonrl import Agent, EstimatorSpec
 from axonrl.errors import CheckpointError
-from axonrl.runs import programs
-from axonrl.runs.programs import ProgramCache
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
+from axonrl.runs import programs
+from axonrl.runs.programs import ProgramCache
 from axonrl.runtimes import choosing
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.tests.estimators.dying import DYING

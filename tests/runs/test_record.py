@@ -14,8 +14,8 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from axonrl import Agent, EstimatorSpec
 from axonrl.errors import CheckpointError
-from axonrl.runs import record
 from axonrl.models import dqn
+from axonrl.runs import record
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, vector
 
 SPACE = Dict({"a": Box(-np.inf, 1.0, (2,), np.float32), "b": MultiDiscrete([2, 3])})
