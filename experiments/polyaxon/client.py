@@ -13,17 +13,17 @@ from typing import Any, Final
 from ..errors import TrackerError
 
 ANSWER_SECS: Final = 5.0
-"""Seconds that a server has for each answer."""
+"""Timeout of an answer, in seconds."""
 PROJECT: Final = "axonrl"
-"""The project of runs for which none is named."""
+"""The default project."""
 OWNER: Final = "default"
-"""The owner of projects that are named without one, as Polyaxon's community edition has it."""
+"""The default owner, as in Polyaxon's community edition."""
 MAX_QUOTED: Final = 300
-"""Characters of a server's own words in a message."""
+"""Characters of a server's own text in a message."""
 
 
 class PolyaxonError(TrackerError):
-    """A Polyaxon server could not be asked, or refused; the text is for the user.
+    """A Polyaxon server could not be reached, or refused; the text is for the user.
 
     Args:
         text: what is wrong, with the server's address.
@@ -36,13 +36,13 @@ class PolyaxonError(TrackerError):
 
 
 def silenced() -> Any:
-    """The settings of Polyaxon's client, which prints nothing from now on: it would print its token."""
+    """The settings of Polyaxon's client, which prints nothing from now on; it would print its token."""
     from polyaxon import settings
 
     for name in ("polyaxon", "polyaxon.cli", "traceml", "urllib3.connectionpool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # on errors, the client prints its configuration
     settings.CLIENT_CONFIG.debug = False  # by POLYAXON_DEBUG it prints the headers of all requests
-    # Whether there is anything to do was decided before; and these would have its classes stay half made.
+    # Decided before; these would leave the client's objects incomplete.
     settings.CLIENT_CONFIG.no_op = settings.CLIENT_CONFIG.is_offline = False
     return settings
 
@@ -85,14 +85,14 @@ def run_client(client: Any, owner: str, project: str, uuid: str | None = None) -
 
 
 def owner_and_project(project: str | None) -> tuple[str, str]:
-    """The two parts of ``OWNER/NAME``, with what stands for those that are left out."""
+    """The two parts of ``OWNER/NAME``, with defaults."""
     owner, _, name = (project or PROJECT).rpartition("/")
     return owner or OWNER, name
 
 
 @contextmanager
 def explained(client: Any, owner: str, project: str) -> Iterator[None]:
-    """Make whatever the client raises inside a :class:`PolyaxonError`, which never quotes a header."""
+    """Turn what the client raises inside into a :class:`PolyaxonError`, which never quotes a header."""
     import requests
     import urllib3
     from polyaxon.exceptions import ApiException, PolyaxonClientException
@@ -106,19 +106,19 @@ def explained(client: Any, owner: str, project: str) -> Iterator[None]:
         raise PolyaxonError(f"{host} {_failure(error)}") from None
     except PolyaxonClientException as error:
         raise PolyaxonError(f"{host}: {error}") from None
-    except ValueError:  # the client's own, about JSON and what stands in it
+    except ValueError:  # the client's own, about JSON
         raise nonsense(host) from None
-    except (AttributeError, KeyError, TypeError) as error:  # it takes an answer apart that is null, say
+    except (AttributeError, KeyError, TypeError) as error:  # in an answer that is null, for example
         raise nonsense(host) from error
 
 
 def nonsense(host: str) -> PolyaxonError:
-    """For an answer that is not a Polyaxon server's."""
+    """The error for an answer that is not a Polyaxon server's."""
     return PolyaxonError(f"{host} is not a Polyaxon server, by its answers")
 
 
 def check_answer(client: Any, owner: str, project: str, answer: Any) -> None:
-    """Raise what an upload's answer says: the client leaves that to its callers. Takes a ``requests.Response``."""
+    """Raise the error of an upload's ``requests.Response``: the client leaves that to its callers."""
     if not answer.ok:
         raise _refusal(client, f"{owner}/{project}", answer.status_code, answer.reason, answer.content)
 
@@ -143,7 +143,7 @@ def _refusal(
 
 
 def _words(body: str | bytes | None, token: str) -> str:
-    """What a server says about the request that it refuses: JSON in one line. Pages are for browsers."""
+    """A server's own JSON about a refused request, in one line; empty for a web page."""
     try:
         said = json.loads(body or "null")
     except (ValueError, RecursionError):
@@ -154,7 +154,7 @@ def _words(body: str | bytes | None, token: str) -> str:
 
 
 def _failure(error: Exception) -> str:
-    """Why there is no answer, or half of one."""
+    """Why there is no complete answer."""
     kinds = {type(cause).__name__ for cause in _causes(error)}
     if any("Timeout" in kind for kind in kinds):
         return f"does not answer within {ANSWER_SECS:g} seconds"
@@ -175,7 +175,7 @@ _FAILURES: Final = {
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and whatever is behind it."""
+    """An error and its causes."""
     while error is not None:
         yield error
         reason = getattr(error, "reason", None)

@@ -43,14 +43,12 @@ hooks: [{kind: evaluation, every_timesteps: 200, episodes: 2}]
 """
 
 
-AXONRL = (sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())")
-"""The command, as a process of its own."""
 SLOW = (
     sys.executable,
     "-c",
     "import sys; from axonrl.tests.experiments.fakes import main_with_pauses as main; sys.exit(main(sys.argv[1:]))",
 )
-"""The same with an Agent that only counts, slowly."""
+"""The command in a process of its own, with an Agent that only counts, slowly."""
 
 
 @pytest.fixture
@@ -141,9 +139,10 @@ def test_a_run_and_its_continuation(file: Path, polyaxon_server: PolyaxonServer)
     assert [kinds[name] for name in names] == ["image", "model", "metric"]
 
 
+@pytest.mark.usefixtures("agents")
 def test_a_killed_run_has_every_point_once_when_it_is_resumed(file: Path, polyaxon_server: PolyaxonServer) -> None:
     many = ["--set", "train.max_timesteps=1000000", "--set", "hooks=[]"]
-    command = [*AXONRL, "run", str(file), *many]
+    command = [*SLOW, "run", str(file), *many]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     folder = Path("runs/pole")
 
@@ -228,8 +227,8 @@ def test_offline_runs_are_synced_later_and_once(
     file: Path, polyaxon_server: PolyaxonServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("POLYAXON_HOST")
-    assert main(["run", str(file), "--set", "name=first"]) == 0
-    assert main(["run", str(file), "--set", "name=second"]) == 0
+    assert main(["run", str(file), "--set", "name=first", "--set", "hooks=[]"]) == 0
+    assert main(["run", str(file), "--set", "name=second", "--set", "hooks=[]"]) == 0
     capsys.readouterr()
     command = ["sync", "runs/first", "runs/second", "--host", polyaxon_server.host, "--project", "later"]
     assert main(command) == 0
