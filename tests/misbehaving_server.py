@@ -1,4 +1,4 @@
-"""A server that misbehaves as told, for tests of what a tracker's server must never do to a run."""
+"""An HTTP server that misbehaves on command; the runs that are tracked there must not suffer."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import contextlib
 import http.client
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
+
+from axonrl.tests.polyaxon_fake import FakePolyaxon
 
 REFUSES, HANGS, GARBAGE, TRUNCATED, BREAKS_OFF, SLOW, PASSES_ON = (
     "refuses",
@@ -21,10 +22,9 @@ REFUSES, HANGS, GARBAGE, TRUNCATED, BREAKS_OFF, SLOW, PASSES_ON = (
     "slow",
     "passes on",
 )
-"""What it can do beside answering every request with one status: not listen; read and never answer; answer something
-that is not HTTP; half of a JSON object; half of the bytes that it announced; one byte per second; what the real server
-behind it answers."""
-_NOT_PASSED_ON: Final = frozenset({"connection", "transfer-encoding", "content-length", "host"})
+"""What it can do besides answering every request with one status: refuse connections; read and never answer; answer
+something that is not HTTP; half of a JSON object; half of the bytes that it announced; one byte per second; what the
+fake Polyaxon behind it answers."""
 
 
 class Request(NamedTuple):
@@ -41,11 +41,10 @@ class MisbehavingServer:
 
     Args:
         behaviour: one of this module's names, or an HTTP status.
-        behind: the address of the server to which requests are passed on.
     """
 
-    def __init__(self, behaviour: str | int = PASSES_ON, behind: str = "") -> None:
-        self.behind = behind
+    def __init__(self, behaviour: str | int = PASSES_ON) -> None:
+        self.behind = FakePolyaxon()
         self.requests: list[Request] = []
         self.cuts: Callable[[Request], bool] = lambda request: False
         """Which requests are passed on without an answer: the client cannot know that they arrived."""
@@ -127,21 +126,11 @@ class MisbehavingServer:
                 if changed.wait(1.0):
                     return
         elif behaviour == PASSES_ON:
-            answer = self._pass_on(request)
+            answer = self.behind.answer(*request)
             if not self.cuts(request):
                 out.write(answer)
         else:
             out.write(_head(int(behaviour), 2) + b"{}")
-
-    def _pass_on(self, request: Request) -> bytes:
-        connection = http.client.HTTPConnection(urlsplit(self.behind).netloc, timeout=60)
-        headers = {name: value for name, value in request.headers.items() if name.lower() not in _NOT_PASSED_ON}
-        connection.request(request.method, request.path, request.body or None, headers)
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        kept = {name: value for name, value in answer.getheaders() if name.lower() not in _NOT_PASSED_ON}
-        return _head(answer.status, len(content), kept) + content
 
 
 class _Server(ThreadingHTTPServer):
@@ -158,6 +147,6 @@ class _Server(ThreadingHTTPServer):
         """The client has gone, say: that is no concern of the tests."""
 
 
-def _head(status: int, length: int, headers: Mapping[str, str] = {"Content-Type": "application/json"}) -> bytes:
-    lines = [f"HTTP/1.0 {status} {http.client.responses[status]}", f"Content-Length: {length}"]
-    return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "\r\n"]).encode()
+def _head(status: int, length: int) -> bytes:
+    line = f"HTTP/1.0 {status} {http.client.responses[status]}\r\n"
+    return f"{line}Content-Length: {length}\r\nContent-Type: application/json\r\n\r\n".encode()

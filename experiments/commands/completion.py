@@ -1,7 +1,6 @@
-"""Completion of the command line by bash, zsh and fish: argcomplete asks the parser, at the moment it is needed.
+"""Completion of the command line by bash, zsh and fish: argcomplete asks the parser when it is needed.
 
-So what is completed is what there is: the experiments that this version ships, the params that a file declares. A
-script made once from the parser, as shtab makes them, would know commands and options only.
+So the shipped experiments and the params that a file declares are completed too, not only commands and options.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from ..language.shipped import experiment_file, shipped
 
 SHELLS: Final = ("bash", "zsh", "fish")
 VARIABLE: Final = "_ARGCOMPLETE"
-"""An environment variable that is set where a shell asks for completions."""
+"""Environment variable of a shell that asks for completions."""
 
 
 def script(shell: str) -> str:
-    """What a shell has to run to complete ``axonrl``."""
+    """The code that a shell runs to complete ``axonrl``."""
     from argcomplete.shell_integration import shellcode
 
     return str(shellcode(["axonrl"], shell=shell))
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell that asks, and end the process."""
+    """Answer the shell, and end the process."""
     import argcomplete
 
     for action in _actions(parser):
@@ -55,12 +54,12 @@ def _folders(prefix: str, **_: Any) -> list[str]:
 
 
 def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The params that the file declares which stands on the command line already."""
+    """The params declared by the file on the command line."""
     from ..language.including import read_with_includes
 
     try:
         declared = read_with_includes(experiment_file(parsed_args.file)).values.get("params")
-    except (TypeError, ValueError):  # no file yet, or one with mistakes
+    except (TypeError, ValueError):  # no file yet, or an invalid one
         return []
     return [f"{name}=" for name in declared] if isinstance(declared, dict) else []
 

@@ -1,4 +1,4 @@
-"""The section ``params``: names with types and values, which ``-P`` changes and ``${name}`` stands for."""
+"""The section ``params``: typed names, set by ``-P`` and used as ``${name}``."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .sections import Section, validate
 
 TYPES: Final[Mapping[str, type]] = {"int": int, "float": float, "bool": bool, "str": str}
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What a param may be called."""
+"""Valid names of params."""
 
 
 class Param(Section):
     """A declared param: its type and its value. ``${name}`` stands for the value."""
 
     type: Literal["int", "float", "bool", "str"]
-    """The type that a value must have; an integer may stand for a float."""
+    """The type of the value; an integer is accepted for a float."""
     default: Any
-    """The value where ``-P name=value`` gives no other."""
+    """The value without ``-P name=value``."""
 
 
 def declared_params(document: Document, given: Mapping[str, str]) -> dict[str, Param]:
@@ -62,7 +62,7 @@ def _param(name: str, value: Any, document: Document) -> Param:
 
 
 def _typed(value: Any, kind: str) -> Any:
-    """The value as the declared type; an integer may stand where a float is expected."""
+    """The value in the declared type; an integer is accepted for a float."""
     if kind == "float" and type(value) is int:
         return float(value)
     if type(value) is not TYPES[kind]:

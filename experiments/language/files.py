@@ -1,8 +1,8 @@
 """Reading YAML strictly: plain data with the line of every value, or one error that says where.
 
-What is accepted is the part of YAML 1.2 that an experiment needs: one document of mappings, lists and scalars. Scalars
-follow the 1.2 core schema (``1e-4`` is a number, ``yes`` and ``on`` are text, ``010`` is ten). Anchors, aliases and
-tags are refused, and so is what only a mistake or an attack contains: megabytes, deep nesting, control characters.
+The accepted part of YAML 1.2: one document of mappings, lists and scalars. Scalars follow the 1.2 core schema (``1e-4``
+is a number, ``yes`` and ``on`` are text, ``010`` is ten). Anchors, aliases, tags, megabytes, deep nesting and control
+characters are refused.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """What a file says, and where it says it.
+    """The values of a file, and where they were written.
 
     Args:
         file: the file's path, for messages.
         values: the top-level mapping.
-        places: path of a value to where it was written: in this file, in one that it includes, or in an option.
+        places: keys of a value to its place: in this file, in an included one, or in an option.
     """
 
     file: str
@@ -60,7 +60,7 @@ class Document:
     places: Mapping[Keys, Place]
 
     def error(self, path: Keys, message: str, *, name: str = "", choices: Iterable[str] = ()) -> ExperimentError:
-        """The error for the value at ``path``; for an unknown ``name`` with the nearest of ``choices``."""
+        """An error about the value at ``path``; for an unknown ``name`` with the nearest of ``choices``."""
         at = path = self._as_written(path)
         while at and at not in self.places:
             at = at[:-1]
@@ -69,7 +69,7 @@ class Document:
         return ExperimentError(place.source, message, line=place.line, key=dotted(path), nearest=close)
 
     def _as_written(self, path: Keys) -> Keys:
-        """The path in the file: an only item may stand there without the list that it is an item of."""
+        """The keys in the file, where a single item may be written without its list."""
         value: Any = self.values
         written: list[str | int] = []
         for part in path:
@@ -81,7 +81,7 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """Read one file; what it includes is left to :mod:`axonrl.experiments.language.including`.
+    """Read one file, without its includes (see :mod:`axonrl.experiments.language.including`).
 
     Raises:
         ExperimentError: it cannot be read, is not UTF-8, is not strict YAML as above, or is not one mapping.
@@ -97,11 +97,11 @@ def read(path: Path) -> Document:
 
 
 def parse_value(text: str, source: str, path: Keys) -> Any:
-    """The value that ``text`` would have after ``key:`` in a file: a scalar, or a list or mapping in flow style.
+    """The value of ``text`` after ``key:`` in a file: a scalar, or a list or mapping in flow style.
 
     Args:
         text: YAML.
-        source: where it came from, for messages: the option as it was typed.
+        source: the option as typed, for messages.
         path: the key it is meant for.
 
     Raises:
@@ -109,7 +109,7 @@ def parse_value(text: str, source: str, path: Keys) -> Any:
     """
     try:
         return _Builder(source, text, path).document()
-    except ExperimentError as error:  # a line number would say nothing here
+    except ExperimentError as error:  # an option has no lines
         raise ExperimentError(source, error.message, key=error.key) from None
 
 
@@ -117,7 +117,7 @@ def scalar(text: str) -> bool | int | float | str | None:
     """A plain scalar's value by the YAML 1.2 core schema.
 
     Raises:
-        ValueError: the number is not finite, or is an integer that 64 bits do not hold.
+        ValueError: the number is not finite, or does not fit into 64 bits.
     """
     if _NULL.fullmatch(text):
         return None
@@ -141,12 +141,12 @@ def scalar(text: str) -> bool | int | float | str | None:
 
 
 def dotted(path: Keys) -> str:
-    """A path as ``--set`` takes it: ``agent.params.hidden.0``. A key that could not be seen or read is quoted."""
+    """Keys as ``--set`` takes them: ``agent.params.hidden.0``. An unprintable key is quoted."""
     return ".".join(_short(part if part and part.isprintable() else repr(part)) for part in map(str, path))
 
 
 def show(value: object) -> str:
-    """A value as a message quotes it: what YAML calls it, and never long."""
+    """A value for a message: in YAML's terms, and short."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -251,7 +251,7 @@ class _Builder:
             raise self._error(event, path, str(error)) from None
 
     def _refuse(self, event: Any, path: Keys) -> None:
-        """What strict YAML does not have."""
+        """Refuse what strict YAML does not have."""
         self._values += 1
         if self._values > MAX_VALUES:
             raise self._error(event, path, f"more than {MAX_VALUES} values, the most an experiment may have")

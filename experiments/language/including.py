@@ -1,4 +1,4 @@
-"""``include:`` at the top of an experiment file: what other files say, wherever the including one does not."""
+"""``include:`` at the top of an experiment file: default values from other files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from .files import MAX_VALUES, Document, ExperimentError, Keys, Place, read, sho
 
 KEY: Final = "include"
 MAX_INCLUDES: Final = 8
-"""How many files may follow the first one in a chain of includes."""
+"""The longest chain of includes after the first file."""
 _MAX_NAME: Final = 1_000
 
 
 def read_with_includes(path: Path) -> Document:
-    """Read an experiment file and what it includes, as one document that knows where each value was written.
+    """Read an experiment file and its includes as one document with the place of each value.
 
-    Mappings are merged, however deep; any other value takes the place of the one before. A file wins over those that it
-    includes, and of these the later one over the earlier.
+    Mappings are merged recursively; any other value is replaced. A file overrides its includes, and a later include
+    overrides an earlier one.
 
     Raises:
         ExperimentError: one of the files is not usable (see :func:`.files.read`) or includes itself,
-            or there is more than an experiment may have.
+            or there are too many values.
     """
     return _Reader().document(path, ())
 
@@ -35,7 +35,7 @@ class _Reader:
         self._values = 0
 
     def document(self, path: Path, chain: tuple[Path, ...]) -> Document:
-        """The file with what it includes; ``chain`` are the files that lead to it."""
+        """The file with its includes; ``chain`` are the files that lead to it."""
         own = read(path)
         self._values += len(own.places)
         if self._values > MAX_VALUES:
@@ -63,14 +63,14 @@ class _Reader:
             try:
                 self._finished[real] = self.document(path, chain)
             except ExperimentError as error:
-                if error.line is None:  # not in the file, but with it: the line that names it is of more use
+                if error.line is None:  # about the whole file: the line of the include helps more
                     raise own.error(at, f"{path}: {error.message} ({names})") from error
                 raise
         return self._finished[real]
 
 
 def _names(document: Document) -> dict[Keys, str]:
-    """Where the document says that something is included, and what."""
+    """The keys of the includes, and their paths."""
     given = document.values[KEY]
     items = {(KEY, index): item for index, item in enumerate(given)} if isinstance(given, list) else {(KEY,): given}
     names: dict[Keys, str] = {}
@@ -86,7 +86,7 @@ def _names(document: Document) -> dict[Keys, str]:
 def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError):  # links in a circle: reading it will say so
+    except (OSError, RuntimeError):  # circular links: reading fails later
         return path
 
 
@@ -97,7 +97,7 @@ def _merge(
     new_places: Mapping[Keys, Place],
     at: Keys,
 ) -> None:
-    """Put new values over others, in place."""
+    """Merge new values into others, in place."""
     for key, value in new.items():
         path = (*at, key)
         if isinstance(value, dict):
@@ -118,7 +118,7 @@ def _forget(places: dict[Keys, Place], value: Any, at: Keys) -> None:
 
 
 def _paths(value: Any, at: Keys) -> Iterator[Keys]:
-    """The path of a value, and those of all that is in it."""
+    """The keys of a value, and those of all nested values."""
     yield at
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:

@@ -1,8 +1,7 @@
-"""The JSON schema of an experiment file, from which editors complete and validate it.
+"""The JSON schema of experiment files, with which editors complete and validate them.
 
-It is made from the classes in schema.py: their docstrings are its descriptions. What it adds is what a file may say
-beyond a resolved experiment: short forms, ``${name}`` wherever a value stands, ``include``; and the names that are
-known.
+It is generated from the classes in schema.py, with their docstrings as descriptions. Added is what a file may contain
+beyond a resolved experiment: short forms, ``${name}`` for any value, ``include``; and the known names.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from typing import Any, Final
 from ... import registry
 from ...contracts import RUNTIMES, RunConfig
 from .declared import NAME
-from .schema import CONFIG_FIELDS, SECRET, Experiment
+from .schema import CONFIG_FIELDS, DEFAULT_TRACKER, SECRET, Experiment, tracker_settings
+from .sections import Section
 
 _REFERENCE: Final = {"$ref": "#/$defs/Reference"}
 _ELSEWHERE: Final = {"type": "string", "pattern": ":"}
@@ -60,7 +60,7 @@ def experiment_schema() -> dict[str, Any]:
 
 
 def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """What is found by its name: the names that are known, alone or with arguments."""
+    """The known names, alone or with arguments."""
     from ...environments.wrapping import NAMES
 
     agent, environment, tracker = (definitions[name] for name in ("AgentSection", "Environment", "Tracker"))
@@ -78,10 +78,22 @@ def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> Non
     tracker["properties"]["kind"] |= kinds
     secret = re.sub("[a-z]", lambda letter: f"[{letter[0].upper()}{letter[0]}]", SECRET.pattern)
     tracker["propertyNames"] = {"not": {"pattern": secret}}
+    sections = {kind: tracker_settings(kind) for kind in registry.BUILT_IN["tracker"]}
+    tracker["allOf"] = [_settings(kind, section) for kind, section in sections.items() if section is not None]
     one = {"anyOf": [kinds, {"$ref": "#/$defs/Tracker"}]}
     properties["tracker"] = {
         "description": properties["tracker"]["description"],
         "anyOf": [*one["anyOf"], {"type": "array", "items": one}],
+    }
+
+
+def _settings(kind: str, section: type[Section]) -> dict[str, Any]:
+    """The settings of a tracker, for mappings of its kind."""
+    required = [] if kind == DEFAULT_TRACKER else ["kind"]
+    properties = _with_references(section.model_json_schema())["properties"]
+    return {
+        "if": {"properties": {"kind": {"const": kind}}, "required": required},
+        "then": {"properties": properties},
     }
 
 
@@ -96,7 +108,7 @@ def _one_of(names: Iterable[str], other: dict[str, Any] | None) -> dict[str, Any
 
 
 def _with_references(node: Any) -> Any:
-    """A schema in which ``${name}`` may stand for every number, truth value and word; and without generated titles."""
+    """A schema that accepts ``${name}`` for every number, boolean and word; without generated titles."""
     if isinstance(node, list):
         return [_with_references(item) for item in node]
     if not isinstance(node, dict):
@@ -116,7 +128,7 @@ def _with_references(node: Any) -> Any:
 
 
 def _config() -> dict[str, Any]:
-    """The arguments of ``RunConfig``; what they mean stands in its docstring."""
+    """The arguments of ``RunConfig``, described by its docstring."""
     about = dict(re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", inspect.getdoc(RunConfig) or "", re.MULTILINE))
     properties: dict[str, Any] = {}
     for field in dataclasses.fields(RunConfig):
@@ -133,7 +145,7 @@ def _config() -> dict[str, Any]:
 
 
 def _required_without_include(made: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """What is required is so only in a file that stands alone: of a mapping, another file may say the rest."""
+    """Keys are required only in a file without ``include``."""
     memory: dict[str, Any] = definitions["Memory"]["anyOf"][-1]
     required = {
         "environment": {"required": definitions["Environment"].pop("required")},

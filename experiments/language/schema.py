@@ -1,4 +1,4 @@
-"""What an experiment file may say, and how the command line's options change it.
+"""The schema of experiment files, and how the command line's options change them.
 
 :func:`load` reads the file, applies ``--set``, gives the declared params their values (``-P``), replaces ``${name}``
 and checks the result. Nothing heavy is imported: names of models, memories and hooks are looked up by the runner.
@@ -30,16 +30,16 @@ CONFIG_FIELDS: Final = tuple(
     if field.name not in ("seed", "observation_space", "action_space")
 )
 SECRET: Final = re.compile("token|password|secret|credential|authorization|api.?key", re.IGNORECASE)
-"""Keys that hold what no file may hold."""
+"""Keys of secrets."""
 _IN_ADDRESS: Final = re.compile("//([^/@]*)@|[?&]([^?&=]*)=")
-"""Who asks, as ``user`` or ``user:password``; or a key of a query."""
+"""The user of an address, as ``user`` or ``user:password``; or a key of its query."""
 _NO_SECRET: Final = "secrets do not belong in an experiment file: set the environment variable that the tracker reads"
 DEFAULT_TRACKER: Final = "polyaxon"
 """The kind of a tracker that names none. Every run has exactly one tracker of this kind."""
 
 
 class Named(Section):
-    """Something that is found by its name: its kind, and keyword arguments beside it."""
+    """Something found by name: its kind, and keyword arguments beside it."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -53,31 +53,31 @@ class Named(Section):
 
 
 class Environment(Section):
-    """The environment: its Gymnasium id, how many copies are stepped together, its arguments, and what goes around."""
+    """The environment: its Gymnasium id, the number of copies, its arguments and wrappers."""
 
     id: str
     """An id registered with Gymnasium, or one of MinAtar's or the Arcade Learning Environment's."""
     num_envs: Count = 1
-    """How many copies are stepped together."""
+    """Number of parallel copies."""
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the environment."""
     wrappers: list[Named] = Field(default_factory=list)
-    """What goes around each copy, the innermost first."""
+    """Wrappers of each copy, innermost first."""
 
 
 class AgentSection(Section):
-    """The agent: its model function, the params handed to it, and its memory."""
+    """The agent: its model function, with params, and its memory."""
 
     model_fn: str
     """The model function: a name that ``axonrl list`` lists, or ``package.module:function``."""
     params: dict[str, Any] = Field(default_factory=dict)
-    """What the model function gets as its params."""
+    """The params of the model function."""
     memory: Named | None = None
-    """Where transitions are stored."""
+    """The memory of transitions."""
 
 
 class Train(Section):
-    """The arguments of ``Agent.train``: when updates run, and the totals at which training ends."""
+    """The arguments of ``Agent.train``: the schedule of updates, and the totals at which training ends."""
 
     first_update: Count = 35
     """The timestep of the first update."""
@@ -97,7 +97,7 @@ class Evaluate(Section):
     episodes: Count = 100
     """How many."""
     policy: Literal["best", "last"] = "last"
-    """The best policy, which an evaluation hook keeps and which is the default then, or the last one."""
+    """The best policy, kept by an evaluation hook (the default with such a hook), or the last one."""
 
 
 class Tracker(Named):
@@ -119,23 +119,23 @@ class Experiment(Section):
     """A whole experiment file, with every ``${name}`` replaced."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
-    """The run's name, and that of its folder. Without it the file's. Polyaxon servers take no more than 128 letters."""
+    """The name of the run and of its folder; default: the file's name. At most 128 characters."""
     description: str = ""
-    """What the experiment shows, in a sentence; ``axonrl list`` prints it."""
+    """One sentence about the experiment, for ``axonrl list``."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    """What all randomness follows from. Without it one is drawn, and recorded."""
+    """The seed of all randomness; default: drawn and recorded."""
     params: dict[str, Param] = Field(default_factory=dict)
-    """Values with a name, written ``${name}`` elsewhere, that ``-P name=value`` changes."""
+    """Named values: ``${name}`` stands for them elsewhere, and ``-P name=value`` changes them."""
     environment: Environment
     agent: AgentSection
     config: dict[str, Any] = Field(default_factory=dict)
-    """How the run is run: the arguments of ``RunConfig``, but the seed."""
+    """The arguments of ``RunConfig`` except the seed."""
     train: Train = Train()
     evaluate: Evaluate | None = Evaluate()
     hooks: list[Named] = Field(default_factory=list)
-    """What watches the run and acts on it: names, or names with arguments."""
+    """Hooks: names, or names with arguments."""
     tracker: list[Tracker] = Field(default_factory=list)
-    """Where the run is shown beside its folder: a name, a mapping, or a list of such."""
+    """Trackers that show the run: a name, a mapping, or a list of these."""
     submit: Submit | None = None
 
 
@@ -150,10 +150,10 @@ def load(
         sets: ``--set``: dotted paths to new values, as YAML.
 
     Returns:
-        The experiment, and the document, which knows the line of each value (for errors found later).
+        The experiment, and the document with the line of each value, for errors found later.
 
     Raises:
-        ExperimentError: something in the file or in the options is wrong.
+        ExperimentError: the file or an option is invalid.
     """
     document = override(read_with_includes(path), sets or {})
     _refuse_secrets(document)
@@ -175,7 +175,7 @@ def load(
 
 
 def _refuse_secrets(document: Document) -> None:
-    """Before anything else: no message may quote a token, and no record hold it."""
+    """Before anything else: no message may quote a token, and no record contain it."""
     if INCLUDE in document.values:
         raise document.error((INCLUDE,), "files include others before --set: a file of yours may include both")
     for at, _ in _items(document.values.get("tracker"), ("tracker",)):
@@ -184,7 +184,7 @@ def _refuse_secrets(document: Document) -> None:
 
 
 def _items(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
-    """All that a value holds, however deep, and where."""
+    """All nested values, and where they are."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield (*at, key), item
@@ -192,12 +192,12 @@ def _items(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
 
 
 def _has_password(text: str) -> bool:
-    """Is a password part of an address in it?"""
+    """Does the text contain an address with a password?"""
     return any(":" in user or SECRET.search(key) for user, key in _IN_ADDRESS.findall(text))
 
 
 def _expand(raw: dict[str, Any]) -> None:
-    """Write the short forms out: hooks, wrappers, trackers, a memory by name alone; and which policy is evaluated."""
+    """Expand the short forms of hooks, wrappers, trackers and memory; and set the evaluated policy."""
     hooks, agent, evaluate = raw.get("hooks", []), raw.get("agent"), raw.get("evaluate", {})
     if isinstance(hooks, list):
         hooks = raw["hooks"] = _by_kind(hooks)
@@ -224,7 +224,7 @@ def _keeps(hook: Mapping[str, Any]) -> bool:
 
 
 def _keeps_best(experiment: Experiment) -> bool:
-    """A hook that is not axonrl's own may keep the best policy too."""
+    """A user's hook may keep the best policy too."""
     own = registry.BUILT_IN["hook"]
     return any(_keeps(hook.model_dump()) or hook.kind not in own for hook in experiment.hooks)
 

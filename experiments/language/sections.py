@@ -1,4 +1,4 @@
-"""What the sections of an experiment file have in common: they are strict, and their errors name the line."""
+"""The base of all sections of an experiment file: strict, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Section(BaseModel):
-    """A mapping of the file: no other keys, no conversion of types, not to be changed."""
+    """A mapping of the file: no unknown keys, no conversion of types, immutable."""
 
-    # What describes a field to a reader of the code describes it in an editor too: see json_schema.py.
+    # Docstrings of fields are their descriptions in editors: see json_schema.py.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
 
@@ -28,22 +28,22 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def validate(model: type[_Model], raw: Any, at: Keys, document: Document) -> _Model:
-    """The section that ``raw`` describes.
+    """The section with these values.
 
     Args:
         model: its class.
-        raw: the values, with nothing left to replace.
-        at: where in the document they stand.
+        raw: the values, with params replaced.
+        at: their keys in the document.
         document: for the lines of errors.
 
     Raises:
-        ExperimentError: the first thing that is wrong.
+        ExperimentError: the first mistake.
     """
     try:
         return model.model_validate(raw)
     except ValidationError as error:
         found = [(details, _error(details, model, at, document)) for details in error.errors(include_url=False)]
-        # One at a time, the first in the file. A key that is missing comes last: it may only be misspelt.
+        # One at a time, the first in the file. A missing key comes last: it may be misspelt.
         found.sort(key=lambda pair: (pair[0]["type"] == "missing", pair[1].file != document.file, pair[1].line or 0))
         raise found[0][1] from None
 
@@ -53,7 +53,7 @@ def _error(details: ErrorDetails, model: type[BaseModel], at: Keys, document: Do
     path = (*at, *loc)
     if kind == "extra_forbidden":
         return document.error(path, "unknown key", name=str(loc[-1]), choices=_fields(model, loc[:-1]))
-    if kind == "value_error":  # from a validator of ours, which says all that is to be said
+    if kind == "value_error":  # from a validator of ours, with a complete message
         return document.error(path, details["msg"].removeprefix("Value error, "))
     if kind == "missing":
         return document.error(path, "this key is required")
@@ -76,7 +76,7 @@ def _expected(details: ErrorDetails) -> str:
 
 
 def _fields(model: Any, loc: Sequence[str | int]) -> list[str]:
-    """The keys of the section that an error's location leads to."""
+    """The keys of the section at an error's location."""
     for part in loc:
         if isinstance(part, str):
             field = model.model_fields.get(part)

@@ -1,4 +1,4 @@
-"""The section ``submit`` of an experiment file: what a container needs to be told that a laptop does not."""
+"""The section ``submit`` of an experiment file: the settings of a container."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?(k|[KMGTPE]i?)?")
 
 
 def _quantity(pattern: re.Pattern[str], expected: str) -> BeforeValidator:
-    """A number, or text as Kubernetes writes it; kept as text."""
+    """A number, or text in Kubernetes' notation; kept as text."""
 
     def check(value: object) -> str:
         text = _text(value) if not isinstance(value, bool) else ""
@@ -41,23 +41,23 @@ Variable = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": ["stri
 
 
 class Resources(Section):
-    """What the container reserves on its machine, and may not exceed."""
+    """Requests and limits of the container."""
 
     cpu: Cpu | None = None
     """Cores: 2, or 500m for half of one."""
     memory: Memory | None = None
     """Bytes, with Kubernetes' units: 4Gi."""
     gpu: Count | None = None
-    """How many of NVIDIA's GPUs."""
+    """Number of NVIDIA GPUs."""
 
 
 class Submit(Section):
     """How ``axonrl submit`` runs the experiment on a Polyaxon server."""
 
     image: Annotated[str, Field(min_length=1)] | None = None
-    """The container's image. Without it axonrl's own, which its Dockerfile builds."""
+    """The container's image; default: axonrl's own, built by its Dockerfile."""
     environment: dict[str, Variable] = Field(default_factory=dict)
-    """Environment variables of the container. Secrets belong to Polyaxon's connections, not into a file."""
+    """Environment variables of the container. Secrets belong in Polyaxon's connections."""
     resources: Resources = Resources()
     matrix: dict[str, Any] | None = None
-    """Polyaxon's section of this name: the params to vary, and how. One run is made for each variation."""
+    """Polyaxon's section of this name: the params to vary, and how. Each variation is one run."""

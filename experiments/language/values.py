@@ -1,4 +1,4 @@
-"""What stands in place of a file's values: ``--set`` on the command line, and ``${name}`` in the file itself."""
+"""Replacing values: ``--set`` on the command line, and ``${name}`` in the file."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any, Final
 from .files import MAX_DEPTH, Document, ExperimentError, Keys, Place, dotted, parse_value, show
 
 MAX_TEXT: Final = 10_000
-"""How long a text may become that params are part of: a few lines could make gigabytes of it."""
+"""The longest text that params may expand to; a few lines could make gigabytes."""
 _REFERENCE = re.compile(r"\$\{([^}]*)(\}?)")
 
 
 def override(document: Document, sets: Mapping[str, str]) -> Document:
-    """The document with the values of ``--set path.to.key=value`` in it."""
+    """The document with the values of ``--set path.to.key=value``."""
     values: Any = _copy(document.values)
     places = dict(document.places)
     for name, text in sets.items():
-        # What is said of a tracker may be a token, by mistake: no message may quote it.
+        # A tracker's value may be a token, by mistake: no message may quote it.
         source = f"--set {name}" if name.partition(".")[0] == "tracker" else f"--set {name}={text}"
         path = _assign(values, name, text, source)
         for place in [place for place in places if place[: len(path)] == path]:
             del places[place]
         places[path] = Place(source)
-        for length in range(1, len(path)):  # mappings made on the way
+        for length in range(1, len(path)):  # mappings created on the way
             places.setdefault(path[:length], Place(source))
     return Document(document.file, values, places)
 
 
 def _assign(values: Any, name: str, text: str, source: str) -> Keys:
-    """Put a value where a dotted name says. Mappings on the way are made; lists keep their length."""
+    """Assign a value by its dotted name. Missing mappings are created; lists keep their length."""
     path: Keys = ()
     *parents, last = name.split(".")
     if len(parents) >= MAX_DEPTH:
@@ -65,7 +65,7 @@ def _copy(value: Any) -> Any:
 
 
 def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Document) -> Any:
-    """The value with ``${name}`` replaced, in whatever depth it occurs."""
+    """The value with ``${name}`` replaced at any depth."""
     if isinstance(value, dict):
         return {key: replace(item, (*path, key), params, document) for key, item in value.items()}
     if isinstance(value, list):

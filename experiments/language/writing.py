@@ -16,7 +16,7 @@ def to_yaml(values: Mapping[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what the strict reader accepts: no anchors, and in quotes any text that would be a number."""
+    """Writes what the strict reader accepts: no anchors, and quotes around text that looks like a number."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -24,7 +24,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     try:
-        plain = scalar(text) == text and "{{" not in text and "{%" not in text  # see submission.py
+        plain = scalar(text) == text and "{{" not in text and "{%" not in text  # see polyaxon/operation.py
     except ValueError:
         plain = False
     style = '"' if not plain else "|" if "\n" in text else None

@@ -1,1 +1,1 @@
-"""Polyaxon: a tracker for its servers and offline runs, and submission of experiments."""
+"""Polyaxon: the tracker of its servers and offline runs, and submission of experiments."""

@@ -1,4 +1,4 @@
-"""The Polyaxon client as axonrl uses it: bounded in time, silent, and with errors that a user can read."""
+"""Polyaxon's client with timeouts, without output, and with readable errors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any, Final
 from ..errors import TrackerError
 
 ANSWER_SECS: Final = 5.0
-"""Seconds that a server has for each answer."""
+"""Timeout of an answer, in seconds."""
 PROJECT: Final = "axonrl"
-"""The project of runs for which none is named."""
+"""The default project."""
 OWNER: Final = "default"
-"""The owner of projects that are named without one, as Polyaxon's community edition has it."""
+"""The default owner, as in Polyaxon's community edition."""
 MAX_QUOTED: Final = 300
-"""Characters of a server's own words in a message."""
+"""Characters of a server's own text in a message."""
 
 
 class PolyaxonError(TrackerError):
-    """A Polyaxon server could not be asked, or refused; the text is for the user.
+    """A Polyaxon server could not be reached, or refused; the text is for the user.
 
     Args:
         text: what is wrong, with the server's address.
@@ -36,13 +36,13 @@ class PolyaxonError(TrackerError):
 
 
 def silenced() -> Any:
-    """The settings of Polyaxon's client, which prints nothing from now on: it would print its token."""
+    """The settings of Polyaxon's client, which prints nothing from now on; it would print its token."""
     from polyaxon import settings
 
     for name in ("polyaxon", "polyaxon.cli", "traceml", "urllib3.connectionpool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # on errors, the client prints its configuration
     settings.CLIENT_CONFIG.debug = False  # by POLYAXON_DEBUG it prints the headers of all requests
-    # Whether there is anything to do was decided before; and these would have its classes stay half made.
+    # Decided before; these would leave the client's objects incomplete.
     settings.CLIENT_CONFIG.no_op = settings.CLIENT_CONFIG.is_offline = False
     return settings
 
@@ -55,7 +55,7 @@ def connect(host: str | None = None) -> Any:
             that of ``POLYAXON_AUTH_TOKEN``, or of ``polyaxon login``.
 
     Raises:
-        PolyaxonError: the token is none.
+        PolyaxonError: the token is invalid.
     """
     settings = silenced()
     from polyaxon.client import PolyaxonClient
@@ -64,7 +64,7 @@ def connect(host: str | None = None) -> Any:
     known, login = settings.CLIENT_CONFIG, settings.AUTH_CONFIG
     token = (os.environ.get("POLYAXON_AUTH_TOKEN") or known.token or (login and login.token) or "").strip()
     if not re.fullmatch("[!-~]*", token):  # or errors about the header would quote it
-        raise PolyaxonError("the token for Polyaxon is none: it has spaces in it, or letters with accents, say")
+        raise PolyaxonError("The token for Polyaxon is invalid: it contains spaces or non-ASCII characters.")
     config = known.model_copy(  # by its names; the constructor takes those of environment variables
         update={
             "host": host or os.environ.get("POLYAXON_HOST") or known.host,
@@ -85,14 +85,14 @@ def run_client(client: Any, owner: str, project: str, uuid: str | None = None) -
 
 
 def owner_and_project(project: str | None) -> tuple[str, str]:
-    """The two parts of ``OWNER/NAME``, with what stands for those that are left out."""
+    """The two parts of ``OWNER/NAME``, with defaults."""
     owner, _, name = (project or PROJECT).rpartition("/")
     return owner or OWNER, name
 
 
 @contextmanager
 def explained(client: Any, owner: str, project: str) -> Iterator[None]:
-    """Make whatever the client raises inside a :class:`PolyaxonError`, which never quotes a header."""
+    """Turn what the client raises inside into a :class:`PolyaxonError`, which never quotes a header."""
     import requests
     import urllib3
     from polyaxon.exceptions import ApiException, PolyaxonClientException
@@ -106,19 +106,19 @@ def explained(client: Any, owner: str, project: str) -> Iterator[None]:
         raise PolyaxonError(f"{host} {_failure(error)}") from None
     except PolyaxonClientException as error:
         raise PolyaxonError(f"{host}: {error}") from None
-    except ValueError:  # the client's own, about JSON and what stands in it
+    except ValueError:  # the client's own, about JSON
         raise nonsense(host) from None
-    except (AttributeError, KeyError, TypeError) as error:  # it takes an answer apart that is null, say
+    except (AttributeError, KeyError, TypeError) as error:  # in an answer that is null, for example
         raise nonsense(host) from error
 
 
 def nonsense(host: str) -> PolyaxonError:
-    """For an answer that is not a Polyaxon server's."""
-    return PolyaxonError(f"{host} does not answer as Polyaxon servers do: is it one?")
+    """The error for an answer that is not a Polyaxon server's."""
+    return PolyaxonError(f"{host} is not a Polyaxon server, by its answers")
 
 
 def check_answer(client: Any, owner: str, project: str, answer: Any) -> None:
-    """Raise what an upload's answer says: the client leaves that to its callers. Takes a ``requests.Response``."""
+    """Raise the error of an upload's ``requests.Response``: the client leaves that to its callers."""
     if not answer.ok:
         raise _refusal(client, f"{owner}/{project}", answer.status_code, answer.reason, answer.content)
 
@@ -128,14 +128,14 @@ def _refusal(
 ) -> PolyaxonError:
     host = client.config.host
     if status == 401:
-        text = "refuses the token, or wants one: set POLYAXON_AUTH_TOKEN, or log in with polyaxon login"
+        text = "refuses the token, or requires one: set POLYAXON_AUTH_TOKEN, or use polyaxon login"
     elif status == 403:
-        text = f"does not let you into the project {project}: your token lacks the permission"
+        text = f"denies access to the project {project}"
     elif status == 404:
         text = f"does not have this in the project {project}"
     elif status == 405:
         # haupt 2.18 hands its errors to a page that only takes GET. SQLite's "database is locked" is one.
-        text, status = "fails: Polyaxon servers answer 405 where something goes wrong in them", 500
+        text, status = "failed: Polyaxon servers answer 405 on internal errors", 500
     else:
         words = _words(body, client.config.token) if status is not None and 400 <= status < 500 else ""
         text = f"answers {status or 'nonsense'}{f' ({reason})' if reason else ''}{words and f': {words}'}"
@@ -143,7 +143,7 @@ def _refusal(
 
 
 def _words(body: str | bytes | None, token: str) -> str:
-    """What a server says about the request that it refuses: JSON in one line. Pages are for browsers."""
+    """A server's own JSON about a refused request, in one line; empty for a web page."""
     try:
         said = json.loads(body or "null")
     except (ValueError, RecursionError):
@@ -154,7 +154,7 @@ def _words(body: str | bytes | None, token: str) -> str:
 
 
 def _failure(error: Exception) -> str:
-    """Why there is no answer, or half of one."""
+    """Why there is no complete answer."""
     kinds = {type(cause).__name__ for cause in _causes(error)}
     if any("Timeout" in kind for kind in kinds):
         return f"does not answer within {ANSWER_SECS:g} seconds"
@@ -163,19 +163,19 @@ def _failure(error: Exception) -> str:
 
 
 _FAILURES: Final = {
-    "NameResolutionError": "cannot be reached: there is no host of this name",
-    "gaierror": "cannot be reached: there is no host of this name",
-    "ConnectionRefusedError": "cannot be reached: it refuses the connection",
-    "SSLError": "cannot be trusted: its certificate does not hold",
-    "SSLCertVerificationError": "cannot be trusted: its certificate does not hold",
-    "BadStatusLine": "does not speak HTTP: is it a Polyaxon server?",
-    "ProtocolError": "breaks the connection off",
+    "NameResolutionError": "cannot be reached: unknown host",
+    "gaierror": "cannot be reached: unknown host",
+    "ConnectionRefusedError": "cannot be reached: connection refused",
+    "SSLError": "has an invalid certificate",
+    "SSLCertVerificationError": "has an invalid certificate",
+    "BadStatusLine": "does not speak HTTP",
+    "ProtocolError": "closed the connection",
 }
 """Names of exceptions, the most telling first."""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and whatever is behind it."""
+    """An error and its causes."""
     while error is not None:
         yield error
         reason = getattr(error, "reason", None)

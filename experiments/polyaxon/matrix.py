@@ -17,13 +17,13 @@ def check_matrix(
     """Check a matrix.
 
     Args:
-        matrix: as the file says it.
+        matrix: as in the file.
         experiment: what is submitted.
         params: those of ``-P``.
         document: for the lines of errors.
 
     Raises:
-        ExperimentError: it varies what is no param, or what ``-P`` sets; or Polyaxon refuses it.
+        ExperimentError: it varies an undeclared param or one that ``-P`` sets; or Polyaxon refuses it.
     """
     for name, place in _varied(matrix).items():
         if name not in experiment.params:
@@ -45,7 +45,7 @@ def check_matrix(
 
 
 def _varied(matrix: Mapping[str, Any]) -> dict[str, Keys]:
-    """The params that are varied, and where the file says so: under ``params``, or in the rows of a mapping."""
+    """The varied params, and where the file has them: under ``params``, or in the rows of a mapping."""
     params, rows = matrix.get("params"), matrix.get("values")
     varied: dict[str, Keys] = {name: (*_AT, "params", name) for name in (params if isinstance(params, dict) else ())}
     for index, row in enumerate(rows if isinstance(rows, list) else ()):
@@ -56,7 +56,7 @@ def _varied(matrix: Mapping[str, Any]) -> dict[str, Keys]:
 def _error(details: Any, matrix: Mapping[str, Any], document: Document) -> ExperimentError:
     place: Keys = ()
     value: Any = {"matrix": matrix}
-    for part in details["loc"]:  # parts that are no keys name the alternatives that Pydantic tried
+    for part in details["loc"]:  # parts that are not keys are alternatives that Pydantic tried
         if part in value if isinstance(value, Mapping) else isinstance(value, list) and isinstance(part, int):
             place, value = (*place, part), value[part]
     place = ("submit", *place)

@@ -1,6 +1,6 @@
-"""A Polyaxon run in the run folder: what the client's offline mode keeps, from the journal, without a server.
+"""A Polyaxon run in the run folder, written from the journal, as the client's offline mode keeps it.
 
-It lies in ``<run folder>/polyaxon/runs/<uuid>``, which is how Polyaxon lays out an offline root: metrics in
+It is in ``<run folder>/polyaxon/runs/<uuid>``, Polyaxon's layout of an offline root: metrics in
 ``events/metric``, the log in ``plxlogs``, files in ``outputs``, and the run's own data and lineage beside them.
 """
 
@@ -27,19 +27,19 @@ RUN, LINEAGE = "run.plx.json", "lineages.plx.json"
 REASON: Final = "axonrl"
 """Who issued a status."""
 NAME_LENGTH: Final = 120
-"""Characters of a metric's name at Polyaxon, for it is a file's name too."""
+"""Characters of a metric's name at Polyaxon, which is a file's name too."""
 KINDS: Final = {".yml": "file", ".json": "env", ".png": "image", ".safetensors": "model", ".mp4": "video"}
 """What the files of a run folder are in Polyaxon's terms."""
 
 
 def run_path(run: TrackedRun) -> Path:
-    """Where the Polyaxon run of a tracked run lies."""
+    """The folder of the Polyaxon run."""
     return run.folder / ROOT / "runs" / run.uuid
 
 
 @dataclasses.dataclass
 class _Summary:
-    """A metric's values in brief."""
+    """Statistics of a metric's values."""
 
     count: int = 0
     total: float = 0.0
@@ -60,10 +60,7 @@ class _Summary:
 
 
 class OfflineRun:
-    """Keeps the Polyaxon run in the run folder; a tracker, like those of servers.
-
-    The files are made anew by every process that tracks the run: the journal is what counts.
-    """
+    """Keeps the Polyaxon run in the run folder. Every process that tracks the run writes the files anew."""
 
     what: ClassVar[str] = "the Polyaxon run"
 
@@ -73,13 +70,13 @@ class OfflineRun:
         self._cuts = -1
         self._points = self._lines = 0
         self._names: dict[str, str] = {}
-        """A metric's name to the one that it has at Polyaxon."""
+        """Metrics' names to Polyaxon's names."""
         self._summaries: dict[str, _Summary] = {}
-        """By the name at Polyaxon."""
+        """By Polyaxon's names."""
         self._emptied: set[str] = set()
 
     def write(self, run: TrackedRun) -> None:
-        """Write what the run has that the files do not have.
+        """Write what the run has and the files lack.
 
         Raises:
             OSError: they cannot be written.
@@ -93,13 +90,13 @@ class OfflineRun:
                 self._write_log(run)
                 files = self._keep_files(run.folder)
                 self._write_run(run, files)
-            except OSError:  # some of it may be written, or half a line: what is not whole is shown to no server
+            except OSError:  # half a line may be written: an incomplete run is not pushed
                 self._cuts = -1
                 (run_path(run) / RUN).unlink(missing_ok=True)
                 raise
 
     def _begin(self, run: TrackedRun) -> None:
-        """Remove what is made anew. A metric whose every point was taken back stays, without any."""
+        """Remove what is written anew. A metric that lost all its points stays, empty."""
         self._path, self._cuts = run_path(run), run.cuts
         self._emptied |= {path.stem for path in (self._path / "events" / "metric").glob("*.plx")}
         for part in ("events", "plxlogs"):
@@ -128,7 +125,7 @@ class OfflineRun:
             path.write_text(LoggedEventListSpec("", "metric", []).get_csv_header(), encoding="utf-8")
 
     def _name(self, name: str) -> str:
-        """The name of a metric as Polyaxon has it, and as a file may have it: not that of another metric."""
+        """A unique name for a metric that Polyaxon and file systems accept."""
         from polyaxon._utils.fqn_utils import to_fqn_name
 
         base = unique = to_fqn_name(name)[:NAME_LENGTH] or "metric"
@@ -151,9 +148,9 @@ class OfflineRun:
         writer.close()
 
     def _keep_files(self, folder: Path) -> list[tuple[Path, str]]:
-        """Have ``outputs`` hold the files that are kept, as they are now; what they are called there, and their kind.
+        """Copy the run folder's files into ``outputs``; returns their paths there, and their kinds.
 
-        A link where the file system allows it: files of the run folder are replaced, never changed in place.
+        Hard links where possible: files of the run folder are replaced, never changed in place.
         """
         kept = []
         for pattern in FILES:
@@ -210,7 +207,7 @@ class OfflineRun:
         client.persist_run(str(self._path))
 
     def _outputs(self, run: TrackedRun) -> dict[str, Any]:
-        """The last value of every metric, as Polyaxon has it, and what the run came to."""
+        """The last value of every metric by Polyaxon's name, and the results."""
         last = {name: summary.last for name, summary in self._summaries.items() if math.isfinite(summary.last)}
         return last | run.outputs
 

@@ -1,4 +1,4 @@
-"""From an experiment to a Polyaxon operation: a component with typed inputs, whose job is the same ``axonrl run``."""
+"""The Polyaxon operation of an experiment: a component with typed inputs, whose job is the same ``axonrl run``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..language.writing import to_yaml
 from .matrix import check_matrix
 
 IMAGE: Final = f"axonrl:{__version__}"
-"""What the Dockerfile builds."""
+"""Built by the Dockerfile."""
 FILE: Final = "experiment.yml"
 """The experiment's name in the container."""
 _RESERVED: Final = ("globals", "params", "connections")
@@ -24,19 +24,19 @@ _RESERVED: Final = ("globals", "params", "connections")
 def operation(experiment: Experiment, document: Document, params: Mapping[str, str]) -> dict[str, Any]:
     """The operation that runs an experiment on a server.
 
-    The experiment travels with it as a file, as it was written, but with what it includes and ``--set`` in it. Its
-    ``params`` are the component's inputs, which the command gets by ``-P``.
+    It contains the experiment file as it was written, merged with its includes and ``--set``. The file's ``params`` are
+    the component's inputs, which the command gets by ``-P``.
 
     Args:
         experiment: as :func:`axonrl.experiments.language.schema.load` returns it.
         document: likewise.
-        params: those of ``-P``, which became part of the experiment.
+        params: those of ``-P``.
 
     Returns:
         Plain data, valid as Polyaxon's operation of version 1.1.
 
     Raises:
-        ExperimentError: something in the file is not possible on a server, or Polyaxon refuses the matrix.
+        ExperimentError: a param cannot be submitted, or Polyaxon refuses the matrix.
     """
     submit = experiment.submit or Submit()
     defaults = declared_params(document, {})
@@ -70,7 +70,7 @@ def _job(submit: Submit, experiment: Experiment, document: Document) -> dict[str
         container["env"] = [{"name": name, "value": value} for name, value in submit.environment.items()]
     if limits := _limits(submit.resources):
         container["resources"] = {"requests": limits, "limits": limits}
-    # In the container the file has another name, which may not become the experiment's.
+    # In the container the file has another name, which must not become the experiment's.
     content = to_yaml({"name": experiment.name, **document.values})
     # What looks like a template would be replaced. Block style, as it is written, has such braces in quoted text only.
     content = content.replace("{{", r"\x7B\x7B").replace("{%", r"\x7B%")

@@ -1,7 +1,7 @@
-"""A Polyaxon server that shows a run: a mirror of the Polyaxon run in the run folder.
+"""A Polyaxon server as a tracker: it mirrors the Polyaxon run in the run folder.
 
-Metrics and logs are files to Polyaxon, and a file that changed is sent whole, in place of the one before it. So however
-often a push fails and comes again, the server ends with every point exactly once.
+Metrics and logs are files to Polyaxon, and a changed file is sent whole and replaces the previous one. So a push may
+fail and be repeated: the server ends with every point exactly once.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .client import PolyaxonError, check_answer, connect, explained, nonsense, o
 from .offline import LINEAGE, REASON, ROOT, RUN, OfflineRun, run_path
 
 HEARTBEAT_SECS: Final = 30.0
-"""Seconds after which a push that has nothing new tells that the run is alive."""
+"""Seconds between two signs of life."""
 SENDING: Final = ".sending"
-"""Where a push keeps copies of what it sends, beside the Polyaxon run; the next one removes what a kill left of it."""
+"""A push's copies of what it sends, beside the Polyaxon run; the next push removes leftovers of a kill."""
 
 
 class PolyaxonServer(TrackerKind):
-    """A tracker: a Polyaxon server, told of a run's statuses, inputs, outputs, metrics, log and files.
+    """A Polyaxon server: statuses, inputs, outputs, metrics, log and files of a run.
 
     A token, if the server wants one, comes from ``POLYAXON_AUTH_TOKEN`` or from ``polyaxon login``.
 
     Args:
         host: its address; None for ``POLYAXON_HOST``.
-        project: ``"OWNER/NAME"``, or ``"NAME"`` for a project of the owner ``default``; it is made if there is none.
+        project: ``"OWNER/NAME"``, or ``"NAME"`` for a project of the owner ``default``; created if missing.
             None for ``"axonrl"``. A submitted run belongs to the project that it was submitted to, whatever this is.
     """
 
@@ -48,7 +48,7 @@ class PolyaxonServer(TrackerKind):
         self._owner, self._project = owner_and_project(settings.submitted_project() or project)
         self._client: Any = None
         self._sent: dict[str, tuple[int, int]] = {}
-        """What the server has: the name of a file to its size and the time of its last change."""
+        """The files that were sent, with size and time of change."""
         self._lineage: dict[str, Any] = {}
         self._patched: dict[str, Any] = {}
         self._alive_at = -math.inf
@@ -70,11 +70,11 @@ class PolyaxonServer(TrackerKind):
         return submitted and submitted[2]
 
     def push(self, run: TrackedRun) -> None:
-        """Have the server hold what the run holds.
+        """Bring the server up to date with the run.
 
         Raises:
-            PolyaxonError: it could not be told.
-            StopRequestedError: it was told all, and somebody has stopped the run there.
+            PolyaxonError: pushing failed.
+            StopRequestedError: everything was pushed, and someone stopped the run on the server.
         """
         if self._client is None:
             self._client = connect(self._host)
@@ -90,23 +90,23 @@ class PolyaxonServer(TrackerKind):
             raise StopRequestedError(f"the run was stopped at {self._client.config.host}")
 
     def _push(self, uuid: str, snapshot: Snapshot) -> Any:
-        """Everything; the run's statuses as the server has them now."""
+        """Push everything; returns the run's statuses on the server."""
         client = run_client(self._client, self._owner, self._project, uuid)
         remote = self._find(client, snapshot.data)
         self._push_statuses(uuid, remote, snapshot.statuses[:-1] if snapshot.ended else snapshot.statuses)
         self._push_files(client, snapshot)
         self._push_data(uuid, snapshot)
-        self._push_statuses(uuid, remote, snapshot.statuses)  # who sees the end shall see all before it
+        self._push_statuses(uuid, remote, snapshot.statuses)  # the final status comes last
         return remote
 
     def _snapshot(self, run: TrackedRun, folder: Path) -> Snapshot:
-        """What there is to push, apart from the files on which another thread writes on."""
+        """What there is to push, in copies: another thread continues to write the files."""
         from polyaxon.schemas import V1StatusCondition
 
         source = run_path(run)
         with run.lock:
             if not (source / RUN).exists():
-                raise PolyaxonError(f"{self._client.config.host} waits: the Polyaxon run in {run.folder} is not whole")
+                raise PolyaxonError(f"{self._client.config.host} waits: the Polyaxon run in {run.folder} is incomplete")
             files = {}
             for path in source.rglob("*"):
                 name, stat = path.relative_to(source).as_posix(), path.stat()
@@ -118,12 +118,12 @@ class PolyaxonServer(TrackerKind):
                     files[name] = (copy, state)
             data = json.loads((source / RUN).read_bytes())
             lineage = json.loads((source / LINEAGE).read_bytes()) if (source / LINEAGE).exists() else []
-        # Not those of the run, which may know more by now than the files do.
+        # Not those of the run, which may be ahead of the files.
         statuses = [V1StatusCondition.from_dict(one) for one in data["status_conditions"]]
         return Snapshot(data, lineage, statuses, files, data["status"] in ENDED)
 
     def _find(self, client: Any, data: dict[str, Any]) -> Any:
-        """The run's status as the server has it; the run is made there, in a project that is made too, if need be."""
+        """The run's statuses on the server; run and project are created if missing."""
         from polyaxon.client import ProjectClient
         from polyaxon.exceptions import ApiException
         from polyaxon.schemas import V1Run
@@ -145,17 +145,17 @@ class PolyaxonServer(TrackerKind):
             projects = ProjectClient(
                 self._owner, self._project, self._client, is_offline=False, no_op=False, manual_exceptions_handling=True
             )
-            with self._refusing(404, "", "neither has nor makes the project {}: is it a Polyaxon server?"):
+            with self._refusing(404, "", "can neither find nor create the project {}"):
                 projects.create({"name": self._project})
         body = V1Run.from_dict({**data, "owner": self._owner, "project": self._project})
-        elsewhere = "does not take the run into the project {}: it has it in another, or deleted it there"
+        elsewhere = "refuses the run in the project {}: it exists in another project, or was deleted"
         with self._refusing(400, "already exists", elsewhere):
             runs.sync_run(self._owner, self._project, body)
         return runs.get_run_statuses(self._owner, self._project, client.run_uuid)
 
     @contextmanager
     def _refusing(self, status: int, said: str, what: str) -> Iterator[None]:
-        """Say what an answer with this status, and these words in it, means here; ``{}`` stands for the project."""
+        """Explain an answer with this status and text; ``{}`` stands for the project."""
         from polyaxon.exceptions import ApiException
 
         try:
@@ -167,11 +167,11 @@ class PolyaxonServer(TrackerKind):
             raise PolyaxonError(f"{self._client.config.host} {text}", status) from None
 
     def _push_statuses(self, uuid: str, remote: Any, statuses: Iterable[Any]) -> None:
-        """Tell the server the statuses that it has not been told, and ``remote`` too."""
+        """Send the statuses that the server lacks, and add them to ``remote``."""
         known = {_instant(one) for one in remote.status_conditions or [] if one.reason == REASON}
         for status in statuses:
-            if status.type != CREATED and _instant(status) not in known:  # a server sets this one itself
-                # By force, for a run that goes on had ended before.
+            if status.type != CREATED and _instant(status) not in known:  # the server sets this one itself
+                # By force: a resumed run had ended before.
                 body = {"condition": status, "force": True}
                 self._client.runs_v1.create_run_status(self._owner, self._project, uuid, body=body)
                 remote.status_conditions = [*(remote.status_conditions or []), status]
@@ -184,7 +184,7 @@ class PolyaxonServer(TrackerKind):
             self._sent[name] = state
 
     def _push_data(self, uuid: str, snapshot: Snapshot) -> None:
-        """Inputs, outputs and lineage that changed; and a sign of life, when it is time for one."""
+        """Changed inputs, outputs and lineage; and a sign of life when it is due."""
         runs, where = self._client.runs_v1, (self._owner, self._project, uuid)
         lineage = {one["name"]: one for one in snapshot.lineage}
         if changed := [one for name, one in lineage.items() if self._lineage.get(name) != one]:
@@ -213,7 +213,7 @@ class Snapshot:
 
 
 def _is_stopped(conditions: Iterable[Any]) -> bool:
-    """Has somebody else stopped the run, and nobody gone on with it since?"""
+    """Did someone else stop the run, and has it not been resumed since?"""
     stopped = False
     for one in conditions:
         if one.reason != REASON:
@@ -224,6 +224,6 @@ def _is_stopped(conditions: Iterable[Any]) -> bool:
 
 
 def _instant(condition: Any) -> int:
-    """When a status came, in whole milliseconds: servers keep no more."""
+    """The time of a status in whole milliseconds, the resolution of servers."""
     at: datetime.datetime = condition.last_transition_time
     return int(at.replace(microsecond=0).timestamp()) * 1000 + at.microsecond // 1000

@@ -1,4 +1,4 @@
-"""What an experiment will do: ``axonrl check`` says it before anything has run."""
+"""What an experiment will do, for ``axonrl check``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, folder: Path) -> dict[str, Any]:
-    """All that is known of a run before its first timestep, as plain data.
+    """Everything known about a run before its first timestep, as plain data.
 
     Args:
-        experiment: what is to be run.
+        experiment: what to run.
         memory: its memory.
-        summary: what ``Agent.check`` returned.
-        folder: where the run would be kept.
+        summary: from ``Agent.check``.
+        folder: the run folder that it would have.
     """
     train, num_envs = experiment.train, summary.num_envs
     kind = "" if experiment.agent.memory is None else experiment.agent.memory.kind
@@ -84,7 +84,7 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def described(space: gymnasium.Space[Any]) -> str:
-    """A space in a few words: a Box's bounds are its lowest and its highest ones."""
+    """A space in short; of a Box the lowest and the highest bound."""
     if isinstance(space, gymnasium.spaces.Box):
         return f"Box{space.shape} of {space.dtype}, {np.min(space.low):g} to {np.max(space.high):g}"
     if isinstance(space, gymnasium.spaces.Dict):
@@ -95,7 +95,7 @@ def described(space: gymnasium.Space[Any]) -> str:
 
 
 def _updates(experiment: Experiment, memory: Memory, num_envs: int) -> dict[str, int | None]:
-    """When updates come, and how many at most; None where nobody can know."""
+    """When updates run, and the most there can be; None where unknown."""
     train = experiment.train
     most, size = train.max_timesteps, getattr(memory, "size", None)
     timesteps = None if most is None else _up_to(most, num_envs)

@@ -1,7 +1,7 @@
-"""The run's episodes and evaluations as CSV files in the run folder, none lost and none twice however often it resumes.
+"""The run's episodes and evaluations as CSV files in the run folder: each exactly once, however often it resumes.
 
-A row is written when its episode ends, so it is there before the checkpoint that counts it. What a killed run wrote
-after its last checkpoint is cut off when the run resumes, and comes again.
+A row is written when its episode ends, before the checkpoint that counts it. Rows after the last checkpoint of a killed
+run are removed when it resumes, and are written again.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _Row = TypeVar("_Row")
 
 
 class HistoryHook(Hook):
-    """Appends every episode, every evaluation and what EVAL had in it to the CSV files. Give it before other hooks."""
+    """Appends every episode, every evaluation and its EVAL values to the CSV files. Must come before other hooks."""
 
     def __init__(self) -> None:
         self.global_timestep = 0
-        """Where the run stood when it began or ended last; 0 before the first timestep."""
+        """The timestep when the run last began or ended; 0 before the first."""
         self._file: TextIO | None = None
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
@@ -116,7 +116,7 @@ class HistoryHook(Hook):
         self.global_timestep = session.global_timestep
         if self._file is not None:
             with contextlib.suppress(OSError) if facts.error is not None else contextlib.nullcontext():
-                self._file.close()  # which tries again what could not be written
+                self._file.close()  # retries what could not be written
             self._file = None
 
 
@@ -139,7 +139,7 @@ def read_evaluations(folder: Path) -> list[Evaluation]:
 
 
 def read_eval(folder: Path) -> list[Found]:
-    """What EVAL had in the evaluations of a run, one row for each timestep and name: the last.
+    """The EVAL values of a run, one row for each timestep and name: the last.
 
     Raises:
         ValueError: the file is damaged; names it and the line.
@@ -154,7 +154,7 @@ def _read(path: Path, parse: Callable[[str], _Row]) -> list[_Row]:
         return []
     rows: list[_Row] = []
     try:
-        rows.extend(map(parse, lines[1:-1]))  # no header, and nothing of a line that a kill cut short
+        rows.extend(map(parse, lines[1:-1]))  # without the header, and without a line cut short by a kill
     except ValueError as error:
         raise ValueError(f"{path}:{len(rows) + 2} is damaged: {error}") from error
     return rows

@@ -1,9 +1,9 @@
-"""The journal of a run: what happened to it, a line each, in the order in which it happened.
+"""The journal of a run: what happened, one line each, in order.
 
 ``<run folder>/journal.jsonl`` is only ever appended to. Each line is a JSON object with ``time`` (seconds since 1970)
-and one of: ``run`` (what is run: at the beginning of every session), ``status``, ``metrics`` (with the number of the
-``update`` or the ``episode`` that they are of), ``log``, ``outputs``, and ``cut``, the timestep at which a session
-begins (with the updates and episodes before it): what was measured after it counts no more, and comes again.
+and one of: ``run`` (its identity and inputs, at every start), ``status``, ``metrics`` (with the number of the
+``update`` or the ``episode`` that they belong to), ``log``, ``outputs``, and ``cut``, the timestep from which a start
+continues (with the updates and episodes before it): later measurements are void, and are made again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ JOURNAL: Final = "journal.jsonl"
 CREATED, RUNNING, RESUMING = "created", "running", "resuming"
 SUCCEEDED, FAILED, STOPPED = "succeeded", "failed", "stopped"
 ENDED: Final = (SUCCEEDED, FAILED, STOPPED)
-KILLED: Final = "the process ended without a word: it was killed, say"
-"""What is said of a session that wrote no status at its end."""
+KILLED: Final = "the process ended without a status; it was probably killed"
+"""The message of a start without a final status."""
 _log = logging.getLogger("axonrl")
 
 
@@ -57,9 +57,9 @@ class Line(NamedTuple):
 
 
 class Journal:
-    """Appends to a run's journal. That it cannot, because the disk is full say, never hurts the run.
+    """Appends to a run's journal. A failure, such as a full disk, never stops the run.
 
-    A line reaches the operating system at once. One that could not be written is kept and tried again with the next.
+    A line reaches the operating system at once. A line that could not be written is kept and retried with the next.
 
     Args:
         folder: the run folder, which exists.
@@ -73,7 +73,7 @@ class Journal:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
             self._file: int | None = os.open(self._path, flags, 0o666)
-            if not _ends_with_a_line(self._path):  # a kill cut the last one short
+            if not _ends_with_a_line(self._path):  # the last one was cut short by a kill
                 self._waiting += b"\n"
         except OSError as error:
             self._file = None
@@ -100,7 +100,7 @@ class Journal:
             if self._file is not None:
                 self._write_out(self._file)
                 if self._waiting:
-                    _log.warning("%s lacks its last lines, for which there was no room", self._path)
+                    _log.warning("%s is missing its last lines: the disk was full", self._path)
                 os.close(self._file)
                 self._file = None
 
@@ -117,7 +117,7 @@ class Journal:
         """Once, until it works again."""
         if not self._silent:
             self._silent = True
-            _log.warning("%s cannot be written (%s); training goes on", self._path, error.strerror or error)
+            _log.warning("%s cannot be written (%s); training continues", self._path, error.strerror or error)
 
 
 def _ends_with_a_line(path: Path) -> bool:
@@ -129,7 +129,7 @@ def _ends_with_a_line(path: Path) -> bool:
 
 
 class JournalHook(Hook):
-    """Writes what a session measures into the journal.
+    """Records a session in the journal.
 
     Names are those of :class:`~axonrl.hooks.SummaryHook`; the step of all of them is ``global_timestep``.
 
@@ -152,7 +152,7 @@ class JournalHook(Hook):
             self._session.request_stop(reason)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Forget what was measured after the point from which the run goes on."""
+        """Void what was measured after the point from which the run continues."""
         self._journal.write(cut=session.global_timestep, update=session.global_step, episode=session.global_episode)
         self._journal.status(RUNNING)
         self._meter.start(session)
@@ -179,7 +179,7 @@ class JournalHook(Hook):
         self._write(session, tagged("evaluation", facts.results))
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Every line has been written when it was known; and there is nothing left to stop."""
+        """There is nothing left to stop."""
         self._session = None
 
     def _write(self, session: Session, values: Mapping[str, float], **counter: int) -> None:
@@ -211,7 +211,7 @@ class JournalHandler(logging.Handler):
 
 
 class TrackedRun:
-    """A run as its journal tells it; what a tracker is to hold.
+    """A run as its journal records it, for trackers.
 
     Args:
         folder: the run folder.
@@ -225,7 +225,7 @@ class TrackedRun:
         self.description = ""
         self.inputs: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
-        """What the run came to: its last evaluation and its totals."""
+        """Results: the final evaluation and the totals."""
         self.starts = 0
         """How often it was started or resumed."""
         self.statuses: list[Status] = []
@@ -233,9 +233,9 @@ class TrackedRun:
         """Every value of every metric, in order. Only appended to, until ``cuts`` changes."""
         self.lines: list[Line] = []
         self.cuts = 0
-        """How often points were taken back."""
+        """How often points were removed."""
         self.lock = threading.Lock()
-        """Held while the files of the Polyaxon run are written, and while they are read for a server."""
+        """Held while a tracker's files in the run folder are written, and while they are read for a push."""
         self._at = 0
         self._rest = b""
         self._counted: list[tuple[str, int]] = []
@@ -271,12 +271,12 @@ class TrackedRun:
             kind = next(kind for kind in ("metrics", "log", "status", "outputs", "cut", "run") if kind in entry)
             getattr(self, f"_take_{kind}")(float(entry["time"]), entry)
         except (ValueError, TypeError, KeyError, AttributeError, StopIteration, RecursionError):
-            pass  # a kill cut it short; what it told comes again
+            pass  # cut short by a kill; its content comes again
 
     def _take_metrics(self, at: float, entry: Mapping[str, Any]) -> None:
         step, metrics = int(entry["step"]), entry["metrics"].items()
         kind = next((kind for kind in ("update", "episode") if kind in entry), "cut")
-        # What a session measures where it begins was measured there before, unless it had not come to it.
+        # Where a start continues, measurements exist already, unless the run had been killed before they were made.
         known = self._at_cut if kind == "cut" and step <= self._cut else ()
         points = [Point(at, step, name, float(value)) for name, value in metrics if name not in known]
         self._counted += [(kind, int(entry.get(kind, step)))] * len(points)

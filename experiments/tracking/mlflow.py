@@ -1,9 +1,9 @@
-"""An MLflow server, or a store of MLflow's, that shows a run.
+"""An MLflow server or store as a tracker.
 
-MLflow appends: what it was sent twice it holds twice, and it takes nothing back. So what it holds is what counts: it is
-asked before anything is sent, and again after a failure, when what was sent last may have arrived or not. A value is
-known by its metric, its step and its place among those of the same step, which several environments can have; not by
-its time, for what a resume takes back is measured again.
+MLflow only appends: what is sent twice is there twice, and nothing can be removed. So it is asked what it holds before
+anything is sent, and again after a failure, when the last request may have arrived or not. A value is identified by its
+metric, its step and its position among those of the same step (several environments can have the same); not by its
+time, because a resumed run measures again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .trackers import FILES
 UUID_TAG, MESSAGE_TAG, DESCRIPTION_TAG = "axonrl.uuid", "axonrl.message", "mlflow.note.content"
 LOG: Final = "log.txt"
 STATUSES: Final = {SUCCEEDED: "FINISHED", FAILED: "FAILED", STOPPED: "KILLED"}
-"""What MLflow calls the statuses of a run that has ended; any other is RUNNING there."""
+"""MLflow's names of final statuses; any other is RUNNING there."""
 METRICS_AT_ONCE, PARAMS_AT_ONCE, PARAM_LENGTH, NAME_LENGTH = 1000, 100, 6000, 250
-"""What MLflow accepts: values in a request, and characters."""
+"""MLflow's limits: values in a request, and characters."""
 TIMEOUT: Final = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 SETTINGS: Final = {
     TIMEOUT: "10",  # seconds for each answer
@@ -38,9 +38,9 @@ SETTINGS: Final = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-"""How this process talks to MLflow, where the environment does not say otherwise."""
+"""Defaults of MLflow's environment variables in this process."""
 EXTRA: Final = ("mlflow", "sqlalchemy", "alembic")
-"""What axonrl's extra installs; stores other than a server and SQLite may need more."""
+"""Installed by axonrl's extra; stores other than a server and SQLite may need more."""
 SECRETS: Final = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD")
 IN_QUERY: Final = "(?i:token|password|secret)="
 REQUEST: Final = re.compile("API request to .*(failed|successful)")
@@ -54,23 +54,23 @@ TROUBLES: Final = (
     ("header value", "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a blank, or has a line break in it"),
     ("", "cannot be reached"),
 )
-"""What MLflow's texts on requests that failed have in them, and what that means to a user; the first one counts."""
+"""Patterns in MLflow's texts on failed requests, and what they mean to a user; the first match counts."""
 
 
 class MLflowError(TrackerError):
-    """MLflow could not be told, or refused; the text is for the user."""
+    """MLflow could not be reached, or refused; the text is for the user."""
 
 
 class MLflowTracker:
-    """A tracker: a run of an MLflow experiment, told of metrics, params, status, files and log.
+    """MLflow: metrics, params, status, files and log of a run in an MLflow experiment.
 
-    Where a server wants to know who asks, ``MLFLOW_TRACKING_TOKEN``, or ``MLFLOW_TRACKING_USERNAME`` and
-    ``MLFLOW_TRACKING_PASSWORD``, say so.
+    Servers with users need ``MLFLOW_TRACKING_TOKEN``, or ``MLFLOW_TRACKING_USERNAME`` and
+    ``MLFLOW_TRACKING_PASSWORD``.
 
     Args:
-        uri: a server (``https://...``) or a store (``sqlite:///runs.db``); None for ``MLFLOW_TRACKING_URI``, else what
-            MLflow takes then, a store in the current folder.
-        experiment: MLflow's experiment that the run belongs to; it is made if there is none.
+        uri: a server (``https://...``) or a store (``sqlite:///runs.db``); None for ``MLFLOW_TRACKING_URI``, else
+            MLflow's default, a store in the current folder.
+        experiment: MLflow's experiment of the run, created if missing.
     """
 
     def __init__(self, uri: str | None = None, experiment: str = "axonrl") -> None:
@@ -84,16 +84,16 @@ class MLflowTracker:
         self._client: Any = None
         self._remote: _Remote | None = None
         self._files: dict[Path, tuple[int, int]] = {}
-        """What MLflow has of the run folder's files: sizes and times of their last change."""
+        """The files that were sent, with size and time of change."""
         self._lines = 0
 
     def push(self, run: TrackedRun) -> None:
-        """Have MLflow hold what the run holds.
+        """Bring MLflow up to date with the run.
 
         Raises:
-            MLflowError: it could not be told.
+            MLflowError: pushing failed.
         """
-        remote, self._remote = self._remote, None  # until all has gone well
+        remote, self._remote = self._remote, None  # until everything succeeded
         try:
             if self._client is None:
                 self._client = _connect(self._uri)
@@ -104,13 +104,13 @@ class MLflowTracker:
             self._push_points(remote, run.points)
             self._push_outputs(remote, run)
             self._push_files(remote, run)
-            self._push_status(remote, latest)  # who sees the end shall see all before it
+            self._push_status(remote, latest)  # the final status comes last
         except Exception as error:  # of many libraries: MLflow's stores reach from files to clouds
             raise MLflowError(_explained(error, self._client, self._experiment)) from None
         self._remote = remote
 
     def _find(self, run: TrackedRun) -> _Remote:
-        """The run as MLflow has it; made there, in an experiment that is made too, if there is none."""
+        """The run as MLflow has it; run and experiment are created if missing."""
         experiment = self._client.get_experiment_by_name(self._experiment)
         number = experiment.experiment_id if experiment else self._client.create_experiment(self._experiment)
         for found in self._client.search_runs([number], f"tags.`{UUID_TAG}` = '{run.uuid}'", max_results=1):
@@ -136,7 +136,7 @@ class MLflowTracker:
         remote.state = state
 
     def _push_params(self, remote: _Remote, inputs: Mapping[str, Any]) -> None:
-        """Those that MLflow lacks; it lets none change, so they stay what the run began with."""
+        """Those that MLflow lacks; existing ones cannot change."""
         from mlflow.entities import Param
 
         texts = {_name(name): value if isinstance(value, str) else json.dumps(value) for name, value in inputs.items()}
@@ -146,7 +146,7 @@ class MLflowTracker:
         remote.params.update(texts)
 
     def _push_points(self, remote: _Remote, points: list[Point]) -> None:
-        if remote.points is not points:  # the run has another list when points were taken back
+        if remote.points is not points:  # another list: points were removed
             remote.points, remote.at, remote.metrics = points, 0, {}
         while new := points[remote.at : remote.at + METRICS_AT_ONCE]:
             for name in {_name(point.name) for point in new} - remote.metrics.keys():
@@ -156,7 +156,7 @@ class MLflowTracker:
             remote.at += len(new)
 
     def _push_outputs(self, remote: _Remote, run: TrackedRun) -> None:
-        """As metrics, at the timestep that the run came to. Another evaluation there counts, being the later one."""
+        """As metrics, at the run's last timestep; a later evaluation at the same timestep is added."""
         outputs = run.outputs
         if outputs == remote.outputs or not run.statuses:
             return
@@ -174,7 +174,7 @@ class MLflowTracker:
             self._client.log_batch(remote.id, metrics=batch)
 
     def _push_files(self, remote: _Remote, run: TrackedRun) -> None:
-        """The files that changed, as they lie in the run folder, and the log."""
+        """The changed files of the run folder, and the log."""
         for source in (path for pattern in FILES for path in sorted(run.folder.glob(pattern))):
             stat = source.stat()
             state = (stat.st_size, stat.st_mtime_ns)
@@ -190,7 +190,7 @@ class MLflowTracker:
 
 
 class _Remote:
-    """A run as MLflow is known to have it.
+    """A run as MLflow has it, as far as known.
 
     Args:
         found: MLflow's ``Run``.
@@ -206,13 +206,13 @@ class _Remote:
         self.outputs: Mapping[str, Any] = {}
         self.points: list[Point] = []
         self.at = 0
-        """How many of the points it has."""
+        """How many of the points it holds."""
         self.metrics: dict[str, _Held] = {}
 
 
 @dataclasses.dataclass
 class _Held:
-    """What MLflow holds of a metric that the run's points have not been compared with yet.
+    """Values of a metric in MLflow that have not been compared with the run's points yet.
 
     Args:
         steps: how many values it holds at each step.
@@ -224,8 +224,8 @@ class _Held:
     def missing(self, point: Point) -> tuple[str, float, int, int] | None:
         """The next point of the run, as name, value, time in ms and step, if MLflow lacks it.
 
-        MLflow takes values of the same step and millisecond that are equal for one, such as the lengths of episodes
-        that end together; so the second one comes a millisecond later.
+        MLflow merges equal values of the same step and millisecond, such as the lengths of episodes that end together;
+        so the second one gets the next millisecond.
         """
         step, at = self.last
         now = max(_milliseconds(point.time), at + 1) if step == point.step else _milliseconds(point.time)
@@ -237,7 +237,7 @@ class _Held:
 
 
 def _connect(uri: str | None) -> Any:
-    """An ``mlflow.MlflowClient`` that is silent and does not wait for long."""
+    """An ``mlflow.MlflowClient`` without output and with short timeouts."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient
@@ -248,7 +248,7 @@ def _connect(uri: str | None) -> Any:
 
 
 def _explained(error: Exception, client: Any, experiment: str) -> str:
-    """What went wrong, in a line that quotes no secret."""
+    """What went wrong, in one line without secrets."""
     if isinstance(error, ModuleNotFoundError):
         ours = '; pip install "axonrl[mlflow]" installs it' if error.name in EXTRA else ""
         return f"MLflow needs the module {error.name!r}, which is not installed{ours}"
@@ -280,7 +280,7 @@ def _has_secret(uri: str) -> bool:
 
 
 def _name(name: str) -> str:
-    """The name as MLflow allows it, which uses names as paths."""
+    """The name as MLflow accepts it: as a path."""
     name = re.sub(r"[^\w.\- /]", "_", name)
     parts = name.split("/")
     return (name if all(part.strip(".") for part in parts) else name.replace("/", "_"))[:NAME_LENGTH]

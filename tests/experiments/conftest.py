@@ -1,156 +1,28 @@
-"""A session and an Agent that only count, for the hooks and the runner; and a Polyaxon server."""
+"""Fixtures: fake agents, a current directory with an experiment file, and a real Polyaxon server."""
 
-import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from gymnasium import spaces
 
 from axonrl.contracts import RunConfig
-from axonrl.estimators.run_summary import Part, RunSummary
+from axonrl.experiments.commands import training
 from axonrl.experiments.running import runner
-from axonrl.facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, TimestepFacts, Timings
-from axonrl.hooks import Hooks
+from axonrl.tests.experiments.fakes import FakeAgent, FakeSession
 from axonrl.tests.polyaxon_server import PolyaxonServer
-
-
-class FakeSession:
-    """Every episode has two timesteps and a return of its own number; what hooks ask for is written down."""
-
-    def __init__(self, model_dir: Path, timestep: int = 0, episode: int = 0) -> None:
-        self.model_dir = model_dir
-        self.config = RunConfig(seed=0)
-        self.global_step = 0
-        self.global_timestep = timestep
-        self.global_episode = episode
-        self.timings = Timings()
-        self.exploration = math.nan
-        self.stop_reason: str | None = None
-
-    def weights(self) -> Mapping[str, Any]:
-        return {}
-
-    def request_stop(self, reason: str) -> None:
-        self.stop_reason = self.stop_reason or reason
-
-    def save_checkpoint(self) -> None: ...
-
-    def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None: ...
-
-    def evaluate(
-        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
-    ) -> Mapping[str, float]:
-        return {}
-
-    def prepare_video(self, env: Any = None) -> None: ...
-
-    def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
-        raise NotImplementedError
-
-    def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
-        return self.model_dir / name
-
-    def episode(self, hooks: Hooks) -> None:
-        """Two timesteps, then an episode is finished."""
-        for _ in range(2):
-            self.global_timestep += 1
-            zeros = np.zeros(1)
-            for call in hooks.after_timestep:
-                call(self, TimestepFacts(zeros, zeros, zeros, zeros > 0, zeros > 0, zeros))
-        self.global_episode += 1
-        stats = EpisodeStats(float(self.global_episode), 2, True, False, math.nan, math.nan, 0.25)
-        for call in hooks.after_episode:
-            call(self, stats)
-
-    def evaluated(self, hooks: Hooks, mean: float, **more: float) -> None:
-        """An evaluation of three episodes."""
-        results = {
-            "episode_return_mean": mean,
-            "episode_return_std": 0.5,
-            "episode_length_mean": 2.0,
-            "episodes": 3,
-            **more,
-        }
-        for call in hooks.after_evaluation:
-            call(self, EvaluationFacts(results, (mean, mean, mean)))
-
-
-class FakeAgent:
-    """Writes down what the runner calls; ``train`` runs a :class:`FakeSession`."""
-
-    def __init__(
-        self, model_fn: Any, memory: Any, model_dir: Path, config: RunConfig, params: Any, failures: list[Exception]
-    ) -> None:
-        self.failures = failures
-        self.given = (model_fn, memory, model_dir, config, params)
-        self.memory = memory
-        self.session = FakeSession(model_dir)
-        self.evaluations: list[dict[str, Any]] = []
-        self.envs: list[Any] = []
-        self.train_arguments: dict[str, Any] = {}
-
-    @property
-    def global_step(self) -> int:
-        return 7
-
-    @property
-    def global_timestep(self) -> int:
-        return self.session.global_timestep
-
-    @property
-    def global_episode(self) -> int:
-        return self.session.global_episode
-
-    def check(self, env: Any, first_update: int, update_frequency: int, hooks: Sequence[Any]) -> RunSummary:
-        self.checked = (env, first_update, update_frequency, tuple(hooks))
-        self.given[2].rmdir()  # it is there, and empty
-        self.given[2].mkdir()
-        space, parts = spaces.Discrete(2), {"q": Part(1_234, 1_234, True), "slots": Part(2_468, 0, False)}
-        runtimes = {"actor": "litert", "learner": "tensorflow"}
-        why = {"actor": "it is small, and converts", "learner": "it is large"}
-        return RunSummary(space, space, 1, parts, 2_600_000, runtimes, why)
-
-    def train(self, env: Any, *, hooks: Sequence[Any], max_timesteps: int, **arguments: Any) -> "FakeAgent":
-        self.envs.append(env)
-        self.train_arguments = {"max_timesteps": max_timesteps, **arguments}
-        if self.failures:
-            raise self.failures.pop()
-        checked, session = Hooks(hooks), self.session
-        try:
-            for call in checked.begin:
-                call(session, BeginFacts(1, False, {"timesteps": max_timesteps}))
-            while session.stop_reason is None and session.global_timestep < max_timesteps:
-                session.episode(checked)
-        except BaseException as error:
-            checked.end(session, EndFacts("failed", error, 1.0))
-            raise
-        checked.end(session, EndFacts("done", None, 1.0))
-        return self
-
-    def evaluate(self, env: Any, *, episodes: int, policy: str) -> dict[str, float]:
-        self.envs.append(env)
-        self.evaluations.append({"episodes": episodes, "policy": policy})
-        return {
-            "episode_return_mean": 9.0,
-            "episode_return_std": 1.5,
-            "episode_length_mean": 2.0,
-            "episodes": episodes,
-        }
 
 
 @pytest.fixture
 def failures() -> list[Exception]:
-    """What the next call of ``train`` raises, if anything."""
+    """What the next calls of ``train`` raise."""
     return []
 
 
 @pytest.fixture
 def agents(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[FakeAgent]:
-    """The agents that the runner makes, fakes all."""
+    """The fake agents that the runner creates; TensorFlow is not loaded."""
     made: list[FakeAgent] = []
 
     def make(experiment: Any, parts: Any, folder: Path) -> FakeAgent:
@@ -160,6 +32,7 @@ def agents(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[F
         return made[-1]
 
     monkeypatch.setattr(runner, "_agent", make)
+    monkeypatch.setattr(training, "load_tensorflow", lambda: None)
     return made
 
 

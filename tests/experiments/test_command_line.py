@@ -271,9 +271,7 @@ def test_json_where_a_script_wants_it(run_file: Path, capfd: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"environment.id": "Pendulum-v1"}, "DQN needs a Discrete action space"),
         ({"train.first_update": "10"}, "10 timesteps (first_update) cannot fill a batch of 64"),
-        ({"environment.num_envs": "7"}, "size must be a multiple of the number of environments"),
     ],
 )
 def test_check_finds_what_a_run_would_refuse(
@@ -326,7 +324,7 @@ def test_help_of_every_command_says_what_it_does(capfd: pytest.CaptureFixture[st
         assert max(map(len, out.splitlines())) <= 120
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["submit", "--help"], ["--version"]])
+@pytest.mark.parametrize("words", [["--help"], ["submit", "--help"]])
 def test_help_loads_next_to_nothing(words: list[str]) -> None:
     code = f"""
 import sys
@@ -349,10 +347,7 @@ print(*sys.modules)
         "polyaxon",
         "argcomplete",
     }
-    bare = subprocess.run(
-        [sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
-    )
-    assert loaded & (heavy - set(bare.stdout.split())) == set()
+    assert loaded & heavy == set()
     assert len({name for name in loaded if name.startswith("axonrl")}) < 12
 
 

@@ -1,7 +1,8 @@
-"""Ten thousand mutated experiment files: one kind of error, which says where, and never a second's work."""
+"""Mutated experiment files: each is an experiment or one error with its place, in less than a second."""
 
 import gc
 import json
+import os
 import random
 import re
 import time
@@ -17,10 +18,10 @@ from axonrl.experiments.language.schema import load
 from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.language.writing import to_yaml
 
-FILES = 10_000
-"""Of all kinds of mutation together."""
+FILES = int(os.environ.get("AXONRL_FUZZ_FILES", "1000"))
+"""Of all kinds of mutation together; 10,000 find rare ones."""
 SECONDS = 1.0
-"""Of the processor, that one file may take."""
+"""CPU time that one file may take."""
 
 TOKENS = [
     *("&a", "*a", "!!python/object/apply:os.system [ls]", "!x", "<<", "<<: *a", "---", "...", "%YAML 9.9", "%TAG ! x"),

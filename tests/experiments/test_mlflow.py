@@ -1,5 +1,6 @@
 """A run in MLflow: in a store of its own, and on a server."""
 
+import copy
 import math
 import os
 import re
@@ -15,6 +16,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,8 +49,76 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+class FakeMLflow:
+    """What ``MlflowClient`` offers a tracker, in memory. The tests with ``real_uri`` show what MLflow itself does."""
+
+    tracking_uri = "fake"
+
+    def __init__(self) -> None:
+        self.experiments: dict[str, str] = {}
+        self.found: list[Any] = []
+        self.metrics: dict[str, list[Any]] = {}
+        self.files: dict[str, str] = {}
+
+    def get_experiment_by_name(self, name: str) -> Any:
+        number = self.experiments.get(name)
+        return number and SimpleNamespace(experiment_id=number)
+
+    def create_experiment(self, name: str) -> str:
+        return self.experiments.setdefault(name, str(len(self.experiments)))
+
+    def search_runs(self, experiments: list[str], filter_string: str = "", max_results: int = 1) -> list[Any]:
+        return [run for run in self.found if run.data.tags["axonrl.uuid"] in (filter_string or UUID)]
+
+    def create_run(self, experiment: str, start_time: int | None, tags: dict[str, str], name: str) -> Any:
+        info = SimpleNamespace(run_id="1", run_name=name, status="RUNNING", start_time=start_time, end_time=None)
+        self.found.append(SimpleNamespace(info=info, data=SimpleNamespace(tags=tags, params={}, metrics={})))
+        return copy.deepcopy(self.found[-1])
+
+    def set_tag(self, run_id: str, name: str, value: str) -> None:
+        self.found[0].data.tags[name] = value
+
+    def update_run(self, run_id: str, status: str) -> None:
+        self.found[0].info.status, self.found[0].info.end_time = status, None
+
+    def set_terminated(self, run_id: str, status: str, end_time: int) -> None:
+        self.found[0].info.status, self.found[0].info.end_time = status, end_time
+
+    def log_batch(self, run_id: str, metrics: Sequence[Any] = (), params: Sequence[Any] = ()) -> None:
+        assert len(metrics) <= 1000
+        assert len(params) <= 100
+        for param in params:
+            assert self.found[0].data.params.setdefault(param.key, param.value) == param.value
+        for metric in metrics:
+            held = self.metrics.setdefault(metric.key, [])
+            if dict(metric) not in map(dict, held[-3:]):
+                held.append(metric)
+            self.found[0].data.metrics[metric.key] = metric.value
+
+    def get_metric_history(self, run_id: str, name: str) -> list[Any]:
+        return list(self.metrics.get(name, []))
+
+    def log_artifact(self, run_id: str, source: str, folder: str | None) -> None:
+        self.files["/".join(filter(None, [folder, Path(source).name]))] = Path(source).read_text()
+
+    def log_text(self, run_id: str, text: str, name: str) -> None:
+        self.files[name] = text
+
+
+FAKE: dict[str, FakeMLflow] = {}
+"""The store of the running test, by its address."""
+
+
 @pytest.fixture
-def uri(tmp_path: Path, empty_store: Path) -> str:
+def uri(monkeypatch: pytest.MonkeyPatch) -> str:
+    store = FakeMLflow()
+    monkeypatch.setitem(FAKE, store.tracking_uri, store)
+    monkeypatch.setattr("axonrl.experiments.tracking.mlflow._connect", lambda _: store)
+    return store.tracking_uri
+
+
+@pytest.fixture
+def real_uri(tmp_path: Path, empty_store: Path) -> str:
     shutil.copyfile(empty_store, tmp_path / "mlflow.db")
     return f"sqlite:///{tmp_path}/mlflow.db"
 
@@ -84,7 +154,7 @@ def read(folder: Path) -> TrackedRun:
 def client(uri: str) -> Any:
     from mlflow import MlflowClient
 
-    return MlflowClient(uri)
+    return FAKE.get(uri) or MlflowClient(uri)
 
 
 def runs(uri: str, experiment: str = "axonrl") -> list[Any]:
@@ -100,6 +170,8 @@ def held(uri: str, name: str) -> list[tuple[int, float]]:
 
 def files(uri: str) -> dict[str, str]:
     """Path and content of every artifact."""
+    if uri in FAKE:
+        return dict(FAKE[uri].files)
     (run,) = runs(uri)
     mlflow, found = client(uri), {}
     left = [None]
@@ -122,8 +194,10 @@ class Sent:
         """Name and step of each value."""
         self.losing = 0
         """The answer to that batch from now on is lost, although it arrives."""
-        real = MlflowClient.log_batch
+        for kind in (MlflowClient, FakeMLflow):
+            monkeypatch.setattr(kind, "log_batch", self._watched(kind.log_batch))
 
+    def _watched(self, real: Callable[..., Any]) -> Callable[..., None]:
         def log_batch(client: Any, run_id: str, metrics: Sequence[Any] = (), **named: Any) -> None:
             real(client, run_id, metrics, **named)
             self.metrics += [(metric.key, metric.step) for metric in metrics]
@@ -131,7 +205,7 @@ class Sent:
             if self.losing == 0:
                 raise OSError("the answer was lost")
 
-        monkeypatch.setattr(MlflowClient, "log_batch", log_batch)
+        return log_batch
 
 
 @pytest.fixture
@@ -180,7 +254,7 @@ def test_another_tracker_goes_on_where_the_first_one_ended(
 
 
 def test_episodes_of_the_same_length_that_end_together_are_all_there(
-    uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    real_uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
     journal = Journal(folder)
@@ -188,13 +262,13 @@ def test_episodes_of_the_same_length_that_end_together_are_all_there(
     for _ in range(3):
         journal.write(step=500, metrics={LENGTH: 125.0})
     journal.write(step=1000, metrics={LENGTH: 125.0})
-    tracker = MLflowTracker(uri)
+    tracker = MLflowTracker(real_uri)
     tracker.push(read(folder))
     journal.write(step=1000, metrics={LENGTH: 125.0})
     journal.close()
     tracker.push(read(folder))
-    MLflowTracker(uri).push(read(folder))
-    assert held(uri, LENGTH) == [(500, 125.0)] * 3 + [(1000, 125.0)] * 2
+    MLflowTracker(real_uri).push(read(folder))
+    assert held(real_uri, LENGTH) == [(500, 125.0)] * 3 + [(1000, 125.0)] * 2
 
 
 def test_what_a_resume_takes_back_and_measures_again_is_there_once(uri: str, folder: Path, journal: Journal) -> None:
@@ -235,29 +309,29 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     assert sorted(sent.metrics) == [(name, step) for name in (LENGTH, "episode/return") for step in range(1050)]
 
 
-def test_values_that_are_no_numbers_are_kept(uri: str, folder: Path, journal: Journal) -> None:
+def test_values_that_are_no_numbers_are_kept(real_uri: str, folder: Path, journal: Journal) -> None:
     journal.write(step=1, metrics={"update/loss": math.nan, "update/td": math.inf})
     for _ in range(2):
-        MLflowTracker(uri).push(read(folder))
-    ((_, loss),) = held(uri, "update/loss")
+        MLflowTracker(real_uri).push(read(folder))
+    ((_, loss),) = held(real_uri, "update/loss")
     assert math.isnan(loss)
-    assert held(uri, "update/td") == [(1, sys.float_info.max)]  # MLflow's infinity
+    assert held(real_uri, "update/td") == [(1, sys.float_info.max)]  # MLflow's infinity
 
 
-def test_names_that_mlflow_refuses_are_written_otherwise(uri: str, folder: Path, journal: Journal) -> None:
+def test_names_that_mlflow_refuses_are_written_otherwise(real_uri: str, folder: Path, journal: Journal) -> None:
     journal.write(step=1, metrics={"update/loss (actor)": 1.0, "update/../x": 2.0, "update//y": 3.0})
-    MLflowTracker(uri).push(read(folder))
-    (run,) = runs(uri)
+    MLflowTracker(real_uri).push(read(folder))
+    (run,) = runs(real_uri)
     assert run.data.metrics == {"update/loss _actor_": 1.0, "update_.._x": 2.0, "update__y": 3.0}
 
 
 # -- the run's own data -----------------------------------------------------------------------------------------------
 
 
-def test_name_description_and_params(uri: str, folder: Path, journal: Journal) -> None:
+def test_name_description_and_params(real_uri: str, folder: Path, journal: Journal) -> None:
     begin(journal, long="x" * 7000, **{f"more.{index}": index for index in range(150)})
-    MLflowTracker(uri, "mine").push(read(folder))
-    (run,) = runs(uri, "mine")
+    MLflowTracker(real_uri, "mine").push(read(folder))
+    (run,) = runs(real_uri, "mine")
     assert run.info.run_name == "tried"
     assert run.data.tags["mlflow.note.content"] == "a try"
     assert run.data.tags["axonrl.uuid"] == UUID
@@ -266,14 +340,14 @@ def test_name_description_and_params(uri: str, folder: Path, journal: Journal) -
     assert run.data.params == expected
 
 
-def test_params_that_change_stay_as_they_were_and_new_ones_come(uri: str, folder: Path, journal: Journal) -> None:
-    tracker, run = MLflowTracker(uri), read(folder)
+def test_params_that_change_stay_as_they_were_and_new_ones_come(real_uri: str, folder: Path, journal: Journal) -> None:
+    tracker, run = MLflowTracker(real_uri), read(folder)
     tracker.push(run)
     begin(journal, **{"train.max_timesteps": 80, "evaluate.episodes": 4})
     run.read()
     tracker.push(run)
-    MLflowTracker(uri).push(run)
-    (found,) = runs(uri)
+    MLflowTracker(real_uri).push(run)
+    (found,) = runs(real_uri)
     assert found.data.params["train.max_timesteps"] == "40"
     assert found.data.params["evaluate.episodes"] == "4"
 
@@ -382,10 +456,17 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def server(tmp_path: Path, uri: str) -> Iterator[str]:
+def server(tmp_path: Path, real_uri: str) -> Iterator[str]:
     """The address of a real one, on a free port."""
     address = f"http://127.0.0.1:{(port := free_port())}"
-    where = ["--port", str(port), "--backend-store-uri", uri, "--artifacts-destination", str(tmp_path / "artifacts")]
+    where = [
+        "--port",
+        str(port),
+        "--backend-store-uri",
+        real_uri,
+        "--artifacts-destination",
+        str(tmp_path / "artifacts"),
+    ]
     with (tmp_path / "server.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "mlflow", "server", "--workers", "1", *where],

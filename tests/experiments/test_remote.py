@@ -59,10 +59,10 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 @pytest.mark.parametrize(
     ("server", "exit_code", "message"),
     [
-        (401, 2, "{host} refuses the token, or wants one: set POLYAXON_AUTH_TOKEN, or log in with polyaxon login"),
-        (403, 2, "{host} does not let you into the project {project}: your token lacks the permission"),
+        (401, 2, "{host} refuses the token, or requires one: set POLYAXON_AUTH_TOKEN, or use polyaxon login"),
+        (403, 2, "{host} denies access to the project {project}"),
         (404, 2, "{host} has no {what}"),
-        (405, 1, "{host} fails: Polyaxon servers answer 405 where something goes wrong in them"),
+        (405, 1, "{host} failed: Polyaxon servers answer 405 on internal errors"),
         (500, 1, "{host} answers 500 (Internal Server Error)"),
     ],
     indirect=["server"],
@@ -91,7 +91,7 @@ def test_an_answer_that_is_none(
     command: str, server: Server, run_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, str(run_file) if command == "submit" else RUN]) == 1
-    nonsense = f"axonrl: error: {server.host} does not answer as Polyaxon servers do: is it one?\n"
+    nonsense = f"axonrl: error: {server.host} is not a Polyaxon server, by its answers\n"
     assert capsys.readouterr() == ("", nonsense)
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_a_token(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setenv("POLYAXON_HOST", "http://example.com")
     monkeypatch.setenv("POLYAXON_AUTH_TOKEN", "hunter 2")
     assert main(["status", RUN]) == 2
-    none = "the token for Polyaxon is none: it has spaces in it, or letters with accents, say"
+    none = "The token for Polyaxon is invalid: it contains spaces or non-ASCII characters."
     assert capsys.readouterr().err == f"axonrl: error: {none}\n"
 
 
@@ -158,7 +158,7 @@ def test_a_server_that_is_not_there(
         host = f"http://127.0.0.1:{listener.getsockname()[1]}"
     monkeypatch.setenv("POLYAXON_HOST", host)
     assert main(["submit", str(run_file)]) == 1
-    assert capsys.readouterr().err == f"axonrl: error: {host} cannot be reached: it refuses the connection\n"
+    assert capsys.readouterr().err == f"axonrl: error: {host} cannot be reached: connection refused\n"
 
 
 def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,7 +155,7 @@ def test_the_resolved_section_can_be_read_again(file: Path, tmp_path: Path) -> N
     assert load(again)[0].submit == experiment.submit
 
 
-@pytest.mark.parametrize("more", ["", SUBMIT, MATRIX])
+@pytest.mark.parametrize("more", ["", SUBMIT + MATRIX.removeprefix("submit:\n")])
 def test_polyaxon_checks_the_operation(
     more: str, file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

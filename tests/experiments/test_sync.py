@@ -100,7 +100,7 @@ def test_a_server_that_is_named_by_hand_is_asked_also_offline(
     assert main(["sync", folder]) == 2
     assert "POLYAXON_HOST is ignored while POLYAXON_IS_OFFLINE is set" in capsys.readouterr().err
     assert main(["sync", folder, "--host", NOWHERE]) == 1
-    refuses = f"{NOWHERE} cannot be reached: it refuses the connection"
+    refuses = f"{NOWHERE} cannot be reached: connection refused"
     assert capsys.readouterr().err == f"axonrl: runs/a: {refuses}\n"
 
 

@@ -279,7 +279,19 @@ def statuses(folder: Path) -> list[tuple[str, str]]:
     return [(one.status, one.message) for one in read(folder).statuses]
 
 
-def test_a_session_in_a_process_of_its_own(folder: Path) -> None:
+@pytest.fixture
+def no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the journal is written; no process follows it."""
+
+    class Nobody:
+        def __init__(self, *_: Any) -> None: ...
+
+        def finish(self) -> None: ...
+
+    monkeypatch.setattr(recording, "_Follower", Nobody)
+
+
+def test_a_run_that_a_process_follows(folder: Path) -> None:
     experiment = load(folder / "experiment.yml")[0]
     with tracked(folder, experiment) as tracking:
         logging.getLogger("axonrl").warning("something is odd")
@@ -291,6 +303,13 @@ def test_a_session_in_a_process_of_its_own(folder: Path) -> None:
     data = run_data(folder, run.uuid)
     assert (data["status"], data["outputs"]) == ("succeeded", {"episodes": 7})
 
+
+@pytest.mark.usefixtures("no_follower")
+def test_the_statuses_of_a_run(folder: Path) -> None:
+    experiment = load(folder / "experiment.yml")[0]
+    with tracked(folder, experiment):
+        pass
+    run = read(folder)
     with pytest.raises(ZeroDivisionError), tracked(folder, experiment):
         raise ZeroDivisionError("division by zero")
     assert read(folder).uuid == run.uuid
@@ -300,7 +319,6 @@ def test_a_session_in_a_process_of_its_own(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt), tracked(folder, experiment):
         raise KeyboardInterrupt
     assert [status for status, _ in statuses(folder)[4:]] == ["resuming", "stopped", "resuming", "stopped"]
-    assert run_data(folder, run.uuid)["status"] == "stopped"
 
 
 def has_gone(pid: int) -> bool:
@@ -354,7 +372,8 @@ def test_nothing_is_tracked_where_polyaxon_is_told_to_do_nothing(folder: Path, m
     assert [path.name for path in folder.iterdir()] == ["experiment.yml"]
 
 
-def test_the_run_of_a_submission_goes_on_as_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("no_follower")
+def test_a_submitted_run_has_the_identity_of_its_submission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.rl.runs.{UUID}")
     with tracked(folder, load(folder / "experiment.yml")[0]):
         pass
@@ -390,18 +409,6 @@ def experiment_with(tracker: str, folder: Path) -> Experiment:
     return experiment
 
 
-def test_a_tracker_of_the_users_own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "users_tracker.py").write_text(
-        "class Mine:\n"
-        "    def __init__(self, name): self.name = name\n"
-        "    def push(self, run): (run.folder / self.name).write_text(run.status)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    with tracked(folder, experiment_with("{kind: 'users_tracker:Mine', name: told.txt}", folder)):
-        pass
-    assert (folder / "told.txt").read_text() == "succeeded"
-
-
 STARTING = """
 import subprocess, sys
 
@@ -411,22 +418,31 @@ class Starting:
 
     def push(self, run):
         (run.folder / "pid.txt").write_text(f"{self.process.pid}")
+
+class Mine:
+    def __init__(self, name):
+        self.name = name
+
+    def push(self, run):
+        (run.folder / self.name).write_text(run.status)
 """
 
 
-def test_a_process_that_a_tracker_starts_holds_nobody_up(
+def test_users_trackers_of_which_one_starts_a_process(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has the output of the one that it was started by, and goes on for a minute."""
-    (tmp_path / "starting_tracker.py").write_text(STARTING)
+    """The process inherits the follower's output, and runs for a minute; nobody waits for it."""
+    (tmp_path / "users_trackers.py").write_text(STARTING)
     monkeypatch.syspath_prepend(tmp_path)
-    with tracked(folder, experiment_with("[{kind: 'starting_tracker:Starting'}]", folder)):
+    trackers = "['users_trackers:Starting', {kind: 'users_trackers:Mine', name: told.txt}]"
+    with tracked(folder, experiment_with(trackers, folder)):
         while not (folder / "pid.txt").exists():
             time.sleep(0.01)
         began = time.monotonic()
     seconds = time.monotonic() - began
     os.kill(int((folder / "pid.txt").read_text()), signal.SIGKILL)
     assert seconds < 40
+    assert (folder / "told.txt").read_text() == "succeeded"
 
 
 def test_which_trackers_a_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,7 +186,7 @@ def test_a_full_disk_hurts_nothing_and_loses_nothing(
             journal.write(log=f"line {number}")
     logging.getLogger("axonrl").removeHandler(handler)
     (message,) = caplog.messages
-    assert message == f"{tmp_path / JOURNAL} cannot be written (No space left on device); training goes on"
+    assert message == f"{tmp_path / JOURNAL} cannot be written (No space left on device); training continues"
     assert len(read(tmp_path).lines) < 5
     room = 10**6
     journal.write(log="line 5")
@@ -209,4 +209,4 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptu
     journal.write(log="nowhere to go")
     journal.close()
     (message,) = caplog.messages
-    assert "cannot be written (Is a directory); training goes on" in message
+    assert "cannot be written (Is a directory); training continues" in message

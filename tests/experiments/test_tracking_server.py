@@ -17,6 +17,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.polyaxon.client import PolyaxonError
 from axonrl.experiments.polyaxon.offline import OfflineRun
 from axonrl.experiments.polyaxon.tracker import SENDING
 from axonrl.experiments.polyaxon.tracker import PolyaxonServer as PolyaxonTracker
@@ -42,8 +43,12 @@ hooks: [{kind: evaluation, every_timesteps: 200, episodes: 2}]
 """
 
 
-AXONRL = (sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())")
-"""The command, as a process of its own."""
+SLOW = (
+    sys.executable,
+    "-c",
+    "import sys; from axonrl.tests.experiments.fakes import main_with_pauses as main; sys.exit(main(sys.argv[1:]))",
+)
+"""The command in a process of its own, with an Agent that only counts, slowly."""
 
 
 @pytest.fixture
@@ -111,47 +116,33 @@ def wait(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def test_a_run_is_on_the_server_when_it_has_ended(file: Path, polyaxon_server: PolyaxonServer) -> None:
-    assert main(["run", str(file), "-P", "rate=5e-4"]) == 0
-    folder = Path("runs/pole")
-    remote = Remote(polyaxon_server, folder)
+def test_a_run_and_its_continuation(file: Path, polyaxon_server: PolyaxonServer) -> None:
+    assert main(["run", str(file), "-P", "rate=5e-4", "--set", "train.max_timesteps=200"]) == 0
+    assert main(["run", str(file), "-P", "rate=5e-4", "--resume"]) == 0
+    remote = Remote(polyaxon_server, Path("runs/pole"))
     data = remote.get()
     assert (data["name"], data["status"], data["description"]) == ("pole", "succeeded", "a short one")
     assert (data["inputs"]["rate"], data["inputs"]["agent.params.learning_rate"]) == (5e-4, 5e-4)
-    assert data["outputs"]["timesteps"] == 400
+    assert (data["inputs"]["train.max_timesteps"], data["outputs"]["timesteps"]) == (400, 400)
     assert data["outputs"]["final_episode_return_mean"] > 0
-    assert remote.statuses == ["created", "running", "succeeded"]
+    assert remote.statuses == ["created", "running", "succeeded", "resuming", "running", "succeeded"]
     episodes = remote.points("episode/return")
     assert remote.events("episode__return") == episodes
     assert len(episodes) == data["outputs"]["episodes"]
     assert len(remote.events("update__loss")) == 7  # 77 updates
     assert [step for step, _ in remote.events("evaluation__episode_return_mean")] == [200, 400]
     assert remote.differences() == []
-    assert {"experiment.yml", "learning_curve.png", "best.safetensors"} <= {
-        path.name for path in (remote.files / "outputs").iterdir()
-    }
-    lineage = remote.get("/lineage/artifacts?limit=100")["results"]
-    kinds = {one["name"]: one["kind"] for one in lineage}
-    assert (kinds["learning_curve.png"], kinds["best.safetensors"], kinds["update__loss"]) == (
-        "image",
-        "model",
-        "metric",
-    )
+    kept = {path.name for path in (remote.files / "outputs").iterdir()}
+    assert {"experiment.yml", "learning_curve.png", "best.safetensors"} <= kept
+    kinds = {one["name"]: one["kind"] for one in remote.get("/lineage/artifacts?limit=100")["results"]}
+    names = ("learning_curve.png", "best.safetensors", "update__loss")
+    assert [kinds[name] for name in names] == ["image", "model", "metric"]
 
 
-def test_a_resumed_run_goes_on_as_the_same(file: Path, polyaxon_server: PolyaxonServer) -> None:
-    assert main(["run", str(file), "--set", "train.max_timesteps=200"]) == 0
-    assert main(["run", str(file), "--resume"]) == 0
-    remote = Remote(polyaxon_server, Path("runs/pole"))
-    assert remote.statuses == ["created", "running", "succeeded", "resuming", "running", "succeeded"]
-    assert remote.get()["inputs"]["train.max_timesteps"] == 400
-    assert remote.events("episode__return") == remote.points("episode/return")
-    assert remote.differences() == []
-
-
+@pytest.mark.usefixtures("agents")
 def test_a_killed_run_has_every_point_once_when_it_is_resumed(file: Path, polyaxon_server: PolyaxonServer) -> None:
     many = ["--set", "train.max_timesteps=1000000", "--set", "hooks=[]"]
-    command = [*AXONRL, "run", str(file), *many]
+    command = [*SLOW, "run", str(file), *many]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     folder = Path("runs/pole")
 
@@ -175,21 +166,12 @@ def test_a_killed_run_has_every_point_once_when_it_is_resumed(file: Path, polyax
     assert remote.differences() == []
 
 
-def test_a_run_that_fails(file: Path, polyaxon_server: PolyaxonServer, tmp_path: Path) -> None:
-    (tmp_path / "fragile.py").write_text(
-        "class Breaks:\n"
-        "    def after_timestep(self, session, facts):\n"
-        "        if session.global_timestep == 100: raise ArithmeticError('it broke at a hundred')\n"
-    )
-    assert main(["run", str(file), "--set", "hooks=['fragile:Breaks']"]) == 1
-    remote = Remote(polyaxon_server, Path("runs/pole"))
-    assert remote.get()["status"] == "failed"
-    assert remote.get("/statuses")["status_conditions"][-1]["message"] == "ArithmeticError: it broke at a hundred"
-
-
-def test_a_run_that_is_stopped_at_the_server(file: Path, polyaxon_server: PolyaxonServer) -> None:
+@pytest.mark.usefixtures("agents")
+def test_a_run_that_is_stopped_at_the_server(
+    file: Path, polyaxon_server: PolyaxonServer, failures: list[Exception]
+) -> None:
     sets = ["--set", "train.max_timesteps=100000000", "--set", "hooks=[]"]
-    process = subprocess.Popen([*AXONRL, "run", str(file), *sets], stderr=subprocess.PIPE)
+    process = subprocess.Popen([*SLOW, "run", str(file), *sets], stderr=subprocess.PIPE)
     folder = Path("runs/pole")
 
     def is_running() -> bool:
@@ -211,15 +193,13 @@ def test_a_run_that_is_stopped_at_the_server(file: Path, polyaxon_server: Polyax
     assert conditions[-1]["type"] == "stopped"
     assert [one["type"] for one in conditions if one["reason"] == "axonrl"] == ["created", "running", "stopped"]
     assert remote.events("episode__return") == remote.points("episode/return")
-    # Gone on with, it is not stopped again by what was asked for then.
-    timestep = remote.points("episode/return")[-1][0]
-    command = ["run", str(file), "--resume", "--set", "hooks=[]", "--set", f"train.max_timesteps={timestep + 20_000}"]
-    assert main(command) == 0
-    assert [one["type"] for one in remote.get("/statuses")["status_conditions"]][-3:] == [
-        "resuming",
-        "running",
-        "succeeded",
-    ]
+    # Resumed, it is not stopped again by the old request, and it can fail.
+    failures.append(ArithmeticError("it broke"))
+    command = ["run", str(file), "--resume", "--set", "hooks=[]", "--set", "train.max_timesteps=20"]
+    assert main(command) == 1
+    conditions = remote.get("/statuses")["status_conditions"]
+    assert [one["type"] for one in conditions][-2:] == ["resuming", "failed"]
+    assert conditions[-1]["message"] == "ArithmeticError: it broke"
 
 
 def test_statuses_come_in_their_order_to_a_server_that_missed_some(
@@ -242,12 +222,13 @@ def test_statuses_come_in_their_order_to_a_server_that_missed_some(
     assert not left.exists()
 
 
+@pytest.mark.usefixtures("agents")
 def test_offline_runs_are_synced_later_and_once(
     file: Path, polyaxon_server: PolyaxonServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("POLYAXON_HOST")
-    assert main(["run", str(file), "--set", "name=first"]) == 0
-    assert main(["run", str(file), "--set", "name=second"]) == 0
+    assert main(["run", str(file), "--set", "name=first", "--set", "hooks=[]"]) == 0
+    assert main(["run", str(file), "--set", "name=second", "--set", "hooks=[]"]) == 0
     capsys.readouterr()
     command = ["sync", "runs/first", "runs/second", "--host", polyaxon_server.host, "--project", "later"]
     assert main(command) == 0
@@ -263,3 +244,21 @@ def test_offline_runs_are_synced_later_and_once(
     assert remote.differences() == []
     assert remote.events("episode__return") == remote.points("episode/return")
     assert Remote(polyaxon_server, Path("runs/second"), "later").get()["name"] == "second"
+
+
+def test_a_run_in_another_project_or_deleted(tmp_path: Path, polyaxon_server: PolyaxonServer) -> None:
+    identity = uuid.uuid4().hex
+    journal = Journal(tmp_path)
+    journal.write(run={"uuid": identity, "name": "pole", "description": "", "inputs": {}})
+    journal.status("created")
+    tracked_run = TrackedRun(tmp_path)
+    tracked_run.read()
+    OfflineRun().write(tracked_run)
+    PolyaxonTracker(polyaxon_server.host).push(tracked_run)
+    message = "refuses the run in the project default/{}: it exists in another project, or was deleted"
+    with pytest.raises(PolyaxonError, match=message.format("elsewhere")):
+        PolyaxonTracker(polyaxon_server.host, "elsewhere").push(tracked_run)
+    url = f"{polyaxon_server.host}/api/v1/default/axonrl/runs/{identity}"
+    urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=30).close()
+    with pytest.raises(PolyaxonError, match=message.format("axonrl")):
+        PolyaxonTracker(polyaxon_server.host).push(tracked_run)
