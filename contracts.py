@@ -211,6 +211,13 @@ ModelFn: TypeAlias = Callable[..., EstimatorSpec]
 class Memory(Protocol):
     """Where transitions are stored. The Agent uses these methods and attributes and no others.
 
+    A *lane* is one stream of experience: an environment, or a caller's own. ``step`` and ``extend`` get observations
+    that nobody changes afterwards. In a lane, a transition continues the episode of the one before if its
+    ``observation`` equals that one's ``next_observation``, which neither terminated nor was truncated; anything else
+    begins another episode, and n-step returns and rollouts do not go across. A single environment hands over the same
+    array object then, which saves the comparison. Where the rows of ``mask`` are False nothing happens in these lanes:
+    they advance at rates of their own.
+
     ``specs`` maps each transition key (``observation, action, reward, terminated, truncated, next_observation`` and
     the recorded ones) to the :data:`SpecTree` of one environment's value. For a Dict observation the value is a
     dictionary of arrays. Each environment is a *lane*: a stream of its own, never mixed with others by what spans

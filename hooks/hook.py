@@ -200,12 +200,13 @@ def _check(hook: Any) -> None:
     name = type(hook).__name__
     _check_spelling(hook, name)
     methods = {event: method for event in HOOK_EVENTS if (method := _overridden(hook, event)) is not None}
-    if not methods:
+    prepare = _overridden(hook, _PREPARE)
+    if not methods and prepare is None:
         raise ValueError(f"{name} is not a hook: it has none of the events {', '.join(HOOK_EVENTS)}")
     for event, method in methods.items():
         _check_signature(f"{name}.{event}", method, ("session", "facts"))
-    if (method := _overridden(hook, _PREPARE)) is not None:
-        _check_signature(f"{name}.{_PREPARE}", method, ("session",))
+    if prepare is not None:
+        _check_signature(f"{name}.{_PREPARE}", prepare, ("session",))
     if hasattr(hook, "state_dict") != hasattr(hook, "load_state_dict"):
         raise ValueError(f"{name} must have both state_dict() and load_state_dict(state), or neither")
 
