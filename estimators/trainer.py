@@ -62,11 +62,9 @@ class Lanes:
 
     @property
     def masks(self) -> str | None:
-        """Why lanes may be out of step; None if they never are."""
+        """Why lanes will be out of step; None if they need not be: a caller may let them advance together."""
         env = self.env
-        if env is None:
-            return "the lanes of a caller may advance at different rates" if self.number > 1 else None
-        return f"{env.name}: {env.not_exact}" if env.skips_rows else None
+        return f"{env.name}: {env.not_exact}" if env is not None and env.skips_rows else None
 
 
 class Trainer:
