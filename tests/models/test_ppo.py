@@ -391,19 +391,13 @@ def agent(model_dir: Path, memory: Any = None, runtime: str = "tensorflow", seed
 
 DISCRETE = spaces.Discrete(3, start=-1)
 ENVIRONMENTS = {
-    "Discrete with start": Choosing(DISCRETE),
-    "MultiDiscrete": Choosing(spaces.MultiDiscrete([2, 3], start=[5, -1])),
-    "MultiDiscrete of two axes": Choosing(
-        spaces.MultiDiscrete(np.array([[2, 3], [4, 2]]), start=np.array([[1, -2], [0, 5]]))
-    ),
-    "Box (1,)": Choosing(spaces.Box(-1, 1, (1,))),
-    "Box (3,)": Choosing(spaces.Box(-np.inf, np.inf, (3,))),
-    "Box (2, 2)": Choosing(spaces.Box(np.array([[-1, 0], [1, 2]], np.float32), np.float32(3))),
-    "Box of float64": Choosing(spaces.Box(-1, 1, (2,), np.float64)),
-    "Dict observations": Choosing(
+    "Dict and Discrete": Choosing(
         DISCRETE, spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-1, 1, (2, 2)), "c": spaces.MultiBinary(2)})
     ),
-    "Discrete observations": Choosing(DISCRETE, spaces.Discrete(4, start=2)),
+    "Discrete and MultiDiscrete": Choosing(
+        spaces.MultiDiscrete(np.array([[2, 3], [4, 2]]), start=np.array([[1, -2], [0, 5]])), spaces.Discrete(4, start=2)
+    ),
+    "Box and Box": Choosing(spaces.Box(np.array([[-1.0, 0.0], [1.0, 2.0]]), np.inf, (2, 2), np.float64)),
 }
 
 
@@ -436,10 +430,10 @@ def test_spaces(name: str, tmp_path: Path) -> None:
 
 def test_the_first_step_is_on_policy_whatever_the_actions(tmp_path: Path) -> None:
     """What sampled and what learns agree on the probabilities: the ratio is 1 until the policy moves."""
-    for name in ("Discrete with start", "MultiDiscrete of two axes", "Box (2, 2)"):
+    for name, env in ENVIRONMENTS.items():
         watching = Watching()
         one = agent(tmp_path / name, epochs=1, minibatch_size=None, log_std=0.3, initializer="he_normal")
-        one.train(ENVIRONMENTS[name], timesteps=48, hooks=[watching])
+        one.train(env, timesteps=48, hooks=[watching])
         assert [metrics["kl"] for metrics in watching.metrics] == pytest.approx([0] * 3, abs=1e-6)
         assert [metrics["clip_fraction"] for metrics in watching.metrics] == [0] * 3
 
@@ -455,38 +449,18 @@ def test_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env", "memory", "params", "message"),
     [
-        (
-            Choosing(DISCRETE),
-            BatchMemory(16),
-            {"minibatch_size": 5},
-            "minibatch_size must divide the rollout of 16 timesteps, got 5",
-        ),
-        (
-            Choosing(DISCRETE),
-            BatchMemory(16),
-            {"minibatch_size": 32},
-            "minibatch_size must divide the rollout of 16 timesteps, got 32",
-        ),
-        (Choosing(DISCRETE), BatchMemory(16), {"minibatch_size": 1}, "normalize_advantages leaves nothing to learn"),
+        (Choosing(DISCRETE), BatchMemory(16), {"minibatch_size": 5}, "must divide the rollout of 16 timesteps, got 5"),
         (
             Choosing(DISCRETE),
             ReplayMemory(100, 8),
             {},
-            "PPO and A2C learn from rollouts [T, N, ...]: use a BatchMemory; this memory's batches have rewards of"
-            " shape [8]",
+            "PPO and A2C learn from rollouts [T, N, ...]: use a BatchMemory",
         ),
         (
             Choosing(spaces.MultiBinary(3)),
             BatchMemory(16),
             {},
             "the action space of PPO and A2C must be Discrete, MultiDiscrete or a Box of floats, got MultiBinary(3)",
-        ),
-        (Choosing(DISCRETE), BatchMemory(16), {"network": "nature_cnn"}, "nature_cnn needs frames of shape"),
-        (
-            Choosing(DISCRETE),
-            BatchMemory(16),
-            {"minibatchsize": 8},
-            "no 'minibatchsize' (did you mean 'minibatch_size'",
         ),
     ],
 )
@@ -523,21 +497,17 @@ def cartpole(model_dir: Path, runtime: str, *timesteps: int) -> Watching:
 def test_both_executors_compute_the_same(tmp_path: Path) -> None:
     found = {}
     for runtime in ("tensorflow", "litert"):
-        first, again = [cartpole(tmp_path / f"{runtime}{i}", runtime, 320) for i in (1, 2)]
-        assert first.losses == again.losses
-        assert len(first.losses) == 5
-        assert differences(first.last, again.last) == []
-        found[runtime] = first
+        found[runtime] = cartpole(tmp_path / runtime, runtime, 320)
+        assert len(found[runtime].losses) == 5
     for name in found["litert"].metrics[0]:
         litert, tensorflow = ([metrics[name] for metrics in found[runtime].metrics] for runtime in found)
         np.testing.assert_allclose(litert, tensorflow, rtol=1e-4, atol=1e-6, err_msg=name)
     np.testing.assert_allclose(found["litert"].losses, found["tensorflow"].losses, rtol=1e-5)
 
 
-@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
-def test_a_run_goes_on_exactly_from_the_middle_of_a_rollout(runtime: str, tmp_path: Path) -> None:
-    whole = cartpole(tmp_path / "whole", runtime, 600)
-    parts = cartpole(tmp_path / "parts", runtime, 352, 248)  # 352 are five rollouts and a half
+def test_a_run_resumes_exactly_in_the_middle_of_a_rollout(tmp_path: Path) -> None:
+    whole = cartpole(tmp_path / "whole", "litert", 600)
+    parts = cartpole(tmp_path / "parts", "litert", 352, 248)  # 352 are five rollouts and a half
     assert whole.losses == parts.losses
     assert len(whole.losses) == 9
     assert differences(whole.last, parts.last) == []

@@ -19,19 +19,9 @@ def applied(function: Any, inputs: Any, lambda_: float) -> Any:
     return function(*inputs, lambda_)
 
 
-@pytest.fixture(params=["eager", "graph"])
-def run(request: pytest.FixtureRequest) -> Any:
-    """As :func:`applied`, on constants, eagerly or compiled."""
-
-    def call(function: Any, arrays: Any, lambda_: float) -> Any:
-        tensors = [tf.constant(array, tf.float32) for array in arrays]
-
-        def compute(*inputs: Any) -> Any:
-            return applied(function, inputs, lambda_)
-
-        return (tf.function(compute) if request.param == "graph" else compute)(*tensors).numpy()
-
-    return call
+def run(function: Any, arrays: Any, lambda_: float) -> Any:
+    """As :func:`applied`, on constants."""
+    return applied(function, [tf.constant(array, tf.float32) for array in arrays], lambda_).numpy()
 
 
 # Four timesteps with gamma 1/2. Values are 2 4 6 8 and then 10, so the TD errors of an episode that goes on are
@@ -74,12 +64,12 @@ ROLLOUTS: Any = {
 
 
 @pytest.mark.parametrize("name", ROLLOUTS)
-def test_advantages_worked_out_by_hand(run: Any, name: str) -> None:
+def test_advantages_worked_out_by_hand(name: str) -> None:
     arrays, expected = ROLLOUTS[name]
     assert run(gae, arrays, 0.5)[:, 0].tolist() == expected
 
 
-def test_environments_do_not_mix(run: Any) -> None:
+def test_environments_do_not_mix() -> None:
     """Each a column, with different ends."""
     arrays = [np.concatenate(columns, 1) for columns in zip(*(arrays for arrays, _ in ROLLOUTS.values()), strict=True)]
     found = run(gae, arrays, 0.5)
@@ -87,19 +77,19 @@ def test_environments_do_not_mix(run: Any) -> None:
     assert found.T.tolist() == [expected for _, expected in ROLLOUTS.values()]
 
 
-def test_ended_may_stand_for_truncated(run: Any) -> None:
+def test_ended_may_stand_for_truncated() -> None:
     reward, discount, _, value, next_value = rollout(terminated=[1], final_value=99.0)
     ended = (discount == 0).astype(np.float32)
     found = run(gae, [reward, discount, ended, value, next_value], 0.5)
     assert found[:, 0].tolist() == ROLLOUTS["terminated"][1]
 
 
-def test_lambda_0_is_the_td_error(run: Any) -> None:
+def test_lambda_0_is_the_td_error() -> None:
     assert run(gae, rollout(), 0.0)[:, 0].tolist() == [1.0, 2.0, 0.0, 2.0]
     assert run(gae, rollout(truncated=[1], final_value=20.0), 0.0)[:, 0].tolist() == [1.0, 9.0, 0.0, 2.0]
 
 
-def test_lambda_1_is_the_discounted_return_less_the_value(run: Any) -> None:
+def test_lambda_1_is_the_discounted_return_less_the_value() -> None:
     # Returns, from the end: 5 + 10/2 = 10, 2 + 10/2 = 7, 3 + 7/2 = 6.5, 1 + 6.5/2 = 4.25
     assert run(gae, rollout(), 1.0)[:, 0].tolist() == [4.25 - 2, 6.5 - 4, 7.0 - 6, 10.0 - 8]
     # 3, then 1 + 3/2
@@ -109,7 +99,7 @@ def test_lambda_1_is_the_discounted_return_less_the_value(run: Any) -> None:
     assert run(gae, truncated, 1.0)[:, 0].tolist() == [7.5 - 2, 13.0 - 4, 7.0 - 6, 10.0 - 8]
 
 
-def test_lambda_returns_worked_out_by_hand(run: Any) -> None:
+def test_lambda_returns_worked_out_by_hand() -> None:
     # Half the next value, half the next return: 5 + 10/2 = 10, 2 + (8 + 10)/4 = 6.5, 3 + (6 + 6.5)/4 = 6.125,
     # 1 + (4 + 6.125)/4 = 3.53125
     assert run(lambda_returns, rollout(), 0.5)[:, 0].tolist() == [3.53125, 6.125, 6.5, 10.0]
