@@ -44,7 +44,7 @@ class Weights:
     def __init__(self, *names: str) -> None:
         self.weights = {name: np.zeros(2, np.float32) for name in names}
 
-    def act(self, features: Any) -> Any:
+    def act(self, features: Any, draws: Any = ()) -> Any:
         raise NotImplementedError
 
     def train(self, batch: Any, counters: Any, draws: Any) -> Any:
