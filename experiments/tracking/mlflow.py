@@ -45,13 +45,13 @@ SECRETS: Final = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD")
 IN_QUERY: Final = "(?i:token|password|secret)="
 REQUEST: Final = re.compile("API request to .*(failed|successful)")
 TROUBLES: Final = (
-    ("(?:error code|too many) ([0-9]+)", "answers with the error {0}"),
-    ("valid JSON", "is not MLflow: it answers with something else"),
+    ("(?:error code|too many) ([0-9]+)", "answers with error {0}"),
+    ("valid JSON", "is not an MLflow server, by its answers"),
     ("timed out|timeout", "does not answer within {seconds} seconds"),
-    ("NameResolution|getaddrinfo", "cannot be reached: there is no host of this name"),
-    ("refused", "cannot be reached: it refuses the connection"),
-    ("SSL|CERTIFICATE", "cannot be trusted: its certificate does not hold"),
-    ("header value", "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a blank, or has a line break in it"),
+    ("NameResolution|getaddrinfo", "cannot be reached: unknown host"),
+    ("refused", "cannot be reached: connection refused"),
+    ("SSL|CERTIFICATE", "has an invalid certificate"),
+    ("header value", "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a space, or contains a line break"),
     ("", "cannot be reached"),
 )
 """Patterns in MLflow's texts on failed requests, and what they mean to a user; the first match counts."""
@@ -79,7 +79,7 @@ class MLflowTracker:
         if not isinstance(experiment, str) or not experiment:
             raise ValueError(f"experiment must be a name, got {experiment!r}")
         if uri and _has_secret(uri):
-            raise ValueError("uri must hold no password: give the whole address as MLFLOW_TRACKING_URI, in its place")
+            raise ValueError("uri must not contain a password: set MLFLOW_TRACKING_URI to the whole address instead")
         self._uri, self._experiment = uri, experiment
         self._client: Any = None
         self._remote: _Remote | None = None
@@ -256,9 +256,9 @@ def _explained(error: Exception, client: Any, experiment: str) -> str:
     status = error.get_http_status_code() if hasattr(error, "get_http_status_code") else None
     text = " ".join(str(error).split())
     if status == 401:
-        what = " refuses who asks: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        what = " requires a login: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
     elif status == 403:
-        what = f" does not let you write into the experiment {experiment!r}"
+        what = f" denies access to the experiment {experiment!r}"
     elif REQUEST.search(text):
         found = ((re.search(pattern, text), meaning) for pattern, meaning in TROUBLES)
         match, meaning = next((match, meaning) for match, meaning in found if match)

@@ -567,16 +567,16 @@ def refusal(uri: str, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("status", "text", "expected"),
     [
-        (200, "<html>log in</html>", "is not MLflow: it answers with something else"),
+        (200, "<html>log in</html>", "is not an MLflow server, by its answers"),
         (
             401,
             "",
-            "refuses who asks: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
+            "requires a login: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
         ),
-        (403, "", "does not let you write into the experiment 'axonrl'"),
-        (500, "", "answers with the error 500"),
-        (404, "<html>nothing here</html>", "answers with the error 404"),
-        (503, "", "answers with the error 503"),
+        (403, "", "denies access to the experiment 'axonrl'"),
+        (500, "", "answers with error 500"),
+        (404, "<html>nothing here</html>", "answers with error 404"),
+        (503, "", "answers with error 503"),
     ],
 )
 def test_a_server_that_refuses(
@@ -597,7 +597,7 @@ def test_waiting_is_short_and_telemetry_off_unless_the_user_says_otherwise(
 ) -> None:
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "false")
     nobody = f"http://127.0.0.1:{free_port()}"
-    assert refusal(nobody, folder) == "MLflow at URI cannot be reached: it refuses the connection"
+    assert refusal(nobody, folder) == "MLflow at URI cannot be reached: connection refused"
     assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "10"
     assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false"
@@ -610,7 +610,7 @@ def test_no_message_quotes_a_secret(folder: Path, journal: Journal, monkeypatch:
     with pytest.raises(MLflowError) as caught:
         MLflowTracker().push(read(folder))
     assert "hidden" not in str(caught.value)
-    trouble = "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a blank, or has a line break in it"
+    trouble = "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a space, or contains a line break"
     assert str(caught.value) == f"MLflow at http://***@127.0.0.1:{port} {trouble}"
 
 
@@ -621,7 +621,7 @@ def test_no_message_quotes_a_secret_of_an_address(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{address}hidden")
     with pytest.raises(MLflowError) as caught:
         MLflowTracker().push(read(folder))
-    assert str(caught.value) == f"MLflow at {address}*** cannot be reached: it refuses the connection"
+    assert str(caught.value) == f"MLflow at {address}*** cannot be reached: connection refused"
 
 
 def test_a_missing_package_is_named(folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -647,8 +647,8 @@ def test_a_missing_driver_of_a_database_is_named(
         ({"uri": ""}, "uri must be an address, such as http://localhost:5000, got ''"),
         ({"uri": 5000}, "uri must be an address, such as http://localhost:5000, got 5000"),
         ({"experiment": ""}, "experiment must be a name, got ''"),
-        ({"uri": "https://me:hidden@host"}, "uri must hold no password"),
-        ({"uri": "postgresql://host/db?user=me&password=hidden"}, "uri must hold no password"),
+        ({"uri": "https://me:hidden@host"}, "uri must not contain a password"),
+        ({"uri": "postgresql://host/db?user=me&password=hidden"}, "uri must not contain a password"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], expected: str) -> None:
