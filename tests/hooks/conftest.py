@@ -64,7 +64,7 @@ class FakeSession:
         return EpisodeStats(7.0, 3, True, False, math.nan, math.nan, 0.1)
 
     def prepare_policy(self, name: str) -> None:
-        self.calls.append(("prepare_policy", name))
+        self.reserved = name
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
         self.calls.append(("save_policy", name, dict(info), self.global_timestep))
