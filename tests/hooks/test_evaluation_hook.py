@@ -169,7 +169,7 @@ def test_eval_on_batches_is_asked_for_and_kept_with_the_best_policy(session: Any
     assert session.prepared == (None, 5, 8)
     run(hook, session, range(1, 11))
     assert session.calls[0] == ("evaluate", 10, None, 5, 8)
-    _, name, info = session.calls[1]
+    _, name, info, _ = session.calls[1]
     assert (name, info["eval_loss"], info["eval/entropy"]) == ("best", 1.5, 0.25)
 
 
