@@ -55,16 +55,16 @@ class Episodes:
     def begin(self, mask: Array) -> Sequence[int]:
         """New episodes where ``mask``; returns the seeds [N] to reset with."""
         now = time.perf_counter()
-        for i in np.flatnonzero(mask).tolist():
+        for i in np.flatnonzero(mask).tolist():  # one by one: mostly there is one, and numbers are faster than arrays
             self.seeds[i] = episode_seed(self._run_seed, i, int(self.index[i]))
-        self.index[mask] += 1
-        self.running[mask] = True
-        self.returns[mask] = 0.0
-        self._begins[mask] = self._num_actions
-        self._loss_sums[mask] = 0.0
-        self._updates_before[mask] = self._num_updates
-        self._seconds_before[mask] = 0.0
-        self._started[mask] = now
+            self.index[i] += 1
+            self.running[i] = True
+            self.returns[i] = 0.0
+            self._begins[i] = self._num_actions
+            self._loss_sums[i] = 0.0
+            self._updates_before[i] = self._num_updates
+            self._seconds_before[i] = 0.0
+            self._started[i] = now
         return self.seeds
 
     def record(self, actions: Array, rewards: Array | float, acted: Array | None) -> None:

@@ -163,7 +163,10 @@ class Interaction:
             acted = np.zeros(self._lanes, np.bool_)
             acted[lanes] = True
         batch = _stacked(rows, lanes, self._lanes)
-        self._stepper.store(rows[0] if self._lanes == 1 else batch, acted)
+        if self._lanes == 1:
+            self._stepper.store_one(rows[0])
+        else:
+            self._stepper.store(batch, acted)
         state.episodes.record(batch["action"], batch["reward"], acted)
         listeners = monitor.listeners(self._left - self._acting, self._left, stepped)
         self._acting = 0.0

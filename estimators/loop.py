@@ -37,6 +37,7 @@ class Loop:
         self._stepper = state.stepper
         self._env = env
         self._monitor = monitor
+        self._is_single = isinstance(env, Single)
         self._lanes = _One(env) if isinstance(env, Single) else _Many(env)
         self._all_running = False  # as far as this loop knows
         # Ctrl-C reaches the environments' own processes too, in the middle of a timestep: this one is undone then.
@@ -73,7 +74,11 @@ class Loop:
             raise self._monitor.located(error) from error
         stepped = time.perf_counter()
         mask = lanes.mask(step)
-        stepper.store(lanes.transition(observation, action, step, recorded), mask)
+        transition = lanes.transition(observation, action, step, recorded)
+        if self._is_single:
+            stepper.store_one(transition)
+        else:
+            stepper.store(transition, mask)
         state.observation = step.observation
         state.episodes.record(action, step.reward, mask)
         if mask is not None:

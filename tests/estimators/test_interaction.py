@@ -81,7 +81,7 @@ def test_all_lanes_in_one_call_are_a_vector_step(tmp_path: Path) -> None:
     with one.interact(*SPACES, lanes=2, first_update=8, update_frequency=3) as interaction:
         for _ in range(20):
             actions = interaction.act(np.stack(observations), lanes=[0, 1])
-            steps = [env.step(action) for env, action in zip(envs, actions, strict=True)]
+            steps: list[Any] = [env.step(action) for env, action in zip(envs, actions, strict=True)]
             following, reward, terminated, truncated = (np.stack([s[i] for s in steps]) for i in range(4))
             interaction.observe(reward, terminated, truncated, following, lanes=[0, 1])
             observations = [
@@ -133,7 +133,7 @@ def calls(interaction: Interaction, first: int, last: int) -> list[Any]:
 
 def test_a_killed_process_continues_from_the_calls_after_its_last_checkpoint(tmp_path: Path) -> None:
     """At the checkpoint lane 0 is in the middle of an episode, and lane 1 has an action in flight."""
-    settings = {"lanes": 2, "first_update": 8, "update_frequency": 2}
+    settings: dict[str, Any] = {"lanes": 2, "first_update": 8, "update_frequency": 2}
     with agent(tmp_path / "whole", runtime="tensorflow").interact(*SPACES, **settings) as interaction:
         calls(interaction, 0, 17)
         interaction.session.save_checkpoint()

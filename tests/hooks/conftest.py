@@ -63,8 +63,11 @@ class FakeSession:
         self.calls.append(("record_video", path, env))
         return EpisodeStats(7.0, 3, True, False, math.nan, math.nan, 0.1)
 
+    def prepare_policy(self, name: str) -> None:
+        self.reserved = name
+
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
-        self.calls.append(("save_policy", name, dict(info)))
+        self.calls.append(("save_policy", name, dict(info), self.global_timestep))
         path = self.model_dir / f"{name}.safetensors"
         path.write_bytes(b"weights")
         return path

@@ -116,7 +116,7 @@ def test_weights_that_the_model_does_not_have(session: Any) -> None:
     hook = FinalValuesHook(["weights/dense/kernl"])
     message = "the model has no 'weights/dense/kernl' (did you mean 'weights/dense/kernel'?)"
     with pytest.raises(ValueError, match=re.escape(message)):
-        hook.begin(session, BEGIN)
+        hook.prepare(session)
 
 
 def test_of_a_real_run(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def ids() -> Iterator[None]:
 
 
 def run(hook: VideoHook, session: Any, timesteps: Any) -> None:
+    hook.prepare(session)
     hook.begin(session, BEGIN)
     for session.global_timestep in timesteps:
         hook.after_timestep(session, TIMESTEP)
@@ -183,7 +184,8 @@ def refused(tmp_path: Path, env: Any, hook: VideoHook, message: str) -> None:
     notes = Notes()
     with pytest.raises(ValueError, match=re.escape(message)):
         agent(tmp_path).train(env, timesteps=20, hooks=[notes, hook])
-    assert [event[0] for event in notes.events] == ["begin", "end"]
+    assert notes.events == []
+    assert not (tmp_path / "run.json").exists()
 
 
 @pytest.mark.usefixtures("ids")
