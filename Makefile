@@ -23,7 +23,7 @@ DOCKER := $(CURDIR)/.build/docker
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
 	@echo "              EXPERIMENT=path.yml trains another; ARGS=\"...\" is handed to axonrl run"
-	@echo "              MODEL_DIR=runs/name ARGS=--resume goes on with a run that was stopped"
+	@echo "              MODEL_DIR=runs/name ARGS=--resume continues a run that was stopped"
 	@echo "make test     install, then lint, types and tests"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
@@ -101,8 +101,8 @@ $(VENV)/installed-server: $(VENV)/made-in tests/requirements-server.txt
 	@$(PIP) --requirement tests/requirements-server.txt
 	@touch $@
 
-# A virtual environment holds absolute paths: one that was copied or moved with its folder, or whose Python is gone,
-# is made anew.
+# A virtual environment holds absolute paths: one that was copied or moved with its folder, or whose Python is missing,
+# is created again.
 ifneq ($(CURDIR),$(shell $(BIN)/python -c "" 2>/dev/null && cat $(VENV)/made-in))
 .PHONY: $(VENV)/made-in
 endif

@@ -40,7 +40,7 @@ class Agent(Estimator):
         model_fn: ``model_fn(features, labels, mode[, params[, config[, model_dir]]])`` returning an EstimatorSpec;
             or its name; or None to take the one that ``model_dir`` recorded.
         memory: where transitions go; needed for ``train`` only. Every Agent needs one of its own.
-        model_dir: the run's directory: an existing run is gone on with. None is a fresh temporary folder.
+        model_dir: the run's directory; an existing run is resumed. None creates a temporary folder.
         config: how the run is run.
         params: hyperparameters for ``model_fn``.
 

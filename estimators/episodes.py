@@ -33,7 +33,7 @@ class Episodes:
         self.num_envs = num_envs
         self.running = np.zeros(num_envs, bool)
         self.index = np.zeros(num_envs, np.int64)
-        """Episodes begun per environment; the running one has index - 1."""
+        """Episodes started per environment; the running one has index - 1."""
         self.seeds = [0] * num_envs
         self.returns = np.zeros(num_envs, np.float64)
         # Over the updates during each running episode. One sum for all of them would be rounded differently after a
@@ -118,7 +118,7 @@ class Episodes:
         )
 
     def cut(self) -> None:
-        """The running episodes will not go on."""
+        """The running episodes will not continue."""
         self.running[:] = False
 
     def replay(self, env: BatchedEnvironment) -> tuple[ArrayTree, Array]:
@@ -148,7 +148,7 @@ class Episodes:
             returns += played.reward
             observation, ended = played.observation, played.terminated | played.truncated
         early = ended & self.running
-        if early.any():  # it has to go on somewhere
+        if early.any():  # it has to continue somewhere
             observation = env.reset(early, self.seeds)
             returns[early] = 0.0
         return observation, returns

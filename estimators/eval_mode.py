@@ -77,7 +77,7 @@ class EvalMode:
 
 @contextlib.contextmanager
 def _drawing_like(generator: np.random.Generator, other: np.random.Generator) -> Iterator[None]:
-    """Inside, ``generator`` draws what ``other`` would; afterwards it goes on where it was."""
+    """Inside, ``generator`` draws what ``other`` would; afterwards it continues where it was."""
     kept = generator.bit_generator.state
     generator.bit_generator.state = other.bit_generator.state
     try:

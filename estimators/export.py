@@ -96,7 +96,7 @@ def _refuse_other(target: Path) -> None:
     if not target.exists() and not target.is_symlink():
         return
     if not target.is_dir() or target.is_symlink():
-        raise ValueError(f"export needs a directory of its own, and {target} is none")
+        raise ValueError(f"export needs a directory: {target} is a file or a link")
     found = {path.name for path in target.iterdir()}
     if found and (description.FILE not in found or not found <= _FILES):
         others = ", ".join(sorted(found - _FILES)[:3]) or ", ".join(sorted(found))

@@ -39,7 +39,7 @@ class Memory(abc.ABC):
     before ``size`` is reached.
 
     A transition that is not followed by its next observation, although its episode did not end, becomes truncated:
-    how its episode went on is unknown. Observations are compared byte for byte; see :meth:`trust_identity`.
+    how its episode continued is unknown. Observations are compared byte for byte; see :meth:`trust_identity`.
 
     With ``frame_stack`` = k every *frame* is stored once, in about a k-th of the memory, where observations are stacks
     of the last k frames (of the wrapper ``frame_stack``, say). A stack that does not continue the one before, such as

@@ -1,4 +1,4 @@
-"""Converted programs, kept in the run folder: a run that goes on begins without converting."""
+"""Converted programs, kept in the run folder, so that a resumed run does not convert again."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_an_export_is_replaced_and_anything_else_is_refused(tmp_path: Path) -> N
             made.export(directory)
     with pytest.raises(ValueError, match="directory must be a path, got None"):
         made.export(cast(Any, None))
-    with pytest.raises(ValueError, match=r"export needs a directory of its own, and .*notes.txt is none"):
+    with pytest.raises(ValueError, match=r"export needs a directory: .*notes.txt is a file or a link"):
         made.export(target / "notes.txt")
 
 
