@@ -14,6 +14,7 @@ from axonrl.experiments.language.schema import load
 from axonrl.experiments.running.runner import build
 
 MODULE = """
+from axonrl.errors import ArgumentError
 from axonrl.hooks import Hook
 
 class MyHook(Hook):
@@ -21,7 +22,7 @@ class MyHook(Hook):
 
     def __init__(self, every: int, verbose: bool = False) -> None:
         if every < 1:
-            raise ValueError(f"every must be at least 1, got {every}")
+            raise ArgumentError(f"every must be at least 1, got {every}", "every", every)
         self.every, self.verbose = every, verbose
 
     def after_update(self, session, facts):
@@ -83,8 +84,8 @@ def test_it_is_listed_and_built_in_names_cannot_be_taken() -> None:
     ("hooks", "message"),
     [
         ("  - {kind: my_hok, every: 3}", r"experiment.yml:6: hooks\.0.kind: .*'my_hok'; did you mean 'my_hook'\?"),
-        ("  - {kind: my_hook}", r"experiment.yml:6: hooks\.0: my_hook needs the argument 'every'"),
-        ("  - {kind: my_hook, evry: 3}", r"hooks\.0.evry: my_hook takes no such argument.*'every'"),
+        ("  - {kind: my_hook}", r"experiment.yml:6: hooks\.0: my_hook requires the argument 'every'"),
+        ("  - {kind: my_hook, evry: 3}", r"hooks\.0.evry: my_hook has no such argument; did you mean 'every'"),
         ("  - {kind: my_hook, every: 0}", r"hooks\.0.every: every must be at least 1, got 0"),
         (
             "  - {kind: broken}",
