@@ -14,7 +14,7 @@ from ..checks import count
 from ..contracts import Memory, ModelFn, RunConfig
 from ..errors import ArgumentError
 from ..facts import EpisodeStats
-from ..runtimes.reasons import from_record
+from ..policies.reasons import from_record
 from .estimator import Estimator, as_hooks
 from .interaction import Interaction
 from .limits import Goal, Limits, Schedule

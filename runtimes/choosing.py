@@ -13,13 +13,13 @@ from typing import Final, TypeAlias
 
 import tensorflow as tf
 
+from ..policies import reasons
 from ..policies.executors import ActorAndLearner, Executor
-from . import reasons
+from ..policies.reasons import Reason
 from .litert import listing
 from .litert.conversion import ConversionError, convert
 from .litert.executor import LiteRTExecutor
 from .litert.fingerprint import fingerprint
-from .reasons import Reason
 from .tensorflow import TensorFlowExecutor
 from .tracing.program import Predict, Program, Train
 from .trial import try_out

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from ..contracts import Array
+from ..policies import reasons
 from ..policies.executors import Executor
-from . import reasons
 from .litert.conversion import ConversionError
 from .litert.executor import LiteRTExecutor
 from .tensorflow import TensorFlowExecutor

@@ -16,8 +16,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.lite.python import schema_py_generated as schema
 
+from ...policies import reasons
 from ...policies.quiet import stderr_aside
-from .. import reasons
 from ..tracing import graphs
 from . import rewriting
 from .loops import with_own_handles
@@ -35,7 +35,7 @@ class ConversionError(Exception):
 
     Args:
         message: what is wrong.
-        code: of :mod:`.reasons`: not converted, or converted to something else.
+        code: of :mod:`axonrl.policies.reasons`: not converted, or converted to something else.
     """
 
     def __init__(self, message: str, code: str = reasons.NOT_CONVERTED) -> None:

@@ -24,6 +24,8 @@ def rows(case: Case) -> set[str]:
         quantities = [f"{name}, batch {batch}" for name, batch in arguments["networks"]]
     elif case.topic == "loop":
         quantities = ["a timestep, episodes of 500", "an episode", "the parts together"]
+    elif case.topic == "prioritized":
+        quantities = ["add", "sample 32", "update 32", "add, sample 32 and update 32"]
     else:
         quantities = ["add", "sample 32"] if case.topic == "memory" else [""]
     return {case.row(quantity) for quantity in quantities}

@@ -448,7 +448,7 @@ def test_one_memory_is_for_one_agent(tmp_path: Path) -> None:
     memory = ReplayMemory(100, 4)
     agent(tmp_path / "a", memory).train(Counting(), timesteps=4)
     with pytest.raises(
-        ValueError, match=r"cannot be copied \(it is built already\), .* every Agent needs a memory of its own"
+        ValueError, match=r"cannot be copied \(it is already built\), .* every Agent needs a memory of its own"
     ):
         agent(tmp_path / "b", memory).train(Counting(), timesteps=4)
 

@@ -76,8 +76,17 @@ def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory
     rngs = generators(7)
     memory = ReplayMemory(8, 2) if memory is None else memory
     memory.build(SPECS, num_envs, rngs["memory"])
-    predict = Predict(None, None, None, Counting(), (), None, {}, (), ())
-    train = Train(None, None, None, (), (), (), ())
+    predict = Predict(
+        function=None,
+        large=None,
+        exploration=Counting(),
+        record=(),
+        state=None,
+        outputs={},
+        not_exact=(),
+        evaluation_hooks=(),
+    )
+    train = Train(function=None, batch={}, large=None, metrics=(), noise=(), not_exact=(), training_hooks=())
     stepper = Stepper(predict, train, Weights(*names), memory, num_envs, rngs, Schedule(35, 10))
     return TrainingState(stepper, Episodes(num_envs, ACTION, 7))
 

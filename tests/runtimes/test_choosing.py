@@ -16,11 +16,11 @@ import tensorflow as tf
 
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import ActorAndLearner, Executor
+from axonrl.policies.reasons import Reason
 from axonrl.runtimes import choosing
 from axonrl.runtimes.choosing import Choice, choose
 from axonrl.runtimes.litert.conversion import ConversionError, convert
 from axonrl.runtimes.litert.executor import LiteRTExecutor
-from axonrl.runtimes.reasons import Reason
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program, Train
 
