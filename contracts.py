@@ -226,6 +226,8 @@ class Memory(Protocol):
     An optional method, used where present: ``trust_identity()``, called once after ``build`` by a caller that does not
     change an array after storing it, except when an episode has ended. Within an episode, an ``observation`` that is
     the very object of the last ``next_observation`` is then unchanged. Without this call nothing follows from identity.
+
+    An optional attribute: ``needs_td_error``. A model whose TRAIN spec has no ``td_error`` is refused where it is true.
     """
 
     batch_size: int

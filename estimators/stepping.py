@@ -20,7 +20,7 @@ from ..runs.snapshot import Counters, PolicySnapshot
 from ..runtimes.tracing.signature import BoundModelFn, check_signature
 from .failures import refuse_unchanged
 from .limits import Schedule
-from .training import shapes_of
+from .training import check_td_error, shapes_of
 
 if TYPE_CHECKING:
     from ..runtimes.tracing.program import Predict, Train
@@ -111,6 +111,7 @@ class Stepper:
         program = Program(bound, spaces.observation_spec(observation_space), model_seed(seed))
         shapes = shapes_of(program.predict, observation_space, action_space, memory, lanes, schedule)
         train = program.trace_train(shapes.batch)
+        check_td_error(train, memory)
         executor, _ = choose(program, train, runtime, None, lambda name, key, make: make())
         rngs = generators(seed)
         memory.build(shapes.transition, lanes, rngs["memory"])

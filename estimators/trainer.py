@@ -32,7 +32,7 @@ from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
 from .stepping import Stepper
-from .training import check_first_update, shapes_of
+from .training import check_first_update, check_td_error, shapes_of
 
 if TYPE_CHECKING:
     from ..runtimes.choosing import Choice
@@ -192,6 +192,7 @@ class Trainer:
         spaces = lanes.observation_space, lanes.action_space
         shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
         train, executor, choice = self._model.prepare_training(shapes.batch)
+        check_td_error(train, memory)
         rngs = generators(run.seed)
         memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
         if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs

@@ -16,7 +16,7 @@ from ..explorations import Greedy
 from .limits import Schedule
 
 if TYPE_CHECKING:
-    from ..runtimes.tracing.program import Predict
+    from ..runtimes.tracing.program import Predict, Train
 
 RESERVED: Final = (
     *("observation", "action", "reward", "terminated", "truncated", "next_observation"),
@@ -75,6 +75,15 @@ def check_first_update(schedule: Schedule, memory: Memory) -> None:
         f"{schedule.first_update} timesteps (first_update) cannot fill a batch of {memory.batch_size} from the"
         f" {type(memory).__name__}: raise first_update or lower batch_size"
     )
+
+
+def check_td_error(train: Train, memory: Memory) -> None:
+    """Raise ``ValueError`` if the memory draws by TD errors and the model has none."""
+    if getattr(memory, "needs_td_error", False) and not train.has_td_error:
+        raise ValueError(
+            f"this {type(memory).__name__} draws by TD errors, and the TRAIN spec has none: return"
+            " EstimatorSpec(..., td_error=...) from model_fn, or use a uniform sampler"
+        )
 
 
 def transition_specs(

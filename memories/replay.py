@@ -61,6 +61,11 @@ class ReplayMemory(Memory):
         self._powers = (self.discount ** np.arange(n_step + 1)).astype(np.float32)
 
     @property
+    def needs_td_error(self) -> bool:
+        """Does the sampler draw by TD errors?"""
+        return type(self.sampler).update is not Sampler.update
+
+    @property
     def sampling(self) -> Mapping[str, Any]:
         """The sampler's settings."""
         return self.sampler.settings

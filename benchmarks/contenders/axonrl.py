@@ -20,6 +20,7 @@ def filled(sampler: str) -> tuple[ReplayMemory, Callable[[], None]]:
     """A full memory, and a function that stores one more transition."""
     replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE, sampler=sampler)
     replay.build(TRANSITION, 1, np.random.default_rng(0))
+    replay.trust_identity()  # as the loop does
     observations = list(settings.observations(NETWORKS["2x64"], 200))
     action = np.int64(1)
     timestep = 0

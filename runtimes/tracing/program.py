@@ -72,6 +72,8 @@ class Train:
     not_exact: tuple[str, ...]
     """The stateful random ops it runs."""
     training_hooks: tuple[Any, ...]
+    has_td_error: bool = False
+    """Does the spec have TD errors?"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +142,7 @@ class Program:
             noise=tuple(requests),
             not_exact=graphs.stateful_random_ops(ops),
             training_hooks=spec.training_hooks,
+            has_td_error=spec.td_error is not None,
         )
 
     def trace_eval(self) -> Eval:

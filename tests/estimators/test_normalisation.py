@@ -11,22 +11,19 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import NormalizeReward
 
-from axonrl import Agent, RunConfig
+from axonrl import Agent
 from axonrl.environments import make, open_environment, similar
 from axonrl.environments.statistics import frozen, statistics_of
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
-from axonrl.models import dqn
 from axonrl.runtimes import Policy
 from axonrl.tests.estimators.fakes import At, ListMemory, Notes, agent, differences, snapshot
 
 BOTH = ["normalize_observation", "normalize_reward"]
-PARAMS = {"hidden": [8], "target_update_period": 20}
 
 
 def learner(model_dir: Path) -> Agent:
-    config = RunConfig(seed=3, save_checkpoints_secs=None)
-    return Agent(dqn.model_fn, ReplayMemory(200, batch_size=8), model_dir, config, PARAMS)
+    return agent(model_dir, ReplayMemory(200, batch_size=8), seed=3)
 
 
 def cart(num_envs: int = 1, wrappers: Any = BOTH) -> Any:
@@ -41,8 +38,7 @@ def moments_of(state: Any, kind: str = "obs_rms") -> Any:
 # -- saved and brought back -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_envs", [1, 4])
-@pytest.mark.parametrize("wrappers", [["normalize_observation"], BOTH])
+@pytest.mark.parametrize(("num_envs", "wrappers"), [(1, BOTH), (4, ["normalize_observation"]), (4, BOTH)])
 def test_a_run_in_two_parts_ends_bit_for_bit_like_one(tmp_path: Path, num_envs: int, wrappers: Any) -> None:
     learner(tmp_path / "whole").train(cart(num_envs, wrappers), 40, 4, timesteps=400)
     learner(tmp_path / "parts").train(cart(num_envs, wrappers), 40, 4, timesteps=250)

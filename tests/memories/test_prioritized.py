@@ -4,19 +4,21 @@ That random histories are drawn from as a plain model does is tested in test_mem
 """
 
 import copy
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from axonrl import Agent, RunConfig
+from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.environments import make
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import Prioritized, ReplayMemory, Sampler, Uniform
 from axonrl.memories.sum_tree import SumTree
 from axonrl.models import dqn
 from axonrl.schedules import Linear
+from axonrl.tests.estimators.fakes import agent, linear_model
 
 
 class Chosen:
@@ -282,10 +284,10 @@ def test_dqn_resumes_to_the_same_weights(tmp_path: Path, runtime: str) -> None:
             sampler = {"kind": "prioritized", "beta": {"kind": "linear", "start": 0.4, "stop": 1.0, "duration": 50}}
             memory = ReplayMemory(100, 8, n_step=2, sampler=sampler)
             config = RunConfig(seed=5, runtime=runtime, save_checkpoints_secs=None)
-            agent = Agent(dqn.model_fn, memory, tmp_path / name, config, {"hidden": [8], "target_update_period": 10})
+            learner = Agent(dqn.model_fn, memory, tmp_path / name, config, {"hidden": [8], "target_update_period": 10})
             env = make("CartPole-v1")
-            agent.train(env, first_update=20, update_frequency=3, timesteps=number)
-        with agent.session(env) as session:
+            learner.train(env, first_update=20, update_frequency=3, timesteps=number)
+        with learner.session(env) as session:
             return session.weights(), memory.state_dict()["sampler"]
 
     (whole, sampler), (parts, resumed) = trained("whole", 180), trained("parts", 70, 110)
@@ -295,3 +297,13 @@ def test_dqn_resumes_to_the_same_weights(tmp_path: Path, runtime: str) -> None:
     assert sampler["num_batches"] == resumed["num_batches"] == 54
     assert len(set(numbers(sampler["priorities"]))) > 50
     assert sampler["priorities"].tobytes() == resumed["priorities"].tobytes()
+
+
+def test_a_model_without_td_errors_is_refused(tmp_path: Path) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return dataclasses.replace(linear_model(features, labels, mode), td_error=None)
+
+    memory = ReplayMemory(100, 8, sampler="prioritized")
+    with pytest.raises(ValueError, match="this ReplayMemory draws by TD errors, and the TRAIN spec has none"):
+        agent(tmp_path, memory, model_fn).train("CartPole-v1", 20, timesteps=40)
+    assert list(tmp_path.glob("checkpoints/*")) == []
