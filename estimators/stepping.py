@@ -15,6 +15,7 @@ from ..environments import spaces
 from ..explorations import Greedy
 from ..facts import UpdateFacts
 from ..policies.executors import Executor
+from ..runs.programs import shared
 from ..runs.seeding import generators, model_seed
 from ..runs.snapshot import Counters, PolicySnapshot
 from ..runtimes.tracing.signature import BoundModelFn, check_signature
@@ -112,7 +113,7 @@ class Stepper:
         shapes = shapes_of(program.predict, observation_space, action_space, memory, lanes, schedule)
         train = program.trace_train(shapes.batch)
         check_td_error(train, memory)
-        executor, _ = choose(program, train, runtime, None, lambda name, key, make: make())
+        executor, _ = choose(program, train, runtime, None, shared)
         rngs = generators(seed)
         memory.build(shapes.transition, lanes, rngs["memory"])
         return cls(program.predict, train, executor, memory, lanes, rngs, schedule)

@@ -31,10 +31,6 @@ LEARNER: Final = "learner"
 _FORMAT: Final = "5"
 """Version of the conversion. Raise it when the same functions convert to other programs."""
 
-_KEEP: Final = 32
-_made: dict[str, bytes] = {}
-"""The last programs this process converted, by key: small runs in one process often share a model."""
-
 Cache: TypeAlias = "Callable[[str, str, Callable[[], bytes]], bytes]"
 """``cache(name, key, make)`` returns the cached content of this name and key, or else what ``make`` returns."""
 
@@ -135,13 +131,9 @@ def _content(program: Program, train: Train | None, parts: Sequence[str], cache:
     key = fingerprint(functions, listed, _FORMAT, tf.__version__, version("ai-edge-litert"))
 
     def make() -> bytes:
-        if key not in _made:
-            content = convert(functions, listed)
-            try_out(program, train if LEARNER in parts else None, content)
-            _made[key] = content
-            if len(_made) > _KEEP:
-                del _made[next(iter(_made))]
-        return _made[key]
+        content = convert(functions, listed)
+        try_out(program, train if LEARNER in parts else None, content)
+        return content
 
     return cache("-and-".join(parts), key, make)
 

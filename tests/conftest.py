@@ -1,7 +1,10 @@
 """What holds for every test: the process's environment, and that no test file is empty."""
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,11 @@ os.environ["MPLBACKEND"] = "agg"
 for name in [name for name in os.environ if name.startswith("POLYAXON_")]:
     del os.environ[name]
 os.environ["POLYAXON_NO_OP"] = "true"
+
+# What one test converts, all find: also other processes of the tests, and their children.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["AXONRL_CACHE"] = tempfile.mkdtemp(prefix="axonrl-programs-")
+    atexit.register(shutil.rmtree, os.environ["AXONRL_CACHE"], ignore_errors=True)
 
 # A shell ignores SIGINT in what it starts in the background, and children inherit that: Ctrl-C is tested, so undo it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -91,7 +91,7 @@ def refuse_conversion(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None
     def convert(functions: Any, variables: Any) -> bytes:
         raise error
 
-    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(choosing, "convert", convert)
 
 
@@ -253,7 +253,7 @@ def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """TensorFlow would give the root logger a handler, and every line of the user's would come twice."""
-    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(logging.root, "handlers", [])
     train(agent(tmp_path / "a", model=own_model(_nothing)))
     assert logging.root.handlers == []
@@ -264,7 +264,7 @@ def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
         def emit(self, record: logging.LogRecord) -> None:
             heard.append(record)
 
-    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(logging.root, "handlers", [Hears()])
     train(agent(tmp_path / "b", model=own_model(_nothing)))
     assert [type(handler) for handler in logging.root.handlers] == [Hears]

@@ -12,6 +12,7 @@ from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.models import c51
 from axonrl.models.c51 import C51Params
+from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
@@ -45,7 +46,7 @@ def test_one_update_by_hand(double: bool, first: list[float], runtime: str) -> N
     bound = BoundModelFn(c51.model_fn, {**PARAMS, "double": double}, CONFIG, None)
     program = Program(bound, ArraySpec((2,), F32), 0)
     train = program.trace_train({name: ArraySpec(value.shape, value.dtype) for name, value in BATCH.items()})
-    executor = choose(program, train, runtime, None, lambda name, key, make: make())[0]
+    executor = choose(program, train, runtime, None, shared)[0]
     weights = executor.get_weights()
     names = {name.partition(".")[2]: name for name in weights}
     weights[names["online/logits/bias"]] = ONLINE.astype(F32).ravel()

@@ -21,6 +21,7 @@ from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.memories import ReplayMemory
 from axonrl.models import sac
 from axonrl.policies.executors import Executor
+from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.tracing.signature import BoundModelFn
@@ -58,9 +59,7 @@ class Model:
         batch = BATCH if batch is None else batch
         specs = {name: ArraySpec(value.shape, value.dtype) for name, value in batch.items()}
         self.train_program: Train = self.program.trace_train(specs)
-        self.executor: Executor = choose(
-            self.program, self.train_program, runtime, None, lambda name, key, make: make()
-        )[0]
+        self.executor: Executor = choose(self.program, self.train_program, runtime, None, shared)[0]
 
     @property
     def weights(self) -> dict[str, Any]:

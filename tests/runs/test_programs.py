@@ -46,6 +46,12 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that other tests converted is found."""
+    monkeypatch.setenv(programs.VARIABLE, "")
+
+
 def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     """What was said at this level or above."""
     return [one.getMessage() for one in caplog.records if one.levelno >= level]
@@ -147,7 +153,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
     for _ in range(2):
         caplog.clear()
         assert ProgramCache(run / "litert")("actor", "k", returning(CONTENT)) == CONTENT
-        assert said(caplog, logging.WARNING)[-1].startswith("the converted program is not kept: ")
+        assert said(caplog, logging.WARNING)[-1].startswith("the converted program is not kept in ")
 
 
 def raising(error: Exception) -> Any:
@@ -196,26 +202,82 @@ def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(ru
     assert [path.name for path in (run / "litert").iterdir()] == ["actor.safetensors"]
 
 
+# -- the shared folder ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "shared"))
+    return tmp_path / "shared"
+
+
+def test_another_run_finds_the_program(run: Path, folder: Path) -> None:
+    assert ProgramCache(run / "litert")("actor", "k", returning(CONTENT)) == CONTENT
+    other = run / "other"
+    other.mkdir()
+    (other / "run.json").write_text("{}")
+    assert ProgramCache(other / "litert")("actor", "k", never) == CONTENT
+    assert (other / "litert/actor.safetensors").read_bytes() == (folder / "actor-k.safetensors").read_bytes()
+    assert ProgramCache(run / "none")("actor", "other", returning(b"new")) == b"new"
+    assert ProgramCache(run / "none")("learner", "k", returning(b"its own")) == b"its own"
+
+
+def test_a_damaged_shared_program_is_replaced(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    programs.shared("actor", "k", returning(CONTENT))
+    path = folder / "actor-k.safetensors"
+    whole = path.read_bytes()
+    damage(path, "cut")
+    assert programs.shared("actor", "k", returning(CONTENT)) == CONTENT
+    assert path.read_bytes() == whole
+    [message] = said(caplog, logging.WARNING)
+    assert message.startswith(f"{path} is damaged")
+
+
+def test_the_programs_used_longest_ago_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for second, key in enumerate("abc"):
+        programs.shared("actor", key, returning(CONTENT))
+        os.utime(folder / f"actor-{key}.safetensors", (second, second))
+    size = (folder / "actor-a.safetensors").stat().st_size
+    monkeypatch.setattr(programs, "MAX_BYTES", 3 * size)
+    programs.shared("actor", "a", never)  # used now
+    programs.shared("actor", "d", returning(CONTENT))
+    assert sorted(path.stem for path in folder.iterdir()) == ["actor-a", "actor-c", "actor-d"]
+
+
+def test_without_a_folder_that_can_be_written_nothing_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "file"))
+    assert programs.shared("actor", "k", returning(CONTENT)) == CONTENT
+    assert said(caplog, logging.WARNING) == []
+
+
+def test_where_the_shared_folder_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert programs.shared_folder() is None
+    monkeypatch.setenv(programs.VARIABLE, "/x/programs")
+    assert programs.shared_folder() == Path("/x/programs")
+    monkeypatch.delenv(programs.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x/cache")
+    assert programs.shared_folder() == Path("/x/cache/axonrl")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert programs.shared_folder() == Path.home() / ".cache/axonrl"
+
+
 # -- Agents -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def conversions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """The functions of each conversion; this process has made none to begin with."""
+def conversions(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[tuple[str, ...]]:
+    """The functions of each conversion; none are shared to begin with."""
     found: list[tuple[str, ...]] = []
 
     def noting(functions: Any, variables: Any) -> bytes:
         found.append(tuple(functions))
         return convert(functions, variables)
 
-    forget(monkeypatch)
     monkeypatch.setattr(choosing, "convert", noting)
     return found
-
-
-def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a fresh process: nothing has been converted."""
-    monkeypatch.setattr(choosing, "_made", {})
 
 
 FRESH = """
@@ -251,13 +313,17 @@ def test_a_fresh_process_goes_on_without_converting(conversions: list[tuple[str,
     here = Agent(None, model_dir=tmp_path / "parts")
     evaluation = here.evaluate(Counting(5), 3)
     predictions = here.predict(np.ones((2, 2), np.float32))
-    # Equal models convert once per process; acting alone is another program.
+    # Equal models convert once; acting alone is another program.
     assert conversions == [("act", "train"), ("act",)]
     assert {str(path.relative_to(tmp_path / "parts")) for path in tmp_path.glob("parts/litert/*")} == {BOTH, ACTOR}
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")}
 
     result = subprocess.run(
-        [sys.executable, "-c", FRESH, str(tmp_path / "parts")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", FRESH, str(tmp_path / "parts")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, programs.VARIABLE: ""},
     )
     first, second = result.stdout.splitlines()
     assert json.loads(first) == evaluation
@@ -296,7 +362,7 @@ def test_a_damaged_program_is_said_and_made_again(
     whole = path.read_bytes()
     damage(path, how)
     agent(tmp_path / "whole").train(Counting(), 8, 2, max_timesteps=40)
-    forget(monkeypatch)
+    monkeypatch.setenv(programs.VARIABLE, "")
     agent(tmp_path / "parts").train(Counting(), 8, 2, max_timesteps=40)
 
     assert conversions == [("act", "train")] * 2
@@ -304,7 +370,6 @@ def test_a_damaged_program_is_said_and_made_again(
     assert message.startswith(f"{path} is damaged, and is made again: ")
     assert len(path.read_bytes()) == len(whole)
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
-    forget(monkeypatch)
     agent(tmp_path / "parts").train(Counting(), 8, 2, max_timesteps=44)
     assert len(conversions) == 2
 
@@ -352,7 +417,7 @@ def test_a_run_folder_that_cannot_be_written_is_evaluated_all_the_same(
 
     assert agent(tmp_path).evaluate(Counting(), 2) == expected
     assert [message for message in said(caplog, logging.WARNING) if "not kept" in message] == [
-        "the converted program is not kept: [Errno 30] Read-only file system"
+        f"the converted program is not kept in {tmp_path / 'litert'}: [Errno 30] Read-only file system"
     ]
     assert sorted(tmp_path.rglob("*")) == before
 

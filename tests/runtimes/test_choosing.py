@@ -17,6 +17,7 @@ import tensorflow as tf
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import ActorAndLearner, Executor
 from axonrl.policies.reasons import Reason
+from axonrl.runs.programs import shared
 from axonrl.runtimes import choosing
 from axonrl.runtimes.choosing import Choice, choose
 from axonrl.runtimes.litert.conversion import ConversionError, convert
@@ -72,10 +73,6 @@ def never(name: str, key: str, make: Callable[[], bytes]) -> bytes:
     raise AssertionError("nothing was to be converted")
 
 
-def direct(name: str, key: str, make: Callable[[], bytes]) -> bytes:
-    return make()
-
-
 class Keeping:
     """A cache that keeps; ``asked`` are the names, ``keys`` the keys by name."""
 
@@ -103,7 +100,7 @@ def traced(trace: Make, batch_specs: Make) -> Callable[..., tuple[Program, Train
     return make
 
 
-def chosen(traced: tuple[Program, Train], runtime: str = "auto", cache: Any = direct) -> tuple[Executor, Choice]:
+def chosen(traced: tuple[Program, Train], runtime: str = "auto", cache: Any = shared) -> tuple[Executor, Choice]:
     return choose(*traced, runtime, None, cache)
 
 
@@ -119,7 +116,7 @@ def test_what_is_small_and_converts_runs_in_litert(traced: Make) -> None:
 
 def test_a_model_that_only_acts(traced: Make) -> None:
     program, _ = traced()
-    executor, choice = choose(program, None, "auto", None, direct)
+    executor, choice = choose(program, None, "auto", None, shared)
     assert isinstance(executor, LiteRTExecutor)
     assert str(choice) == "Using LiteRT for the actor: the model is small and converts."
     assert choice == Choice({"actor": "litert"}, {"actor": SMALL})
@@ -132,7 +129,7 @@ def test_a_large_update_runs_in_tensorflow_and_its_actor_in_litert(
     # Multiplications and additions of the products forward and back, a batch of 32: 4 by 1000 twice (there is no
     # gradient of the observation), 1000 by 1000 and 1000 by 1 three times.
     mflop = 2 * 32 * (2 * 4 * 1000 + 3 * 1000 * 1000 + 3 * 1000) / 1e6
-    executor, choice = choose(program, train, "auto", None, direct)
+    executor, choice = choose(program, train, "auto", None, shared)
     assert choice.runtimes == SPLIT
     assert choice.why == {
         "actor": SMALL,
@@ -197,7 +194,7 @@ def test_what_is_not_listed_is_not_tried(traced: Make, monkeypatch: pytest.Monke
         tried.append(set(functions))
         return convert(functions, variables)
 
-    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(choosing, "convert", tried_with)
     choice = chosen(traced(training=lambda y: y + tf.stop_gradient(tf.math.lgamma(y))))[1]
     assert (choice.runtimes, choice.why["learner"]) == (SPLIT, Reason("not_listed", "op Lgamma"))
@@ -254,7 +251,7 @@ def test_executors_of_a_run_are_kept_whatever_the_rule_says(runtime: str, traced
         (large, BOTH_LITERT, LiteRTExecutor),
     ):
         program, train = what
-        executor, choice = choose(program, train, runtime, kept, direct)
+        executor, choice = choose(program, train, runtime, kept, shared)
         assert isinstance(executor, kind)
         assert choice == Choice(kept, dict.fromkeys(kept, RECORDED))
 
@@ -265,7 +262,7 @@ def test_a_recorded_executor_that_cannot_run_any_more_is_an_error(
     def refuse(*arguments: Any) -> bytes:
         raise ConversionError("LiteRT has no kernel for Abacus")
 
-    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(choosing, "convert", refuse)
     program, train = traced()
     message = (
@@ -273,12 +270,12 @@ def test_a_recorded_executor_that_cannot_run_any_more_is_an_error(
         r" convert \(LiteRT has no kernel for Abacus\)\. Resume it with the versions that it started with\.$"
     )
     with pytest.raises(ValueError, match=message):
-        choose(program, train, "auto", BOTH_LITERT, direct)
+        choose(program, train, "auto", BOTH_LITERT, shared)
 
 
 def test_only_the_actor_of_what_was_kept_counts_where_nothing_is_learned(traced: Make) -> None:
     program, _ = traced()
-    assert choose(program, None, "auto", SPLIT, direct)[1].runtimes == {"actor": "litert"}
+    assert choose(program, None, "auto", SPLIT, shared)[1].runtimes == {"actor": "litert"}
 
 
 # -- the cache --------------------------------------------------------------------------------------------------------
@@ -300,7 +297,7 @@ def test_the_cache_is_asked_for_one_program_or_for_each_alone(traced: Make) -> N
 def test_what_is_in_the_cache_is_not_converted(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Keeping()
     chosen(traced(), cache=cache)
-    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(choosing, "convert", lambda *arguments: pytest.fail("converted"))
     executor, _ = chosen(traced(), cache=cache)
     assert isinstance(executor, LiteRTExecutor)
@@ -310,7 +307,7 @@ def test_a_conversion_that_went_wrong_is_not_used(traced: Make, monkeypatch: pyt
     other, other_train = traced(scale=3.0)
     functions = {"act": other.predict.function, "train": other_train.function}
     content = convert(functions, list(other.store.variables().values()))
-    monkeypatch.setattr(choosing, "_made", {})
+    monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(
         choosing, "convert", lambda now, variables: content if "train" in now else convert(now, variables)
     )

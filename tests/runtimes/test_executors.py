@@ -13,6 +13,7 @@ import tensorflow as tf
 from axonrl import noise
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import Executor
+from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.tests.runtimes.networks import network
@@ -31,7 +32,7 @@ def execute(kind: str) -> Callable[..., Executor]:
     """``execute(program, train=None)`` returns the executor; what was converted once is not converted again."""
 
     def make(program: Program, train: Train | None = None) -> Executor:
-        return choose(program, train, kind, None, lambda name, key, make: make())[0]
+        return choose(program, train, kind, None, shared)[0]
 
     return make
 

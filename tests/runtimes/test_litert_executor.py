@@ -13,6 +13,7 @@ from gymnasium import spaces
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes, RunConfig
 from axonrl.models import dqn
 from axonrl.policies.executors import Executor
+from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.litert.executor import LiteRTExecutor
@@ -28,7 +29,7 @@ def dqn_executor(runtime: str, batch_specs: Make) -> Executor:
     config = dataclasses.replace(RunConfig(), observation_space=observations, action_space=actions)
     params = {"hidden": [64, 64], "target_update_period": 100}
     program = Program(BoundModelFn(dqn.model_fn, params, config, None), ArraySpec((4,), np.float32), 0)
-    return choose(program, program.trace_train(batch_specs(32)), runtime, None, lambda name, key, make: make())[0]
+    return choose(program, program.trace_train(batch_specs(32)), runtime, None, shared)[0]
 
 
 def losses(executor: Executor, batch_specs: Make, updates: int) -> Any:
