@@ -407,6 +407,7 @@ def test_what_cannot_be_frozen_is_evaluated_in_tensorflow_and_that_is_said(
     tmp_path: Path, caplog: Any, monkeypatch: Any
 ) -> None:
     caplog.set_level("INFO")
+    monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(frozen, "_places", lambda *arguments: iter(()))
     made = trained(tmp_path / "run", seeing_model, Frames(length=5))
     made.evaluate(Frames(length=5), 2)

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl import Agent, EstimatorSpec, RunConfig
+from axonrl import EstimatorSpec
 from axonrl.environments import make
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import Prioritized, ReplayMemory, Sampler, Uniform
 from axonrl.memories.sum_tree import SumTree
-from axonrl.models import dqn
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import agent, linear_model
 
@@ -278,13 +277,12 @@ def test_sums_follow_from_the_values_alone(capacity: int) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
-def test_dqn_resumes_to_the_same_weights(tmp_path: Path, runtime: str) -> None:
+def test_a_run_resumes_to_the_same_weights(tmp_path: Path, runtime: str) -> None:
     def trained(name: str, *timesteps: int) -> Any:
         for number in timesteps:
             sampler = {"kind": "prioritized", "beta": {"kind": "linear", "start": 0.4, "stop": 1.0, "duration": 50}}
             memory = ReplayMemory(100, 8, n_step=2, sampler=sampler)
-            config = RunConfig(seed=5, runtime=runtime, save_checkpoints_secs=None)
-            learner = Agent(dqn.model_fn, memory, tmp_path / name, config, {"hidden": [8], "target_update_period": 10})
+            learner = agent(tmp_path / name, memory, seed=5, runtime=runtime)
             env = make("CartPole-v1")
             learner.train(env, first_update=20, update_frequency=3, timesteps=number)
         with learner.session(env) as session:
