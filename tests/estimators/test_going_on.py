@@ -21,27 +21,23 @@ from axonrl.tests.estimators.fakes import At, Counting, agent
 PARAMS = {"hidden": (4,), "epsilon": 0.5}
 
 
-def dqn_agent(folder: Path, params: dict[str, Any] | None = None, **memory: Any) -> Agent:
-    settings = {"size": 200, "batch_size": 8, **memory}
-    return Agent(dqn.model_fn, ReplayMemory(**settings), folder, RunConfig(seed=1), params or PARAMS)
-
-
 def test_other_params_are_refused_by_name(tmp_path: Path) -> None:
-    dqn_agent(tmp_path).train(Counting(), 8, timesteps=8)
+    agent(tmp_path, params=PARAMS).train(Counting(), 8, timesteps=8)
     changed = {"hidden": (4,), "epsilon": 0.25, "activation": "tanh"}
     with pytest.raises(
         ValueError, match=r"was started with other params: activation \(None -> 'tanh'\), epsilon \(0\.5 -> 0\.25\)"
     ):
-        dqn_agent(tmp_path, changed)
-    assert dqn_agent(tmp_path, {"epsilon": 0.5, "hidden": [4]}).global_timestep == 8  # JSON knows no tuples
+        agent(tmp_path, params=changed)
+    assert agent(tmp_path, params={"epsilon": 0.5, "hidden": [4]}).global_timestep == 8  # JSON knows no tuples
 
 
-@pytest.mark.parametrize("setting", [{"discount": 0.5}, {"n_step": 3}, {"batch_size": 4}, {"size": 100}])
-def test_another_memory_is_refused_by_setting(setting: dict[str, Any], tmp_path: Path) -> None:
-    dqn_agent(tmp_path).train(Counting(), 20, timesteps=8)
-    ((name, value),) = setting.items()
-    with pytest.raises(ValueError, match=rf"the saved memory has {name}=.*, this one has {name}={value}"):
-        dqn_agent(tmp_path, **setting).train(Counting(), 20, timesteps=8)
+def test_another_memory_is_refused_by_setting(tmp_path: Path) -> None:
+    settings = {"size": 200, "batch_size": 8}
+    agent(tmp_path, ReplayMemory(**settings)).train(Counting(), 20, timesteps=8)
+    for name, value in (("discount", 0.5), ("n_step", 3), ("batch_size", 4), ("size", 100)):
+        other = ReplayMemory(**{**settings, name: value})
+        with pytest.raises(ValueError, match=rf"the saved memory has {name}=.*, this one has {name}={value}"):
+            agent(tmp_path, other).train(Counting(), 20, timesteps=8)
 
 
 def test_checkpoints_without_their_record_are_an_error(tmp_path: Path) -> None:
