@@ -5,8 +5,8 @@
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
 EXPERIMENT ?= experiments/dqn_cartpole.yml
-# A folder of its own for every run: nothing that an earlier run saved is touched.
-MODEL_DIR ?= runs/$(basename $(notdir $(EXPERIMENT)))-$(shell date +%Y%m%d-%H%M%S)
+# A folder of its own for every run, runs/<name>, runs/<name>-2 and so on, unless one is given.
+MODEL_DIR ?=
 # Anything else for `axonrl run`, such as ARGS="-P learning_rate=1e-3", or for the benchmarks, such as ARGS=--quick.
 ARGS ?=
 
@@ -35,7 +35,7 @@ help:
 	@echo "make clean    remove .venv, .venv-bench, .venv-polyaxon and what tools left behind; runs/ stays"
 
 run: $(VENV)/installed-run
-	$(BIN)/axonrl run "$(EXPERIMENT)" --model-dir "$(MODEL_DIR)" $(ARGS)
+	$(BIN)/axonrl run "$(EXPERIMENT)" $(if $(MODEL_DIR),--model-dir "$(MODEL_DIR)") $(ARGS)
 
 # Three at a time, also on two processors: some tests wait for servers. Each takes up to 3 GB.
 test: lint types test-server

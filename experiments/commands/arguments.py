@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -51,6 +52,17 @@ def experiment_options() -> argparse.ArgumentParser:
         values.add_argument(
             option, metavar=metavar, dest=destination, action=_UniquePairs, default=[], type=_pair, help=text
         )
+    for option, path in (("--seed", "seed"), ("--timesteps", "train.max_timesteps")):
+        pairs = functools.partial(_pair_of, path)
+        values.add_argument(
+            option,
+            metavar="N",
+            dest="sets",
+            action=_UniquePairs,
+            default=[],
+            type=pairs,
+            help=f"the same as --set {path}=N",
+        )
     return parser
 
 
@@ -87,8 +99,12 @@ class _UniquePairs(argparse.Action):
     ) -> None:
         pairs = getattr(namespace, self.dest)
         if values[0] in dict(pairs):
-            parser.error(f"duplicate {option_string} {values[0]}")
+            parser.error(f"duplicate {option_string}: {values[0]} is set already")
         setattr(namespace, self.dest, [*pairs, values])
+
+
+def _pair_of(path: str, text: str) -> tuple[str, str]:
+    return path, text
 
 
 def _pair(text: str) -> tuple[str, str]:

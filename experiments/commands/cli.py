@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ...version import __version__
+from ..console import DONE
+from ..language.shipped import shipped
 from . import completion, servers
 from .arguments import RUNS, Command, add_command, debug_option, experiment_options, json_option, positive
 
 _EXAMPLES = """\
 examples:
   axonrl list                                           what is available
+  axonrl new dqn_cartpole my.yml                        a copy of a shipped experiment
   axonrl run dqn_cartpole                               train, evaluate and report
-  axonrl run my.yml -P learning_rate=1e-3 --set seed=7  the same with other values
+  axonrl run my.yml -P learning_rate=1e-3 --seed 7      the same with other values
   axonrl run my.yml --resume                            continue a run that was stopped
   axonrl evaluate runs/dqn_cartpole                     evaluate a trained agent
 
@@ -43,6 +47,11 @@ _EVALUATE_EXAMPLES = """\
 examples:
   axonrl evaluate runs/dqn_cartpole
   axonrl evaluate runs/dqn_cartpole --policy last --episodes 10 --json
+"""
+_NEW_EXAMPLES = """\
+examples:
+  axonrl new dqn_cartpole
+  axonrl new dqn_cartpole experiments/mine.yml
 """
 _SCHEMA_EXAMPLES = """\
 An editor that supports JSON schemas completes and validates experiment files with it.
@@ -72,10 +81,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemExit: from argparse, for ``--help`` and for invalid arguments.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
-    parser, commands = command_line()
+    parser, commands, parsers = command_line()
     if completion.VARIABLE in os.environ:
         completion.complete(parser)
-    arguments = parser.parse_args(argv)
+    if not argv:
+        parser.print_help()
+        return DONE
+    arguments = _parsed(parser, parsers, argv)
     arguments.command_line = ["axonrl", *argv]
 
     from .failures import carry_out
@@ -83,8 +95,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     return carry_out(commands[arguments.command], arguments)
 
 
-def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command]]:
-    """The parser, and what carries out each command."""
+def _parsed(
+    parser: argparse.ArgumentParser, parsers: Mapping[str, argparse.ArgumentParser], argv: Sequence[str]
+) -> argparse.Namespace:
+    """The arguments; what is unknown is refused with the nearest command or option."""
+    if not argv[0].startswith("-") and argv[0] not in parsers:
+        parser.error(f"there is no command {argv[0]!r}{_did_you_mean(argv[0], parsers)}")
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        command = parsers[arguments.command]
+        options = re.findall(r"--[a-z][a-z-]*", command.format_help())
+        command.error(f"unknown argument: {unknown[0]}{_did_you_mean(unknown[0].partition('=')[0], options)}")
+    return arguments
+
+
+def _did_you_mean(value: str, choices: Iterable[str]) -> str:
+    from ...checks import did_you_mean
+
+    return did_you_mean(value, choices)
+
+
+def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapping[str, argparse.ArgumentParser]]:
+    """The parser, what carries out each command, and the parser of each command."""
     parser = argparse.ArgumentParser(
         prog="axonrl",
         description="An Estimator for reinforcement learning: trains agents described by experiment files.",
@@ -101,13 +133,17 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command]]:
     _add_evaluate(add_command(commands, "evaluate", about, _EVALUATE_EXAMPLES, [as_json, debug]))
     about = "list experiments, models, memories, hooks, wrappers and trackers"
     add_command(commands, "list", about, "", [as_json, debug])
+    new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
+    new.add_argument("name", metavar="NAME", choices=shipped(), help="a shipped experiment (axonrl list)")
+    new.add_argument("file", metavar="FILE", nargs="?", type=Path, help="the file to create (default: NAME.yml)")
     add_command(commands, "schema", "print the JSON schema of experiment files", _SCHEMA_EXAMPLES, [debug])
     about = "print the shell code that completes axonrl's commands"
     shells = add_command(commands, "completion", about, _COMPLETION_EXAMPLES, [debug])
     shells.add_argument("shell", choices=completion.SHELLS, help="the shell")
     local = dict.fromkeys(("run", "check", "evaluate"), _training)
-    info = dict.fromkeys(("list", "schema", "completion"), _listing)
-    return parser, {**local, **info, **servers.add_commands(commands, experiment, as_json, debug)}
+    info = dict.fromkeys(("list", "new", "schema", "completion"), _listing)
+    remote = servers.add_commands(commands, experiment, as_json, debug)
+    return parser, {**local, **info, **remote}, commands.choices
 
 
 def _training(arguments: argparse.Namespace) -> int:
@@ -124,7 +160,12 @@ def _listing(arguments: argparse.Namespace) -> int:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     folder = parser.add_argument_group("run folder")
-    folder.add_argument("--model-dir", type=Path, metavar="DIR", help=f"the run folder (default: {RUNS}/<name>)")
+    folder.add_argument(
+        "--model-dir",
+        type=Path,
+        metavar="DIR",
+        help=f"the run folder (default: {RUNS}/<name>, then {RUNS}/<name>-2, ...; with --resume the newest of these)",
+    )
     existing = folder.add_mutually_exclusive_group()
     existing.add_argument(
         "--resume",

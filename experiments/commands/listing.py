@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import textwrap
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from ..console import DONE, print_json
-from ..language.shipped import shipped
+from ..errors import ExperimentError
+from ..language.shipped import SHIPPED, shipped
 from .arguments import Command
 from .completion import script
 
@@ -18,11 +22,26 @@ def list_names(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(sections)
         return DONE
-    width = 2 + max(len(name) for entries in sections.values() for name in entries)
+    indent = 4 + max(len(name) for entries in sections.values() for name in entries)
+    columns = shutil.get_terminal_size().columns
     for title, entries in sections.items():
         print(f"{title}:")
         for name, line in entries.items():
-            print(f"  {name:<{width}}{line}".rstrip())
+            first = f"  {name}".ljust(indent)
+            print(textwrap.fill(line.replace("``", ""), columns, initial_indent=first, subsequent_indent=" " * indent))
+    print(f"\nThe files of the experiments are in {SHIPPED}; axonrl new NAME copies one.")
+    return DONE
+
+
+def new(arguments: argparse.Namespace) -> int:
+    """Copy a shipped experiment to a file that does not exist yet."""
+    file = arguments.file or Path(f"{arguments.name}.yml")
+    try:
+        with file.open("xb") as copy:
+            copy.write(shipped()[arguments.name].read_bytes())
+    except FileExistsError:
+        raise ExperimentError(str(file), "exists already; name another file: axonrl new NAME FILE") from None
+    print(f"Created {file}. Train it with: axonrl run {file}")
     return DONE
 
 
@@ -57,6 +76,7 @@ def print_completion(arguments: argparse.Namespace) -> int:
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "list": list_names,
+    "new": new,
     "schema": print_schema,
     "completion": print_completion,
 }

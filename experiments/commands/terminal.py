@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 
 from ...policies.quiet import stderr_aside
-from ..console import tell
+from ..console import say, tell
 
 
 @contextlib.contextmanager
@@ -35,6 +35,7 @@ def load_tensorflow() -> None:
     """Import TensorFlow without the lines that its libraries print; they are printed if the import fails."""
     if "tensorflow" in sys.modules:
         return
+    say("Loading TensorFlow ...")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     lines = ""
     try:

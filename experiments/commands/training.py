@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
 from pathlib import Path
 
@@ -26,10 +27,10 @@ from .user_modules import make_importable, make_importable_for
 def run(arguments: argparse.Namespace) -> int:
     """Train, evaluate and report."""
     experiment, document = _load(arguments)
-    folder = arguments.model_dir or RUNS / experiment.name
-    resume = arguments.resume or (arguments.auto_resume and (folder / records.EXPERIMENT).is_file())
+    folder, resume = _folder(experiment.name, arguments)
     with StopOnSignal() as signals:
         try:
+            say(f"{'Resuming' if resume else 'Running'} {experiment.name} in {folder}")
             load_tensorflow()
             result = runner.run(
                 experiment,
@@ -47,6 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         except Exception as error:
             return failed(error, arguments, f"The run failed. {_what_is_left(folder, signals.began, arguments)}")
+        finally:
+            if arguments.model_dir is None:
+                with contextlib.suppress(OSError):  # nothing is in it if nothing was saved
+                    folder.rmdir()
     if result.stopped:
         by = f" by {signals.title}" if signals.received is not None else f" ({result.stopped})"
         say(f"Stopped{by} at timestep {result.timesteps:,}. {_what_is_left(folder, signals.began, arguments)}")
@@ -59,7 +64,7 @@ def check(arguments: argparse.Namespace) -> int:
     """Check an experiment file, and explain what it does."""
     experiment, document = _load(arguments)
     load_tensorflow()
-    found = runner.check(experiment, document, RUNS / experiment.name)
+    found = runner.check(experiment, document, records.next_folder(RUNS, experiment.name))
     if arguments.json:
         print_json(found)
         return DONE
@@ -83,6 +88,17 @@ def evaluate(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
+    """The run folder, created where it is a new one of our choice; and whether a run in it is resumed."""
+    given: Path | None = arguments.model_dir
+    if given is None and not (arguments.resume or arguments.auto_resume):
+        return records.new_folder(RUNS, name), False
+    folder = given or (records.newest_folder(RUNS, name) if arguments.resume else RUNS / name)
+    resume = arguments.resume or (arguments.auto_resume and (folder / records.EXPERIMENT).is_file())
+    records.check_folder(folder, resume=resume)
+    return folder, resume
+
+
 def _load(arguments: argparse.Namespace) -> tuple[Experiment, Document]:
     file = experiment_file(arguments.file)
     loaded = schema.load(file, dict(arguments.params), dict(arguments.sets))
@@ -104,6 +120,8 @@ def _what_is_left(folder: Path, began: bool, arguments: argparse.Namespace) -> s
     """What is saved of a run that did not finish, and how to continue it."""
     if (folder / records.EXPERIMENT).is_file():
         command = list(arguments.command_line)
+        if arguments.model_dir is None:
+            command += ["--model-dir", str(folder)]
         if not (arguments.resume or arguments.auto_resume):
             command.append("--resume")
         return f"Saved in {folder}. Continue with: {shlex.join(command)}"

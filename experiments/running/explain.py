@@ -54,7 +54,6 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
         "hooks": [_plain(hook) for hook in experiment.hooks],
         "tracker": None if disabled_by() else _trackers(experiment),
         "folder": str(folder),
-        "folder_exists": folder.exists(),
     }
 
 
@@ -78,7 +77,7 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "then evaluated": _evaluate(found["evaluate"]),
         "hooks": ", ".join(map(_short, found["hooks"])),
         "tracked": _tracked(found["tracker"]),
-        "run folder": found["folder"] + (", which exists: see --resume" if found["folder_exists"] else ""),
+        "run folder": found["folder"],
     }
     return {label: text for label, text in told.items() if text}
 

@@ -5,7 +5,10 @@ The Agent keeps its checkpoints, weights and ``run.json`` in the same folder; th
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import glob
+import itertools
 import json
 import platform
 import shutil
@@ -54,20 +57,61 @@ def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment
         RunFolderError: a new run and the folder is not empty; or a resumed run, and there is none or a different one.
         OSError: the folder cannot be written.
     """
+    check_folder(folder, resume=resume)
     if resume:
         experiment = _continued(folder, experiment)
-    elif is_used(folder):
-        if (folder / EXPERIMENT).is_file():
-            what = f"Run folder {folder} already exists. Use --resume to continue it, or --model-dir for a new one."
-        else:
-            what = f"Folder {folder} exists and is not a run folder. Use --model-dir for another one."
-        raise RunFolderError(folder, what)
     if experiment.seed is None:
         experiment = experiment.model_copy(update={"seed": draw_seed()})
     make_folders(folder)
     with replacing(folder / EXPERIMENT) as temporary:
         write_file(temporary, [to_yaml(experiment.model_dump()).encode()])
     return experiment
+
+
+def check_folder(folder: Path, *, resume: bool) -> None:
+    """Refuse to resume where no run is, and to start a new run where something is; ``RunFolderError``."""
+    is_run = (folder / EXPERIMENT).is_file()
+    if resume:
+        if not is_run:
+            raise RunFolderError(folder, f"Folder {folder} has no run to resume. Start a new one without --resume.")
+    elif is_run:
+        what = f"Run folder {folder} already exists. Use --resume to continue it, or --model-dir for a new one."
+        raise RunFolderError(folder, what)
+    elif is_used(folder):
+        what = f"Folder {folder} exists and is not a run folder. Use --model-dir for another one."
+        raise RunFolderError(folder, what)
+
+
+def new_folder(runs: Path, name: str) -> Path:
+    """Create the folder of a new run: ``runs/name``, or the first of ``name-2``, ``name-3``, ... that is not used.
+
+    Two processes at the same time get two folders.
+    """
+    make_folders(runs)
+    while True:
+        folder = next_folder(runs, name)
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            folder.mkdir()
+            return folder
+
+
+def next_folder(runs: Path, name: str) -> Path:
+    """The folder that :func:`new_folder` would create now."""
+    return next(folder for number in itertools.count(1) if not (folder := _numbered(runs, name, number)).exists())
+
+
+def newest_folder(runs: Path, name: str) -> Path:
+    """The folder of the newest run of this name; ``runs/name`` if there is none."""
+    numbers = [1]
+    for path in runs.glob(f"{glob.escape(name)}-*"):
+        number = path.name.removeprefix(f"{name}-")
+        if number.isdecimal() and int(number) > 1 and (path / EXPERIMENT).is_file():
+            numbers.append(int(number))
+    return _numbered(runs, name, max(numbers))
+
+
+def _numbered(runs: Path, name: str, number: int) -> Path:
+    return runs / (name if number == 1 else f"{name}-{number}")
 
 
 def discard(folder: Path) -> None:
@@ -172,8 +216,6 @@ def _shown(values: Mapping[str, Any], key: str) -> str:
 
 
 def _continued(folder: Path, experiment: Experiment) -> Experiment:
-    if not (folder / EXPERIMENT).is_file():
-        raise RunFolderError(folder, f"Folder {folder} has no run to resume. Start a new one without --resume.")
     recorded = read_experiment(folder)
     if experiment.seed is None:
         experiment = experiment.model_copy(update={"seed": recorded.seed})

@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.commands import cli, training
+from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
 from axonrl.experiments.running.history import read_episodes
 from axonrl.hooks import Hook
 
 COMMANDS = [
-    *("run", "check", "evaluate", "list", "schema", "completion", "sync", "submit", "status", "logs", "stop"),
+    *("run", "check", "evaluate", "list", "new", "schema", "completion", "sync", "submit", "status", "logs", "stop"),
 ]
 
 
@@ -45,7 +46,7 @@ def axonrl(capfd: pytest.CaptureFixture[str], *words: object) -> tuple[int, str,
 @pytest.mark.usefixtures("agents", "fast_curve")
 def test_a_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = axonrl(capfd, "run", run_file, "-P", "limit=6", "--set", "evaluate.episodes=3")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "axonrl: Running my_run in runs/my_run\n")
     assert "evaluation return, 3 episodes 9.00 ± 1.50" in " ".join(out.split())
     assert out.splitlines()[-2:] == [
         "run folder:     runs/my_run",
@@ -73,6 +74,17 @@ def test_the_same_again_needs_resume(run_file: Path, capfd: pytest.CaptureFixtur
     code, _, err = axonrl(capfd, "run", run_file, "--model-dir", "other", "--resume")
     assert (code, err) == (2, "axonrl: error: Folder other has no run to resume. Start a new one without --resume.\n")
     assert not Path("other").exists()
+
+
+@pytest.mark.usefixtures("agents", "fast_curve")
+def test_runs_without_a_folder_are_numbered(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("runs/my_run-4").mkdir(parents=True)  # in use, but not a run
+    for name in ("my_run", "my_run-2", "my_run-3", "my_run-5"):
+        assert axonrl(capfd, "run", run_file)[2] == f"axonrl: Running my_run in runs/{name}\n"
+        assert len(read_episodes(Path("runs", name))) > 0
+    assert axonrl(capfd, "run", run_file, "--resume")[2] == "axonrl: Resuming my_run in runs/my_run-5\n"
+    assert axonrl(capfd, "run", run_file, "--set", "agent.model_fn=nope")[0] == 2
+    assert not Path("runs/my_run-6").exists()
 
 
 @pytest.mark.usefixtures("agents", "fast_curve")
@@ -119,7 +131,6 @@ def test_what_is_not_usable_is_exit_code_2(
 @pytest.mark.parametrize(
     "words",
     [
-        [],
         ["fly"],
         ["run"],
         ["run", "x.yml", "-P", "novalue"],
@@ -145,7 +156,8 @@ def test_a_failure_is_one_paragraph(
     code, out, err = axonrl(capfd, "run", run_file)
     assert (code, out) == (1, "")
     assert err == (
-        "axonrl: error: the environment is broken\naxonrl: The run failed. It had not started; nothing was saved.\n"
+        "axonrl: Running my_run in runs/my_run\naxonrl: error: the environment is broken\n"
+        "axonrl: The run failed. It had not started; nothing was saved.\n"
     )
 
 
@@ -156,11 +168,11 @@ def test_a_failure_that_is_not_the_users_says_its_type(
     failures.extend([KeyError("q"), KeyError("q")])
     code, _, err = axonrl(capfd, "run", run_file)
     assert code == 1
-    assert err.startswith("axonrl: error: KeyError: 'q'; --debug prints the traceback\n")
+    assert err.splitlines()[1] == "axonrl: error: KeyError: 'q'; --debug prints the traceback"
     assert "Traceback" not in err
     code, _, err = axonrl(capfd, "run", run_file, "--debug")
     assert code == 1
-    assert err.startswith("Traceback")
+    assert err.splitlines()[1].startswith("Traceback")
 
 
 @pytest.mark.usefixtures("agents")
@@ -218,8 +230,8 @@ def test_the_log_and_warnings_go_to_standard_error_during_a_command(
     before = (logger.level, list(logger.handlers), warnings.formatwarning)
     code, _, err = axonrl(capfd, "run", run_file)
     assert code == 0
-    assert err.splitlines()[0].endswith(" hello 5")
-    assert err.splitlines()[1] == "axonrl: warning: take care"
+    assert err.splitlines()[1].endswith(" hello 5")
+    assert err.splitlines()[2] == "axonrl: warning: take care"
     assert (logger.level, logger.handlers, warnings.formatwarning) == before
 
 
@@ -257,12 +269,12 @@ def test_json_where_a_script_wants_it(run_file: Path, capfd: pytest.CaptureFixtu
         **{"max_steps": None, "max_episodes": None, "max_timesteps": 20},
         **{"first_update_at": 10, "timesteps_per_update": 5, "updates": 3},
     }
-    assert (checked["folder"], checked["folder_exists"]) == ("runs/my_run", False)
+    assert checked["folder"] == "runs/my_run"
     done = json.loads(axonrl(capfd, "run", run_file, "--json")[1])
     assert (done["name"], done["episodes"], done["folder"]) == ("my_run", 10, "runs/my_run")
     assert done["evaluation"]["episode_return_mean"] == 9.0
     assert Path(done["learning_curve"]).is_file()
-    assert json.loads(axonrl(capfd, "check", run_file, "--json")[1])["folder_exists"] is True
+    assert json.loads(axonrl(capfd, "check", run_file, "--json")[1])["folder"] == "runs/my_run-2"
     listed = json.loads(axonrl(capfd, "list", "--json")[1])
     assert listed["memories"]["replay"]
     assert "$schema" in json.loads(axonrl(capfd, "schema")[1])
@@ -294,14 +306,64 @@ def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = axonrl(capfd, "list")
     assert code == 0
     lines = out.splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == [
+    assert [line for line in lines[:-2] if not line.startswith(" ")] == [
         *("experiments:", "models:", "memories:", "hooks:", "trackers:", "wrappers:"),
     ]
-    assert {line.split()[0] for line in lines if line.startswith(" ")} >= {
+    entries = [line for line in lines if line.startswith("  ") and line[2] != " "]
+    assert {line.split()[0] for line in entries} >= {
         *("dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout", "dqn", "replay", "evaluation"),
         *("polyaxon", "time_limit"),
     }
-    assert all(len(line.split()) > 2 for line in lines if line.startswith(" "))
+    assert all(len(line.split()) > 2 for line in entries)
+    assert all(len(line) <= 80 for line in lines[:-1])
+    assert "``" not in out
+    assert str(shipped()["dqn_cartpole"].parent) in lines[-1]
+
+
+def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = axonrl(capfd)
+    assert code == 0
+    assert out.startswith("usage: axonrl [-h]")
+
+
+@pytest.mark.parametrize(
+    ("words", "usage", "message"),
+    [
+        (["runn", "x.yml"], "usage: axonrl [-h]", "there is no command 'runn' (did you mean 'run'?)"),
+        (["run", "x.yml", "--model_dir=y"], "usage: axonrl run", "unknown argument: --model_dir=y (did you mean"),
+    ],
+)
+def test_unknown_commands_and_options(words: list[str], usage: str, message: str, capfd: Any) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(words)
+    assert caught.value.code == 2
+    err = capfd.readouterr().err
+    assert err.startswith(usage)
+    assert message in err
+
+
+@pytest.mark.usefixtures("agents", "fast_curve")
+def test_seed_and_timesteps_are_short_for_set(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    checked = json.loads(axonrl(capfd, "check", run_file, "--seed", "7", "--timesteps", "30", "--json")[1])
+    assert checked["train"]["max_timesteps"] == 30
+    assert axonrl(capfd, "run", run_file, "--seed", "7")[0] == 0
+    assert json.loads(Path("runs/my_run/record.json").read_text())[0]["seed"] == 7
+    with pytest.raises(SystemExit):
+        cli.main(["run", str(run_file), "--seed", "7", "--set", "seed=8"])
+    assert "duplicate --set: seed is set already" in capfd.readouterr().err
+
+
+def test_new_copies_a_shipped_experiment(workplace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert axonrl(capfd, "new", "dqn_cartpole")[:2] == (
+        0,
+        "Created dqn_cartpole.yml. Train it with: axonrl run dqn_cartpole.yml\n",
+    )
+    assert (workplace / "dqn_cartpole.yml").read_bytes() == shipped()["dqn_cartpole"].read_bytes()
+    code, _, err = axonrl(capfd, "new", "ppo_cartpole", "dqn_cartpole.yml")
+    assert (code, err) == (
+        2,
+        "axonrl: error: dqn_cartpole.yml: exists already; name another file: axonrl new NAME FILE\n",
+    )
 
 
 def test_version_and_help(capfd: pytest.CaptureFixture[str]) -> None:
@@ -420,9 +482,9 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_in_the_way(
         context.setattr(Path, "open", full)
         code, out, err = axonrl(capfd, "run", run_file, "--model-dir", "full")
     assert (code, out) == (1, "")
-    assert err.count("\n") == 2
-    assert "No space left on device" in err.splitlines()[0]
-    assert err.splitlines()[1].startswith(f"axonrl: The run failed. {remark}")
+    assert err.count("\n") == 3
+    assert "No space left on device" in err.splitlines()[1]
+    assert err.splitlines()[2].startswith(f"axonrl: The run failed. {remark}")
     assert axonrl(capfd, "run", run_file, "--model-dir", "full", *option)[0] == 0
 
 
