@@ -40,6 +40,9 @@ class Evaluation(NamedTuple):
     episode_return_std: float
     episode_length_mean: float
     episodes: int
+    episode_return_min: float | None = None
+    """None in files of earlier versions."""
+    episode_return_max: float | None = None
 
 
 class Found(NamedTuple):
@@ -59,6 +62,8 @@ class HistoryHook(Hook):
     def __init__(self) -> None:
         self.global_timestep = 0
         """The timestep when the run last began or ended; 0 before the first."""
+        self.seconds = 0.0
+        """How long the last session took, from its first timestep to its last."""
         self._file: TextIO | None = None
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
@@ -100,6 +105,8 @@ class HistoryHook(Hook):
             float(found["episode_return_std"]),
             float(found["episode_length_mean"]),
             int(found["episodes"]),
+            found.get("episode_return_min"),
+            found.get("episode_return_max"),
         )
         with (session.model_dir / EVALUATIONS).open("a", encoding="utf-8", newline="\n") as file:
             file.write(_line(row))
@@ -113,7 +120,7 @@ class HistoryHook(Hook):
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Close the file."""
-        self.global_timestep = session.global_timestep
+        self.global_timestep, self.seconds = session.global_timestep, facts.seconds
         if self._file is not None:
             with contextlib.suppress(OSError) if facts.error is not None else contextlib.nullcontext():
                 self._file.close()  # retries what could not be written
@@ -166,8 +173,9 @@ def _episode(line: str) -> Episode:
 
 
 def _evaluation(line: str) -> Evaluation:
-    timestep, mean, std, length, episodes = line.split(",")
-    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes))
+    timestep, mean, std, length, episodes, *bounds = line.split(",")
+    limits = [float(bound) if bound else None for bound in bounds]
+    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), *limits)
 
 
 def _found(line: str) -> Found:
@@ -182,4 +190,4 @@ def _rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[object, ...
 
 
 def _line(values: Iterable[object]) -> str:
-    return ",".join(map(str, values)) + "\n"
+    return ",".join("" if value is None else str(value) for value in values) + "\n"

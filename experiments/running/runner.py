@@ -7,7 +7,6 @@ import dataclasses
 import inspect
 import re
 import tempfile
-import time
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from ..tracking.recording import Tracking, tracked
 from . import folder as records
 from .explain import explanation
 from .history import HistoryHook
-from .report import Result, learning_curve
+from .report import Result, caption, learning_curve
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +115,7 @@ def run(
         history = HistoryHook()
         try:
             with tracked(folder, experiment) as tracking:
-                return _run(experiment, parts, env, folder, [history, *tracking.hooks, *hooks], tracking, stopped)
+                return _run(experiment, parts, env, folder, history, [*tracking.hooks, *hooks], tracking, stopped)
         except BaseException as error:
             # Nothing was learned: the corrected run may start here, unless another process has started one meanwhile.
             learned = history.global_timestep > 0 or _holds_training(folder)
@@ -152,31 +151,31 @@ def _run(
     parts: Parts,
     env: Any,
     folder: Path,
+    history: HistoryHook,
     hooks: Sequence[Any],
     tracking: Tracking,
     stopped: Callable[[], str],
 ) -> Result:
     """Train, evaluate and draw, in a prepared folder."""
-    began = time.perf_counter()
     agent = _agent(experiment, parts, folder)
     timesteps_before = agent.global_timestep
-    agent.train(env, hooks=[*hooks, *parts.hooks], **experiment.train.model_dump())
-    seconds = time.perf_counter() - began
+    agent.train(env, hooks=[history, *hooks, *parts.hooks], **experiment.train.model_dump())
+    trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,
         folder=folder,
         episodes=agent.global_episode,
         timesteps=agent.global_timestep,
         updates=agent.global_step,
-        seconds=seconds,
-        timesteps_per_second=(agent.global_timestep - timesteps_before) / seconds,
+        seconds=history.seconds,
+        timesteps_per_second=trained / history.seconds if history.seconds else 0.0,
     )
     result = dataclasses.replace(result, stopped=stopped() or tracking.stop_reason)
     tracking.stopped = bool(result.stopped)
     if not result.stopped:
         if experiment.evaluate is not None:
             result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
-        learning_curve(folder, experiment.name, result.evaluation)
+        learning_curve(folder, caption(experiment, folder), result.evaluation)
     tracking.outputs(result.as_outputs())
     return result
 

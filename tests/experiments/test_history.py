@@ -45,8 +45,8 @@ def test_the_files(session: Any, tmp_path: Path) -> None:
         "episode,global_timestep,episode_return,length,seconds\n1,2,1.0,2,0.25\n2,4,2.0,2,0.25\n"
     )
     assert (tmp_path / EVALUATIONS).read_text() == (
-        "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes\n"
-        "2,3.5,0.5,2.0,3\n4,4.0,0.5,2.0,3\n"
+        "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes,"
+        "episode_return_min,episode_return_max\n2,3.5,0.5,2.0,3,,\n4,4.0,0.5,2.0,3,,\n"
     )
     assert read_episodes(tmp_path) == [Episode(1, 2, 1.0, 2, 0.25), Episode(2, 4, 2.0, 2, 0.25)]
     assert read_evaluations(tmp_path) == [Evaluation(2, 3.5, 0.5, 2.0, 3), Evaluation(4, 4.0, 0.5, 2.0, 3)]

@@ -53,6 +53,9 @@ def file(workplace: Path, monkeypatch: pytest.MonkeyPatch, run_file: Path) -> Pa
     return run_file
 
 
+CURVES = ("learning_curve.png", "learning_curve.svg")
+
+
 def run(file: Path, folder: str = "out", sets: dict[str, str] | None = None, **options: Any) -> Any:
     experiment, document = load(file, sets=sets)
     return runner.run(experiment, document, Path(folder), **options)
@@ -187,7 +190,7 @@ def test_a_run(file: Path, agents: list[Any]) -> None:
     assert result.evaluation["episode_return_mean"] == 9.0
     assert result.timesteps_per_second == pytest.approx(20 / result.seconds)
     names = {path.name for path in Path("out").iterdir()}
-    assert names == {"experiment.yml", "record.json", "episodes.csv", "evaluations.csv", "learning_curve.png"}
+    assert names == {"experiment.yml", "record.json", "episodes.csv", "evaluations.csv", *CURVES}
     assert len(read_episodes(Path("out"))) == 10
     assert json.loads(Path("out/record.json").read_text())[0]["command"] == ["axonrl", "run"]
 
