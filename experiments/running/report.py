@@ -138,7 +138,7 @@ def learning_curve(folder: Path, caption: Caption, final: Mapping[str, float] | 
         axes.set_title(caption.subtitle, fontsize=8, fontweight="normal", color=_GREY, parse_math=False)
         _draw(axes, folder, final, caption.policy)
         if axes.get_legend_handles_labels()[0]:
-            figure.legend(loc="outside lower center", ncols=4, fontsize=8)
+            figure.legend(loc="outside lower center", ncols=3, fontsize=8)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         for path in (folder / CURVE, (folder / CURVE).with_suffix(".svg")):
             with replacing(path) as temporary:
