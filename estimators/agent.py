@@ -42,7 +42,7 @@ class Agent(Estimator):
         memory: where transitions go; needed for ``train`` only. Every Agent needs one of its own.
         model_dir: the run's directory; an existing run is resumed. None creates a temporary folder.
         config: how the run is run.
-        params: hyperparameters for ``model_fn``.
+        params: hyperparameters for ``model_fn``: a mapping, or the dataclass of a built-in one (``DQNParams(...)``).
 
     Raises:
         ValueError: an argument breaks the contract, or contradicts what ``model_dir`` recorded.
@@ -55,7 +55,7 @@ class Agent(Estimator):
         memory: Memory | None = None,
         model_dir: str | Path | None = None,
         config: RunConfig | None = None,
-        params: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | Any = None,
     ) -> None:
         given: object = memory
         if given is not None and not isinstance(given, Memory):
@@ -106,7 +106,8 @@ class Agent(Estimator):
             update_frequency: timesteps between updates. Neither applies to a memory that fills and empties.
             episodes: finished episodes to add.
             steps: updates to add; met exactly.
-            hooks: who watches, beside the default NaNGuard, LoggingHook, SummaryHook and CheckpointHook (a hook of
+            hooks: who watches: a hook, a function ``f(session, episode)`` that is called after every episode, or
+                several of these; beside the default NaNGuard, LoggingHook, SummaryHook and CheckpointHook (a hook of
                 the same class replaces the default one).
             max_steps: updates in all.
             max_episodes: finished episodes in all.

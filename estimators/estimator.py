@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import gymnasium
 from ..checks import count
 from ..contracts import Array, ModelFn, RunConfig
 from ..errors import ArgumentError
+from ..facts import HOOK_EVENTS, EpisodeStats, Session
+from ..runtimes.tracing.signature import describe
 from .evaluator import Evaluator
 from .model import Model
 from .run import Run
+from .run_summary import table_of
 
 
 class Estimator:
@@ -25,7 +29,8 @@ class Estimator:
             ``model_dir`` recorded.
         model_dir: the run's directory; None for a fresh temporary folder, said in the log.
         config: how the run is run.
-        params: hyperparameters for ``model_fn``; None takes those that ``model_dir`` recorded, if it did.
+        params: hyperparameters for ``model_fn``, a mapping or a dataclass; None takes those that ``model_dir``
+            recorded, if it did.
 
     Raises:
         ValueError: the function breaks the contract, or contradicts what ``model_dir`` recorded.
@@ -37,7 +42,7 @@ class Estimator:
         model_fn: ModelFn | str | None,
         model_dir: str | Path | None = None,
         config: RunConfig | None = None,
-        params: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | Any = None,
     ) -> None:
         self._run = Run(model_fn, model_dir, config, params)
         self._model = Model(self._run)
@@ -57,6 +62,37 @@ class Estimator:
     def params(self) -> dict[str, Any] | None:
         """The hyperparameters for ``model_fn``."""
         return self._run.params
+
+    def __repr__(self) -> str:
+        kind, model_fn = type(self).__name__, describe(self._run.model_fn)
+        return f"{kind}({model_fn}, model_dir={str(self.model_dir)!r}, seed={self._run.seed})"
+
+    def get_weights(self, *, policy: str = "last") -> dict[str, Array]:
+        """The weights that act, by name: copies.
+
+        Args:
+            policy: ``"last"`` for the newest ones, or the name of a kept policy (``"best"``).
+
+        Raises:
+            ValueError: nothing has been trained in ``model_dir``, nor evaluated from here.
+        """
+        self._run.refresh()
+        if self._run.config.observation_space is None:
+            raise ValueError(f"get_weights needs a trained run, and {self.model_dir} holds none")
+        weights = self._model.predict_weights(self._evaluator.policy(policy))
+        return {name: array.copy() for name, array in weights.items()}
+
+    def summary(self) -> str:
+        """A table of the model's variables, in the manner of Keras: name, shape, number of values, whether it acts.
+
+        Raises:
+            ValueError: the spaces are not known yet: train, check or evaluate first.
+        """
+        self._run.refresh()
+        if self._run.config.observation_space is None:
+            raise ValueError(f"summary needs the spaces: train, check or evaluate first; {self.model_dir} holds no run")
+        store = self._model.program.store
+        return table_of(store.variables(), store.predict_variables())
 
     def predict(self, observations: Any, *, policy: str = "last") -> dict[str, Array]:
         """PREDICT's predictions for a batch of observations.
@@ -137,7 +173,31 @@ class Estimator:
 
 
 def as_hooks(hooks: Any) -> tuple[Any, ...]:
-    """What a user passed as ``hooks``, as a tuple; ``ArgumentError`` if it is no sequence."""
-    if hooks is not None and not isinstance(hooks, Iterable):
-        raise ArgumentError(f"hooks must be a sequence of hooks, got {hooks!r}", "hooks", hooks)
-    return tuple(hooks or ())
+    """What a user passed as ``hooks``, as a tuple: a hook, a function, or several of them.
+
+    A function is called after every episode: ``f(session, episode)``.
+
+    Raises:
+        ArgumentError: it is none of these.
+    """
+    if hooks is None:
+        return ()
+    if _is_hook(hooks) or inspect.isroutine(hooks):
+        hooks = (hooks,)
+    if not isinstance(hooks, Iterable):
+        raise ArgumentError(f"hooks must be a hook, a function, or a sequence of these, got {hooks!r}", "hooks", hooks)
+    return tuple(_AfterEpisode(hook) if inspect.isroutine(hook) else hook for hook in hooks)
+
+
+def _is_hook(value: Any) -> bool:
+    return not isinstance(value, type) and any(hasattr(value, event) for event in HOOK_EVENTS)
+
+
+class _AfterEpisode:
+    """A function as a hook."""
+
+    def __init__(self, function: Callable[[Session, EpisodeStats], Any]) -> None:
+        self._function = function
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        self._function(session, facts)

@@ -59,7 +59,7 @@ class Run:
         """With the run's seed, and with its spaces once they are known."""
         if not isinstance(self.config, RunConfig):
             raise ArgumentError(f"config must be an axonrl.RunConfig, got {config!r}", "config", config)
-        _check_params(params)
+        params = _as_mapping(params)
         self._given_seed = self.config.seed
         self.record = record.read(self.model_dir)
         self.model_fn = self._find(model_fn)
@@ -258,6 +258,16 @@ def _folder(model_dir: Any) -> Path:
         message = f"model_dir must be a path, or None for a temporary folder, got {model_dir!r}"
         raise ArgumentError(message, "model_dir", model_dir)
     return Path(model_dir).absolute()
+
+
+def _as_mapping(params: Any) -> Mapping[str, Any] | None:
+    """Params as a mapping: of a dataclass such as ``DQNParams``, the fields that differ from their defaults."""
+    if dataclasses.is_dataclass(params) and not isinstance(params, type):
+        given = {field.name: (getattr(params, field.name), field.default) for field in dataclasses.fields(params)}
+        return {name: value for name, (value, default) in given.items() if value != default}
+    _check_params(params)
+    checked: Mapping[str, Any] | None = params
+    return checked
 
 
 def _check_params(params: Any) -> None:

@@ -57,3 +57,19 @@ def parts_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> dict[st
             before.acts or name in acting,
         )
     return parts
+
+
+def table_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> str:
+    """The variables of a model, a line each, and their totals; arguments as for :func:`parts_of`."""
+    rows = [("variable", "shape", "values", "acts")]
+    for name, variable in variables.items():
+        shape = ", ".join(map(str, variable.shape))
+        rows.append((name, f"[{shape}]", f"{math.prod(variable.shape):,}", "yes" if name in acting else ""))
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = [
+        f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {values:>{widths[2]}}  {acts}".rstrip()
+        for name, shape, values, acts in rows
+    ]
+    acts = sum(math.prod(variable.shape) for name, variable in variables.items() if name in acting)
+    total = sum(math.prod(variable.shape) for variable in variables.values())
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], f"{total:,} values, of which {acts:,} act"])

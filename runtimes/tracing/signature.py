@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...checks import did_you_mean
 from ...contracts import EstimatorSpec, ModelFn, RunConfig
+from ...errors import ArgumentError
 
 REQUIRED = ("features", "labels", "mode")
 OPTIONAL = ("params", "config", "model_dir")
@@ -46,12 +48,30 @@ class BoundModelFn:
         fixed = dict(self._fixed)
         if "params" in fixed:
             fixed["params"] = dict(fixed["params"])  # it is called several times, and may pop what it has read
-        spec: object = self._model_fn(features=features, labels=labels, mode=mode, **fixed)
+        if labels is not None:
+            labels = Labels(labels)
+        try:
+            spec: object = self._model_fn(features=features, labels=labels, mode=mode, **fixed)
+        except AttributeError as error:
+            if error.name != "numpy":
+                raise
+            raise ValueError(
+                f"{self.name} reads the value of a tensor (.numpy()), but it is traced: there are no values yet."
+                " Compute with TensorFlow's ops; hand out what you want to see as EstimatorSpec(metrics={...})"
+            ) from error
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"{self.name} must return an EstimatorSpec; in mode {mode!r} it returned {spec!r:.200}")
         if spec.mode != mode:
             raise ValueError(f"{self.name} was called in mode {mode!r} and returned a spec of mode {spec.mode!r}")
         return spec
+
+
+class Labels(dict[str, Any]):
+    """The labels of a batch; one that is missing is an error that lists those that there are."""
+
+    def __missing__(self, key: str) -> Any:
+        message = f"labels has no {key!r}{did_you_mean(key, self)}; it has {', '.join(sorted(self))}"
+        raise ArgumentError(message, "labels", key)
 
 
 def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) -> tuple[str, ...]:
@@ -66,6 +86,12 @@ def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) 
     if not callable(model_fn):
         raise ValueError(f"model_fn must be a function {EXPECTED}, got {model_fn!r}")
     name = describe(model_fn)
+    if hasattr(model_fn, "trainable_variables"):
+        raise ArgumentError(
+            f"model_fn must be a function {EXPECTED}, got a Keras model or layer ({name}): build it inside of one",
+            "model_fn",
+            model_fn,
+        )
     try:
         parameters = dict(inspect.signature(model_fn).parameters)
     except (TypeError, ValueError) as error:

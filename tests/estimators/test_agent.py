@@ -22,6 +22,7 @@ from axonrl.environments import make
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
+from axonrl.models.dqn import DQNParams
 from axonrl.tests.estimators.fakes import (
     At,
     Counting,
@@ -494,3 +495,41 @@ def test_nothing_to_train_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.INFO, logger="axonrl"):
         one.train(Counting(), max_timesteps=4)
     assert caplog.messages == ["nothing to train: global_timestep reached 4"]
+
+
+# -- conveniences -----------------------------------------------------------------------------------------------------
+
+
+def test_a_hook_may_be_alone_or_a_function(tmp_path: Path) -> None:
+    notes, returns = Notes(), []
+    agent(tmp_path).train(Counting(3), 4, 4, timesteps=6, hooks=notes)
+    agent(tmp_path).train(
+        Counting(3), 4, 4, timesteps=6, hooks=lambda session, episode: returns.append(episode.episode_return)
+    )
+    assert len(notes.facts["after_timestep"]) == 6
+    assert returns == [6.0, 6.0]
+
+
+def test_params_may_be_a_dataclass(tmp_path: Path) -> None:
+    params = DQNParams(hidden=(4,), epsilon=0.5)
+    one = Agent(dqn.model_fn, ReplayMemory(100, 4), tmp_path, RunConfig(seed=1), params)
+    assert one.params == {"hidden": (4,), "epsilon": 0.5, "target_update_period": 100}
+
+
+def test_what_an_agent_says_of_itself(tmp_path: Path) -> None:
+    one = agent(tmp_path)
+    assert repr(one) == f"Agent(axonrl.tests.estimators.fakes.linear_model, model_dir={str(tmp_path)!r}, seed=0)"
+    for call in (one.summary, one.get_weights):
+        with pytest.raises(ValueError, match=r"holds no(ne| run)$"):
+            call()
+    one.train(Counting(3), 4, 4, timesteps=6)
+    assert one.summary().splitlines() == [
+        "variable      shape   values  acts",
+        "----------------------------------",
+        "0000.weights  [2, 2]       4  yes",
+        "4 values, of which 4 act",
+    ]
+    weights = one.get_weights()
+    assert weights["0000.weights"].tobytes() == snapshot(tmp_path)["weights"]["0000.weights"].tobytes()
+    weights["0000.weights"][:] = 7
+    assert (one.get_weights()["0000.weights"] != 7).all()

@@ -322,7 +322,7 @@ def test_a_hook_cannot_train_in_an_evaluation(action: Any, tmp_path: Path) -> No
         ({"episodes": 2.0}, r"episodes must be an integer of at least 1, got 2\.0"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"seed": "x"}, "seed must be an integer of at least 0, got 'x'"),
-        ({"hooks": At("begin", 0, None)}, "hooks must be a sequence of hooks"),
+        ({"hooks": 3}, "hooks must be a hook, a function, or a sequence of these"),
     ],
 )
 def test_wrong_arguments_of_evaluate(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:

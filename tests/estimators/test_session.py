@@ -252,7 +252,7 @@ def test_the_spec_adds_hooks_and_the_guard_comes_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("hooks", "message"),
     [
-        (LoggingHook(), "hooks must be a sequence of hooks, got <axonrl"),
+        (3, "hooks must be a hook, a function, or a sequence of these, got 3"),
         ([LoggingHook], "hooks takes instances: got the class LoggingHook"),
         ([object()], "object is not a hook"),
     ],

@@ -14,7 +14,7 @@ import safetensors.numpy
 from axonrl.errors import CheckpointError
 from axonrl.runs.arrays import load_arrays, save_arrays
 from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.runs.files import write_json_atomically
+from axonrl.runs.files import write_atomically, write_json_atomically
 
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -336,3 +336,13 @@ def test_no_tensorflow_is_imported() -> None:
     code = "import sys, axonrl.runs.checkpoints; print(sorted({'tensorflow', 'keras'} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_who_reads_a_file_that_is_replaced_reads_the_old_one_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"the old content")
+    with path.open("rb", buffering=0) as file:
+        assert file.read(4) == b"the "
+        write_atomically(path, b"another content")
+        assert file.read() == b"old content"
+    assert path.read_bytes() == b"another content"

@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
+import tensorflow as tf
 
 from axonrl.contracts import EstimatorSpec, Modes, RunConfig
+from axonrl.errors import ArgumentError
 from axonrl.runtimes.tracing.signature import EXPECTED, BoundModelFn, check_signature, describe
 
 CONFIG = RunConfig(seed=7)
@@ -168,3 +171,33 @@ def test_what_is_no_spec_of_the_mode_is_refused(returned: Any, message: str) -> 
 )
 def test_functions_are_named_by_module_and_name(model_fn: Any, name: str) -> None:
     assert describe(model_fn) == f"{HERE}.{name}"
+
+
+# -- usual mistakes inside of a model_fn ------------------------------------------------------------------------------
+
+
+def test_labels_that_do_not_exist_are_refused_with_those_that_do() -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return spec_of(mode=mode, reward=labels["rewards"])
+
+    with pytest.raises(ArgumentError) as caught:
+        BoundModelFn(model_fn, None, CONFIG, FOLDER)("f", {"reward": 1, "action": 2}, Modes.TRAIN)
+    assert (caught.value.argument, caught.value.value) == ("labels", "rewards")
+    assert str(caught.value) == "labels has no 'rewards' (did you mean 'reward'?); it has action, reward"
+
+
+def test_the_value_of_a_traced_tensor_is_not_there() -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return spec_of(mode=mode, seen=features.numpy())
+
+    @tf.function(autograph=False)
+    def traced(features: Any) -> Any:
+        return BoundModelFn(model_fn, None, CONFIG, FOLDER)(features, None, Modes.PREDICT)
+
+    with pytest.raises(ValueError, match=r"model_fn reads the value of a tensor \(\.numpy\(\)\), but it is traced"):
+        traced(tf.zeros(2))
+
+
+def test_a_keras_model_is_no_model_fn() -> None:
+    with pytest.raises(ArgumentError, match="got a Keras model or layer"):
+        check_signature(keras.Sequential())  # type: ignore[arg-type]
