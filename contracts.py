@@ -67,6 +67,7 @@ class RunConfig:
         save_checkpoints_episodes: finished episodes between checkpoints.
         keep_checkpoint_max: number of checkpoints to keep.
         save_summary_steps: updates between two summaries of loss and metrics.
+        progress: show how far a training is: a bar on a terminal, a line every few seconds elsewhere.
         runtime: executor of actor and learner: ``"tensorflow"``, ``"litert"`` (an error if unsupported), or ``"auto"``
             (LiteRT for small programs that convert, by a rule on ops and shapes). Fixed when a run starts.
         observation_space: one environment's space; set by the Agent before it calls ``model_fn``.
@@ -82,6 +83,7 @@ class RunConfig:
     save_checkpoints_episodes: int | None = None
     keep_checkpoint_max: int = 5
     save_summary_steps: int = 100
+    progress: bool = True
     runtime: str = "auto"
     observation_space: gymnasium.Space[Any] | None = None
     action_space: gymnasium.Space[Any] | None = None
@@ -100,6 +102,10 @@ class RunConfig:
                 object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
         for name in ("keep_checkpoint_max", "save_summary_steps"):
             object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
+        progress: Any = self.progress
+        if not isinstance(progress, bool):
+            message = f"RunConfig.progress must be true or false, got {progress!r}"
+            raise ArgumentError(message, "RunConfig.progress", progress)
         choice("RunConfig.runtime", self.runtime, RUNTIMES)
 
 

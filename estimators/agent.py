@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -91,7 +91,7 @@ class Agent(Estimator):
         update_frequency: int = 10,
         episodes: int | None = None,
         steps: int | None = None,
-        hooks: Sequence[Any] | None = None,
+        hooks: Any = None,
         max_steps: int | None = None,
         max_episodes: int | None = None,
         *,
@@ -107,8 +107,8 @@ class Agent(Estimator):
             episodes: finished episodes to add.
             steps: updates to add; met exactly.
             hooks: who watches: a hook, a function ``f(session, episode)`` that is called after every episode, or
-                several of these; beside the default NaNGuard, LoggingHook, SummaryHook and CheckpointHook (a hook of
-                the same class replaces the default one).
+                several of these; beside the default NaNGuard, ProgressHook, LoggingHook, SummaryHook and
+                CheckpointHook (a hook of the same class replaces the default one).
             max_steps: updates in all.
             max_episodes: finished episodes in all.
             timesteps: timesteps to add; met at the first (vector) step that reaches it.
@@ -136,9 +136,7 @@ class Agent(Estimator):
                 session.run(schedule)
         return self
 
-    def check(
-        self, env: AnyEnv, first_update: int = 35, update_frequency: int = 10, hooks: Sequence[Any] | None = None
-    ) -> RunSummary:
+    def check(self, env: AnyEnv, first_update: int = 35, update_frequency: int = 10, hooks: Any = None) -> RunSummary:
         """Refuse now what ``train`` with the same arguments would refuse before its first timestep.
 
         The model is traced and the memory allocated; in a fresh ``model_dir`` the run begins, at timestep zero.
@@ -162,7 +160,7 @@ class Agent(Estimator):
             )
 
     @contextlib.contextmanager
-    def session(self, env: AnyEnv, hooks: Sequence[Any] | None = None) -> Iterator[MonitoredSession]:
+    def session(self, env: AnyEnv, hooks: Any = None) -> Iterator[MonitoredSession]:
         """The monitored session, for a loop of one's own around :meth:`run_episode`.
 
         Example::
@@ -211,7 +209,7 @@ class Agent(Estimator):
         lanes: int = 1,
         first_update: int = 35,
         update_frequency: int = 10,
-        hooks: Sequence[Any] | None = None,
+        hooks: Any = None,
     ) -> Iterator[Interaction]:
         """Train from experience that the caller brings: a simulator, a game server, a robot.
 

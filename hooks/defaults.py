@@ -9,12 +9,15 @@ from ..contracts import RunConfig
 from .checkpoint import CheckpointHook
 from .logs import LoggingHook
 from .nan_guard import NaNGuard
+from .progress import ProgressHook
 from .summary import SummaryHook
 
 
 def with_defaults(config: RunConfig, hooks: Sequence[Any]) -> list[Any]:
     """NaNGuard; then ``hooks``; then the other default hooks. A hook of the same class replaces a default one."""
     defaults: list[Any] = [LoggingHook(), SummaryHook(config.save_summary_steps)]
+    if config.progress:
+        defaults.insert(0, ProgressHook())
     when = (config.save_checkpoints_secs, config.save_checkpoints_steps, config.save_checkpoints_episodes)
     if when != (None, None, None):
         defaults.append(CheckpointHook(*when))

@@ -6,27 +6,28 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..checks import number
 from ..facts import BeginFacts, EndFacts, Session
 from .measures import Clock
-from .status import StatusHook
+from .status import SEPARATOR, StatusHook
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
+    from rich.progress import Progress
 
 PLAIN_SECS = 5.0
 """Minimum seconds between two plain lines."""
 
 
 class ProgressHook(StatusHook):
-    """Shows a status line and a live bar on a terminal; elsewhere prints a plain line every few seconds.
+    """Shows the status and a live bar on a terminal; elsewhere prints a plain line every few seconds.
 
-    The bar shows the progress to the nearest limit of ``train``; without limits it pulses. It is drawn after updates
-    and episodes, without a thread.
+    The bar, with percent, time elapsed and time remaining, shows the progress to the nearest limit of ``train``;
+    without limits it pulses. It is drawn after updates and episodes, without a thread.
 
     Args:
         every_secs: seconds between two drawings on a terminal; plain lines come at most every 5 s.
@@ -41,6 +42,7 @@ class ProgressHook(StatusHook):
         self._live_secs = self._every_secs
         self._console = console
         self._live: Live | None = None
+        self._bar: Progress | None = None
         self._display = contextlib.ExitStack()
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
@@ -62,7 +64,7 @@ class ProgressHook(StatusHook):
         try:
             self._report_last(session)
         finally:
-            self._live = None
+            self._live = self._bar = None
             with contextlib.suppress(OSError):
                 self._display.close()
 
@@ -76,12 +78,15 @@ class ProgressHook(StatusHook):
                 self._console.print(line, soft_wrap=True, highlight=False, markup=False)
             return
         from rich.console import Group
-        from rich.progress_bar import ProgressBar
         from rich.text import Text
 
         done = self._done(session)
-        bar = ProgressBar(total=None if done is None else 1.0, completed=done or 0.0)
-        self._live.update(Group(Text(line), bar), refresh=True)
+        if self._bar is None:
+            self._bar = _bar(self._clock)
+            self._bar.add_task("", total=None if done is None else 1.0)
+        self._bar.update(self._bar.task_ids[0], completed=done or 0.0)
+        text = "\n".join(packed(line.split(SEPARATOR), self._live.console.width))
+        self._live.update(Group(Text(text), self._bar), refresh=True)
 
     def _done(self, session: Session) -> float | None:
         """The finished share of the run, 0 to 1, by the nearest limit; None without limits."""
@@ -92,6 +97,33 @@ class ProgressHook(StatusHook):
         }
         shares = [counts[name] / limit for name, limit in self._limits.items()]
         return min(1.0, max(shares)) if shares else None
+
+
+def _bar(clock: Clock) -> Progress:
+    """A bar as wide as the terminal, with percent, time elapsed and time remaining; drawn by whoever shows it."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (BarColumn(None), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    return Progress(*columns, auto_refresh=False, expand=True, get_time=clock)
+
+
+def packed(parts: Sequence[str], width: int) -> list[str]:
+    """The parts in as few lines of at most this width as possible; a part is never broken."""
+    lines: list[str] = []
+    for part in parts:
+        longer = f"{lines[-1]}{SEPARATOR}{part}" if lines else part
+        if lines and len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return lines
 
 
 def _error_console() -> Console:

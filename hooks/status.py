@@ -12,6 +12,8 @@ from .measures import Clock, Meter, ReturnWindow
 
 WINDOW = 100
 """Number of episodes in the reported mean return."""
+SEPARATOR = " | "
+"""Between the parts of a line."""
 
 
 class StatusHook(Hook):
@@ -92,7 +94,7 @@ class StatusHook(Hook):
         }
         # NaN means unknown: no episode, update, exploration, time or evaluation yet.
         parts += [text.format(value) for text, value in values.items() if not math.isnan(value)]
-        return " | ".join(parts)
+        return SEPARATOR.join(parts)
 
     def state_dict(self) -> State:
         """The returns in the window."""

@@ -22,7 +22,7 @@ _REFERENCE: Final = {"$ref": "#/$defs/Reference"}
 _ELSEWHERE: Final = {"type": "string", "pattern": ":"}
 """A ``package.module:name``."""
 _ABOUT: Final = ("title", "description", "default")
-_TYPES: Final = {"int": "integer", "float": "number", "str": "string", "None": "null"}
+_TYPES: Final = {"bool": "boolean", "int": "integer", "float": "number", "str": "string", "None": "null"}
 
 
 def experiment_schema() -> dict[str, Any]:

@@ -157,11 +157,19 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
         axes.plot(at, mean, color=_BLUE, label=f"mean within {window:,} timesteps")
         axes.fill_between(at, low, high, color=_BLUE, alpha=0.15, linewidth=0, label="10 to 90 % of these episodes")
     if evaluations:
-        at = [row.global_timestep for row in evaluations]
-        mean = [row.episode_return_mean for row in evaluations]
+        evaluated = [(row.global_timestep, row.episode_return_mean) for row in evaluations]
         bars = np.array([_bar(row) for row in evaluations]).T
         label = f"evaluation, {evaluations[-1].episodes} episodes (± std)"
-        axes.errorbar(at, mean, bars, color=_ORANGE, fmt="o", markersize=4, elinewidth=1, capsize=2, label=label)
+        axes.errorbar(
+            *zip(*evaluated, strict=True),
+            bars,
+            color=_ORANGE,
+            fmt="o",
+            markersize=4,
+            elinewidth=1,
+            capsize=2,
+            label=label,
+        )
     if final is not None:
         value = final["episode_return_mean"]
         label = f"{policy} policy, {int(final['episodes'])} episodes: {value:,.1f}"

@@ -121,7 +121,13 @@ def aiming_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
 def agent(model_dir: Path, memory: Any = None, model: Any = linear_model, params: Any = None, **config: Any) -> Agent:
     """An Agent with seed 0 and no checkpoints but the first and the last."""
     memory = ReplayMemory(1000, 4) if memory is None else memory
-    return Agent(model, memory, model_dir, RunConfig(**{"seed": 0, "save_checkpoints_secs": None, **config}), params)
+    return Agent(
+        model,
+        memory,
+        model_dir,
+        RunConfig(**{"seed": 0, "save_checkpoints_secs": None, "progress": False, **config}),
+        params,
+    )
 
 
 class ListMemory:

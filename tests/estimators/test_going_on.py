@@ -32,7 +32,7 @@ def test_other_params_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_another_memory_is_refused_by_setting(tmp_path: Path) -> None:
-    settings = {"size": 200, "batch_size": 8}
+    settings: dict[str, Any] = {"size": 200, "batch_size": 8}
     agent(tmp_path, ReplayMemory(**settings)).train(Counting(), 20, timesteps=8)
     for name, value in (("discount", 0.5), ("n_step", 3), ("batch_size", 4), ("size", 100)):
         other = ReplayMemory(**{**settings, name: value})

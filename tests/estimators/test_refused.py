@@ -52,7 +52,7 @@ def test_two_hooks_that_keep_the_same_policy(tmp_path: Path) -> None:
 
 def test_the_keys_of_params_are_strings(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"the keys of params must be strings, got \('a', 1\)") as error:
-        Agent(linear_model, model_dir=tmp_path, params={"epsilon": 0.1, ("a", 1): 2})  # type: ignore[dict-item]
+        Agent(linear_model, model_dir=tmp_path, params={"epsilon": 0.1, ("a", 1): 2})
     assert (error.value.argument, error.value.value) == ("params", ("a", 1))
 
 

@@ -205,6 +205,13 @@ def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     assert saved(tmp_path) == [(0, 0, 0), (6, 0, 2), (12, 0, 4), (14, 0, 4)]
 
 
+def test_progress_is_shown_unless_it_is_switched_off(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    agent(tmp_path / "a", progress=True).train(Counting(3), 4, 4, timesteps=12)
+    assert capfd.readouterr().err.startswith("timestep 12/12 | step 3 | episode 4 | return(100) 6.00 | loss ")
+    agent(tmp_path / "b").train(Counting(3), 4, 4, timesteps=12)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_hook_of_the_same_class_replaces_the_default_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Summary(SummaryHook):
         opened = 0

@@ -190,14 +190,13 @@ def test_the_value_of_a_traced_tensor_is_not_there() -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         return spec_of(mode=mode, seen=features.numpy())
 
-    @tf.function(autograph=False)
-    def traced(features: Any) -> Any:
+    def call(features: Any) -> Any:
         return BoundModelFn(model_fn, None, CONFIG, FOLDER)(features, None, Modes.PREDICT)
 
     with pytest.raises(ValueError, match=r"model_fn reads the value of a tensor \(\.numpy\(\)\), but it is traced"):
-        traced(tf.zeros(2))
+        tf.function(call, autograph=False)(tf.zeros(2))
 
 
 def test_a_keras_model_is_no_model_fn() -> None:
     with pytest.raises(ArgumentError, match="got a Keras model or layer"):
-        check_signature(keras.Sequential())  # type: ignore[arg-type]
+        check_signature(keras.Sequential())
