@@ -296,7 +296,7 @@ model_dir = sys.argv[1]
 one = Agent(None, model_dir=model_dir)
 print(json.dumps(one.evaluate(Counting(5), 3)))
 print(json.dumps({name: value.tolist() for name, value in one.predict(np.ones((2, 2), np.float32)).items()}))
-config = RunConfig(save_checkpoints_secs=None)
+config = RunConfig(save_checkpoints_secs=None, progress=False)
 Agent(None, ReplayMemory(100, 4), model_dir, config).train(Counting(), 8, 2, max_timesteps=60)
 """
 
