@@ -14,6 +14,7 @@ from ...contracts import Memory
 from ...estimators.limits import Schedule
 from ...estimators.run_summary import RunSummary
 from ..language.schema import Experiment, Named
+from ..language.sections import whole
 from ..tracking.trackers import choices, disabled_by
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -131,7 +132,7 @@ def _plain(named: Named) -> dict[str, Any]:
 
 
 def _short(named: Mapping[str, Any]) -> str:
-    arguments = ", ".join(f"{name}={value}" for name, value in named.items() if name != "kind")
+    arguments = ", ".join(f"{name}={whole(value)}" for name, value in named.items() if name != "kind")
     return f"{named['kind']} ({arguments})" if arguments else str(named["kind"])
 
 

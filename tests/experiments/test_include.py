@@ -108,7 +108,7 @@ def test_params_and_options_see_the_whole(tmp_path: Path) -> None:
         (
             "include: base.yml\ntrain: {max_steps: 5}\n",
             BASE + "seed: 1.5\n",
-            "base.yml:11: seed: must be an integer with",
+            "base.yml:11: seed: must be an integer, got 1.5",
         ),
         ("include: base.yml\nagent: {memory: {sise: 3}}\n", "agent: 3\nseed: [\n", "base.yml:3: seed: not valid YAML"),
         ("include: base.yml\nhooks: [x, 3]\n", BASE, "main.yml:2: hooks.1: must be a mapping, got 3"),
