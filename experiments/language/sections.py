@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -87,6 +87,16 @@ def _expected(details: ErrorDetails) -> str:
     for pydantic, ours in _WORDS.items():
         expected = expected.replace(f"a valid {pydantic}", ours)
     return expected
+
+
+def keys_of(model: type[BaseModel]) -> Iterator[str]:
+    """The keys of a section and of the sections in it, dotted, for ``--set``. Items of lists are left out."""
+    for name, field in model.model_fields.items():
+        inner = next(_sections_in(field.annotation), None)
+        if inner is None or get_origin(field.annotation) in (list, dict):
+            yield name
+        else:
+            yield from (f"{name}.{key}" for key in keys_of(inner))
 
 
 def _fields(model: Any, loc: Sequence[str | int]) -> list[str]:
