@@ -100,6 +100,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def natural(text: str) -> int:
+    """An integer of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, got {text!r}")
+    return int(text)
+
+
 class _UniquePairs(argparse.Action):
     """Collects pairs, and refuses a duplicate name."""
 

@@ -25,6 +25,7 @@ from .arguments import (
     debug_option,
     experiment_options,
     json_option,
+    natural,
     positive,
 )
 
@@ -56,6 +57,11 @@ _EVALUATE_EXAMPLES = """\
 examples:
   axonrl evaluate runs/dqn_cartpole
   axonrl evaluate runs/dqn_cartpole --policy last --episodes 10 --json
+"""
+_ENJOY_EXAMPLES = """\
+examples:
+  axonrl enjoy runs/dqn_cartpole
+  axonrl enjoy runs/dqn_cartpole --video cartpole.mp4 --episodes 1
 """
 _NEW_EXAMPLES = """\
 examples:
@@ -141,6 +147,8 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     add_command(commands, "check", about, _CHECK_EXAMPLES, [experiment, as_json, debug])
     about = "evaluate the agent in a run folder"
     _add_evaluate(add_command(commands, "evaluate", about, _EVALUATE_EXAMPLES, [as_json, debug]))
+    about = "watch the agent in a run folder, in a window or as videos"
+    _add_enjoy(add_command(commands, "enjoy", about, _ENJOY_EXAMPLES, [debug]))
     about = "list experiments, models, memories, hooks, wrappers and trackers"
     add_command(commands, "list", about, "", [as_json, debug])
     new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
@@ -150,7 +158,7 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     about = "print a shell-completion script"
     shells = add_command(commands, "completion", about, _COMPLETION_EXAMPLES, [debug])
     shells.add_argument("shell", choices=completion.SHELLS, help="the shell")
-    local = dict.fromkeys(("run", "check", "evaluate"), _training)
+    local = dict.fromkeys(("run", "check", "evaluate", "enjoy"), _training)
     info = dict.fromkeys(("list", "new", "schema", "completion"), _listing)
     remote = servers.add_commands(commands, experiment, as_json, debug)
     return parser, {**local, **info, **remote}, commands.choices
@@ -193,3 +201,13 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument("--episodes", type=positive, metavar="N", help="how many; default: as in the experiment")
     parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+
+
+def _add_enjoy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("--episodes", type=positive, metavar="N", default=3, help="how many; default: 3")
+    parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    parser.add_argument("--seed", type=natural, metavar="N", help="seed of the episodes; default: the run's")
+    parser.add_argument(
+        "--video", type=Path, metavar="PATH", help="write videos instead: an .mp4 file, or a folder for several"
+    )

@@ -197,17 +197,28 @@ def evaluate(folder: Path, episodes: int | None = None, policy: str | None = Non
         ExperimentError: the folder is not a run folder, or has no checkpoint.
         ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.evaluate``.
     """
-    from ...estimators.agent import Agent
-
-    experiment = records.read_experiment(folder)
-    if CheckpointStore(folder).newest() is None:
-        message = f"Run folder {folder} has no checkpoint to evaluate. Continue the run with axonrl run --resume."
-        raise RunFolderError(folder, message)
+    experiment, agent = trained(folder)
     given = {"episodes": episodes, "policy": policy}
     wanted = (experiment.evaluate or Evaluate()).model_copy(
         update={name: value for name, value in given.items() if value is not None}
     )
-    return _evaluate(Agent(None, model_dir=folder), experiment, wanted)
+    return _evaluate(agent, experiment, wanted)
+
+
+def trained(folder: Path) -> tuple[Experiment, Any]:
+    """The experiment and the Agent of a run folder.
+
+    Raises:
+        ExperimentError: the folder is not a run folder, or has no checkpoint.
+        ValueError, RuntimeError: from ``Agent``.
+    """
+    from ...estimators.agent import Agent
+
+    experiment = records.read_experiment(folder)
+    if CheckpointStore(folder).newest() is None:
+        message = f"Run folder {folder} has no checkpoint yet. Continue the run with axonrl run --resume."
+        raise RunFolderError(folder, message)
+    return experiment, Agent(None, model_dir=folder)
 
 
 def _agent(experiment: Experiment, parts: Parts, folder: Path) -> Any:

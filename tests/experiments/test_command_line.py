@@ -23,7 +23,21 @@ from axonrl.experiments.running.history import read_episodes
 from axonrl.hooks import Hook
 
 COMMANDS = [
-    *("run", "check", "evaluate", "list", "new", "schema", "completion", "sync", "submit", "status", "logs", "stop"),
+    *(
+        "run",
+        "check",
+        "evaluate",
+        "enjoy",
+        "list",
+        "new",
+        "schema",
+        "completion",
+        "sync",
+        "submit",
+        "status",
+        "logs",
+        "stop",
+    ),
 ]
 
 
@@ -458,7 +472,7 @@ def test_a_half_written_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -
     code, _, err = axonrl(capfd, "evaluate", "half")
     assert (code, err) == (
         2,
-        "axonrl: error: Run folder half has no checkpoint to evaluate. Continue the run with axonrl run --resume.\n",
+        "axonrl: error: Run folder half has no checkpoint yet. Continue the run with axonrl run --resume.\n",
     )
     assert axonrl(capfd, "run", run_file, "--model-dir", "half", "--resume")[0] == 0
 
