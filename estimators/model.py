@@ -14,6 +14,7 @@ import numpy as np
 from ..contracts import Array, SpecTree
 from ..environments import spaces
 from ..policies.executors import Acted, Executor
+from ..quiet import load_tensorflow
 from ..runs.seeding import model_seed
 from ..runs.snapshot import PolicySnapshot
 from ..runtimes.tracing.signature import BoundModelFn
@@ -46,6 +47,7 @@ class Model:
     @functools.cached_property
     def program(self) -> Program:
         """The traced program: PREDICT; TRAIN and EVAL when they are asked for."""
+        load_tensorflow()
         from ..runtimes.tracing.program import Program
 
         run = self._run

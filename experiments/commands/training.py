@@ -7,6 +7,7 @@ import contextlib
 import shlex
 from pathlib import Path
 
+from ...quiet import load_tensorflow
 from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
 from ..errors import ExperimentError
 from ..language import schema
@@ -20,7 +21,6 @@ from ..running.report import CURVE, Result, evaluation_rows, table
 from ..running.signals import StopOnSignal
 from .arguments import RUNS
 from .failures import failed
-from .terminal import load_tensorflow
 from .user_modules import make_importable, make_importable_for
 
 
