@@ -7,7 +7,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..runtimes.tracing.program import Program, Train
 
 logger = logging.getLogger("axonrl")
-Act = Callable[[Any], Acted]
+Act = Callable[..., Acted]
 """Features [N, ...] to predictions, and the next recurrent state."""
 
 

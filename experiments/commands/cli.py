@@ -48,6 +48,15 @@ examples:
   axonrl evaluate runs/dqn_cartpole
   axonrl evaluate runs/dqn_cartpole --policy last --episodes 10 --json
 """
+_EXPORT_EXAMPLES = """\
+examples:
+  axonrl export runs/dqn_cartpole
+  axonrl export runs/dqn_cartpole -o policies/cartpole --policy best
+
+In Python, without TensorFlow:
+  policy = axonrl.policies.Policy.load("policies/cartpole")
+  action = policy.act(observation)
+"""
 _NEW_EXAMPLES = """\
 examples:
   axonrl new dqn_cartpole
@@ -131,6 +140,13 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     add_command(commands, "check", about, _CHECK_EXAMPLES, [experiment, as_json, debug])
     about = "evaluate the agent in a run folder"
     _add_evaluate(add_command(commands, "evaluate", about, _EVALUATE_EXAMPLES, [as_json, debug]))
+    about = "export a trained policy, which acts without TensorFlow"
+    export = add_command(commands, "export", about, _EXPORT_EXAMPLES, [debug])
+    export.add_argument("model_dir", type=Path, metavar="MODEL_DIR", help="the run folder")
+    export.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="the directory to write (default: MODEL_DIR/exported)"
+    )
+    export.add_argument("--policy", choices=["best", "last"], help="which policy (default: from the experiment)")
     about = "list experiments, models, memories, hooks, wrappers and trackers"
     add_command(commands, "list", about, "", [as_json, debug])
     new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
@@ -140,7 +156,7 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     about = "print the shell code that completes axonrl's commands"
     shells = add_command(commands, "completion", about, _COMPLETION_EXAMPLES, [debug])
     shells.add_argument("shell", choices=completion.SHELLS, help="the shell")
-    local = dict.fromkeys(("run", "check", "evaluate"), _training)
+    local = dict.fromkeys(("run", "check", "evaluate", "export"), _training)
     info = dict.fromkeys(("list", "new", "schema", "completion"), _listing)
     remote = servers.add_commands(commands, experiment, as_json, debug)
     return parser, {**local, **info, **remote}, commands.choices

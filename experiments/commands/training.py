@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from ...quiet import load_tensorflow
+from ...runs.learning_curve import CURVE
 from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
 from ..errors import ExperimentError
 from ..language import schema
@@ -17,7 +18,7 @@ from ..language.shipped import experiment_file
 from ..running import folder as records
 from ..running import runner
 from ..running.explain import rows
-from ..running.report import CURVE, Result, evaluation_rows, table
+from ..running.report import Result, evaluation_rows, table
 from ..running.signals import StopOnSignal
 from .arguments import RUNS
 from .failures import failed
@@ -85,6 +86,16 @@ def evaluate(arguments: argparse.Namespace) -> int:
     lines = evaluation_rows(results)
     lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
     print_table(rows_table(str(arguments.model_dir), lines))
+    return DONE
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Export the policy of a run."""
+    folder: Path = arguments.model_dir
+    experiment = records.read_experiment(folder)
+    make_importable_for(folder)
+    load_tensorflow()
+    print(runner.export(folder, experiment, arguments.output or folder / "exported", arguments.policy))
     return DONE
 
 
