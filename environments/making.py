@@ -32,7 +32,7 @@ _NAMESPACES = {minatar.NAMESPACE: "minatar", _ATARI: "ale_py"}
 """Prefix of ids to the module that registers them."""
 _EXTRAS = {"gymnasium.envs.box2d": "box2d", "minatar": "minatar", "ale_py": "atari"}
 """Module of an environment to the extra of axonrl that installs its dependencies."""
-_VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
+VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 """Keyword arguments of ``gymnasium.make_vec`` that are recorded among those of the environment."""
 
 
@@ -149,7 +149,7 @@ def _make_wrapped(env_id: str, num_envs: int, wrapping: Wrapping, kwargs: dict[s
         for env in envs:
             env.close()
         raise
-    wrapped = [Wrapped(env, normalizers, row) for row, env in enumerate(envs)]
+    wrapped = [Wrapped(env, normalizers, row, wrapping.given) for row, env in enumerate(envs)]
     if num_envs == 1:
         return wrapped[0]
     functions = [functools.partial(wrapped.__getitem__, row) for row in range(num_envs)]
@@ -195,7 +195,7 @@ def _advice(name: str, otherwise: str) -> str:
 
 def _from_spec(spec: EnvSpec) -> AnyEnv:
     spec = copy.deepcopy(spec)
-    for argument in _VECTOR_ARGUMENTS:
+    for argument in VECTOR_ARGUMENTS:
         spec.kwargs.pop(argument, None)
     if spec.kwargs.get("render_mode") == "human":
         del spec.kwargs["render_mode"]  # one window is enough

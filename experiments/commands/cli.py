@@ -63,6 +63,15 @@ examples:
   axonrl enjoy runs/dqn_cartpole
   axonrl enjoy runs/dqn_cartpole --video cartpole.mp4 --episodes 1
 """
+_EXPORT_EXAMPLES = """\
+examples:
+  axonrl export runs/dqn_cartpole
+  axonrl export runs/dqn_cartpole -o policies/cartpole --policy best
+
+In Python, without TensorFlow:
+  policy = axonrl.policies.Policy.load("policies/cartpole")
+  action = policy.act(observation)
+"""
 _NEW_EXAMPLES = """\
 examples:
   axonrl new dqn_cartpole
@@ -149,6 +158,11 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     _add_evaluate(add_command(commands, "evaluate", about, _EVALUATE_EXAMPLES, [as_json, debug]))
     about = "watch the agent in a run folder, in a window or as videos"
     _add_enjoy(add_command(commands, "enjoy", about, _ENJOY_EXAMPLES, [debug]))
+    about = "export a trained policy, which acts without TensorFlow"
+    export = add_command(commands, "export", about, _EXPORT_EXAMPLES, [debug])
+    export.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    export.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
+    export.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
     about = "list experiments, models, memories, hooks, wrappers and trackers"
     add_command(commands, "list", about, "", [as_json, debug])
     new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
@@ -158,7 +172,7 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     about = "print a shell-completion script"
     shells = add_command(commands, "completion", about, _COMPLETION_EXAMPLES, [debug])
     shells.add_argument("shell", choices=completion.SHELLS, help="the shell")
-    local = dict.fromkeys(("run", "check", "evaluate", "enjoy"), _training)
+    local = dict.fromkeys(("run", "check", "evaluate", "enjoy", "export"), _training)
     info = dict.fromkeys(("list", "new", "schema", "completion"), _listing)
     remote = servers.add_commands(commands, experiment, as_json, debug)
     return parser, {**local, **info, **remote}, commands.choices

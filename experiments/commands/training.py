@@ -8,6 +8,8 @@ import shlex
 from pathlib import Path
 
 from ...facts import EpisodeStats, Session
+from ...quiet import load_tensorflow
+from ...runs.learning_curve import CURVE
 from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
 from ..errors import ExperimentError
 from ..language import schema
@@ -17,11 +19,10 @@ from ..language.shipped import experiment_file
 from ..running import enjoying, runner
 from ..running import folder as records
 from ..running.explain import rows
-from ..running.report import CURVE, Result, evaluation_rows, table
+from ..running.report import Result, evaluation_rows, table
 from ..running.signals import StopOnSignal
 from .arguments import RUNS
 from .failures import failed
-from .terminal import load_tensorflow
 from .user_modules import make_importable, make_importable_for
 
 
@@ -110,6 +111,16 @@ def _tell_episode(session: Session, stats: EpisodeStats) -> None:
     print(
         f"episode {session.global_episode}: return {stats.episode_return:,.6g}, {stats.length:,} timesteps", flush=True
     )
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Export the policy of a run."""
+    folder: Path = arguments.model_dir
+    records.read_experiment(folder)
+    make_importable_for(folder)
+    load_tensorflow()
+    print(runner.export(folder, arguments.output or folder / "exported", arguments.policy))
+    return DONE
 
 
 def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:

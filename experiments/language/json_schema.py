@@ -69,6 +69,7 @@ def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> Non
     definitions["Memory"] = _named(registry.names("memory"), _ELSEWHERE, "A memory, by name alone or with arguments.")
     definitions["Hook"] = _named(registry.names("hook"), _ELSEWHERE, "A hook, by name alone or with arguments.")
     definitions["Wrapper"] = _named(NAMES, None, "A wrapper, by name alone or with arguments.")
+    agent["properties"]["warm_start"]["anyOf"].insert(0, {"type": "string"})
     agent["properties"]["memory"]["anyOf"] = [{"$ref": "#/$defs/Memory"}, {"type": "null"}]
     environment["properties"]["wrappers"]["items"] = {"$ref": "#/$defs/Wrapper"}
     properties["hooks"]["items"] = {"$ref": "#/$defs/Hook"}

@@ -66,8 +66,19 @@ class Environment(Section):
     """Wrappers of each copy, innermost first."""
 
 
+class WarmStart(Section):
+    """Where the initial weights of a new run come from; the short form is the run alone."""
+
+    run: str
+    """A run folder, or a file that holds a policy."""
+    variables: str = ".*"
+    """A regular expression: the variables to take over, by their names."""
+    policy: str = "last"
+    """Of a run folder: last, or the name of a kept policy (best)."""
+
+
 class AgentSection(Section):
-    """The agent: its model function, with params, and its memory."""
+    """The agent: its model function, with params, its memory, and where its weights start from."""
 
     model_fn: str
     """The model function: a name that ``axonrl list`` lists, or ``package.module:function``."""
@@ -75,6 +86,8 @@ class AgentSection(Section):
     """The params of the model function."""
     memory: Named | None = None
     """The memory of transitions."""
+    warm_start: WarmStart | None = None
+    """The run from which initial weights are taken; default: they follow from the seed."""
 
 
 class Train(Section):
@@ -217,6 +230,8 @@ def _expand(raw: dict[str, Any]) -> None:
         environment["wrappers"] = _by_kind(environment["wrappers"])
     if isinstance(agent, dict) and isinstance(agent.get("memory"), str):
         agent["memory"] = {"kind": agent["memory"]}
+    if isinstance(agent, dict) and isinstance(agent.get("warm_start"), str):
+        agent["warm_start"] = {"run": agent["warm_start"]}
     if "tracker" in raw:
         given = raw["tracker"]
         raw["tracker"] = _by_kind(given if isinstance(given, list) else [given])

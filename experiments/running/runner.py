@@ -15,15 +15,17 @@ from typing import Any
 from ... import registry
 from ...contracts import Memory, ModelFn, RunConfig
 from ...errors import ArgumentError, CheckpointError
+from ...hooks.history import HistoryHook
 from ...runs.checkpoints import BEGINNING, CheckpointStore
+from ...runs.learning_curve import learning_curve
+from ...runs.starts import add_start
 from ..errors import ExperimentError, Findings, RunFolderError
 from ..language.files import Document, Keys
 from ..language.schema import Environment, Evaluate, Experiment, Named
 from ..tracking.recording import Tracking, tracked
 from . import folder as records
 from .explain import explanation
-from .history import HistoryHook
-from .report import Result, caption, learning_curve
+from .report import Result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +115,7 @@ def run(
     with _opened(experiment, document) as (parts, env):
         with _only_writer(folder) if resume else contextlib.nullcontext():
             experiment = records.prepare(folder, experiment, resume=resume)
-            records.add_start(folder, experiment, Path(document.file), command)
+            add_start(folder, experiment.seed, command, Path(document.file))
         history = HistoryHook()
         try:
             with tracked(folder, experiment) as tracking:
@@ -177,7 +179,8 @@ def _run(
     if not result.stopped:
         if experiment.evaluate is not None:
             result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
-        learning_curve(folder, caption(experiment, folder), result.evaluation)
+        policy = "last" if experiment.evaluate is None else experiment.evaluate.policy
+        learning_curve(folder, result.evaluation, policy)
     tracking.outputs(result.as_outputs())
     return result
 
@@ -216,16 +219,39 @@ def trained(folder: Path) -> tuple[Experiment, Any]:
 
     experiment = records.read_experiment(folder)
     if CheckpointStore(folder).newest() is None:
-        message = f"Run folder {folder} has no checkpoint yet. Continue the run with axonrl run --resume."
+        message = f"Run folder {folder} has no checkpoint. Continue the run with axonrl run --resume."
         raise RunFolderError(folder, message)
     return experiment, Agent(None, model_dir=folder)
 
 
+def export(folder: Path, directory: Path, policy: str | None = None) -> Path:
+    """Export the agent in a run folder.
+
+    Args:
+        folder: the run folder.
+        directory: where to.
+        policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
+
+    Returns:
+        The directory.
+
+    Raises:
+        ExperimentError: the folder has no checkpoint.
+        ValueError, CheckpointError: from ``Agent.export``.
+    """
+    experiment, agent = trained(folder)
+    exported: Path = agent.export(directory, policy=policy or (experiment.evaluate or Evaluate()).policy)
+    return exported
+
+
 def _agent(experiment: Experiment, parts: Parts, folder: Path) -> Any:
     from ...estimators.agent import Agent
+    from ...estimators.warm_start import WarmStart
 
     config = RunConfig(seed=experiment.seed, **experiment.config)
-    return Agent(parts.model_fn, parts.memory, folder, config, experiment.agent.params or None)
+    start = experiment.agent.warm_start
+    warm = None if start is None else WarmStart(start.run, start.variables, start.policy)
+    return Agent(parts.model_fn, parts.memory, folder, config, experiment.agent.params or None, warm_start=warm)
 
 
 def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str, float]:

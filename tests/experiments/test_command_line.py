@@ -19,25 +19,12 @@ import pytest
 from axonrl.experiments.commands import cli, training
 from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
-from axonrl.experiments.running.history import read_episodes
 from axonrl.hooks import Hook
+from axonrl.runs.history import read_episodes
 
 COMMANDS = [
-    *(
-        "run",
-        "check",
-        "evaluate",
-        "enjoy",
-        "list",
-        "new",
-        "schema",
-        "completion",
-        "sync",
-        "submit",
-        "status",
-        "logs",
-        "stop",
-    ),
+    *("run", "check", "evaluate", "enjoy", "export", "list", "new", "schema", "completion"),
+    *("sync", "submit", "status", "logs", "stop"),
 ]
 
 
@@ -239,7 +226,7 @@ def test_the_log_and_warnings_go_to_standard_error_during_a_command(
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
     monkeypatch.setattr(training, "_report", lambda *_: None)
-    monkeypatch.setattr("axonrl.experiments.running.history.HistoryHook.begin", Talking.begin)
+    monkeypatch.setattr("axonrl.hooks.history.HistoryHook.begin", Talking.begin)
     logger = logging.getLogger("axonrl")
     before = (logger.level, list(logger.handlers), warnings.formatwarning)
     code, _, err = axonrl(capfd, "run", run_file)
@@ -472,7 +459,7 @@ def test_a_half_written_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -
     code, _, err = axonrl(capfd, "evaluate", "half")
     assert (code, err) == (
         2,
-        "axonrl: error: Run folder half has no checkpoint yet. Continue the run with axonrl run --resume.\n",
+        "axonrl: error: Run folder half has no checkpoint. Continue the run with axonrl run --resume.\n",
     )
     assert axonrl(capfd, "run", run_file, "--model-dir", "half", "--resume")[0] == 0
 

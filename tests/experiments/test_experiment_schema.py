@@ -66,6 +66,7 @@ def test_everything(tmp_path: Path) -> None:
             "model_fn": "my_module:model_fn",
             "params": {"learning_rate": 1e-3, "hidden": [64, 32], "note": "rate 0.001, size 64"},
             "memory": {"kind": "replay", "size": 5000, "batch_size": 64},
+            "warm_start": None,
         },
         "config": {"save_checkpoints_secs": None, "keep_checkpoint_max": 2},
         "train": {

@@ -11,10 +11,10 @@ from axonrl.errors import NonFiniteError
 from axonrl.experiments.errors import ExperimentError, RunFolderError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
-from axonrl.experiments.running.history import HistoryHook, read_episodes
-from axonrl.hooks import Hook, StopAtEpisode
+from axonrl.hooks import HistoryHook, Hook, StopAtEpisode
 from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.runs.history import read_episodes
 
 MODEL = """
 import dataclasses
