@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import logging
 import re
 import tempfile
 import typing
@@ -24,8 +25,10 @@ from ..language.files import Document, Keys
 from ..language.schema import Environment, Evaluate, Experiment, Named
 from ..tracking.recording import Tracking, tracked
 from . import folder as records
-from .explain import explanation
+from .explain import early_ends, explanation
 from .report import Result
+
+logger = logging.getLogger("axonrl")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +164,8 @@ def _run(
     stopped: Callable[[], str],
 ) -> Result:
     """Train, evaluate and draw, in a prepared folder."""
+    for end in early_ends(experiment, parts.memory):
+        logger.warning("warning: %s", end)
     agent = _agent(experiment, parts, folder)
     timesteps_before = agent.global_timestep
     agent.train(env, hooks=[history, *hooks, *parts.hooks], **experiment.train.model_dump())
