@@ -567,7 +567,7 @@ def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(workpla
     command = [sys.executable, "-c", code, "run", "real.yml", "--model-dir", "out", "--set", "hooks=[]"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        while b"the run begins" not in process.stderr.readline():
+        while b"training starts" not in process.stderr.readline():
             assert process.poll() is None
         while not Path("out/episodes.csv").exists() or not read_episodes(Path("out")):
             time.sleep(0.05)
