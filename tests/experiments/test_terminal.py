@@ -32,14 +32,14 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [
-        (Terminal, ["timestep 4,000/4,000", "loss 12.875", "4,247 timesteps/s"]),
+        (Terminal, ["timestep 4,000/4,000", "loss 12.875 | 4,247 timesteps/s"]),
         (io.StringIO, ["timestep 4,000/4,000 | loss 12.875 | 4,247 timesteps/s"]),
     ],
 )
 def test_no_part_of_the_log_is_broken_on_a_terminal(
     kind: type[io.StringIO], shown: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys, "stderr", written := kind())
     with messages():
         logging.getLogger("axonrl").info("timestep 4,000/4,000 | loss 12.875 | 4,247 timesteps/s")
