@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoggingHook(StatusHook):
-    """Logs one compact line periodically, under the logger ``axonrl``, level INFO.
+    """Logs a line with the status every so many seconds or episodes, under the logger ``axonrl``, level INFO.
 
     The line has the three counters, the mean return of the last 100 episodes, the mean loss since the last line, the
     exploration rate, and the speed. Start, evaluations and end have their own lines.

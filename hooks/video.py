@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class VideoHook(Hook):
-    """Records a greedy episode every so many timesteps: ``<model_dir>/videos/timestep-<n>.mp4``.
+    """Records a video of a greedy episode every so many timesteps: ``<model_dir>/videos/timestep-<n>.mp4``.
 
     It is recorded at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end
     of a run that reached its limit. The episode is the one that an EvaluationHook's evaluations begin with, in an
@@ -64,6 +64,6 @@ class VideoHook(Hook):
         try:
             stats = session.record_video(path, self._env)
         except OSError as error:
-            _log.warning("there is no video of timestep %d: %s", timestep, error)
+            _log.warning("no video of timestep %d was written: %s", timestep, error)
         else:
             _log.info("%s: return %.6g in %d timesteps", path, stats.episode_return, stats.length)

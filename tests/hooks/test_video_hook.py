@@ -94,7 +94,7 @@ def test_a_video_that_cannot_be_written_does_not_end_the_run(session: Any, caplo
 
     session.record_video = fails
     run(VideoHook(5), session, range(1, 6))
-    assert caplog.messages == ["there is no video of timestep 5: no space left"]
+    assert caplog.messages == ["no video of timestep 5 was written: no space left"]
 
 
 def test_every_timesteps_is_a_count() -> None:
