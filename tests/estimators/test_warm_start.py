@@ -3,7 +3,7 @@
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import keras
@@ -175,7 +175,7 @@ class Shifted(Counting):
 
 
 def test_statistics_of_normalising_wrappers_are_taken(tmp_path: Path) -> None:
-    gymnasium.register("Shifted-v0", entry_point=Shifted)
+    gymnasium.register("Shifted-v0", entry_point=cast(Any, Shifted))
     try:
         agent(tmp_path / "source").train(make("Shifted-v0", wrappers=["normalize_observation"]), 8, timesteps=30)
         for wrappers, mean in ((["normalize_observation"], 100), (["normalize_observation", "normalize_reward"], 0)):
