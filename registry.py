@@ -74,7 +74,9 @@ def find(kind: str, name: str) -> Any:
         raise ArgumentError(message, kind, name)
     if targets:
         return _resolve(kind, targets[0])
-    message = f"unknown {kind} {name!r}{suggestion(name, names(kind))}; it may also be 'package.module:name'"
+    message = f"unknown {kind} {name!r}{suggestion(name, names(kind))}"
+    if not message.endswith("?"):
+        message += "; write 'package.module:name' for your own"
     raise ArgumentError(message, kind, name)
 
 

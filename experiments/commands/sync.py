@@ -49,7 +49,8 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
                 print(f"{folder}: {name} is up to date")
     except ExperimentError as error:
         code = USAGE
-        say(f"error: {error}")
+        for one in error.errors:
+            say(f"error: {one}")
     except OSError as error:
         code = FAILED
         say(f"error: {error.filename or folder}: {error.strerror or error}")

@@ -41,7 +41,7 @@ def experiment_schema() -> dict[str, Any]:
     made["properties"]["config"] = {**made["properties"]["config"], **_config()}
     names = {"type": "string", "minLength": 1}
     made["properties"]["include"] = {
-        "description": "Other files, by paths relative to this one, whose values hold where this one gives no other.",
+        "description": "Default values: files, by paths relative to this one, or shipped experiments, by their names.",
         "anyOf": [names, {"type": "array", "items": names, "uniqueItems": True}],
     }
     made["required"] = ["environment", "agent"]  # a file without a name is called as the file is

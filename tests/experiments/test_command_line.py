@@ -23,7 +23,8 @@ from axonrl.hooks import Hook
 from axonrl.runs.history import read_episodes
 
 COMMANDS = [
-    *("run", "check", "evaluate", "list", "new", "schema", "completion", "sync", "submit", "status", "logs", "stop"),
+    *("run", "check", "evaluate", "enjoy", "export", "list", "new", "schema", "completion"),
+    *("sync", "submit", "status", "logs", "stop"),
 ]
 
 
@@ -306,7 +307,7 @@ def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = axonrl(capfd, "list")
     assert code == 0
     lines = out.splitlines()
-    assert [line for line in lines[:-2] if not line.startswith(" ")] == [
+    assert [line for line in lines[:-3] if not line.startswith(" ")] == [
         *("experiments:", "models:", "memories:", "hooks:", "trackers:", "wrappers:"),
     ]
     entries = [line for line in lines if line.startswith("  ") and line[2] != " "]
@@ -372,6 +373,14 @@ def test_version_and_help(capfd: pytest.CaptureFixture[str]) -> None:
             cli.main(words)
         assert caught.value.code == 0
     assert capfd.readouterr().out.startswith("axonrl 0.")
+
+
+def test_help_fits_a_terminal_of_80_columns(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (["--help"], *([name, "--help"] for name in COMMANDS)):
+        with pytest.raises(SystemExit):
+            cli.main(words)
+    assert [line for line in capfd.readouterr().out.splitlines() if len(line) > 80] == []
 
 
 def test_help_of_every_command_says_what_it_does(capfd: pytest.CaptureFixture[str]) -> None:
