@@ -121,14 +121,16 @@ def _write(path: Path, bands: Mapping[str, Band], title: str, subtitle: str) -> 
         figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
-        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
         axes.set_title(subtitle, fontsize=8, color=_GREY, parse_math=False)
+        above = {"xycoords": "axes fraction", "xytext": (0, 34), "textcoords": "offset points"}
+        axes.annotate(title, (0, 1), **above, fontsize=12, fontweight="bold", parse_math=False)
         for (label, one), colour in zip(bands.items(), COLOURS, strict=False):
             axes.fill_between(one.timesteps, one.low, one.high, color=colour, alpha=0.18, linewidth=0)
             axes.plot(one.timesteps, one.mean, color=colour, linewidth=1.8, label=label)
+            axes.plot(one.timesteps[-1], one.mean[-1], "o", color=colour, markersize=5, clip_on=False)  # the end
         axes.legend(frameon=False, loc="lower right")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.set_xlim(0)
+        axes.set_xlim(0, 1.02 * max(one.timesteps[-1] for one in bands.values()))
         written = path.with_suffix(".png"), path.with_suffix(".svg")
         path.parent.mkdir(parents=True, exist_ok=True)
         for file in written:
