@@ -229,7 +229,7 @@ def _warn_if_rewards_are_hidden(env: AnyEnv | AnyVectorEnv) -> None:
 
 def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
-    if type(env) is SyncVectorEnv and mode is AutoresetMode.DISABLED:
+    if type(env) is SyncVectorEnv:  # whatever its mode: its parts are stepped here, and none of them resets itself
         if are_copies(env.envs):
             return _open_copies(env, env.envs)
         _warn_if_rewards_are_hidden(env)
@@ -244,8 +244,13 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     if mode not in kinds:
         message = f"{details['name']}: metadata['autoreset_mode'] must be an AutoresetMode, got {mode!r}"
         raise ArgumentError(message, "env", env)
+    if type(env) is AsyncVectorEnv and mode is AutoresetMode.NEXT_STEP:
+        mode = AutoresetMode.DISABLED  # its processes forget that they wanted to reset, once they are reset by mask
     if mode is not AutoresetMode.DISABLED:
-        details["not_exact"] = f"it resets itself (autoreset_mode {mode.name})"
+        advice = "autoreset_mode DISABLED would be exact"
+        if env.spec is not None:
+            advice = f"axonrl.environments.make({env.spec.id!r}, num_envs={env.num_envs}) would be exact"
+        details["not_exact"] = f"it resets itself (autoreset_mode {mode.name}); {advice}"
     return kinds[mode](env, num_envs=env.num_envs, **details)
 
 
