@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python)
 SUITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 
-DOCKER := $(CURDIR)/.build/docker
+DOCKER := $(CURDIR)/build/docker
 
 .PHONY: help run test test-server bench lint types format docker-check clean
 
@@ -56,9 +56,7 @@ lint: $(VENV)/installed-test
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/hadolint Dockerfile
 
-# The repository's root is the package, so its name comes from a link.
 types: $(VENV)/installed-test
-	@mkdir -p .build && ln -sfn .. .build/axonrl
 	$(BIN)/python -m mypy
 
 format: $(VENV)/installed-test
@@ -76,7 +74,7 @@ docker-check: $(VENV)/made-in
 	rm -rf $(DOCKER)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-polyaxon .build build axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-bench .venv-polyaxon build axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed-run: $(VENV)/made-in setup.cfg pyproject.toml
