@@ -30,7 +30,12 @@ _ATARI = "ALE/"
 """Prefix of the ids of the Arcade Learning Environment's games."""
 _NAMESPACES = {minatar.NAMESPACE: "minatar", _ATARI: "ale_py"}
 """Prefix of ids to the module that registers them."""
-_EXTRAS = {"gymnasium.envs.box2d": "box2d", "minatar": "minatar", "ale_py": "atari"}
+_EXTRAS = {
+    "gymnasium.envs.box2d": "box2d",
+    "gymnasium.envs.mujoco": "mujoco",
+    "minatar": "minatar",
+    "ale_py": "atari",
+}
 """Module of an environment to the extra of axonrl that installs its dependencies."""
 _VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 """Keyword arguments of ``gymnasium.make_vec`` that are recorded among those of the environment."""

@@ -105,7 +105,9 @@ def _check_rendering(env: Any) -> None:
     try:
         env.reset(seed=0)
         image: Any = env.render()
-    except Exception as error:  # whatever an environment does; a package that it draws with may be missing
+    except gymnasium.error.DependencyNotInstalled as error:  # what it draws with
+        raise ValueError(f"{_name(env)} cannot render {_RENDER_MODE}: {error}: pip install 'axonrl[video]'") from error
+    except Exception as error:  # whatever an environment does
         raise ValueError(f"{_name(env)} cannot render {_RENDER_MODE}: {type(error).__name__}: {error}") from error
     if not (isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] == 3 and image.dtype == np.uint8):
         what = f"{image.dtype}{list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__
