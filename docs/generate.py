@@ -95,9 +95,10 @@ def commands() -> str:
     _, _, parsers = command_line()
     parts = []
     for name, parser in parsers.items():
-        usage = [_written(action) for action in parser._actions if not action.option_strings]
-        options = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
-        rows = [(f"`{_written(action)}`", _help(action)) for action in options]
+        given = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+        given.sort(key=lambda action: bool(action.option_strings))  # what must be given comes first
+        usage = [_written(action) for action in given if not action.option_strings]
+        rows = [(f"`{_written(action)}`", _help(action)) for action in given]
         parts.append(f"## axonrl {name}\n\n{parser.description}\n\n")
         parts.append(f"```text\n{' '.join(['axonrl', name, *usage, '[options]'])}\n```\n\n")
         parts.append(_table(("argument", "meaning"), rows) + "\n\n")
