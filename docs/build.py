@@ -23,6 +23,7 @@ FROM_ROOT: Final = {
     "benchmarks/RESULTS.md": "benchmarks.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "LICENSE": "license.txt",
 }
 """Files outside of docs/ to their pages. A link to README leads to the site's first page, which stands for it."""
 
@@ -39,6 +40,9 @@ def build(root: Path, output: Path) -> str:
 
     Returns:
         What Zensical complains about; empty if the site was built.
+
+    Raises:
+        ValueError: a link leads to nothing on the site.
     """
     work = output / "docs"
     for folder in (work, output / "site"):
@@ -58,18 +62,29 @@ def build(root: Path, output: Path) -> str:
 def _copy_pages(root: Path, pages: Path) -> None:
     """The pages, with links between them as they lie side by side there."""
     shutil.copytree(root / "docs", pages, ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__"))
-    where = {(root / "docs" / page.relative_to(pages)): page for page in pages.rglob("*") if page.is_file()}
+    where = {root / "docs" / page.relative_to(pages): page for page in pages.rglob("*") if page.is_file()}
     where |= {root / name: pages / page for name, page in FROM_ROOT.items() if (root / name).exists()}
     for source, page in where.items():
         if source.suffix == ".md" and source.name != "README.md":
-            text = source.read_text(encoding="utf-8")
-            page.write_text(_LINK.sub(lambda link: _moved(link[1], source, page, where), text), encoding="utf-8")  # noqa: B023
+            page.write_text(_with_links(source, page, where), encoding="utf-8")
+        elif not page.exists():
+            shutil.copy(source, page)
 
 
-def _moved(link: str, source: Path, page: Path, where: dict[Path, Path]) -> str:
-    """A link of a file in the repository, as its page must have it; unchanged if it leads to no page."""
-    target = where.get((source.parent / link).resolve())
-    return link if target is None else os.path.relpath(target, page.parent).replace(os.sep, "/")
+def _with_links(source: Path, page: Path, where: dict[Path, Path]) -> str:
+    """The text of a file in the repository, with links to where the site has what they lead to.
+
+    Raises:
+        ValueError: a link leads to nothing on the site; Zensical looks at those between pages only.
+    """
+
+    def moved(link: re.Match[str]) -> str:
+        target = where.get((source.parent / link[1]).resolve())
+        if target is None:
+            raise ValueError(f"{source}: the link {link[1]} leads to nothing on the site")
+        return os.path.relpath(target, page.parent).replace(os.sep, "/")
+
+    return _LINK.sub(moved, source.read_text(encoding="utf-8"))
 
 
 def _copy_sources(root: Path, sources: Path) -> None:

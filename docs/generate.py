@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -27,7 +27,7 @@ def regenerated(text: str) -> str:
 
 def arguments(name: str) -> str:
     """The arguments of a class or function, from its signature and the ``Args`` of its docstring."""
-    given = _named(name)
+    given: Any = pkgutil.resolve_name(name)
     meanings = _section(given, "Args")
     rows = []
     for parameter in inspect.signature(given).parameters.values():
@@ -40,7 +40,7 @@ def arguments(name: str) -> str:
 
 def fields(name: str) -> str:
     """The fields of a dataclass or a named tuple, with their types."""
-    given = _named(name)
+    given: Any = pkgutil.resolve_name(name)
     names = given._fields if issubclass(given, tuple) else [field.name for field in dataclasses.fields(given)]
     return ", ".join(f"`{field}`" for field in names)
 
@@ -108,20 +108,6 @@ def commands() -> str:
 _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     f.__name__: f for f in (arguments, commands, events, fields, kinds, names, session)
 }
-
-
-def _named(name: str) -> Any:
-    """What ``axonrl.room.Name`` or ``axonrl.room.Name.method`` names."""
-    module, rest = name.split("."), list[str]()
-    while True:
-        try:
-            value: Any = importlib.import_module(".".join(module))
-        except ModuleNotFoundError:
-            rest.insert(0, module.pop())
-        else:
-            for attribute in rest:
-                value = getattr(value, attribute)
-            return value
 
 
 def _section(given: Any, title: str) -> dict[str, str]:
