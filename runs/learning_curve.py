@@ -90,7 +90,7 @@ def learning_curve(folder: Path, final: Mapping[str, float] | None = None, polic
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
         axes.set_title(subtitle, fontsize=8, fontweight="normal", color=_GREY, parse_math=False)
-        above = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
+        above: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
         axes.annotate(title, (0, 1), **above, fontsize=12, fontweight="bold", parse_math=False)
         _draw(axes, folder, final, policy)
         if axes.get_legend_handles_labels()[0]:
