@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..experiments.running.folder import read_experiment, read_starts
+from ..experiments.running.folder import read_experiment
 from ..runs.history import read_episodes
 from ..runs.learning_curve import POINTS, smoothed, smoothing_window
+from ..runs.starts import read_starts
 
 COLOURS: Final = ("#1f5fa8", "#d9591c", "#2f855a", "#7b3fa0", "#b7791f", "#6b7280")
 _GREY, _INK = "#6b7280", "#374151"
