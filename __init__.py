@@ -4,6 +4,7 @@ Names are imported when they are first used, so that ``import axonrl`` loads nei
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 # Absolute names only, and only inside functions: the repository root is this package, and a relative import executed
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from axonrl.estimators.estimator import Estimator as Estimator
     from axonrl.estimators.warm_start import WarmStart as WarmStart
     from axonrl.version import __version__ as __version__
+
+# An editable install finds the package by a link (setup.py). Its modules have their files' own paths all the same, for
+# tracebacks and breakpoints.
+__path__ = [os.path.realpath(folder) for folder in __path__]
 
 _EXPORTS = {
     "Agent": "axonrl.estimators.agent",

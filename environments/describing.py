@@ -33,16 +33,22 @@ def arguments_of(env: Any) -> dict[str, Any] | None:
     if isinstance(env, SyncVectorEnv) and isinstance(one, Wrapped) and not are_copies(env.envs):
         return None
     wrappers = [dict(given) for given in one.given] if isinstance(one, Wrapped) else []
-    spec = one.unwrapped.spec if isinstance(one, Wrapped) else one.spec
+    spec = one.spec
     if spec is None or spec.kwargs.get("wrappers"):
         return None
-    if any(not wrapper.entry_point.startswith(f"{minatar.__name__}:") for wrapper in spec.additional_wrappers):
+    if not isinstance(one, Wrapped) and any(
+        not wrapper.entry_point.startswith(f"{minatar.__name__}:") for wrapper in spec.additional_wrappers
+    ):
         return None
-    hidden = ("render_mode", *VECTOR_ARGUMENTS)
-    kwargs = {name: value for name, value in spec.kwargs.items() if name not in hidden}
     registered = gymnasium.registry.get(spec.id)
-    if registered is not None and spec.max_episode_steps != registered.max_episode_steps:
-        kwargs["max_episode_steps"] = spec.max_episode_steps
+    usual = {} if registered is None else {**registered.kwargs, "max_episode_steps": registered.max_episode_steps}
+    given = {"max_episode_steps": spec.max_episode_steps, **spec.kwargs}
+    hidden = ("render_mode", *VECTOR_ARGUMENTS)
+    kwargs = {
+        name: value
+        for name, value in given.items()
+        if name not in hidden and (name not in usual or usual[name] != value)
+    }
     return {"id": _id(spec), "kwargs": kwargs, "wrappers": wrappers}
 
 

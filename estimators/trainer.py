@@ -217,6 +217,8 @@ class Trainer:
         run, program = self._run, self._model.program
         predict = program.predict
         spaces = lanes.observation_space, lanes.action_space
+        if lanes.masks is not None and hasattr(memory, "drop_surplus"):
+            memory.drop_surplus()
         shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
         train, executor, choice = self._model.prepare_training(shapes.batch)
         check_td_error(train, memory)

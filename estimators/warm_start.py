@@ -148,10 +148,11 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
             taken[name] = array
     where = "the given weights" if isinstance(start.from_, Mapping) else f"{start.from_} ({source.name} policy)"
     if unfit:
+        layers = "|".join(dict.fromkeys(text.split()[0].rpartition("/")[0] or text.split()[0] for text in unfit))
         raise _no_source(
             start,
-            f"variables of {where} do not fit: {'; '.join(unfit)}. Leave them out by their names, as in"
-            f" WarmStart(..., variables='(?!{unfit[0].split()[0]}).*')",
+            f"variables of {where} do not fit: {'; '.join(unfit)}. Leave them out by their names:"
+            f" WarmStart(..., variables='(?!{layers}).*')",
         )
     if not taken:
         listed = ", ".join(dict.fromkeys(name for name, _ in names)) or "none"

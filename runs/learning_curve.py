@@ -89,12 +89,14 @@ def learning_curve(folder: Path, final: Mapping[str, float] | None = None, polic
         figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
-        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
         axes.set_title(subtitle, fontsize=8, fontweight="normal", color=_GREY, parse_math=False)
+        above: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
+        axes.annotate(title, (0, 1), **above, fontsize=12, fontweight="bold", parse_math=False)
         _draw(axes, folder, final, policy)
         if axes.get_legend_handles_labels()[0]:
             figure.legend(loc="outside lower center", ncols=3, fontsize=8)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.set_xlim(left=0)
         for path in (folder / CURVE, (folder / CURVE).with_suffix(".svg")):
             with replacing(path) as temporary:
                 figure.savefig(temporary, format=path.suffix[1:])
@@ -142,8 +144,11 @@ def _bar(row: Evaluation) -> tuple[float, float]:
 
 
 def smoothing_window(timesteps: int) -> int:
-    """About a 25th of a run: 1, 2 or 5 times a power of ten, so that runs of one length are smoothed alike."""
-    wanted = max(timesteps / 25, 1.0)
+    """About a 25th of a run: 1, 2 or 5 times a power of ten, so that runs of one length are smoothed alike.
+
+    Also if their last episodes ended a little before that length.
+    """
+    wanted = max(timesteps / 24, 1.0)
     power = 10 ** math.floor(math.log10(wanted))
     return int(max(factor * power for factor in (1, 2, 5) if factor * power <= wanted))
 

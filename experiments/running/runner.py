@@ -300,8 +300,9 @@ def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
 def _environment(wanted: Environment, copies: int, document: Document | None = None) -> Iterator[Any]:
     from ...environments import WrapperError, make
 
+    wrappers = [one.model_dump() for one in wanted.wrappers]
     try:
-        env = make(wanted.id, copies, wrappers=[one.model_dump() for one in wanted.wrappers], **wanted.kwargs)
+        env: Any = make(wanted.id, None if copies == 1 else copies, wrappers=wrappers, **wanted.kwargs)
     except (TypeError, ValueError) as error:
         if document is None:
             raise

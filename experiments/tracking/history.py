@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts
+from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Timings
 from ...runs.files import replacing, write_file
 from ...runs.history import Evaluation, read_episodes, read_evaluations
 from ...runs.starts import read_starts
@@ -68,7 +68,7 @@ def write_journal(folder: Path, experiment: Experiment) -> None:
     entries.write(run={**run, "inputs": inputs(experiment)}, **{_MADE: True})
     entries.status(CREATED)
     hook = JournalHook(entries, 1)
-    session: Any = SimpleNamespace(global_timestep=0, global_step=0, global_episode=0)
+    session: Any = SimpleNamespace(global_timestep=0, global_step=0, global_episode=0, timings=Timings())
     hook.begin(session, BeginFacts(experiment.environment.num_envs, False, {}))
     events: list[tuple[int, float, Callable[[], None]]] = []
     for row in read_episodes(folder):

@@ -220,10 +220,15 @@ def test_an_environment_that_normalises_what_the_training_s_does_not(tmp_path: P
 
 def test_an_environment_that_fails_to_render(tmp_path: Path) -> None:
     class Fails(Rendered):
-        def render(self) -> Any:
-            raise RuntimeError("pygame is not installed")
+        error: Exception = RuntimeError("no display")
 
-    message = "Fails cannot render rgb_array: RuntimeError: pygame is not installed"
+        def render(self) -> Any:
+            raise self.error
+
+    message = "Fails cannot render rgb_array: RuntimeError: no display"
+    refused(tmp_path, Counting(), VideoHook(5, env=Fails("rgb_array")), message)
+    Fails.error = gymnasium.error.DependencyNotInstalled("pygame is not installed")
+    message = "Fails cannot render rgb_array: DependencyNotInstalled: pygame is not installed; pip install"
     refused(tmp_path, Counting(), VideoHook(5, env=Fails("rgb_array")), message)
 
 

@@ -20,7 +20,8 @@ def write(folder: Path, returns: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timesteps", "window"), [(1, 1), (40, 1), (50, 2), (50_000, 2_000), (124_999, 2_000), (125_000, 5_000)]
+    ("timesteps", "window"),
+    [(1, 1), (40, 1), (50, 2), (48_000, 2_000), (50_000, 2_000), (119_999, 2_000), (120_000, 5_000)],
 )
 def test_the_window_is_about_a_25th_of_the_run(timesteps: int, window: int) -> None:
     assert smoothing_window(timesteps) == window
