@@ -122,8 +122,16 @@ def _write(path: Path, bands: Mapping[str, Band], title: str, subtitle: str) -> 
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
         axes.set_title(subtitle, fontsize=8, color=_GREY, parse_math=False)
-        above = {"xycoords": "axes fraction", "xytext": (0, 34), "textcoords": "offset points"}
-        axes.annotate(title, (0, 1), **above, fontsize=12, fontweight="bold", parse_math=False)
+        axes.annotate(
+            title,
+            (0, 1),
+            (0, 34),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=12,
+            fontweight="bold",
+            parse_math=False,
+        )
         for (label, one), colour in zip(bands.items(), COLOURS, strict=False):
             axes.fill_between(one.timesteps, one.low, one.high, color=colour, alpha=0.18, linewidth=0)
             axes.plot(one.timesteps, one.mean, color=colour, linewidth=1.8, label=label)

@@ -135,8 +135,16 @@ def learning_curve(folder: Path, caption: Caption, final: Mapping[str, float] | 
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
         axes.set_title(caption.subtitle, fontsize=8, fontweight="normal", color=_GREY, parse_math=False)
-        above = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
-        axes.annotate(caption.title, (0, 1), **above, fontsize=12, fontweight="bold", parse_math=False)
+        axes.annotate(
+            caption.title,
+            (0, 1),
+            (0, 22),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=12,
+            fontweight="bold",
+            parse_math=False,
+        )
         _draw(axes, folder, final, caption.policy)
         if axes.get_legend_handles_labels()[0]:
             figure.legend(loc="outside lower center", ncols=3, fontsize=8)
