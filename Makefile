@@ -1,6 +1,6 @@
 # Three commands do everything on a machine that has make and a Python from 3.10 to 3.13:
 #   make run     installs axonrl into .venv and trains
-#   make test    installs what the tests need (.venv-polyaxon holds the server of some), then runs lint, types and tests
+#   make test    installs what the tests need (.venv-polyaxon holds the server of some), then runs lint, types, docs and tests
 #   make bench   installs the peers into .venv-bench, then measures axonrl against them
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
@@ -20,17 +20,18 @@ DOCKER := $(CURDIR)/build/docker
 # What the wheel is tried with: the oldest Python and the newest.
 TRIED ?= python3.10 python3.13
 
-.PHONY: help run test test-server bench lint types format docker-check wheel wheel-check clean
+.PHONY: help run test test-server bench docs lint types format docker-check wheel wheel-check clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
 	@echo "              EXPERIMENT=path.yml trains another; ARGS=\"...\" is handed to axonrl run"
 	@echo "              MODEL_DIR=runs/name ARGS=--resume continues a run that was stopped"
-	@echo "make test     install, then lint, types and tests"
+	@echo "make test     install, then lint, types, docs and tests"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
 	@echo "make lint     ruff: rules and format"
 	@echo "make types    mypy, strict"
+	@echo "make docs     build the documentation: .build/site/index.html; a broken link or an unknown name is an error"
 	@echo "make format   let ruff mend what it can"
 	@echo "make test-server  install the Polyaxon server that tests start, as make test does"
 	@echo "make docker-check run what the Dockerfile runs, in a new virtual environment; takes some minutes"
@@ -42,7 +43,7 @@ run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" $(if $(MODEL_DIR),--model-dir "$(MODEL_DIR)") $(ARGS)
 
 # Three at a time, also on two processors: some tests wait for servers. Each takes up to 3 GB.
-test: lint types test-server
+test: lint types docs test-server
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 # The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it.
@@ -62,6 +63,9 @@ lint: $(VENV)/installed-test
 
 types: $(VENV)/installed-test
 	$(BIN)/python -m mypy
+
+docs: $(VENV)/installed-test
+	$(BIN)/python -m axonrl.docs.build
 
 format: $(VENV)/installed-test
 	$(BIN)/python -m ruff check --fix .

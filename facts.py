@@ -12,11 +12,17 @@ from .contracts import Array, ArrayTree, RunConfig
 
 @dataclasses.dataclass(frozen=True)
 class BeginFacts:
-    """A run begins. ``limits`` holds the totals at which it ends (``steps``, ``episodes``, ``timesteps``)."""
+    """A run begins.
+
+    ``limits`` holds the totals at which it ends (``steps``, ``episodes``, ``timesteps``). ``settings`` is what tables
+    of runs sort by: numbers, booleans and text by the names ``environment``, ``model_fn``, ``seed``, ``num_envs``,
+    ``memory``, ``memory.size`` and so on, and ``params.<name>`` for each of the params that the run was given.
+    """
 
     num_envs: int
     resumed: bool
     limits: Mapping[str, int]
+    settings: Mapping[str, bool | float | str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
     python benchmarks/learning.py dqn_cartpole --seeds 100-109
     python benchmarks/learning.py dqn_acrobot dqn_lunarlander --seeds 100-102,7 --page docs/algorithms/dqn.md
+    python benchmarks/learning.py ppo_cartpole dqn_cartpole --seeds 100-102 --picture docs/images/cartpole.png
 
 The rows are the greedy returns of the best policy kept during training, and of the last one. A run is that of
 ``axonrl run``; its folder stays below ``runs/learning``. A finished run is not repeated, and an unfinished one is
-resumed. With ``--page`` the table replaces the one below the line of the page that holds this command.
+resumed. With ``--page`` the table replaces the one below the line of the page that holds this command. With
+``--picture`` the training curves of the experiments, which must be of one environment, are drawn as PNG and SVG.
 """
 
 from __future__ import annotations
@@ -77,9 +79,14 @@ def interval(returns: Sequence[float]) -> str:
     return f"{mean:.1f} ± {student_t(len(returns)) * statistics.stdev(returns) / math.sqrt(len(returns)):.1f}"
 
 
+def folder_of(experiment: str, seed: int) -> Path:
+    """The run folder of one seed."""
+    return RUNS / f"{experiment}-{seed}"
+
+
 def result(experiment: str, seed: int) -> dict[str, Any]:
     """Both evaluations of one seed, and its last timestep; trains first where that has not been done."""
-    folder = RUNS / f"{experiment}-{seed}"
+    folder = folder_of(experiment, seed)
     file = folder / "learning.json"
     settings = (ROOT / "experiments" / f"{experiment}.yml").read_text(encoding="utf-8")
     if file.exists():
@@ -143,11 +150,14 @@ def main() -> None:
     parser.add_argument("experiments", nargs="+", choices=shipped, metavar="EXPERIMENT", help="a shipped experiment")
     parser.add_argument("--seeds", default="0-4", help="such as 11, 0-4 or 100-109,7 (default: %(default)s)")
     parser.add_argument("--page", type=Path, help="the Markdown page whose table is replaced")
+    parser.add_argument("--picture", type=Path, help="where to draw the training curves: a .png or a .svg")
     arguments = parser.parse_args()
     try:
         wanted = seeds(arguments.seeds)
     except argparse.ArgumentTypeError as error:
         parser.error(f"argument --seeds: {error}")
+    if arguments.picture is not None and arguments.picture.suffix not in (".png", ".svg"):
+        parser.error(f"argument --picture: must end in .png or .svg, got {arguments.picture}")
     table = "\n".join([HEAD, *(row for name in arguments.experiments for row in rows(name, wanted, arguments.seeds))])
     print(table)
     if arguments.page is not None:
@@ -156,6 +166,15 @@ def main() -> None:
             arguments.page.write_text(insert(arguments.page.read_text(encoding="utf-8"), command, table), "utf-8")
         except ValueError as error:
             sys.exit(f"{arguments.page}: {error}")
+    if arguments.picture is not None:
+        from axonrl.benchmarks.picture import draw
+
+        folders = {name: [folder_of(name, seed) for seed in wanted] for name in arguments.experiments}
+        try:
+            written = draw(arguments.picture, folders, arguments.seeds)
+        except (ValueError, OSError) as error:
+            sys.exit(f"{arguments.picture}: {error}")
+        print(*written)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ _EXTRAS = {
     "ale_py": "atari",
 }
 """Module of an environment to the extra of axonrl that installs its dependencies."""
-_VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
+VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 """Keyword arguments of ``gymnasium.make_vec`` that are recorded among those of the environment."""
 
 
@@ -164,7 +164,7 @@ def _make_wrapped(
         for env in envs:
             env.close()
         raise
-    wrapped = [Wrapped(env, normalizers, row) for row, env in enumerate(envs)]
+    wrapped = [Wrapped(env, normalizers, row, wrapping.given) for row, env in enumerate(envs)]
     if num_envs is None:
         return wrapped[0]
     functions = [functools.partial(wrapped.__getitem__, row) for row in range(len(wrapped))]
@@ -210,7 +210,7 @@ def _advice(name: str, otherwise: str) -> str:
 
 def _from_spec(spec: EnvSpec) -> AnyEnv:
     spec = copy.deepcopy(spec)
-    for argument in _VECTOR_ARGUMENTS:
+    for argument in VECTOR_ARGUMENTS:
         spec.kwargs.pop(argument, None)
     if spec.kwargs.get("render_mode") == "human":
         del spec.kwargs["render_mode"]  # one window is enough
@@ -244,7 +244,7 @@ def _warn_if_rewards_are_hidden(env: AnyEnv | AnyVectorEnv) -> None:
 
 def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
-    if type(env) is SyncVectorEnv and mode is AutoresetMode.DISABLED:
+    if type(env) is SyncVectorEnv:  # whatever its mode: its parts are stepped here, and none of them resets itself
         if are_copies(env.envs):
             return _open_copies(env, env.envs)
         _warn_if_rewards_are_hidden(env)
@@ -259,8 +259,13 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     if mode not in kinds:
         message = f"{details['name']}: metadata['autoreset_mode'] must be an AutoresetMode, got {mode!r}"
         raise ArgumentError(message, "env", env)
+    if type(env) is AsyncVectorEnv and mode is AutoresetMode.NEXT_STEP:
+        mode = AutoresetMode.DISABLED  # its processes forget that they wanted to reset, once they are reset by mask
     if mode is not AutoresetMode.DISABLED:
-        details["not_exact"] = f"it resets itself (autoreset_mode {mode.name})"
+        advice = "autoreset_mode DISABLED would be exact"
+        if env.spec is not None:
+            advice = f"axonrl.environments.make({env.spec.id!r}, num_envs={env.num_envs}) would be exact"
+        details["not_exact"] = f"it resets itself (autoreset_mode {mode.name}); {advice}"
     return kinds[mode](env, num_envs=env.num_envs, **details)
 
 

@@ -25,6 +25,8 @@ from ..runs.snapshot import PolicySnapshot
 from ..schedules import follows_run
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from ..runtimes.choosing import Cache
     from ..runtimes.tracing.program import Program
 
@@ -138,7 +140,7 @@ def _described(program: Program, config: RunConfig, policy: PolicySnapshot) -> d
         "made_with": provenance(),
         "observation": {
             "space": spaces.to_json(observation),
-            "arrays": {leaf.name: _part(leaf) for leaf in spaces.leaves(observation)},
+            "arrays": parts_of(observation),
         },
         "normalization": normalization,
         "normalization_note": normalization_note,
@@ -155,6 +157,11 @@ def _described(program: Program, config: RunConfig, policy: PolicySnapshot) -> d
         if follows_run(exploration)
         else f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described",
     }
+
+
+def parts_of(observation: gymnasium.Space[Any]) -> dict[str, Any]:
+    """The arrays of one observation by name, as JSON values."""
+    return {leaf.name: _part(leaf) for leaf in spaces.leaves(observation)}
 
 
 def _part(leaf: spaces.Leaf) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import logging
 import os
@@ -151,8 +152,16 @@ class Run:
 
     # -- recording ----------------------------------------------------------------------------------------------------
 
-    def start(self, num_envs: int, choice: Choice) -> None:
-        """Write the record of a run that has no checkpoint yet."""
+    def start(
+        self,
+        num_envs: int,
+        choice: Choice,
+        *,
+        environment: Mapping[str, Any] | None = None,
+        memory: Mapping[str, Any] | None = None,
+        warm_start: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the record of a run that has no checkpoint yet; arguments as the fields of ``RunRecord``."""
         if self.record is not None:
             logger.warning("%s has a record of a run but no checkpoint: starting at zero", self.model_dir)
         observation, action = self.config.observation_space, self.config.action_space
@@ -170,8 +179,25 @@ class Run:
             runtime=choice.runtimes,
             runtime_why={part: dataclasses.asdict(reason) for part, reason in choice.why.items()},
             made_with=provenance(),
+            environment=environment if record.is_json(environment) else None,
+            memory=memory,
+            warm_start=warm_start,
         )
         self.record.write(self.model_dir)
+
+    def settings(self, env: str | None, memory: Any, num_envs: int) -> dict[str, bool | float | str]:
+        """What tables of runs sort by: see :class:`~axonrl.facts.BeginFacts`."""
+        arguments = {name: getattr(memory, name, None) for name in inspect.signature(type(memory)).parameters}
+        given = {
+            "environment": env,
+            "model_fn": registry.name_of(self.model_fn),
+            "seed": self.seed,
+            "num_envs": num_envs,
+            "memory": type(memory).__name__,
+            **{f"memory.{name}": value for name, value in arguments.items()},
+            **{f"params.{name}": value for name, value in (self.params or {}).items()},
+        }
+        return {name: _plain(value) for name, value in given.items() if value is not None}
 
     def mark_not_exact(self, why: str) -> None:
         """Say, and record once, why this run does not resume exactly."""
@@ -248,6 +274,13 @@ class Run:
 
     def _policy_path(self, name: str) -> Path:
         return self.model_dir / f"{name}.safetensors"
+
+
+def _plain(value: Any) -> bool | float | str:
+    """Numbers and text as they are, lists and mappings as text, and the class of anything else."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    return str(value) if isinstance(value, list | tuple | dict) else type(value).__name__
 
 
 def _folder(model_dir: Any) -> Path:

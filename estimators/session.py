@@ -186,7 +186,9 @@ class MonitoredSession:
         error: BaseException | None = None
         try:
             with self._interrupts:
-                facts = BeginFacts(self.num_envs, self.global_timestep > 0, limits.given())
+                resumed, name = self.global_timestep > 0, None if self.env is None else self.env.name
+                settings = self._run.settings(name, self._state.stepper.memory, self.num_envs)
+                facts = BeginFacts(self.num_envs, resumed, limits.given(), settings)
                 for call in self._hooks.begin:
                     call(self, facts)
                 yield

@@ -15,10 +15,11 @@ from ..contracts import State
 from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from ..runs.files import write_atomically
 from .hook import Hook
+from .measures import Scalars, evaluation_values, training_values
 
 FILE: Final = "final_values.json"
 _COUNTERS: Final = ("global_step", "global_timestep", "global_episode")
-_EPISODE: Final = ("return", "length", "exploration")
+_ROLLOUT: Final = ("return", "length", "return_mean", "length_mean", "exploration_rate")
 _log = logging.getLogger(__name__)
 
 
@@ -26,15 +27,15 @@ class FinalValuesHook(Hook):
     """Hands out chosen values as they stand when a run ends, as an Estimator's FinalOpsHook did.
 
     After the run ``values`` has them by name, ``<model_dir>/final_values.json`` too, and the log has the numbers. Names
-    are those of :class:`~axonrl.hooks.SummaryHook`: ``update/loss``, ``update/<metric>``, ``episode/return``,
-    ``episode/length``, ``episode/exploration``, ``evaluation/<result>``; ``weights/<variable>``, which is the array
-    itself; and the counters, ``global_step``, ``global_timestep`` and ``global_episode``. A run that failed has none.
+    are those of :class:`~axonrl.hooks.measures.Scalars` in the groups ``rollout``, ``train`` and ``eval``, such as
+    ``rollout/return_mean``, ``train/loss`` and ``eval/return_mean``; ``weights/<variable>``, which is the array itself;
+    and the counters, ``global_step``, ``global_timestep`` and ``global_episode``. A run that failed has none.
 
     Example::
 
-        final = FinalValuesHook(["update/loss", "weights/0000.online/dense/kernel"])
+        final = FinalValuesHook(["train/loss", "weights/0000.online/dense/kernel"])
         agent.train(env, max_timesteps=10_000, hooks=[final])
-        final.values["update/loss"]
+        final.values["train/loss"]
 
     Args:
         names: which values.
@@ -54,6 +55,7 @@ class FinalValuesHook(Hook):
         self.values: dict[str, Any] = {}
         """Name to number, or to array for weights; empty until the run has ended."""
         self._seen: dict[str, float] = {}
+        self._scalars = Scalars(every_steps=1)
         self._ended = False
 
     def prepare(self, session: Session) -> None:
@@ -70,16 +72,15 @@ class FinalValuesHook(Hook):
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
         """Keep what is asked for."""
-        self._keep("update", {"loss": facts.loss, **facts.metrics})
+        self._keep(training_values(facts))
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
         """Keep what is asked for."""
-        values = {"return": facts.episode_return, "length": facts.length, "exploration": facts.exploration}
-        self._keep("episode", values)
+        self._keep(self._scalars.of_episode(facts))
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
         """Keep what is asked for; also from an evaluation that a later hook makes in its ``end``."""
-        self._keep("evaluation", facts.results)
+        self._keep(evaluation_values(facts))
         if self._ended:
             self._hand_out(session)
 
@@ -96,11 +97,10 @@ class FinalValuesHook(Hook):
         if missing:
             _log.warning("the run had no value of %s until its end", ", ".join(missing))
 
-    def _keep(self, group: str, values: Mapping[str, float]) -> None:
+    def _keep(self, values: Mapping[str, float]) -> None:
         for name in self._names:
-            kind, _, rest = name.partition("/")
-            if kind == group and rest in values:
-                self._seen[name] = values[rest]
+            if name in values:
+                self._seen[name] = values[name]
 
     def _hand_out(self, session: Session) -> None:
         weights = session.weights()
@@ -114,22 +114,23 @@ class FinalValuesHook(Hook):
         write_atomically(session.model_dir / FILE, f"{text}\n".encode())
 
     def state_dict(self) -> State:
-        """The values seen last."""
-        return dict(self._seen)
+        """The values seen last, and the last episodes."""
+        return {"values": dict(self._seen), "scalars": self._scalars.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
         """Continue with them."""
-        self._seen = {name: value for name, value in state.items() if name in self._names}
+        self._seen = {name: value for name, value in state["values"].items() if name in self._names}
+        self._scalars.load_state_dict(state["scalars"])
 
 
 def _check_name(name: Any) -> None:
-    expected = (*_COUNTERS, *(f"episode/{value}" for value in _EPISODE))
+    expected = (*_COUNTERS, *(f"rollout/{value}" for value in _ROLLOUT))
     if isinstance(name, str):
         group, _, rest = name.partition("/")
-        if name in expected or (group in ("update", "evaluation", "weights") and rest):
+        if name in expected or (group in ("train", "eval", "weights") and rest):
             return
     raise ValueError(
-        f"FinalValuesHook(names) must be {', '.join(expected)}, update/..., evaluation/... or weights/...;"
+        f"FinalValuesHook(names) must be {', '.join(expected)}, train/..., eval/... or weights/...;"
         f" got {name!r}{did_you_mean(name, expected)}"
     )
 

@@ -1,10 +1,11 @@
-"""Measurements shared by hooks: rates, shares of time, the mean of recent returns."""
+"""Measurements shared by hooks: a run's numbers by name, rates, shares of time, means over recent episodes."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -12,10 +13,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..contracts import State
-from ..facts import Session
+from ..facts import EpisodeStats, EvaluationFacts, Session, UpdateFacts
 
 Clock: TypeAlias = "Callable[[], float]"
 """Monotonic seconds; only differences count."""
+WINDOW = 100
+"""Episodes in the means of recent episodes."""
+TIMESTEPS_PER_UPDATE = 10
+"""The number that ``Agent.train`` has by default. Training values are due by timesteps, too, where there are more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Meter:
 
 
 class ReturnWindow:
-    """The returns of the last ``size`` episodes."""
+    """The returns, or the lengths, of the last ``size`` episodes."""
 
     def __init__(self, size: int) -> None:
         self._returns: collections.deque[float] = collections.deque(maxlen=size)
@@ -92,8 +97,107 @@ class ReturnWindow:
         self._returns.extend(np.asarray(state["returns"], np.float64).tolist())
 
 
+class Scalars:
+    """A run's numbers, by the names under which TensorBoard and trackers show them; all over ``global_timestep``.
+
+    ====================================  ===================  =========================================================
+    name                                  when                 what
+    ====================================  ===================  =========================================================
+    ``rollout/return``                    every episode        its return
+    ``rollout/length``                    every episode        its length
+    ``rollout/return_mean``               every episode        mean of the last 100 episodes
+    ``rollout/length_mean``               every episode        mean of the last 100 episodes
+    ``rollout/exploration_rate``          every episode        how much the behaviour policy explores, if it says so:
+                                                               epsilon, or a standard deviation
+    ``train/loss``, ``train/<metric>``    see ``every_steps``  loss and metrics of the spec
+    ``train/updates``                     see ``every_steps``  ``global_step``
+    ``time/timesteps_per_second``         see ``every_steps``  since the values before, as the following
+    ``time/updates_per_second``           see ``every_steps``
+    ``time/environment_share``, ...       see ``every_steps``  parts of the time: also ``acting`` and ``learning``
+    ``time/episodes``                     see ``every_steps``  ``global_episode``
+    ``eval/return_mean``, ...             every evaluation     ``return_std``, ``return_min``, ``return_max``,
+                                                               ``length_mean``
+    ``eval/loss``, ``eval/<metric>``      every evaluation     what the model_fn's EVAL had, if it was asked for
+    ====================================  ===================  =========================================================
+
+    Args:
+        every_steps: updates between two values of ``train`` and ``time``; fewer where ten times as many timesteps are
+            taken, since an update may be one of a whole rollout.
+        clock: returns seconds; for tests.
+    """
+
+    def __init__(self, every_steps: int, clock: Clock = time.monotonic) -> None:
+        self._every = every_steps
+        self._meter = Meter(clock)
+        self._returns, self._lengths = ReturnWindow(WINDOW), ReturnWindow(WINDOW)
+        self._measured_at: int | None = None
+        """The timestep of the last values of an update, or of the first update."""
+
+    def start(self, session: Session) -> None:
+        """Start measuring the speed."""
+        self._meter.start(session)
+
+    def of_update(self, session: Session, facts: UpdateFacts) -> dict[str, float]:
+        """Those of an update; none where they are not due."""
+        now = session.global_timestep
+        if self._measured_at is None:
+            self._measured_at = now
+        if session.global_step % self._every and now - self._measured_at < TIMESTEPS_PER_UPDATE * self._every:
+            return {}
+        self._measured_at = now
+        rates = self._meter.read(session)
+        speed = {
+            "timesteps_per_second": rates.timesteps_per_sec,
+            "updates_per_second": rates.steps_per_sec,
+            "environment_share": rates.environment_share,
+            "acting_share": rates.acting_share,
+            "learning_share": rates.learning_share,
+            "episodes": session.global_episode,
+        }
+        return {**training_values(facts), "train/updates": session.global_step, **tagged("time", known(speed))}
+
+    def of_episode(self, facts: EpisodeStats) -> dict[str, float]:
+        """Those of an episode, which from now on is one of the last."""
+        self._returns.push(facts.episode_return)
+        self._lengths.push(facts.length)
+        values = {
+            "return": facts.episode_return,
+            "length": facts.length,
+            "return_mean": self._returns.mean,
+            "length_mean": self._lengths.mean,
+            **known({"exploration_rate": facts.exploration}),
+        }
+        return tagged("rollout", values)
+
+    def state_dict(self) -> State:
+        """The last episodes, and when an update was last measured."""
+        windows = {"returns": self._returns.state_dict(), "lengths": self._lengths.state_dict()}
+        return {**windows, "measured_at": self._measured_at}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue with them."""
+        self._returns.load_state_dict(state["returns"])
+        self._lengths.load_state_dict(state["lengths"])
+        self._measured_at = state["measured_at"]
+
+
+def training_values(facts: UpdateFacts) -> dict[str, float]:
+    """Loss and metrics of an update, by the names of :class:`Scalars`."""
+    return tagged("train", {"loss": facts.loss, **facts.metrics})
+
+
+def evaluation_values(facts: EvaluationFacts) -> dict[str, float]:
+    """The results of an evaluation, by the names of :class:`Scalars`; not their number of episodes, which is constant.
+
+    ``episode_return_mean`` becomes ``eval/return_mean``, and EVAL's ``eval_loss`` and ``eval/<metric>`` become
+    ``eval/loss`` and ``eval/<metric>``.
+    """
+    results = {name: value for name, value in facts.results.items() if name != "episodes"}
+    return tagged("eval", {re.sub("^(episode_|eval[_/])", "", name): value for name, value in results.items()})
+
+
 def tagged(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with prefixed names: ``update/loss``."""
+    """The values with prefixed names: ``train/loss``."""
     return {f"{group}/{name}": value for name, value in values.items()}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+import collections
 import math
+import re
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,8 +16,11 @@ from ..contracts import State
 from ..errors import ArgumentError
 from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, TimestepFacts, UpdateFacts
 from .hook import Hook, by_the_clock
-from .measures import Clock, Meter, known, tagged
+from .measures import Clock, Scalars, evaluation_values, tagged
 
+FOLDER: Final = "events"
+EXPERIMENT: Final = "experiment.yml"
+"""The resolved experiment in a run folder, where the run was started from one."""
 FLUSH_SECS = 10
 """Maximum seconds until an event is on disk."""
 QUEUE_SIZE = 100
@@ -24,28 +28,25 @@ QUEUE_SIZE = 100
 
 
 class SummaryHook(Hook):
-    """Writes TensorBoard events to ``<model_dir>/events``, one file per session.
+    """Writes TensorBoard events to ``<model_dir>/events``, one file per session; all over ``global_timestep``.
 
-    ======================  ===================  =====================================================
-    tags                    axis                 when
-    ======================  ===================  =====================================================
-    ``update/...``          ``global_step``      every ``every_steps`` updates: loss and metrics (the
-                                                 learning rate and gradient norms are metrics)
-    ``rate/...``            ``global_step``      with ``update/...``: see :class:`~.measures.Rates`
-    ``weights/...``         ``global_step``      every ``weights_every_steps`` updates: the Euclidean
-                                                 norm of each variable
-    ``histogram/...``       ``global_step``      with ``weights/...``, if ``weights_histograms``: how the
-                                                 values of each variable are distributed
-    ``episode/...``         ``global_timestep``  every episode: return, length, exploration
-    ``evaluation/...``      ``global_timestep``  every evaluation: its results
-    ======================  ===================  =====================================================
+    ==============================  ========================================================================
+    tags                            what and when
+    ==============================  ========================================================================
+    ``rollout/...``, ``train/...``  see :class:`~axonrl.hooks.measures.Scalars`
+    ``eval/...``, ``time/...``      likewise
+    ``weights_norm/<variable>``     the Euclidean norm of each variable, every ``weights_every_steps`` updates
+    ``weights/<variable>``          with these, if ``weights_histograms``: the distribution of its values
+    ``experiment``                  once: the experiment file of the run as text, where it has one
+    the HParams tab                 once: ``BeginFacts.settings``, by which it sorts and filters runs
+    ==============================  ========================================================================
 
-    ``update``, ``episode`` and ``evaluation`` include the two other counters. A resumed session writes a new file;
-    events that a killed session wrote after its last checkpoint remain, and are written again. Events before a
-    checkpoint are on disk before the checkpoint.
+    A resumed session writes a new file. It tells TensorBoard to drop what a killed session wrote after its last
+    checkpoint, since that is written again. Events before a checkpoint are on disk before the checkpoint.
 
     Args:
-        every_steps: updates between two summaries of updates.
+        every_steps: updates between two summaries of ``train`` and ``time``; fewer where ten times as many timesteps
+            are taken.
         weights_every_steps: updates between two summaries of weights; None for never.
         weights_histograms: also write histograms of weights: 30 bins from the smallest to the largest finite value.
         clock: returns seconds; for tests.
@@ -54,12 +55,12 @@ class SummaryHook(Hook):
     def __init__(
         self,
         every_steps: int = 100,
-        weights_every_steps: int | None = 1000,
+        weights_every_steps: int | None = None,
         *,
         weights_histograms: bool = False,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._every = count("SummaryHook(every_steps)", every_steps)
+        self._scalars = Scalars(count("SummaryHook(every_steps)", every_steps), clock)
         self._weights_every = (
             None if weights_every_steps is None else count("SummaryHook(weights_every_steps)", weights_every_steps)
         )
@@ -74,27 +75,29 @@ class SummaryHook(Hook):
             raise ArgumentError(message, "SummaryHook(weights_every_steps)", None)
         self._histograms = weights_histograms
         self._clock = clock
-        self._meter = Meter(clock)
         self._writer: Any = None
         self._waiting: list[tuple[float, int, Mapping[str, Any]]] = []
-        """Wall time, step and values of events: numbers, and arrays for histograms."""
+        """Wall time, timestep and values of events: numbers, and arrays for histograms."""
         self._hand_over_at = math.inf
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Open a new events file."""
+        """Open a new events file; describe the run in the first one."""
+        first = not any((session.model_dir / FOLDER).glob("*"))
         self._open(session)
-        self._meter.start(session)
+        if first or facts.resumed:
+            self._writer.add_event(_start(session.global_timestep))
+        if first:
+            for summary in _descriptions(session, facts):
+                self._writer.add_event(_event(time.time(), session.global_timestep, summary))
+            self._writer.flush()
+        self._scalars.start(session)
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
         """Write loss, metrics, rates and the norms of weights, each when due."""
-        step = session.global_step
-        if step % self._every == 0:
-            counters = {"global_timestep": session.global_timestep, "global_episode": session.global_episode}
-            values = tagged("update", {"loss": facts.loss, **facts.metrics, **counters})
-            values.update(tagged("rate", known(dataclasses.asdict(self._meter.read(session)))))
-            self._write(step, values)
-        if self._weights_every is not None and step % self._weights_every == 0:
-            self._write_weights(step, session.weights())
+        if values := self._scalars.of_update(session, facts):
+            self._write(session, values)
+        if self._weights_every is not None and session.global_step % self._weights_every == 0:
+            self._write_weights(session)
 
     @by_the_clock
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
@@ -104,22 +107,14 @@ class SummaryHook(Hook):
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
         """Write the episode."""
-        values = {
-            "return": facts.episode_return,
-            "length": facts.length,
-            **known({"exploration": facts.exploration}),
-            "global_step": session.global_step,
-            "global_episode": session.global_episode,
-        }
-        self._write(session.global_timestep, tagged("episode", values))
+        self._write(session, self._scalars.of_episode(facts))
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
         """Write the results; also those of an evaluation in the ``end`` of a later hook."""
-        counters = {"global_step": session.global_step, "global_episode": session.global_episode}
         ended = self._writer is None
         if ended:
             self._open(session)
-        self._write(session.global_timestep, tagged("evaluation", {**facts.results, **counters}))
+        self._write(session, evaluation_values(facts))
         if ended:
             self._close()
 
@@ -128,19 +123,20 @@ class SummaryHook(Hook):
         self._close()
 
     def state_dict(self) -> State:
-        """Empty; flushes events before the checkpoint, since a resumed session will not write them again."""
+        """The last episodes; flushes what was written before, since a resumed session will not write it again."""
         if self._writer is not None:
             self._hand_over()
             self._writer.flush()
-        return {}
+        return self._scalars.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Nothing to load."""
+        """Continue with the last episodes."""
+        self._scalars.load_state_dict(state)
 
     def _open(self, session: Session) -> None:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-        directory = session.model_dir / "events"
+        directory = session.model_dir / FOLDER
         directory.mkdir(parents=True, exist_ok=True)
         self._writer = EventFileWriter(str(directory), QUEUE_SIZE, FLUSH_SECS / 2)
 
@@ -152,36 +148,68 @@ class SummaryHook(Hook):
                 writer, self._writer = self._writer, None
                 writer.close()
 
-    def _write_weights(self, step: int, weights: Mapping[str, Any]) -> None:
-        arrays = {name: np.asarray(value) for name, value in weights.items()}
-        floats = {name: array for name, array in arrays.items() if np.issubdtype(array.dtype, np.floating)}
-        self._write(step, tagged("weights", {name: _norm(array) for name, array in floats.items()}))
+    def _write_weights(self, session: Session) -> None:
+        arrays = {name: np.asarray(value) for name, value in session.weights().items()}
+        floats = _without_numbers({n: array for n, array in arrays.items() if np.issubdtype(array.dtype, np.floating)})
+        self._write(session, tagged("weights_norm", {name: _norm(array) for name, array in floats.items()}))
         if self._histograms:
-            self._write(step, tagged("histogram", floats))
+            self._write(session, tagged("weights", floats))
             self._hand_over()  # arrays may change
 
-    def _write(self, step: int, values: Mapping[str, Any]) -> None:
+    def _write(self, session: Session, values: Mapping[str, Any]) -> None:
         """Queue one event with all values."""
         if not self._waiting:
             self._hand_over_at = self._clock() + FLUSH_SECS / 2  # the writer takes the other half
-        self._waiting.append((time.time(), step, values))
+        self._waiting.append((time.time(), session.global_timestep, values))
         if len(self._waiting) >= QUEUE_SIZE:
             self._hand_over()
 
     def _hand_over(self) -> None:
         """Pass queued events to the writer's thread."""
-        from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         waiting, self._waiting, self._hand_over_at = self._waiting, [], math.inf
-        for wall_time, step, values in waiting:
+        for wall_time, timestep, values in waiting:
             summary = Summary()
             for tag, value in values.items():
                 if isinstance(value, np.ndarray):
                     summary.MergeFrom(_histogram(tag, value))
                 else:
                     summary.value.add(tag=tag, simple_value=value)
-            self._writer.add_event(Event(wall_time=wall_time, step=step, summary=summary))
+            self._writer.add_event(_event(wall_time, timestep, summary))
+
+
+def _event(wall_time: float, timestep: int, summary: Any) -> Any:
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    return Event(wall_time=wall_time, step=timestep, summary=summary)
+
+
+def _start(timestep: int) -> Any:
+    """The event that, but for the first, has TensorBoard drop what was written after this timestep."""
+    from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+    return Event(wall_time=time.time(), step=timestep + 1, session_log=SessionLog(status=SessionLog.START))
+
+
+def _descriptions(session: Session, facts: BeginFacts) -> Iterator[Any]:
+    """The run's settings for the HParams tab, and its experiment file."""
+    from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+    from tensorboard.plugins.text.summary_v2 import text_pb
+
+    # Metrics are not declared: TensorBoard then offers all scalars, and all settings of all runs.
+    if facts.settings:
+        yield hparams_pb(dict(facts.settings), trial_id=str(session.model_dir))
+    experiment = session.model_dir / EXPERIMENT
+    if experiment.is_file():
+        yield text_pb("experiment", f"```yaml\n{experiment.read_text(encoding='utf-8')}\n```")
+
+
+def _without_numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables by their own names, ``online/dense/kernel`` for ``0003.online/dense/kernel``, where they differ."""
+    names = {name: re.sub(r"^\d+\.", "", name) for name in arrays}
+    several = collections.Counter(names.values())
+    return {name if several[names[name]] > 1 else names[name]: array for name, array in arrays.items()}
 
 
 def _norm(array: np.ndarray[Any, Any]) -> float:

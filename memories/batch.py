@@ -16,7 +16,7 @@ class BatchMemory(Memory):
 
     A batch is the whole rollout in the order in which it was stored: [T, N, ...] with T = ``size`` / N timesteps of
     each of N lanes. Episodes may begin and end anywhere in it, as ``terminated`` and ``truncated`` tell. Lanes may be
-    written at different rates; the rollout is full when all of them are.
+    written at different rates; the rollout is full when all of them are. See :meth:`drop_surplus`.
 
     Args:
         size: timesteps of a rollout, of all environments together; a multiple of their number.
@@ -38,6 +38,15 @@ class BatchMemory(Memory):
                 batch_size,
             )
         super().__init__(size, size, discount=discount)
+        self._drops_surplus = False
+
+    def drop_surplus(self) -> None:
+        """From now on leave out what lanes get that are full, instead of refusing it, until the rollout is sampled.
+
+        For lanes that cannot wait for each other: those of a vector environment that resets one of its environments
+        while the others act. Every lane still holds consecutive timesteps.
+        """
+        self._drops_surplus = True
 
     def step(self, **transition: Any) -> None:
         """As in :class:`Memory`; RuntimeError if the rollout is full."""
@@ -47,6 +56,9 @@ class BatchMemory(Memory):
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
         """As in :class:`Memory`; RuntimeError if the part of one of these lanes is full."""
         self._require_built()
+        if self._drops_surplus and not self._ring.lockstep and not self.can_sample():
+            missing = self._ring.counts < self.size // self.num_envs
+            mask = missing if mask is None else missing & mask
         self._refuse_full_lanes(None if mask is None else self._ring.lanes(mask))
         super().extend(mask, **batch)
 
@@ -79,6 +91,6 @@ class BatchMemory(Memory):
         if full_now := full.tolist() if lanes is None else np.intersect1d(full, lanes).tolist():
             raise RuntimeError(
                 f"the rollout is full in lane {', '.join(map(str, full_now))} ({self.size // self.num_envs} timesteps"
-                f" each), but not in every lane: a BatchMemory needs the other lanes to catch up first; use a vector"
-                f" environment that does not reset itself (AutoresetMode.DISABLED), or leave full lanes out by the mask"
+                f" each), but not in every lane: a BatchMemory needs the other lanes to catch up first; leave full"
+                f" lanes out by the mask"
             )

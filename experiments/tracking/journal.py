@@ -8,7 +8,6 @@ continues (with the updates and episodes before it): later measurements are void
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import logging
@@ -17,11 +16,12 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
+from ...contracts import State
 from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from ...hooks import Hook
-from ...hooks.measures import Meter, known, tagged
+from ...hooks.measures import Scalars, evaluation_values
 
 JOURNAL: Final = "journal.jsonl"
 CREATED, RUNNING, RESUMING = "created", "running", "resuming"
@@ -128,19 +128,29 @@ def _ends_with_a_line(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
+class Entries(Protocol):
+    """What a hook writes to."""
+
+    def write(self, **entry: Any) -> None:
+        """Append an entry, with the time."""
+
+    def status(self, status: str, message: str = "") -> None:
+        """Append a status."""
+
+
 class JournalHook(Hook):
     """Records a session in the journal.
 
-    Names are those of :class:`~axonrl.hooks.SummaryHook`; the step of all of them is ``global_timestep``.
+    Names are those of :class:`~axonrl.hooks.measures.Scalars`; the step of all of them is ``global_timestep``.
 
     Args:
         journal: where to.
-        every_steps: updates between two lines on updates.
+        every_steps: updates between two lines on updates; fewer where ten times as many timesteps are taken.
     """
 
-    def __init__(self, journal: Journal, every_steps: int) -> None:
-        self._journal, self._every = journal, every_steps
-        self._meter = Meter()
+    def __init__(self, journal: Entries, every_steps: int) -> None:
+        self._journal = journal
+        self._scalars = Scalars(every_steps)
         self._session: Session | None = None
         self.stop_reason = ""
         """Why the run was stopped from outside; empty if it was not."""
@@ -155,32 +165,35 @@ class JournalHook(Hook):
         """Void what was measured after the point from which the run continues."""
         self._journal.write(cut=session.global_timestep, update=session.global_step, episode=session.global_episode)
         self._journal.status(RUNNING)
-        self._meter.start(session)
+        self._scalars.start(session)
         self._session = session
         if self.stop_reason:
             session.request_stop(self.stop_reason)
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
         """Write the loss, the metrics and the rates, when they are due."""
-        if session.global_step % self._every == 0:
-            step = session.global_step
-            values = tagged("update", {"loss": facts.loss, **facts.metrics, "global_step": step})
-            values |= tagged("rate", known(dataclasses.asdict(self._meter.read(session))))
-            self._write(session, values, update=step)
+        if values := self._scalars.of_update(session, facts):
+            self._write(session, values, update=session.global_step)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
         """Write the episode."""
-        values = {"return": facts.episode_return, "length": facts.length, "global_episode": session.global_episode}
-        values |= known({"exploration": facts.exploration})
-        self._write(session, tagged("episode", values), episode=session.global_episode)
+        self._write(session, self._scalars.of_episode(facts), episode=session.global_episode)
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
         """Write the results; also those of an evaluation that a later hook makes in its ``end``."""
-        self._write(session, tagged("evaluation", facts.results))
+        self._write(session, evaluation_values(facts))
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """There is nothing left to stop."""
         self._session = None
+
+    def state_dict(self) -> State:
+        """The last episodes."""
+        return self._scalars.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue with them."""
+        self._scalars.load_state_dict(state)
 
     def _write(self, session: Session, values: Mapping[str, float], **counter: int) -> None:
         metrics = {name: float(value) for name, value in values.items()}

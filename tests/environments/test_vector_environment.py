@@ -54,8 +54,13 @@ class DictShort(Short):
         return {"seed": self.seed, "t": np.array([self.t], np.uint8)}
 
 
-def vector(mode: Any, kind: Any = Short, lengths: Any = (2, 3)) -> Any:
-    return SyncVectorEnv([functools.partial(kind, n) for n in lengths], autoreset_mode=mode)
+class SelfResetting(SyncVectorEnv):
+    """Anything but a SyncVectorEnv itself is stepped as a whole."""
+
+
+def vector(mode: Any, kind: Any = Short, lengths: Any = (2, 3), sync: Any = None) -> Any:
+    make = sync or (SyncVectorEnv if mode is AutoresetMode.DISABLED else SelfResetting)
+    return make([functools.partial(kind, n) for n in lengths], autoreset_mode=mode)
 
 
 class Plain(VectorWrapper[Any, Any, Any, Any, Any]):
@@ -82,9 +87,22 @@ def test_disabled_is_reset_by_mask_with_seeds(wrap: Any) -> None:
     assert batched.reset(None, [14, 24]).tolist() == [[14, 0], [24, 0]]
 
 
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_the_parts_of_a_sync_vector_env_do_not_reset_themselves(mode: Any) -> None:
+    batched = open_environment(vector(mode, sync=SyncVectorEnv))
+    assert batched.not_exact is None
+    batched.reset(None, [10, 20])
+    batched.step(GO)
+    step = batched.step(GO)
+    assert (step.observation.tolist(), step.terminated.tolist()) == ([[10, 2], [20, 2]], [True, False])
+    assert batched.reset(step.terminated, [11, 21]).tolist() == [[11, 0], [20, 2]]
+    step = batched.step(GO)
+    assert (step.observation.tolist(), step.acted) == ([[11, 1], [20, 3]], None)
+
+
 def test_same_step_gives_the_final_observation_and_then_the_one_it_has() -> None:
     batched = open_environment(vector(AutoresetMode.SAME_STEP))
-    assert batched.not_exact == "it resets itself (autoreset_mode SAME_STEP)"
+    assert batched.not_exact == "it resets itself (autoreset_mode SAME_STEP); autoreset_mode DISABLED would be exact"
     assert batched.reset(None, [10, 20]).tolist() == [[10, 0], [20, 0]]
     batched.step(GO)
     step = batched.step(GO)
@@ -102,7 +120,7 @@ def test_same_step_gives_the_final_observation_and_then_the_one_it_has() -> None
 
 def test_next_step_says_which_rows_did_not_act() -> None:
     batched = open_environment(vector(AutoresetMode.NEXT_STEP))
-    assert batched.not_exact == "it resets itself (autoreset_mode NEXT_STEP)"
+    assert batched.not_exact == "it resets itself (autoreset_mode NEXT_STEP); autoreset_mode DISABLED would be exact"
     assert batched.reset(None, [10, 20]).tolist() == [[10, 0], [20, 0]]
     assert batched.step(GO).acted is None
     step = batched.step(GO)
@@ -149,10 +167,9 @@ def test_dict_observations_in_every_mode(mode: Any) -> None:
     assert step.observation["t"].tolist() == [[1], [1]]
 
 
-def test_async_disabled_equals_sync() -> None:
-    asynchronous = AsyncVectorEnv(
-        [lambda: gymnasium.make("CartPole-v1", max_episode_steps=5)] * 2, autoreset_mode=AutoresetMode.DISABLED
-    )
+@pytest.mark.parametrize("mode", [AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP])
+def test_async_equals_sync(mode: Any) -> None:
+    asynchronous = AsyncVectorEnv([lambda: gymnasium.make("CartPole-v1", max_episode_steps=5)] * 2, autoreset_mode=mode)
     try:
         pair = open_environment(asynchronous), open_environment(make("CartPole-v1", 2, max_episode_steps=5))
         assert pair[0].not_exact is None
@@ -177,7 +194,9 @@ def test_a_vector_environment_with_one_generator_takes_one_seed() -> None:
     env = gymnasium.make_vec("CartPole-v1", num_envs=2)
     batched = open_environment(env)
     assert type(env).__name__ == "CartPoleVectorEnv"
-    assert (batched.name, batched.not_exact) == ("CartPole-v1", "it resets itself (autoreset_mode NEXT_STEP)")
+    advice = "axonrl.environments.make('CartPole-v1', num_envs=2) would be exact"
+    assert batched.name == "CartPole-v1"
+    assert batched.not_exact == f"it resets itself (autoreset_mode NEXT_STEP); {advice}"
     expected, _ = gymnasium.make_vec("CartPole-v1", num_envs=2).reset(seed=7)
     np.testing.assert_array_equal(batched.reset(None, [7, 8]), expected)
     ended = [False, False]
@@ -215,7 +234,8 @@ class Whole(VectorEnv[Any, Any, Any]):
 def test_a_reused_buffer_and_clipped_actions() -> None:
     env = Whole()
     batched = open_environment(env)
-    assert (batched.name, batched.not_exact) == ("Whole", "it resets itself (autoreset_mode NEXT_STEP)")
+    assert batched.name == "Whole"
+    assert batched.not_exact == "it resets itself (autoreset_mode NEXT_STEP); autoreset_mode DISABLED would be exact"
     seen = [batched.reset(None, [0, 1])] + [
         batched.step(np.array([[2], [-2]], np.float32)).observation for _ in range(2)
     ]

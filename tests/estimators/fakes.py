@@ -81,13 +81,18 @@ class Faulty(Counting):
         return changed
 
 
+class SelfResetting(SyncVectorEnv):
+    """Any vector environment but a SyncVectorEnv itself, whose parts axonrl steps and resets."""
+
+
 def vector(*envs: Counting, mode: AutoresetMode = AutoresetMode.DISABLED) -> SyncVectorEnv:
     """These environments side by side."""
 
     def returning(env: Counting) -> Callable[[], Counting]:
         return lambda: env
 
-    return SyncVectorEnv([returning(env) for env in envs], autoreset_mode=mode)
+    kind = SyncVectorEnv if mode is AutoresetMode.DISABLED else SelfResetting
+    return kind([returning(env) for env in envs], autoreset_mode=mode)
 
 
 def linear_model(features: Any, labels: Any, mode: str, params: Mapping[str, Any] | None = None) -> EstimatorSpec:

@@ -493,7 +493,7 @@ class Unseeded(gymnasium.Wrapper[Any, Any, Any, Any]):
         (lambda: Unseeded("observations"), "CartPole-v1: it does not repeat an episode from its seed and", False),
         (lambda: Unseeded("rewards"), "CartPole-v1: it does not repeat an episode from its seed and actions", False),
         (
-            lambda: gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"),
+            lambda: gymnasium.make_vec("CartPole-v1", 2),
             "CartPole-v1: it resets itself (autoreset_mode NEXT_STEP)",
             True,
         ),

@@ -108,7 +108,13 @@ def test_what_the_facts_say(tmp_path: Path) -> None:
     notes = Notes()
     envs = Counting(2), Counting(3)
     agent(tmp_path, ListMemory(2)).train(vector(*envs), 4, 3, timesteps=6, hooks=[notes])
-    assert notes.facts["begin"] == [BeginFacts(num_envs=2, resumed=False, limits={"timesteps": 6})]
+    settings: dict[str, bool | float | str] = {
+        "environment": "Counting",
+        "model_fn": "axonrl.tests.estimators.fakes:linear_model",
+        "seed": 0,
+    }
+    settings |= {"num_envs": 2, "memory": "ListMemory", "memory.batch_size": 2, "memory.fills_and_empties": False}
+    assert notes.facts["begin"] == [BeginFacts(2, False, {"timesteps": 6}, settings)]
     seeds = [env.seeds[0] for env in envs] + [envs[0].seeds[1]]
     pairs = zip([(0, 0), (1, 0), (0, 1)], seeds, strict=True)
     assert notes.facts["before_episode"] == [EpisodeFacts(i, episode, seed or -1) for (i, episode), seed in pairs]
@@ -131,7 +137,8 @@ def test_a_resumed_run_says_so_and_goes_on_in_mid_episode(tmp_path: Path) -> Non
     agent(tmp_path).train(Counting(5), timesteps=7)
     notes = Notes()
     agent(tmp_path).train(Counting(5), timesteps=4, hooks=[notes])
-    assert notes.facts["begin"] == [BeginFacts(num_envs=1, resumed=True, limits={"timesteps": 11})]
+    [begin] = notes.facts["begin"]
+    assert (begin.num_envs, begin.resumed, begin.limits) == (1, True, {"timesteps": 11})
     assert [event[0] for event in notes.events] == [
         "begin",
         *["after_timestep"] * 3,

@@ -303,12 +303,14 @@ def test_an_environment_that_does_not_repeat_is_noticed_and_goes_on(disturbed: A
 
 
 def test_an_environment_that_resets_itself_begins_anew() -> None:
-    env = open_environment(gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"))
+    env = open_environment(gymnasium.make_vec("CartPole-v1", 2))
     state = fresh()
-    assert state.bring_back(env) == "it resets itself (autoreset_mode NEXT_STEP)"
+    advice = "axonrl.environments.make('CartPole-v1', num_envs=2) would be exact"
+    why = f"it resets itself (autoreset_mode NEXT_STEP); {advice}"
+    assert state.bring_back(env) == why
     play(state, env, 5)
     assert state.episodes.running.all()
-    assert state.bring_back(env) == "it resets itself (autoreset_mode NEXT_STEP)"
+    assert state.bring_back(env) == why
     assert not state.episodes.running.any()
     assert state.episodes.index.tolist() == [1, 1]  # the next episodes have the next seeds
 

@@ -23,7 +23,7 @@ from axonrl.errors import CheckpointError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.hooks import EvaluationHook, FinalValuesHook, StopAtReturn, VideoHook
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.models import dqn
+from axonrl.models import dqn, ppo
 
 from .fakes import At, Counting, agent, differences, linear_model, saved, snapshot, vector
 
@@ -180,23 +180,72 @@ def test_evaluating_before_training_teaches_no_wrapper(tmp_path: Path) -> None:
     assert differences(trained("evaluated", True), trained("not", False)) == []
 
 
-def test_a_rollout_with_steps_that_are_none_is_refused_before_the_first(tmp_path: Path) -> None:
-    env = vector(Counting(2), Counting(3), mode=AutoresetMode.NEXT_STEP)
-    message = r"Counting: it resets itself \(autoreset_mode NEXT_STEP\); the rollout is full in lane 1 \(4 timesteps"
-    with pytest.raises(ValueError, match=message):
-        agent(tmp_path, BatchMemory(8)).train(env, timesteps=80)
-    assert saved(tmp_path) == []
+def rollout_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    weight = tf.Variable(1.0)
+    if mode == "predict":
+        return EstimatorSpec(mode, {"action": tf.cast(0.0 * weight * features[:, 0], tf.int32)})
+    loss = weight * tf.reduce_mean(labels["reward"])
+    return EstimatorSpec(mode, loss=loss, train_op=weight.assign_sub(tf.gradients(loss, weight)[0]))
+
+
+class Rollouts(BatchMemory):
+    """Keeps what it was sampled for."""
+
+    def sample(self) -> Any:
+        batch = super().sample()
+        kept.append({key: np.array(value).tolist() for key, value in batch.items()})
+        return batch
+
+
+kept: list[dict[str, Any]] = []
+
+
+@pytest.mark.parametrize(
+    ("mode", "third"),
+    [
+        # Environment 0 resets more often than environment 1, which then acts in vain, here at the end of an episode.
+        (AutoresetMode.NEXT_STEP, [1, 2, 3, 1]),
+        (AutoresetMode.SAME_STEP, [3, 1, 2, 3]),
+        (AutoresetMode.DISABLED, [3, 1, 2, 3]),
+    ],
+)
+def test_rollouts_have_no_reset_steps(mode: AutoresetMode, third: list[int], tmp_path: Path) -> None:
+    """Four timesteps of each lane, one after the other as without a reset step, which would pay nothing."""
+    kept.clear()
+    one = agent(tmp_path, Rollouts(8), rollout_model).train(vector(Counting(2), Counting(3), mode=mode), steps=3)
+    lanes = [[[1, 2, 1, 2], [1, 2, 3, 1]], [[1, 2, 1, 2], [2, 3, 1, 2]], [[1, 2, 1, 2], third]]
+    found = kept[-3:]  # what was sampled before is zeros, which show what a batch looks like
+    for batch, (first, second) in zip(found, lanes, strict=True):
+        assert batch["reward"] == [list(pair) for pair in zip(first, second, strict=True)]
+        assert batch["terminated"] == [[a == 2, b == 3] for a, b in zip(first, second, strict=True)]
+        assert [[int(row[0]) for row in rows] for rows in batch["next_observation"]] == batch["reward"]
+        assert [[row[0] + 1 for row in rows] for rows in batch["observation"]] == batch["reward"]
+        assert not np.any(batch["truncated"])
+    assert one.global_timestep == {AutoresetMode.NEXT_STEP: 25}.get(mode, 24)  # every action counts
+
+
+def test_a_sync_vector_env_trains_alike_in_every_mode(tmp_path: Path) -> None:
+    runs = []
+    for mode in AutoresetMode:
+        env = SyncVectorEnv([lambda: Counting(2), lambda: Counting(3)], autoreset_mode=mode)
+        for timesteps in (21, 40):  # resumes in mid-episode
+            agent(tmp_path / mode.name, BatchMemory(8), rollout_model).train(env, max_timesteps=timesteps)
+        runs.append(snapshot(tmp_path / mode.name))
+    assert differences(runs[0], runs[1]) == differences(runs[0], runs[2]) == []
+
+
+def test_ppo_learns_from_what_gymnasium_makes(tmp_path: Path) -> None:
+    env = gymnasium.make_vec("CartPole-v1", num_envs=4)
+    config, params = RunConfig(seed=1, runtime="tensorflow"), {"hidden": (8,), "epochs": 1, "minibatch_size": 16}
+    one = Agent(ppo.model_fn, BatchMemory(64), tmp_path, config, params).train(env, steps=8)
+    [why] = json.loads((tmp_path / "run.json").read_text())["not_exact"]
+    assert why.endswith("axonrl.environments.make('CartPole-v1', num_envs=4) would be exact")
+    assert 8 * 64 <= one.global_timestep <= 9 * 64
+    assert one.global_episode > 10
 
 
 def test_a_rollout_may_be_longer_than_a_million_timesteps(tmp_path: Path) -> None:
-    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight = tf.Variable(1.0)
-        if mode == "predict":
-            return EstimatorSpec(mode, {"action": tf.cast(weight * features[:, 0], tf.int32)})
-        loss = weight * tf.reduce_mean(labels["reward"])
-        return EstimatorSpec(mode, loss=loss, train_op=weight.assign_sub(tf.gradients(loss, weight)[0]))
-
-    one = agent(tmp_path, BatchMemory(1_048_576), model)
+    one = agent(tmp_path, BatchMemory(1_048_576), rollout_model)
     many = SyncVectorEnv([functools.partial(Counting, 3)] * 512, autoreset_mode=AutoresetMode.DISABLED)
     assert one.check(many).num_envs == 512
 

@@ -104,7 +104,7 @@ class Run:
     def write_points(self, number: int) -> None:
         for _ in range(number):
             self.points += 1
-            self.journal.write(step=self.points, metrics={"episode/return": self.points, "update/loss": 0.5})
+            self.journal.write(step=self.points, metrics={"rollout/return": self.points, "train/loss": 0.5})
 
     def end(self) -> None:
         self.journal.write(log="the last line")
@@ -124,9 +124,9 @@ class Run:
     def is_whole(self) -> bool:
         """Is everything in it, once?"""
         data = json.loads(self.files()["run.plx.json"])
-        steps = {name: [row.split("|")[0] for row in self.rows(name)] for name in ("episode__return", "update__loss")}
+        steps = {name: [row.split("|")[0] for row in self.rows(name)] for name in ("rollout__return", "train__loss")}
         wanted = [str(step + 1) for step in range(self.points)]
-        return data["status"] == "succeeded" and steps == {"episode__return": wanted, "update__loss": wanted}
+        return data["status"] == "succeeded" and steps == {"rollout__return": wanted, "train__loss": wanted}
 
     def rows(self, name: str) -> list[str]:
         return self.files()[f"events/metric/{name}.plx"].decode().splitlines()[1:]
@@ -179,7 +179,7 @@ def assert_on_server(server: MisbehavingServer, run: Run) -> None:
     held = server.behind.runs[run.uuid]
     assert held.files == run.files()
     assert [one["type"] for one in held.statuses] == ["created", "running", "succeeded"]
-    assert sorted(held.lineage) == ["best.safetensors", "episode__return", "experiment.yml", "update__loss"]
+    assert sorted(held.lineage) == ["best.safetensors", "experiment.yml", "rollout__return", "train__loss"]
     assert (held.data["outputs"]["episodes"], held.data["inputs"]) == (run.points, {"seed": 3})
 
 
@@ -451,7 +451,7 @@ def test_an_address_that_may_hold_a_password_is_refused_and_not_quoted(
 def test_what_is_half_written_is_not_shown_and_is_written_anew(run: Run, misbehaving: MisbehavingServer) -> None:
     offline, tracked_run = OfflineRun(), run.read()
     offline.write(tracked_run)
-    metric = run_path(tracked_run) / "events" / "metric" / "update__loss.plx"
+    metric = run_path(tracked_run) / "events" / "metric" / "train__loss.plx"
     metric.unlink()
     metric.symlink_to("/dev/full")
     run.write_points(5)
@@ -459,7 +459,7 @@ def test_what_is_half_written_is_not_shown_and_is_written_anew(run: Run, misbeha
     tracked_run.read()
     with pytest.raises(OSError, match="No space left on device"):
         offline.write(tracked_run)
-    assert len(run.rows("episode__return")) == 15  # the first metric is written, the second is not
+    assert len(run.rows("rollout__return")) == 15  # the first metric is written, the second is not
     misbehaving.behaviour = 500
     with pytest.raises(PolyaxonError, match=f"waits: the Polyaxon run in {run.folder} is incomplete"):
         Tracker(misbehaving.host).push(tracked_run)
@@ -496,7 +496,7 @@ def fill_disk_of(run: Run, folder: Path) -> Path:
     """Have a metric of the Polyaxon run lie on a full disk, until what is returned is removed."""
     disk = folder / "disk"
     (disk / "metric").mkdir(parents=True)
-    (disk / "metric" / "update__loss.plx").symlink_to("/dev/full")
+    (disk / "metric" / "train__loss.plx").symlink_to("/dev/full")
     path = run_path(run.read())
     path.mkdir(parents=True)
     (path / "events").symlink_to(disk)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
 
 UUID = "0123456789abcdef0123456789abcdef"
 INPUTS = {"rate": 0.5, "train.max_timesteps": 40, "environment.id": "CartPole-v1", "hooks": [], "empty": None}
-LENGTH = "episode/length"
+LENGTH = "rollout/length"
 
 
 @pytest.fixture(autouse=True)
@@ -222,12 +222,12 @@ def test_a_run_that_is_pushed_in_pieces_and_twice_is_there_once(
     tracker, run = MLflowTracker(uri), read(folder)
     tracker.push(run)
     for step in (10, 20, 30):
-        journal.write(step=step, metrics={"episode/return": step / 10, "update/loss": 0.5})
+        journal.write(step=step, metrics={"rollout/return": step / 10, "train/loss": 0.5})
         run.read()
         tracker.push(run)
         tracker.push(run)
-    assert held(uri, "episode/return") == [(10, 1.0), (20, 2.0), (30, 3.0)]
-    assert held(uri, "update/loss") == [(10, 0.5), (20, 0.5), (30, 0.5)]
+    assert held(uri, "rollout/return") == [(10, 1.0), (20, 2.0), (30, 3.0)]
+    assert held(uri, "train/loss") == [(10, 0.5), (20, 0.5), (30, 0.5)]
     assert len(sent.metrics) == 6
 
 
@@ -245,12 +245,12 @@ def test_another_tracker_goes_on_where_the_first_one_ended(
     uri: str, folder: Path, journal: Journal, sent: Sent
 ) -> None:
     for step in (10, 20):
-        journal.write(step=step, metrics={"episode/return": 1.0})
+        journal.write(step=step, metrics={"rollout/return": 1.0})
     MLflowTracker(uri).push(read(folder))
-    journal.write(step=30, metrics={"episode/return": 1.0})
+    journal.write(step=30, metrics={"rollout/return": 1.0})
     MLflowTracker(uri).push(read(folder))
-    assert held(uri, "episode/return") == [(10, 1.0), (20, 1.0), (30, 1.0)]
-    assert sent.metrics == [("episode/return", 10), ("episode/return", 20), ("episode/return", 30)]
+    assert held(uri, "rollout/return") == [(10, 1.0), (20, 1.0), (30, 1.0)]
+    assert sent.metrics == [("rollout/return", 10), ("rollout/return", 20), ("rollout/return", 30)]
 
 
 def test_episodes_of_the_same_length_that_end_together_are_all_there(
@@ -273,21 +273,21 @@ def test_episodes_of_the_same_length_that_end_together_are_all_there(
 
 def test_what_a_resume_takes_back_and_measures_again_is_there_once(uri: str, folder: Path, journal: Journal) -> None:
     for step in (10, 20, 30):
-        journal.write(step=step, metrics={"episode/return": float(step)})
+        journal.write(step=step, metrics={"rollout/return": float(step)})
     tracker, run = MLflowTracker(uri), read(folder)
     tracker.push(run)
     begin(journal)
     journal.write(cut=15, update=0, episode=0)
-    journal.write(step=20, metrics={"episode/return": 20.0, "update/loss": 0.5})  # the loss had not been written yet
+    journal.write(step=20, metrics={"rollout/return": 20.0, "train/loss": 0.5})  # the loss had not been written yet
     run.read()
     tracker.push(run)
-    journal.write(step=30, metrics={"episode/return": 30.0})
-    journal.write(step=40, metrics={"episode/return": 40.0})
+    journal.write(step=30, metrics={"rollout/return": 30.0})
+    journal.write(step=40, metrics={"rollout/return": 40.0})
     run.read()
     tracker.push(run)
     MLflowTracker(uri).push(read(folder))
-    assert held(uri, "episode/return") == [(10, 10.0), (20, 20.0), (30, 30.0), (40, 40.0)]
-    assert held(uri, "update/loss") == [(20, 0.5)]
+    assert held(uri, "rollout/return") == [(10, 10.0), (20, 20.0), (30, 30.0), (40, 40.0)]
+    assert held(uri, "train/loss") == [(20, 0.5)]
 
 
 @pytest.mark.parametrize("batch", [2, 3], ids=["in the middle", "the last one"])
@@ -298,31 +298,31 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     tracker, run = MLflowTracker(uri), read(folder)
     tracker.push(run)
     for step in range(1050):
-        journal.write(step=step, metrics={"episode/return": 1.0, LENGTH: 7.0})
+        journal.write(step=step, metrics={"rollout/return": 1.0, LENGTH: 7.0})
     run.read()
     sent.losing = batch
     with pytest.raises(MLflowError, match="the answer was lost"):
         tracker.push(run)
     (tracker if same else MLflowTracker(uri)).push(run)
-    assert held(uri, "episode/return") == [(step, 1.0) for step in range(1050)]
+    assert held(uri, "rollout/return") == [(step, 1.0) for step in range(1050)]
     assert held(uri, LENGTH) == [(step, 7.0) for step in range(1050)]
-    assert sorted(sent.metrics) == [(name, step) for name in (LENGTH, "episode/return") for step in range(1050)]
+    assert sorted(sent.metrics) == [(name, step) for name in (LENGTH, "rollout/return") for step in range(1050)]
 
 
 def test_values_that_are_no_numbers_are_kept(real_uri: str, folder: Path, journal: Journal) -> None:
-    journal.write(step=1, metrics={"update/loss": math.nan, "update/td": math.inf})
+    journal.write(step=1, metrics={"train/loss": math.nan, "train/td": math.inf})
     for _ in range(2):
         MLflowTracker(real_uri).push(read(folder))
-    ((_, loss),) = held(real_uri, "update/loss")
+    ((_, loss),) = held(real_uri, "train/loss")
     assert math.isnan(loss)
-    assert held(real_uri, "update/td") == [(1, sys.float_info.max)]  # MLflow's infinity
+    assert held(real_uri, "train/td") == [(1, sys.float_info.max)]  # MLflow's infinity
 
 
 def test_names_that_mlflow_refuses_are_written_otherwise(real_uri: str, folder: Path, journal: Journal) -> None:
-    journal.write(step=1, metrics={"update/loss (actor)": 1.0, "update/../x": 2.0, "update//y": 3.0})
+    journal.write(step=1, metrics={"train/loss (actor)": 1.0, "train/../x": 2.0, "train//y": 3.0})
     MLflowTracker(real_uri).push(read(folder))
     (run,) = runs(real_uri)
-    assert run.data.metrics == {"update/loss _actor_": 1.0, "update_.._x": 2.0, "update__y": 3.0}
+    assert run.data.metrics == {"train/loss _actor_": 1.0, "train_.._x": 2.0, "train__y": 3.0}
 
 
 # -- the run's own data -----------------------------------------------------------------------------------------------
@@ -505,11 +505,11 @@ def test_a_real_server_holds_the_run_once(
     tracker, run = MLflowTracker(), read(folder)
     tracker.push(run)
     for step in range(1500):
-        journal.write(step=step, metrics={"episode/return": math.nan if step == 7 else 1.0})
+        journal.write(step=step, metrics={"rollout/return": math.nan if step == 7 else 1.0})
     begin(journal, **{"train.max_timesteps": 80, "long": "x" * 7000})
     journal.write(cut=1400, update=0, episode=0)
     for step in range(1401, 1600):
-        journal.write(step=step, metrics={"episode/return": 1.0})
+        journal.write(step=step, metrics={"rollout/return": 1.0})
     journal.write(log="a line")
     journal.write(outputs={"timesteps": 1600, "final_episode_return_mean": 9.0})
     journal.status("succeeded")
@@ -520,7 +520,7 @@ def test_a_real_server_holds_the_run_once(
     tracker.push(run)
     MLflowTracker().push(run)
     assert capfd.readouterr() == ("", "")  # what a tracker prints would be taken for a message to the user
-    values = held(server, "episode/return")
+    values = held(server, "rollout/return")
     assert [step for step, _ in values] == [*range(1600)]
     assert len(sent.metrics) == 1600 + 2
     assert [step for step, value in values if math.isnan(value)] == [7]

@@ -62,8 +62,8 @@ def journal(folder: Path) -> Iterator[Journal]:
     journal.write(run={"uuid": UUID, "name": "tried", "description": "a try", "inputs": {"seed": 3}})
     journal.status("created")
     journal.status("running")
-    journal.write(step=10, metrics={"episode/return": 1.0})
-    journal.write(step=20, metrics={"episode/return": 3.0, "update/loss": 0.25})
+    journal.write(step=10, metrics={"rollout/return": 1.0})
+    journal.write(step=20, metrics={"rollout/return": 3.0, "train/loss": 0.25})
     journal.write(log="half of it is done")
     yield journal
     journal.close()
@@ -93,8 +93,8 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
     (folder / "videos" / "timestep-20.mp4").write_bytes(b"video")
     offline, run = OfflineRun(), read(folder)
     offline.write(run)
-    assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 3.0)]
-    assert event_rows(folder, "update__loss") == [(20, 0.25)]
+    assert event_rows(folder, "rollout__return") == [(10, 1.0), (20, 3.0)]
+    assert event_rows(folder, "train__loss") == [(20, 0.25)]
     path = run_path(run)
     assert path == folder / "polyaxon" / "runs" / UUID
     (line,) = [json.loads(line) for line in (path / "plxlogs" / "logs.jsonl").read_text().split("\n") if line]
@@ -104,14 +104,14 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
     assert (path / "outputs" / "experiment.yml").read_bytes() == (folder / "experiment.yml").read_bytes()
     data = run_data(folder)
     assert (data["name"], data["status"], data["inputs"]) == ("tried", "running", {"seed": 3})
-    assert data["outputs"] == {"episode__return": 3.0, "update__loss": 0.25}
+    assert data["outputs"] == {"rollout__return": 3.0, "train__loss": 0.25}
     assert "finished_at" not in data
     lineage = {one["name"]: one for one in json.loads((path / "lineages.plx.json").read_bytes())}
-    assert lineage["episode__return"]["summary"]["metric"] == {"count": 2, "mean": 2, "min": 1, "max": 3, "last": 3}
+    assert lineage["rollout__return"]["summary"]["metric"] == {"count": 2, "mean": 2, "min": 1, "max": 3, "last": 3}
     assert {one["kind"] for one in lineage.values()} == {"metric", "model", "video", "file"}
     assert all((path / one["path"]).is_file() for one in lineage.values())
 
-    journal.write(step=30, metrics={"episode/return": 5.0})
+    journal.write(step=30, metrics={"rollout/return": 5.0})
     journal.write(outputs={"episodes": 3})
     (folder / "best.safetensors").unlink()
     (folder / "best.safetensors").write_bytes(b"better weights")
@@ -119,10 +119,10 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
     run.read()
     offline.write(run)
     offline.write(run)
-    assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 3.0), (30, 5.0)]
+    assert event_rows(folder, "rollout__return") == [(10, 1.0), (20, 3.0), (30, 5.0)]
     assert (path / "outputs" / "best.safetensors").read_bytes() == b"better weights"
     data = run_data(folder)
-    assert (data["status"], data["outputs"]["episodes"], data["outputs"]["episode__return"]) == ("failed", 3, 5.0)
+    assert (data["status"], data["outputs"]["episodes"], data["outputs"]["rollout__return"]) == ("failed", 3, 5.0)
     assert [one["type"] for one in data["status_conditions"]] == ["created", "running", "failed"]
     assert data["status_conditions"][-1]["message"] == "ValueError: it broke"
     assert data["duration"] == pytest.approx(run.statuses[-1].time - run.statuses[1].time, abs=1e-3)
@@ -132,20 +132,20 @@ def test_a_resumed_run_has_every_point_once(folder: Path, journal: Journal) -> N
     offline, run = OfflineRun(), read(folder)
     offline.write(run)
     journal.write(cut=10, update=0, episode=0)
-    journal.write(step=20, metrics={"episode/return": 4.0})
+    journal.write(step=20, metrics={"rollout/return": 4.0})
     run.read()
     offline.write(run)
-    assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 4.0)]
-    assert event_rows(folder, "update__loss") == []  # on a server a file of this name would stay
-    assert run_data(folder)["outputs"] == {"episode__return": 4.0}
-    before = (run_path(run) / "events" / "metric" / "episode__return.plx").read_bytes()
+    assert event_rows(folder, "rollout__return") == [(10, 1.0), (20, 4.0)]
+    assert event_rows(folder, "train__loss") == []  # on a server a file of this name would stay
+    assert run_data(folder)["outputs"] == {"rollout__return": 4.0}
+    before = (run_path(run) / "events" / "metric" / "rollout__return.plx").read_bytes()
     OfflineRun().write(read(folder))  # another process, which begins with everything
-    assert (run_path(run) / "events" / "metric" / "episode__return.plx").read_bytes() == before
-    assert event_rows(folder, "update__loss") == []
-    journal.write(step=30, metrics={"update/loss": 0.75})
+    assert (run_path(run) / "events" / "metric" / "rollout__return.plx").read_bytes() == before
+    assert event_rows(folder, "train__loss") == []
+    journal.write(step=30, metrics={"train/loss": 0.75})
     run.read()
     offline.write(run)
-    assert event_rows(folder, "update__loss") == [(30, 0.75)]
+    assert event_rows(folder, "train__loss") == [(30, 0.75)]
 
 
 def test_metrics_keep_apart_whose_names_polyaxon_writes_alike(folder: Path, journal: Journal) -> None:
@@ -163,7 +163,7 @@ def test_polyaxons_own_client_reads_the_run(folder: Path, journal: Journal) -> N
     client = RunClient(owner="default", project="axonrl", run_uuid=UUID, is_offline=True, no_op=False)
     loaded = RunClient.load_offline_run(str(folder / "polyaxon" / "runs" / UUID), client, raise_if_not_found=True)
     assert loaded.run_data.name == "tried"
-    assert set(loaded.artifacts_lineage) == {"episode__return", "update__loss", "experiment.yml"}
+    assert set(loaded.artifacts_lineage) == {"rollout__return", "train__loss", "experiment.yml"}
 
 
 def test_inputs_are_flat_and_have_the_params_by_name(folder: Path) -> None:
@@ -220,14 +220,14 @@ def test_a_tracker_is_told_until_it_holds_everything(
     while not steady.pushed:
         time.sleep(0.01)
     assert steady.pushed[0] == (3, "running")
-    journal.write(step=30, metrics={"episode/return": 5.0})
+    journal.write(step=30, metrics={"rollout/return": 5.0})
     journal.status("succeeded")
     ended.set()
     thread.join(10)
     assert steady.pushed[-1] == shaky.pushed[-1] == (4, "succeeded")
     trouble = "tracker shaky: ConnectionError: nobody is there; retrying, and training continues"
     assert told == [Message("warning", trouble), Message("warning", "tracker shaky: works again")]
-    assert event_rows(folder, "episode__return") == [(10, 1.0), (20, 3.0), (30, 5.0)]
+    assert event_rows(folder, "rollout__return") == [(10, 1.0), (20, 3.0), (30, 5.0)]
 
 
 @pytest.mark.usefixtures("quick")

@@ -49,7 +49,7 @@ def test_what_a_session_measures(session: Any, tmp_path: Path) -> None:
     session.evaluated(hooks, 3.5)
     hook.end(session, END)
     journal.close()
-    episode = {"episode/return": 1.0, "episode/length": 2.0, "episode/global_episode": 1.0}
+    episode = {"rollout/return": 1.0, "rollout/length": 2.0, "rollout/return_mean": 1.0, "rollout/length_mean": 2.0}
     written = entries(tmp_path)
     assert written[:3] == [
         {"time": 1.0, "cut": 0, "update": 0, "episode": 0},
@@ -58,9 +58,9 @@ def test_what_a_session_measures(session: Any, tmp_path: Path) -> None:
     ]
     assert (written[3]["step"], written[3]["update"]) == (2, 2)
     update = written[3]["metrics"]
-    assert (update.pop("update/loss"), update.pop("update/q_mean"), update.pop("update/global_step")) == (1.0, 7.0, 2.0)
-    assert all(name.startswith("rate/") and math.isfinite(value) for name, value in update.items())
-    assert written[4]["metrics"]["evaluation/episode_return_mean"] == 3.5
+    assert (update.pop("train/loss"), update.pop("train/q_mean"), update.pop("train/updates")) == (1.0, 7.0, 2.0)
+    assert all(name.startswith("time/") and math.isfinite(value) for name, value in update.items())
+    assert written[4]["metrics"]["eval/return_mean"] == 3.5
     assert len(written) == 5
 
 

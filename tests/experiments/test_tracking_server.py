@@ -126,16 +126,16 @@ def test_a_run_and_its_continuation(file: Path, polyaxon_server: PolyaxonServer)
     assert (data["inputs"]["train.max_timesteps"], data["outputs"]["timesteps"]) == (400, 400)
     assert data["outputs"]["final_episode_return_mean"] > 0
     assert remote.statuses == ["created", "running", "succeeded", "resuming", "running", "succeeded"]
-    episodes = remote.points("episode/return")
-    assert remote.events("episode__return") == episodes
+    episodes = remote.points("rollout/return")
+    assert remote.events("rollout__return") == episodes
     assert len(episodes) == data["outputs"]["episodes"]
-    assert len(remote.events("update__loss")) == 7  # 77 updates
-    assert [step for step, _ in remote.events("evaluation__episode_return_mean")] == [200, 400]
+    assert len(remote.events("train__loss")) == 7  # 77 updates
+    assert [step for step, _ in remote.events("eval__return_mean")] == [200, 400]
     assert remote.differences() == []
     kept = {path.name for path in (remote.files / "outputs").iterdir()}
     assert {"experiment.yml", "learning_curve.png", "best.safetensors"} <= kept
     kinds = {one["name"]: one["kind"] for one in remote.get("/lineage/artifacts?limit=100")["results"]}
-    names = ("learning_curve.png", "best.safetensors", "update__loss")
+    names = ("learning_curve.png", "best.safetensors", "train__loss")
     assert [kinds[name] for name in names] == ["image", "model", "metric"]
 
 
@@ -149,7 +149,7 @@ def test_a_killed_run_has_every_point_once_when_it_is_resumed(file: Path, polyax
     def is_live() -> bool:
         """Are there points on the server while it trains?"""
         try:
-            return len(Remote(polyaxon_server, folder).events("episode__return")) > 0
+            return len(Remote(polyaxon_server, folder).events("rollout__return")) > 0
         except (OSError, ValueError):
             return False
 
@@ -157,11 +157,11 @@ def test_a_killed_run_has_every_point_once_when_it_is_resumed(file: Path, polyax
     process.send_signal(signal.SIGKILL)
     process.wait()
     remote = Remote(polyaxon_server, folder)
-    timestep = remote.points("episode/return")[-1][0]
+    timestep = remote.points("rollout/return")[-1][0]
     limit = ["--set", f"train.max_timesteps={timestep + 500}"]
     assert main(["run", str(file), *many[2:], "--resume", *limit]) == 0
     episodes = [int(line.split(",")[1]) for line in (folder / "episodes.csv").read_text().splitlines()[1:]]
-    assert [step for step, _ in remote.events("episode__return")] == episodes
+    assert [step for step, _ in remote.events("rollout__return")] == episodes
     assert remote.statuses == ["created", "running", "failed", "resuming", "running", "succeeded"]
     assert remote.differences() == []
 
@@ -192,7 +192,7 @@ def test_a_run_that_is_stopped_at_the_server(
     conditions = remote.get("/statuses")["status_conditions"]
     assert conditions[-1]["type"] == "stopped"
     assert [one["type"] for one in conditions if one["reason"] == "axonrl"] == ["created", "running", "stopped"]
-    assert remote.events("episode__return") == remote.points("episode/return")
+    assert remote.events("rollout__return") == remote.points("rollout/return")
     # Resumed, it is not stopped again by the old request, and it can fail.
     failures.append(ArithmeticError("it broke"))
     command = ["run", str(file), "--resume", "--set", "hooks=[]", "--set", "train.max_timesteps=20"]
@@ -242,7 +242,7 @@ def test_offline_runs_are_synced_later_and_once(
     assert remote.get("/statuses")["status_conditions"] == conditions
     assert (before["name"], before["status"]) == ("first", "succeeded")
     assert remote.differences() == []
-    assert remote.events("episode__return") == remote.points("episode/return")
+    assert remote.events("rollout__return") == remote.points("rollout/return")
     assert Remote(polyaxon_server, Path("runs/second"), "later").get()["name"] == "second"
 
 

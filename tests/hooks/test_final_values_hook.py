@@ -15,8 +15,8 @@ from axonrl.tests.estimators.fakes import Counting, agent
 BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
 END = EndFacts("done", None, 1.0)
 EVERYTHING = [
-    *("global_step", "update/loss", "update/entropy", "episode/return", "episode/exploration"),
-    *("evaluation/eval_loss", "weights/dense/kernel"),
+    *("global_step", "train/loss", "train/entropy", "rollout/return", "rollout/return_mean"),
+    *("rollout/exploration_rate", "eval/loss", "weights/dense/kernel"),
 ]
 
 
@@ -29,37 +29,36 @@ def test_the_last_value_of_each(session: Any, caplog: pytest.LogCaptureFixture) 
     hook = FinalValuesHook(EVERYTHING)
     hook.begin(session, BEGIN)
     for session.global_step in (1, 2):
-        hook.after_update(session, UpdateFacts(0.5 / session.global_step, {"entropy": 1.5, "other": 9.0}))
-        hook.after_episode(session, session.episode(10.0 * session.global_step))
+        hook.after_update(session, UpdateFacts(0.5 / session.global_step, {"entropy": math.nan, "other": 9.0}))
+        hook.after_episode(session, session.episode(10.0 * session.global_step, exploration=0.25))
     hook.after_evaluation(session, EvaluationFacts({"eval_loss": 0.125, "episodes": 1.0}, (1.0,)))
     assert hook.values == {}
     session.variables["dense/kernel"] = np.array([[1.0, 2.0]], np.float32)
     hook.end(session, END)
     kernel = hook.values.pop("weights/dense/kernel")
     assert (kernel.dtype, kernel.tolist()) == (np.float32, [[1.0, 2.0]])
-    exploration = hook.values.pop("episode/exploration")
-    assert math.isnan(exploration)
+    assert math.isnan(hook.values.pop("train/entropy"))
     numbers = {
-        **{"global_step": 2, "update/loss": 0.25, "update/entropy": 1.5, "episode/return": 20.0},
-        "evaluation/eval_loss": 0.125,
+        **{"global_step": 2, "train/loss": 0.25, "rollout/return": 20.0, "rollout/return_mean": 15.0},
+        **{"rollout/exploration_rate": 0.25, "eval/loss": 0.125},
     }
     assert hook.values == numbers
     # JSON has no NaN.
-    assert written(session.model_dir) == {**numbers, "weights/dense/kernel": [[1.0, 2.0]], "episode/exploration": None}
+    assert written(session.model_dir) == {**numbers, "weights/dense/kernel": [[1.0, 2.0]], "train/entropy": None}
     assert [path.name for path in session.model_dir.iterdir()] == ["final_values.json"]
     assert caplog.messages == [
-        "final values: global_step 2, update/loss 0.25, update/entropy 1.5, episode/return 20,"
-        " episode/exploration nan, evaluation/eval_loss 0.125"
+        "final values: global_step 2, train/loss 0.25, train/entropy nan, rollout/return 20,"
+        " rollout/return_mean 15, rollout/exploration_rate 0.25, eval/loss 0.125"
     ]
 
 
 def test_what_there_was_none_of_is_said(session: Any, caplog: pytest.LogCaptureFixture) -> None:
-    hook = FinalValuesHook(["update/entropy", "global_step", "evaluation/episodes"])
+    hook = FinalValuesHook(["train/entropy", "global_step", "eval/length_mean"])
     hook.begin(session, BEGIN)
     hook.after_update(session, UpdateFacts(0.5, {}))
     hook.end(session, END)
     assert hook.values == written(session.model_dir) == {"global_step": 0}
-    assert caplog.messages == ["the run had no value of update/entropy, evaluation/episodes until its end"]
+    assert caplog.messages == ["the run had no value of train/entropy, eval/length_mean until its end"]
 
 
 def test_a_run_that_failed_has_none(session: Any) -> None:
@@ -73,37 +72,37 @@ def test_a_run_that_failed_has_none(session: Any) -> None:
 @pytest.mark.parametrize("order", [1, -1])
 def test_an_evaluation_at_the_end_counts_whichever_hook_comes_first(order: int, session: Any) -> None:
     session.evaluations = [3.0]
-    final = FinalValuesHook(["evaluation/episode_return_mean"])
+    final = FinalValuesHook(["eval/return_mean"])
     hooks = Hooks([final, EvaluationHook(10)][::order])
     session.listeners = hooks.after_evaluation
     for call in hooks.begin:
         call(session, BEGIN)
     session.global_timestep = 5
     hooks.end(session, END)
-    assert final.values == written(session.model_dir) == {"evaluation/episode_return_mean": 3.0}
+    assert final.values == written(session.model_dir) == {"eval/return_mean": 3.0}
 
 
 def test_a_resumed_run_has_the_values_from_before(session: Any) -> None:
-    first = FinalValuesHook(["update/loss", "episode/length"])
+    first = FinalValuesHook(["train/loss", "rollout/length"])
     first.after_update(session, UpdateFacts(0.5, {}))
     first.after_episode(session, session.episode(1.0, length=4))
-    resumed = FinalValuesHook(["episode/length"])
+    resumed = FinalValuesHook(["rollout/length"])
     resumed.load_state_dict(first.state_dict())
     resumed.begin(session, BEGIN)
     resumed.end(session, END)
-    assert resumed.values == {"episode/length": 4}
+    assert resumed.values == {"rollout/length": 4}
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("update/loss", "FinalValuesHook(names) must be a sequence of names, got 'update/loss'"),
+        ("train/loss", "FinalValuesHook(names) must be a sequence of names, got 'train/loss'"),
         (3, "FinalValuesHook(names) must be a sequence of names, got 3"),
         ([], "FinalValuesHook(names) must name at least one value, got none"),
         (["global_steps"], "got 'global_steps' (did you mean 'global_step'?)"),
-        (["loss"], "update/..., evaluation/... or weights/...; got 'loss'"),
-        (["update/"], "got 'update/'"),
-        (["episode/returns"], "got 'episode/returns' (did you mean 'episode/return'?)"),
+        (["loss"], "train/..., eval/... or weights/...; got 'loss'"),
+        (["train/"], "got 'train/'"),
+        (["rollout/returns"], "got 'rollout/returns' (did you mean 'rollout/return'?)"),
         ([7], "got 7"),
     ],
 )
@@ -120,9 +119,9 @@ def test_weights_that_the_model_does_not_have(session: Any) -> None:
 
 
 def test_of_a_real_run(tmp_path: Path) -> None:
-    final = FinalValuesHook(["update/loss", "update/target", "weights/0000.weights", "global_timestep"])
+    final = FinalValuesHook(["train/loss", "train/target", "weights/0000.weights", "global_timestep"])
     one = agent(tmp_path).train(Counting(3), 4, 2, timesteps=12, hooks=[final])
-    assert list(final.values) == ["update/loss", "update/target", "weights/0000.weights", "global_timestep"]
+    assert list(final.values) == ["train/loss", "train/target", "weights/0000.weights", "global_timestep"]
     assert final.values["global_timestep"] == one.global_timestep == 12
     assert final.values["weights/0000.weights"].shape == (2, 2)
-    assert written(tmp_path)["update/loss"] == final.values["update/loss"] > 0
+    assert written(tmp_path)["train/loss"] == final.values["train/loss"] > 0

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.plugins.hparams import metadata as hparams
 from tensorboard.util.tensor_util import make_ndarray
 
 from axonrl.errors import ArgumentError
@@ -31,6 +33,18 @@ def read(model_dir: Path) -> list[tuple[int, dict[str, float]]]:
     return events
 
 
+def accumulated(model_dir: Path) -> Any:
+    """What TensorBoard holds of the events."""
+    accumulator = EventAccumulator(str(model_dir / "events"))
+    accumulator.Reload()
+    return accumulator
+
+
+def shown(model_dir: Path, tag: str) -> list[tuple[int, float]]:
+    """Timesteps and values that TensorBoard shows."""
+    return [(event.step, float(make_ndarray(event.tensor_proto))) for event in accumulated(model_dir).Tensors(tag)]
+
+
 def test_updates_are_written_every_so_many_steps(session: Any, clock: Any) -> None:
     hook = SummaryHook(every_steps=2, weights_every_steps=None, clock=clock)
     hook.begin(session, BEGIN)
@@ -38,31 +52,59 @@ def test_updates_are_written_every_so_many_steps(session: Any, clock: Any) -> No
     session.global_episode = 3
     session.timings = Timings(environment=5.0, acting=2.5, learning=1.25)
     for session.global_step in (1, 2, 3):
-        session.global_timestep = 20 * session.global_step
+        session.global_timestep = 5 * session.global_step
         hook.after_update(session, UpdateFacts(session.global_step / 4, {"learning_rate": 0.125}))
     hook.end(session, END)
-    rates = {"timesteps_per_sec": 4.0, "steps_per_sec": 0.2, "episodes_per_sec": 0.3}
+    speed = {"timesteps_per_second": 1.0, "updates_per_second": 0.2, "episodes": 3.0}
     shares = {"environment_share": 0.5, "acting_share": 0.25, "learning_share": 0.125}
-    [(step, values)] = read(session.model_dir)
-    assert step == 2
-    assert values == pytest.approx(
-        {
-            "update/loss": 0.5,
-            "update/learning_rate": 0.125,
-            "update/global_timestep": 40.0,
-            "update/global_episode": 3.0,
-            **{f"rate/{name}": value for name, value in {**rates, **shares}.items()},
-        }
-    )
+    [(timestep, values)] = read(session.model_dir)
+    assert timestep == 10
+    time = {f"time/{name}": value for name, value in {**speed, **shares}.items()}
+    assert values == pytest.approx({"train/loss": 0.5, "train/learning_rate": 0.125, "train/updates": 2.0, **time})
+
+
+def test_updates_of_rollouts_are_written_by_timesteps(session: Any) -> None:
+    """Every 100 updates, or 1,000 timesteps after the last that were written; also by a session that resumes."""
+    hook = SummaryHook(every_steps=100)
+    hook.begin(session, BEGIN)
+    for session.global_step in range(1, 6):
+        session.global_timestep = 400 * session.global_step  # 400, ..., 2000
+        hook.after_update(session, UpdateFacts(0.5, {}))
+    state = hook.state_dict()
+    hook.end(session, END)
+    resumed = SummaryHook(every_steps=100)
+    resumed.load_state_dict(state)
+    resumed.begin(session, BEGIN)
+    for session.global_step, session.global_timestep in [(6, 2400), (7, 2800), (100, 2900), (101, 3800), (102, 3900)]:
+        resumed.after_update(session, UpdateFacts(0.5, {}))
+    resumed.end(session, END)
+    assert [timestep for timestep, _ in read(session.model_dir)] == [1600, 2800, 2900, 3900]
 
 
 def test_norms_of_floating_weights(session: Any) -> None:
     hook = SummaryHook(every_steps=100, weights_every_steps=2)
     hook.begin(session, BEGIN)
     for session.global_step in range(1, 5):
+        session.global_timestep = 20 * session.global_step
         hook.after_update(session, UpdateFacts(0.5, {}))
     hook.end(session, END)
-    assert read(session.model_dir) == [(2, {"weights/dense/kernel": 5.0}), (4, {"weights/dense/kernel": 5.0})]
+    norm = {"weights_norm/dense/kernel": 5.0}
+    assert read(session.model_dir) == [(40, norm), (80, norm)]
+
+
+def test_numbers_of_variables_are_left_out_where_names_differ_without_them(session: Any) -> None:
+    names = ("0000.dense/kernel", "0001.dense/bias", "0002.dense/bias")
+    session.variables = {name: np.ones(1, np.float32) for name in names}
+    hook = SummaryHook(weights_every_steps=1)
+    hook.begin(session, BEGIN)
+    session.global_step = 1
+    hook.after_update(session, UpdateFacts(0.5, {}))
+    hook.end(session, END)
+    assert list(read(session.model_dir)[0][1]) == [
+        "weights_norm/dense/kernel",
+        "weights_norm/0001.dense/bias",
+        "weights_norm/0002.dense/bias",
+    ]
 
 
 def test_episodes_and_evaluations_are_written_at_their_timestep(session: Any) -> None:
@@ -72,16 +114,32 @@ def test_episodes_and_evaluations_are_written_at_their_timestep(session: Any) ->
     hook.after_episode(session, session.episode(21.0, length=9, exploration=0.5))
     session.global_timestep = 40
     hook.after_episode(session, session.episode(-2.5, length=10))  # an exploration without a level
-    hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 12.0, "episodes": 10.0}, (12.0,) * 10))
+    results = {"episode_return_mean": 12.0, "episode_length_mean": 8.0, "episodes": 10, "eval_loss": 1.5, "eval/td": 2}
+    hook.after_evaluation(session, EvaluationFacts(results, (12.0,) * 10))
     hook.end(session, END)
-    first = {"return": 21.0, "length": 9.0, "exploration": 0.5, "global_step": 4.0, "global_episode": 1.0}
-    second = {"return": -2.5, "length": 10.0, "global_step": 4.0, "global_episode": 2.0}
-    evaluation = {"episode_return_mean": 12.0, "episodes": 10.0, "global_step": 4.0, "global_episode": 2.0}
+    first = {"return": 21.0, "length": 9.0, "return_mean": 21.0, "length_mean": 9.0, "exploration_rate": 0.5}
+    second = {"return": -2.5, "length": 10.0, "return_mean": 9.25, "length_mean": 9.5}
     assert read(session.model_dir) == [
-        (30, {f"episode/{name}": value for name, value in first.items()}),
-        (40, {f"episode/{name}": value for name, value in second.items()}),
-        (40, {f"evaluation/{name}": value for name, value in evaluation.items()}),
+        (30, {f"rollout/{name}": value for name, value in first.items()}),
+        (40, {f"rollout/{name}": value for name, value in second.items()}),
+        (40, {"eval/return_mean": 12.0, "eval/length_mean": 8.0, "eval/loss": 1.5, "eval/td": 2.0}),
     ]
+
+
+def test_means_are_those_of_the_last_hundred_episodes_also_after_a_resume(session: Any) -> None:
+    first, resumed = SummaryHook(), SummaryHook()
+    first.begin(session, BEGIN)
+    for number in range(100):
+        first.after_episode(session, session.episode(float(number), length=2 * number))
+    resumed.load_state_dict(first.state_dict())
+    first.end(session, END)
+    resumed.begin(session, BEGIN)
+    resumed.after_episode(session, session.episode(100.0, length=200))
+    resumed.end(session, END)
+    assert read(session.model_dir)[-1][1] == {
+        **{"rollout/return": 100.0, "rollout/return_mean": 50.5},  # the mean of 1, ..., 100
+        **{"rollout/length": 200.0, "rollout/length_mean": 101.0},
+    }
 
 
 def test_a_loss_that_is_not_a_number_is_written(session: Any) -> None:
@@ -90,33 +148,53 @@ def test_a_loss_that_is_not_a_number_is_written(session: Any) -> None:
     session.global_step = 1
     hook.after_update(session, UpdateFacts(math.nan, {}))
     hook.end(session, END)
-    assert math.isnan(read(session.model_dir)[0][1]["update/loss"])
+    assert math.isnan(read(session.model_dir)[0][1]["train/loss"])
 
 
 def test_tensorboard_shows_the_values(session: Any) -> None:
-    from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
-    from tensorboard.util.tensor_util import make_ndarray
-
     hook = SummaryHook()
     hook.begin(session, BEGIN)
     for session.global_timestep in (10, 20):
         hook.after_episode(session, session.episode(session.global_timestep / 2.0))
     hook.end(session, END)
-    accumulator = EventAccumulator(str(session.model_dir / "events"))
-    accumulator.Reload()
-    points = [(event.step, float(make_ndarray(event.tensor_proto))) for event in accumulator.Tensors("episode/return")]
-    assert points == [(10, 5.0), (20, 10.0)]
+    assert shown(session.model_dir, "rollout/return") == [(10, 5.0), (20, 10.0)]
 
 
-def test_a_resumed_session_writes_a_file_of_its_own(session: Any) -> None:
-    for _ in range(2):  # the second resumes before what the first wrote last
+def test_tensorboard_drops_what_a_killed_session_wrote_after_its_checkpoint(session: Any) -> None:
+    """The second session resumes at timestep 10, whose events precede the checkpoint, and is shown from there on."""
+    for resumed, values in [(False, {5: 1.0, 10: 2.0, 20: 3.0}), (True, {15: 4.0, 25: 5.0})]:
+        session.global_timestep = 10 * resumed
         hook = SummaryHook()
-        hook.begin(session, BEGIN)
-        for session.global_timestep in (10, 20):
-            hook.after_episode(session, session.episode(1.0))
+        hook.begin(session, BeginFacts(1, resumed, {}))
+        for session.global_timestep, value in values.items():
+            hook.after_episode(session, session.episode(value))
         hook.end(session, END)
     assert len(list((session.model_dir / "events").iterdir())) == 2
-    assert [step for step, _ in read(session.model_dir)] == [10, 20, 10, 20]
+    assert shown(session.model_dir, "rollout/return") == [(5, 1.0), (10, 2.0), (15, 4.0), (25, 5.0)]
+
+
+def test_the_runs_of_a_folder_are_a_table_of_settings_and_metrics(session: Any, tmp_path: Path) -> None:
+    """As TensorBoard's own plugins read them: HParams with its metrics, and the experiment file as text."""
+    (tmp_path / "experiment.yml").write_text("seed: 3\n")
+    facts = BeginFacts(1, False, {}, {"seed": 3, "model_fn": "dqn", "params.learning_rate": 1e-3, "double": True})
+    for _ in range(2):  # the second session describes nothing again
+        hook = SummaryHook()
+        hook.begin(session, facts)
+        hook.after_episode(session, session.episode(1.0))
+        hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 2.0}, (2.0,)))
+        hook.end(session, END)
+    accumulator = accumulated(tmp_path)
+    text = [make_ndarray(event.tensor_proto).item() for event in accumulator.Tensors("experiment")]
+    assert text == [b"```yaml\nseed: 3\n\n```"]
+    content = accumulator.SummaryMetadata(hparams.SESSION_START_INFO_TAG).plugin_data.content
+    started = hparams.parse_session_start_info_plugin_data(content)
+    values = {
+        name: value.string_value or value.number_value or value.bool_value for name, value in started.hparams.items()
+    }
+    assert values == facts.settings
+    scalars = accumulator.PluginTagToContent("scalars")
+    assert {"eval/return_mean", "rollout/return_mean"} <= set(scalars)  # what HParams takes for metrics
+    assert len(accumulator.Tensors(hparams.SESSION_START_INFO_TAG)) == 1
 
 
 def test_what_was_written_before_a_checkpoint_is_on_disk(session: Any) -> None:
@@ -125,7 +203,7 @@ def test_what_was_written_before_a_checkpoint_is_on_disk(session: Any) -> None:
         call(session, BEGIN)
     for call in hooks.after_episode:
         call(session, session.episode(1.0))
-    assert hooks.state_dict() == {"SummaryHook:0": {}}
+    assert list(hooks.state_dict()) == ["SummaryHook:0"]
     assert len(read(session.model_dir)) == 1
     hooks.end(session, END)
 
@@ -170,7 +248,7 @@ def test_an_evaluation_in_the_end_of_a_later_hook_is_written(session: Any) -> No
     hooks.end(session, END)
     [(step, values)] = read(session.model_dir)
     assert step == 50
-    assert values["evaluation/episode_return_mean"] == 12.0
+    assert values["eval/return_mean"] == 12.0
 
 
 def test_end_without_begin(session: Any) -> None:
@@ -196,12 +274,13 @@ def test_histograms_of_floating_weights(session: Any) -> None:
     hook = SummaryHook(every_steps=100, weights_every_steps=2, weights_histograms=True)
     hook.begin(session, BEGIN)
     for session.global_step in range(1, 4):
+        session.global_timestep = 10 * session.global_step
         hook.after_update(session, UpdateFacts(0.5, {}))
     session.variables["dense/bias"][:] = 0  # what was written is what was there then
     hook.end(session, END)
     found = histograms(session.model_dir)
-    tags = ["histogram/dense/kernel", "histogram/dense/bias", "histogram/rate"]
-    assert [(step, tag) for step, tag, _ in found] == [(2, tag) for tag in tags]
+    tags = ["weights/dense/kernel", "weights/dense/bias", "weights/rate"]
+    assert [(step, tag) for step, tag, _ in found] == [(20, tag) for tag in tags]
     kernel, bias, rate = (bins for _, _, bins in found)
     assert kernel.shape == bias.shape == (30, 3)
     assert {i: n for i, n in enumerate(kernel[:, 2]) if n} == {0: 2, 22: 1, 29: 1}  # 0, 0; 3 of 4 is 22.5 of 30; 4
@@ -209,9 +288,9 @@ def test_histograms_of_floating_weights(session: Any) -> None:
     assert bias[:, 0] == pytest.approx(np.linspace(-1, 2, 31)[:-1])
     assert bias[:, 1] == pytest.approx(np.linspace(-1, 2, 31)[1:])
     assert rate[-1].tolist() == [0.5, 0.5, 1]
-    norms = {"weights/dense/kernel": 5.0, "weights/dense/bias": math.nan, "weights/rate": 0.5}
-    step, written = read(session.model_dir)[0]
-    assert step == 2
+    norms = {"weights_norm/dense/kernel": 5.0, "weights_norm/dense/bias": math.nan, "weights_norm/rate": 0.5}
+    timestep, written = read(session.model_dir)[0]
+    assert timestep == 20
     assert written == pytest.approx(norms, nan_ok=True)
 
 
@@ -255,9 +334,6 @@ def test_what_eval_found_is_written_with_the_evaluation(session: Any) -> None:
     session.global_timestep = 10
     evaluation.after_timestep(session, TIMESTEP)
     summary.end(session, END)
-    [(step, values)] = read(session.model_dir)
-    assert step == 10
-    assert {tag: values[tag] for tag in ("evaluation/eval_loss", "evaluation/eval/entropy")} == {
-        "evaluation/eval_loss": 1.5,
-        "evaluation/eval/entropy": 0.25,
-    }
+    [(timestep, values)] = read(session.model_dir)
+    assert timestep == 10
+    assert {tag: values[tag] for tag in ("eval/loss", "eval/entropy")} == {"eval/loss": 1.5, "eval/entropy": 0.25}

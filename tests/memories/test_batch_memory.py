@@ -90,6 +90,21 @@ def test_lanes_fill_at_different_rates(built: Any, extend: Any) -> None:
         memory.clear()
 
 
+def test_what_full_lanes_get_is_left_out_if_asked_for(built: Any, extend: Any) -> None:
+    memory = built(BatchMemory(4), num_envs=2)
+    memory.drop_surplus()
+    for _ in range(2):
+        extend(memory, [0, 100], [1, 101], mask=[True, False])
+        extend(memory, [1, 100], [2, 101])
+        extend(memory, [2, 101], [3, 102], mask=[True, False])  # lane 0 is full, and lane 1 does not act
+        assert (len(memory), memory.can_sample()) == (3, False)
+        extend(memory, [3, 101], [4, 102])
+        assert memory.sample()["observation"].tolist() == [[[0], [100]], [[1], [101]]]
+        with pytest.raises(RuntimeError, match="rollout of 4 timesteps is full"):
+            extend(memory, [4, 102], [5, 103])
+        memory.clear()
+
+
 def test_a_saved_rollout_continues(built: Any, extend: Any) -> None:
     memory, other = built(BatchMemory(6), num_envs=2), built(BatchMemory(6), num_envs=2)
     extend(memory, [0, 100], [1, 101], terminated=[True, False])
