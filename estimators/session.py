@@ -184,7 +184,7 @@ class MonitoredSession:
     @contextlib.contextmanager
     def monitored(self, limits: Limits) -> Iterator[None]:
         """Hooks' ``begin``; then the caller's timesteps; then a checkpoint and every hook's ``end``."""
-        self.monitor.limits = limits
+        self.monitor.limits = self._state.stepper.limits = limits
         began = time.perf_counter()
         error: BaseException | None = None
         try:
