@@ -1,5 +1,6 @@
 """README, CHANGELOG and Makefile are true."""
 
+import configparser
 import os
 import re
 import shlex
@@ -36,16 +37,17 @@ def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.Co
 def test_examples_run(tmp_path: Path) -> None:
     """Those that load TensorFlow in one process, each with names of its own; the exported policy without TensorFlow."""
     *train, exports, acts = blocks("python")
-    counts = [(600, 251), (1024, 4), (500, 201)]
+    counts = [(60_000, 234), (500, 201), (500, 201)]
     checked = [
         f"{example}\nassert (agent.global_timestep, agent.global_step) == {count}"
         for example, count in zip(train, counts, strict=True)
     ]
     in_turn = f"for example in {[*checked, exports]!r}:\n    exec(example, {{'__name__': '__main__'}})"
     acting = f"import sys\nsys.modules['tensorflow'] = None\n{acts}\nassert terminated or truncated"
-    for code in (in_turn, acting):
+    for code, printed in ((in_turn, "500.0\n"), (acting, "")):
         done = run(sys.executable, "-W", "error", "-c", code, folder=tmp_path, TMPDIR=str(tmp_path))
         assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(printed)
 
 
 def test_the_examples_are_five_and_the_first_is_short() -> None:
@@ -66,6 +68,12 @@ def cli_help(*words: str) -> str:
     return done.stdout
 
 
+def extras_of_setup() -> set[str]:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    return set(setup["options.extras_require"])
+
+
 @pytest.mark.parametrize("command", commands())
 def test_commands_exist(command: str) -> None:
     program, name, *rest = shlex.split(command)
@@ -74,6 +82,10 @@ def test_commands_exist(command: str) -> None:
         sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "experiments").rglob("*.py"))
         assert variables
         assert all(f'"{variable}"' in sources for variable in variables)
+        return
+    if program == "pip":
+        extras = re.findall(r"\[([\w,-]+)\]", command)
+        assert set(",".join(extras).split(",")) - {""} <= extras_of_setup()
         return
     if program == "make":
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -85,7 +97,8 @@ def test_commands_exist(command: str) -> None:
     words = cli_help(name) if program == "axonrl" else cli_help("run")
     options = [word for word in rest if word.startswith("-")]
     assert [option for option in options if not re.search(rf"(?<!\S){option}(?![\w-])", words)] == []
-    assert [word for word in rest if word.endswith(".yml") and not (ROOT / word).is_file()] == []
+    made = [shlex.split(other)[3] for other in commands() if other.startswith("axonrl new ")]
+    assert [word for word in rest if word.endswith(".yml") and not (word in made or (ROOT / word).is_file())] == []
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/**/*.md")), ids=lambda p: p.name)
