@@ -93,6 +93,10 @@ class Findings:
         parts = key.split(".")
         return any(".".join(parts[:length]) in self._known for length in range(1, len(parts) + 1))
 
+    def within(self, key: str) -> bool:
+        """Is something wrong at this key, or within it?"""
+        return self.has(key) or any(known.startswith(f"{key}.") for known in self._known)
+
     def raise_all(self) -> None:
         """Raise the errors, if there are any, in the order of their lines."""
         files = list(dict.fromkeys(error.file for error in self._errors))

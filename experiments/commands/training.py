@@ -136,9 +136,8 @@ def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
 
 def _load(arguments: argparse.Namespace) -> tuple[Experiment, Document]:
     file = experiment_file(arguments.file)
-    loaded = schema.load(file, dict(arguments.params), dict(arguments.sets))
     make_importable(file.parent)
-    return loaded
+    return schema.load(file, dict(arguments.params), dict(arguments.sets), runner.check_named)
 
 
 def _report(result: Result, as_json: bool) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
@@ -153,8 +153,15 @@ class Experiment(Section):
     submit: Submit | None = None
 
 
+CheckNamed: TypeAlias = "Callable[[str, Named, Keys, Document], object]"
+"""Checks a ``"memory"``, ``"hook"`` or ``"wrapper"`` with its arguments; its keys and the document are for errors."""
+
+
 def load(
-    path: Path, params: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
+    path: Path,
+    params: Mapping[str, str] | None = None,
+    sets: Mapping[str, str] | None = None,
+    check_named: CheckNamed | None = None,
 ) -> tuple[Experiment, Document]:
     """Read and check an experiment file.
 
@@ -162,6 +169,7 @@ def load(
         path: the file.
         params: ``-P``: names of declared params to their new values, as text.
         sets: ``--set``: dotted paths to new values, as YAML.
+        check_named: called in an invalid file for what is valid in itself, so that its errors are shown too.
 
     Returns:
         The experiment, and the document with the line of each value, for errors found later.
@@ -192,8 +200,25 @@ def load(
         if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
             message = "'best' needs an evaluation hook, which keeps the best policy; add one, or use 'last'"
             raise document.error(("evaluate", "policy"), message)
+    if findings and check_named is not None:
+        for kind, at, given in _named(raw):
+            if not findings.within(document.error(at, "").key):
+                with findings.collecting():
+                    check_named(kind, validate(Named, given, at, document), at, document)
     findings.raise_all()
     return experiment, document
+
+
+def _named(raw: Mapping[str, Any]) -> Iterator[tuple[str, Keys, Any]]:
+    """Memory, hooks and wrappers of a file that may be invalid: kind, keys and value."""
+    for kind, at in (("memory", ("agent", "memory")), ("hook", ("hooks",)), ("wrapper", ("environment", "wrappers"))):
+        value: Any = raw
+        for key in at:
+            value = value.get(key) if isinstance(value, dict) else None
+        if kind == "memory" and value is not None:
+            yield kind, at, value
+        elif isinstance(value, list):
+            yield from ((kind, (*at, index), one) for index, one in enumerate(value))
 
 
 def _refuse_secrets(document: Document) -> None:

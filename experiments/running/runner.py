@@ -286,6 +286,14 @@ def _opened(experiment: Experiment, document: Document) -> Iterator[tuple[Parts,
         yield parts, env
 
 
+def check_named(kind: str, named: Named, at: Keys, document: Document) -> None:
+    """Check a memory, a hook or a wrapper, as :data:`axonrl.experiments.language.schema.CheckNamed` has it."""
+    if kind == "wrapper":
+        _check_wrapper(named, at, document)
+    else:
+        _make(kind, named, at, document)
+
+
 def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
     """Check the name of a wrapper and those of its arguments."""
     from ...environments.wrapping import WrapperError, Wrapping

@@ -143,6 +143,21 @@ def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) ->
     }
 
 
+def test_arguments_are_checked_in_a_file_with_other_errors(file: Path) -> None:
+    sets = {
+        "trian": "{}",
+        "agent.memory.sise": "3",
+        "hooks": "[3, {kind: evaluation, every: 5, every_timesteps: 9}]",
+        "environment.wrappers": "[normalise, {kind: time_limit, max_episode_steps: '${nope}'}]",
+    }
+    with pytest.raises(ExperimentError) as caught:
+        load(file, sets=sets, check_named=runner.check_named)
+    assert sorted(error.key for error in caught.value.errors) == [
+        *("agent.memory.sise", "environment.wrappers.0.kind", "environment.wrappers.1.max_episode_steps"),
+        *("hooks.0", "hooks.1.every", "trian"),
+    ]
+
+
 def test_whole_floats_are_counts_of_memories_and_hooks(file: Path) -> None:
     sets = {"agent.memory.size": "1e4", "hooks": "[{kind: stop_at_timestep, timestep: 1e5}]"}
     parts = runner.build(*load(file, sets=sets))
