@@ -1,6 +1,6 @@
 # Three commands do everything on a machine that has make and a Python from 3.10 to 3.13:
 #   make run     installs axonrl into .venv and trains
-#   make test    installs what the tests need (.venv-polyaxon holds the server of some), then runs lint, types and tests
+#   make test    installs what the tests need (.venv-polyaxon holds the server of some), then runs lint, types, docs and tests
 #   make bench   installs the peers into .venv-bench, then measures axonrl against them
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
@@ -16,29 +16,34 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python)
 SUITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 
-DOCKER := $(CURDIR)/.build/docker
+DOCKER := $(CURDIR)/build/docker
+# What the wheel is tried with: the oldest Python and the newest.
+TRIED ?= python3.10 python3.13
 
-.PHONY: help run test test-server bench lint types format docker-check clean
+.PHONY: help run test test-server bench docs lint types format docker-check wheel wheel-check clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
 	@echo "              EXPERIMENT=path.yml trains another; ARGS=\"...\" is handed to axonrl run"
 	@echo "              MODEL_DIR=runs/name ARGS=--resume continues a run that was stopped"
-	@echo "make test     install, then lint, types and tests"
+	@echo "make test     install, then lint, types, docs and tests"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
 	@echo "make lint     ruff: rules and format"
 	@echo "make types    mypy, strict"
+	@echo "make docs     build the documentation: .build/site/index.html; a broken link or an unknown name is an error"
 	@echo "make format   let ruff mend what it can"
 	@echo "make test-server  install the Polyaxon server that tests start, as make test does"
 	@echo "make docker-check run what the Dockerfile runs, in a new virtual environment; takes some minutes"
+	@echo "make wheel    build the wheel and the source distribution into dist/"
+	@echo "make wheel-check  build them, then install and try the wheel with $(TRIED); takes some minutes"
 	@echo "make clean    remove .venv, .venv-bench, .venv-polyaxon and what tools left behind; runs/ stays"
 
 run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" $(if $(MODEL_DIR),--model-dir "$(MODEL_DIR)") $(ARGS)
 
 # Three at a time, also on two processors: some tests wait for servers. Each takes up to 3 GB.
-test: lint types test-server
+test: lint types docs test-server
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 # The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it.
@@ -56,10 +61,11 @@ lint: $(VENV)/installed-test
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/hadolint Dockerfile
 
-# The repository's root is the package, so its name comes from a link.
 types: $(VENV)/installed-test
-	@mkdir -p .build && ln -sfn .. .build/axonrl
 	$(BIN)/python -m mypy
+
+docs: $(VENV)/installed-test
+	$(BIN)/python -m axonrl.docs.build
 
 format: $(VENV)/installed-test
 	$(BIN)/python -m ruff check --fix .
@@ -75,8 +81,19 @@ docker-check: $(VENV)/made-in
 	cd $(DOCKER) && venv/bin/axonrl run dqn_cartpole --set train.max_timesteps=1000 --set evaluate.episodes=1
 	rm -rf $(DOCKER)
 
+# The source distribution holds all that git does.
+wheel: $(VENV)/installed-test
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/python -m twine check --strict dist/*
+	@tar tzf dist/*.tar.gz | cut -d/ -f2- | sort >build/sdist
+	@! git ls-files | sort | comm -23 - build/sdist | grep . || { echo "not in the source distribution" >&2; exit 1; }
+
+wheel-check: wheel
+	.ci/wheel-check dist/*.whl $(TRIED)
+
 clean:
-	rm -rf $(VENV) .venv-bench .venv-polyaxon .build build axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-bench .venv-polyaxon build dist axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed-run: $(VENV)/made-in setup.cfg pyproject.toml

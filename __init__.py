@@ -4,6 +4,7 @@ Names are imported when they are first used, so that ``import axonrl`` loads nei
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 # Absolute names only, and only inside functions: the repository root is this package, and a relative import executed
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from axonrl.contracts import RunConfig as RunConfig
     from axonrl.estimators.agent import Agent as Agent
     from axonrl.estimators.estimator import Estimator as Estimator
+    from axonrl.estimators.warm_start import WarmStart as WarmStart
     from axonrl.version import __version__ as __version__
+
+# An editable install finds the package by a link (setup.py). Its modules have their files' own paths all the same, for
+# tracebacks and breakpoints.
+__path__ = [os.path.realpath(folder) for folder in __path__]
 
 _EXPORTS = {
     "Agent": "axonrl.estimators.agent",
@@ -23,6 +29,7 @@ _EXPORTS = {
     "EstimatorSpec": "axonrl.contracts",
     "Modes": "axonrl.contracts",
     "RunConfig": "axonrl.contracts",
+    "WarmStart": "axonrl.estimators.warm_start",
     "__version__": "axonrl.version",
 }
 _ROOMS = (
@@ -39,7 +46,7 @@ _ROOMS = (
 )
 _MODULES = (*_ROOMS, "checks", "contracts", "errors", "facts", "noise", "registry", "schedules")
 
-__all__ = ["Agent", "Estimator", "EstimatorSpec", "Modes", "RunConfig", "__version__", "noise"]
+__all__ = ["Agent", "Estimator", "EstimatorSpec", "Modes", "RunConfig", "WarmStart", "__version__", "noise"]
 
 
 def __getattr__(name: str) -> Any:

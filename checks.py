@@ -30,10 +30,8 @@ def number(
 
 
 def count(name: str, value: Any) -> int:
-    """An integer of at least 1; floats and booleans are refused."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ArgumentError(f"{name} must be an integer of at least 1, got {value!r}", name, value)
-    return int(value)
+    """An integer of at least 1, as :func:`integer` has it; ``1e4`` is one."""
+    return integer(name, value, at_least=1)
 
 
 def integer(name: str, value: Any, *, at_least: int) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
-import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
@@ -75,7 +74,9 @@ def find(kind: str, name: str) -> Any:
         raise ArgumentError(message, kind, name)
     if targets:
         return _resolve(kind, targets[0])
-    message = f"unknown {kind} {name!r}{suggestion(name, names(kind))}; it may also be 'package.module:name'"
+    message = f"unknown {kind} {name!r}{suggestion(name, names(kind))}"
+    if not message.endswith("?"):
+        message += "; write 'package.module:name' for your own"
     raise ArgumentError(message, kind, name)
 
 
@@ -115,7 +116,9 @@ def name_of(function: Any) -> str | None:
 
 def summary(kind: str, name: str) -> str:
     """The first line of a built-in's docstring, read from its source without importing it; empty if there is none."""
-    module, _, attribute = _built_in(kind).get(name, "").partition(":")
+    if name not in _built_in(kind):
+        return ""
+    module, _, attribute = BUILT_IN[kind][name].partition(":")
     for path in _sources(module):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in tree.body:
@@ -178,9 +181,6 @@ def _attribute(module: Any, qualname: str) -> Any:
 
 
 def _sources(module: str) -> list[Path]:
-    """The module's file and, for a package, the modules in it."""
-    spec = importlib.util.find_spec(module) if module else None
-    if spec is None or spec.origin is None:
-        return []
-    origin = Path(spec.origin)
-    return [origin, *sorted(origin.parent.glob("*.py"))] if origin.name == "__init__.py" else [origin]
+    """The file of one of axonrl's modules; for a package, those of the modules in it. Nothing is imported."""
+    place = Path(__file__).parent.joinpath(*module.split(".")[1:])
+    return sorted(place.glob("*.py")) if place.is_dir() else [place.with_suffix(".py")]

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..experiments.running.folder import read_experiment, read_starts
-from ..experiments.running.history import read_episodes
-from ..experiments.running.report import POINTS, smoothed, smoothing_window
+from ..experiments.running.folder import read_experiment
+from ..runs.history import read_episodes
+from ..runs.learning_curve import POINTS, smoothed, smoothing_window
+from ..runs.starts import read_starts
 
 COLOURS: Final = ("#1f5fa8", "#d9591c", "#2f855a", "#7b3fa0", "#b7791f", "#6b7280")
 _GREY, _INK = "#6b7280", "#374151"
@@ -122,16 +123,8 @@ def _write(path: Path, bands: Mapping[str, Band], title: str, subtitle: str) -> 
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
         axes.set_title(subtitle, fontsize=8, color=_GREY, parse_math=False)
-        axes.annotate(
-            title,
-            (0, 1),
-            (0, 34),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            fontsize=12,
-            fontweight="bold",
-            parse_math=False,
-        )
+        above: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 34), "textcoords": "offset points"}
+        axes.annotate(title, (0, 1), **above, fontsize=12, fontweight="bold", parse_math=False)
         for (label, one), colour in zip(bands.items(), COLOURS, strict=False):
             axes.fill_between(one.timesteps, one.low, one.high, color=colour, alpha=0.18, linewidth=0)
             axes.plot(one.timesteps, one.mean, color=colour, linewidth=1.8, label=label)

@@ -8,7 +8,7 @@ import functools
 import importlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import gymnasium
 from gymnasium import Space
@@ -30,13 +30,24 @@ _ATARI = "ALE/"
 """Prefix of the ids of the Arcade Learning Environment's games."""
 _NAMESPACES = {minatar.NAMESPACE: "minatar", _ATARI: "ale_py"}
 """Prefix of ids to the module that registers them."""
-_EXTRAS = {"gymnasium.envs.box2d": "box2d", "minatar": "minatar", "ale_py": "atari"}
+_EXTRAS = {
+    "gymnasium.envs.box2d": "box2d",
+    "gymnasium.envs.mujoco": "mujoco",
+    "minatar": "minatar",
+    "ale_py": "atari",
+}
 """Module of an environment to the extra of axonrl that installs its dependencies."""
-_VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
+VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 """Keyword arguments of ``gymnasium.make_vec`` that are recorded among those of the environment."""
 
 
-def make(env_id: str, num_envs: int = 1, *, wrappers: Sequence[Given] = (), **kwargs: Any) -> AnyEnv | AnyVectorEnv:
+@overload
+def make(env_id: str, num_envs: None = None, *, wrappers: Sequence[Given] = (), **kwargs: Any) -> AnyEnv: ...
+@overload
+def make(env_id: str, num_envs: int, *, wrappers: Sequence[Given] = (), **kwargs: Any) -> AnyVectorEnv: ...
+def make(
+    env_id: str, num_envs: int | None = None, *, wrappers: Sequence[Given] = (), **kwargs: Any
+) -> AnyEnv | AnyVectorEnv:
     """Make an environment from its id.
 
     Example::
@@ -46,15 +57,16 @@ def make(env_id: str, num_envs: int = 1, *, wrappers: Sequence[Given] = (), **kw
     Args:
         env_id: an id of Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), MinAtar or the Arcade Learning
             Environment (``"ALE/Pong-v5"``).
-        num_envs: number of copies.
+        num_envs: number of copies; None makes a single environment.
         wrappers: names, or mappings ``{"kind": name, argument: value, ...}``, the innermost first; see
             ``environments.wrapping``. ``normalize_observation`` and ``normalize_reward`` share their statistics among
             all copies.
         **kwargs: passed to ``gymnasium.make``: ``max_episode_steps`` and the environment's own arguments.
 
     Returns:
-        A ``gymnasium.Env``; for several copies a ``SyncVectorEnv`` with autoreset disabled. Gymnasium's checker is
-        left out unless ``disable_env_checker=False`` is given: a batched environment checks more.
+        A ``gymnasium.Env``; for ``num_envs`` copies, also for one, a ``SyncVectorEnv`` with autoreset disabled.
+        Gymnasium's checker is left out unless ``disable_env_checker=False`` is given: a batched environment checks
+        more.
 
     Raises:
         ArgumentError: the id is unknown (suggests the nearest), a dependency is missing (says what to install), or an
@@ -63,10 +75,11 @@ def make(env_id: str, num_envs: int = 1, *, wrappers: Sequence[Given] = (), **kw
     """
     if not isinstance(env_id, str):
         raise ArgumentError(f"env_id must be an id, such as 'CartPole-v1', got {env_id!r}", "env_id", env_id)
-    num_envs = count("num_envs", num_envs)
+    if num_envs is not None:
+        num_envs = count("num_envs", num_envs)
     if wrappers:
         return _make_wrapped(env_id, num_envs, Wrapping(wrappers), kwargs)
-    if num_envs == 1:
+    if num_envs is None:
         return _make_one(env_id, kwargs)
     return SyncVectorEnv([lambda: _make_one(env_id, kwargs)] * num_envs, autoreset_mode=AutoresetMode.DISABLED)
 
@@ -138,21 +151,23 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
     return fresh
 
 
-def _make_wrapped(env_id: str, num_envs: int, wrapping: Wrapping, kwargs: dict[str, Any]) -> AnyEnv | AnyVectorEnv:
+def _make_wrapped(
+    env_id: str, num_envs: int | None, wrapping: Wrapping, kwargs: dict[str, Any]
+) -> AnyEnv | AnyVectorEnv:
     envs: list[AnyEnv] = []
     try:
-        for _ in range(num_envs):
+        for _ in range(num_envs or 1):
             envs.append(_make_one(env_id, kwargs))
             envs[-1] = wrapping.wrap(envs[-1])
-        normalizers = wrapping.normalizers(envs[0], num_envs)
+        normalizers = wrapping.normalizers(envs[0], len(envs))
     except ValueError:
         for env in envs:
             env.close()
         raise
-    wrapped = [Wrapped(env, normalizers, row) for row, env in enumerate(envs)]
-    if num_envs == 1:
+    wrapped = [Wrapped(env, normalizers, row, wrapping.given) for row, env in enumerate(envs)]
+    if num_envs is None:
         return wrapped[0]
-    functions = [functools.partial(wrapped.__getitem__, row) for row in range(num_envs)]
+    functions = [functools.partial(wrapped.__getitem__, row) for row in range(len(wrapped))]
     return SyncVectorEnv(functions, autoreset_mode=AutoresetMode.DISABLED)
 
 
@@ -195,7 +210,7 @@ def _advice(name: str, otherwise: str) -> str:
 
 def _from_spec(spec: EnvSpec) -> AnyEnv:
     spec = copy.deepcopy(spec)
-    for argument in _VECTOR_ARGUMENTS:
+    for argument in VECTOR_ARGUMENTS:
         spec.kwargs.pop(argument, None)
     if spec.kwargs.get("render_mode") == "human":
         del spec.kwargs["render_mode"]  # one window is enough

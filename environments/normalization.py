@@ -6,7 +6,7 @@ environments support neither ``AutoresetMode.DISABLED`` nor a reset mask.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeGuard
 
 import gymnasium
@@ -133,11 +133,15 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: one copy, inside the other wrappers.
         normalizers: shared by all copies.
         row: the copy's index; None to only read the statistics: observations are normalised, rewards unchanged.
+        given: all wrappers as they were given, each ``{"kind": name, argument: value, ...}``.
     """
 
-    def __init__(self, env: AnyEnv, normalizers: Normalizers, row: int | None) -> None:
-        RecordConstructorArgs.__init__(self, normalizers=normalizers, row=None)
+    def __init__(
+        self, env: AnyEnv, normalizers: Normalizers, row: int | None, given: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        RecordConstructorArgs.__init__(self, normalizers=normalizers, row=None, given=given)
         gymnasium.Wrapper.__init__(self, env)
+        self.given = given
         self.normalizers = normalizers
         self.row = row
         if normalizers.observation is not None:

@@ -1,4 +1,4 @@
-"""Videos of episodes: an environment that renders images, and Gymnasium's recorder around it."""
+"""Environments that render: in a window, or as videos, which Gymnasium's recorder writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .making import open_environment, similar
 
 PREVIEW_FRAMES, PREVIEW_SIZE = 60, 240
 """At most, in a preview: frames, and pixels of the longer side."""
-_RENDER_MODE = "rgb_array"
+_RENDER_MODE, _WINDOW = "rgb_array", "human"
 
 
 def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
@@ -45,30 +45,46 @@ def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
     return checked
 
 
+def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv:
+    """A fresh single environment like ``source`` that shows itself in a window: it has shown its first image.
+
+    Raises:
+        ValueError: it cannot, or none can be made.
+    """
+    env = _made_rendering(source, _WINDOW)
+    closing.callback(env.close)
+    try:
+        env.reset(seed=0)
+    except Exception as error:  # whatever an environment does; the display may be missing
+        raise _not_rendered(env, _WINDOW, error) from error
+    return env
+
+
 @dataclasses.dataclass
 class Recording:
-    """An environment in which an episode is recorded, and, once that is done, its :func:`preview`."""
+    """An environment in which episodes are recorded; afterwards the frames of the last one, and their rate."""
 
     env: BatchedEnvironment
-    preview: bytes = b""
+    frames: Sequence[Array] = ()
+    frames_per_sec: float = 0.0
 
 
 @contextlib.contextmanager
-def recorded(env: AnyEnv, path: Path) -> Iterator[Recording]:
-    """``env`` behind the batched interface; the one episode played inside becomes the video ``path``.
+def recorded(env: AnyEnv, *paths: Path) -> Iterator[Recording]:
+    """``env`` behind the batched interface; the episodes played inside become the videos ``paths``.
 
-    Gymnasium's recorder writes it, at the frame rate of the environment. It is there whole or not at all.
+    Gymnasium's recorder writes them, at the frame rate of the environment. They are there whole or not at all.
 
     Args:
         env: what :func:`rendering` returned.
-        path: ``.mp4``; its folder is made.
+        *paths: one for each episode, ``.mp4``, all in one folder, which is created.
 
     Raises:
         BrokenEnvironmentError: images ceased to come.
         OSError: it cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as folder:
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".", dir=paths[0].parent) as folder:
         made = Path(folder) / "video"  # the recorder warns of a folder that is there already
         recorder: Any = gymnasium.wrappers.RecordVideo(env, str(made), episode_trigger=lambda episode: True)
         try:
@@ -76,9 +92,10 @@ def recorded(env: AnyEnv, path: Path) -> Iterator[Recording]:
             yield recording
             if not recorder.recording:  # it has given up in the middle
                 raise BrokenEnvironmentError(f"{_name(env)}.render did not return an image in the course of an episode")
-            recording.preview = preview(recorder.recorded_frames, recorder.frames_per_sec)
+            recording.frames, recording.frames_per_sec = recorder.recorded_frames, recorder.frames_per_sec
             recorder.stop_recording()
-            next(made.glob("*.mp4")).replace(path)
+            for episode, path in enumerate(paths):
+                (made / f"{recorder.name_prefix}-episode-{episode}.mp4").replace(path)
         finally:
             recorder.recorded_frames = []  # of an episode that failed: it would warn of them
 
@@ -108,44 +125,50 @@ def _need_moviepy() -> None:
         importlib.import_module("moviepy")
     except ImportError as error:
         raise ValueError(
-            f"a video needs the package moviepy, which cannot be imported ({error}): pip install 'axonrl[video]'"
+            f"a video needs the package moviepy, which cannot be imported ({error}); pip install 'axonrl[video]'"
         ) from error
 
 
-def _made_rendering(source: Any) -> AnyEnv:
-    """A fresh single environment like ``source`` that renders images."""
+def _made_rendering(source: Any, mode: str = _RENDER_MODE) -> AnyEnv:
+    """A fresh single environment like ``source`` with this render mode."""
     env = similar(source)
-    if env.render_mode == _RENDER_MODE:
+    if env.render_mode == mode:
         return env
     env.close()
     spec, modes = env.spec, env.metadata.get("render_modes") or []
-    if _RENDER_MODE not in modes:
-        raise ValueError(f"{_name(env)} cannot render {_RENDER_MODE}, only {modes}: there is no video of it")
+    if mode not in modes:
+        raise ValueError(f"{_name(env)} has no render mode {mode!r}, only {modes}")
     if spec is None:
         raise ValueError(
-            f"{_name(env)} has render_mode={env.render_mode!r}, and no id from which to make one that renders images:"
-            f" pass env with render_mode={_RENDER_MODE!r}"
+            f"{_name(env)} has render_mode={env.render_mode!r} and no id to create one with {mode!r}:"
+            f" pass env with render_mode={mode!r}"
         )
     try:
-        return gymnasium.make(spec, render_mode=_RENDER_MODE, disable_env_checker=True)
+        return gymnasium.make(spec, render_mode=mode, disable_env_checker=True)
     except Exception as error:  # whatever an environment does that is made
-        raise ValueError(f"{_name(env)} cannot be made with render_mode={_RENDER_MODE!r}: {error}") from error
+        raise ValueError(f"{_name(env)} cannot be created with render_mode={mode!r}: {error}") from error
 
 
 def _check_rendering(env: Any) -> None:
     """Render one image: what is wrong with that shows now."""
     if not isinstance(env, gymnasium.Env):
-        raise ValueError(f"a video is taken of one environment, a gymnasium.Env or an id, got {env!r}")
+        raise ValueError(f"a video needs one environment, a gymnasium.Env or an id, got {env!r}")
     if env.render_mode != _RENDER_MODE:
         raise ValueError(f"{_name(env)} has render_mode={env.render_mode!r}: a video needs {_RENDER_MODE!r}")
     try:
         env.reset(seed=0)
         image: Any = env.render()
     except Exception as error:  # whatever an environment does; a package that it draws with may be missing
-        raise ValueError(f"{_name(env)} cannot render {_RENDER_MODE}: {type(error).__name__}: {error}") from error
+        raise _not_rendered(env, _RENDER_MODE, error) from error
     if not (isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] == 3 and image.dtype == np.uint8):
         what = f"{image.dtype}{list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__
         raise ValueError(f"{_name(env)} renders {what}, where an image uint8 [height, width, 3] is expected")
+
+
+def _not_rendered(env: AnyEnv, mode: str, error: Exception) -> ValueError:
+    missing = isinstance(error, gymnasium.error.DependencyNotInstalled | ImportError)
+    advice = "; pip install 'axonrl[video]' installs what most environments need" if missing else ""
+    return ValueError(f"{_name(env)} cannot render {mode}: {type(error).__name__}: {error}{advice}")
 
 
 def _name(env: AnyEnv) -> str:

@@ -92,6 +92,24 @@ def as_in_training(env: Any, statistics: State) -> contextlib.AbstractContextMan
     return frozen(env, statistics) if by_name else contextlib.nullcontext()
 
 
+def taken_over(env: Any, statistics: State) -> State | None:
+    """The statistics of ``env``, had its wrappers learnt what those of another environment did.
+
+    Returns:
+        None where the other environment had other wrappers, or observations of another shape.
+    """
+    mine = statistics_of(env)
+    if [state["kind"] for state in mine.values()] != [state["kind"] for state in statistics.values()]:
+        return None
+    for own, other in zip(mine.values(), statistics.values(), strict=True):
+        for name in _STATISTICS:
+            if name in own and np.shape(own[name]["mean"]) != np.shape(other[name]["mean"]):
+                return None
+            if name in own:
+                own[name] = {moment: copy.copy(other[name][moment]) for moment in _MOMENTS}
+    return mine
+
+
 def _learning(env: Any) -> list[Any]:
     """The wrappers that learn, or what they have in common, each of them once."""
     found: list[Any] = []

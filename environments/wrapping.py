@@ -178,10 +178,13 @@ class Wrapping:
         if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
             message = f"wrappers must be a list of names and mappings with a kind, got {given!r}"
             raise ArgumentError(message, "wrappers", given)
+        self.given: list[dict[str, Any]] = []
+        """Each as ``{"kind": name, argument: value, ...}``."""
         self._each: list[tuple[int, str, dict[str, Any]]] = []
         self._all: dict[str, tuple[int, dict[str, Any]]] = {}
         for index, one in enumerate(given):
             name, arguments = _parsed(one, index)
+            self.given.append({"kind": name, **arguments})
             if name in self._all:
                 raise WrapperError(f"duplicate {name}", index, value=one)
             if name in _AROUND_ALL:

@@ -10,11 +10,13 @@ from typing import Any, TypeAlias
 
 import gymnasium
 
+from .. import registry
 from ..checks import count
-from ..contracts import Memory, ModelFn, RunConfig
+from ..contracts import Array, Memory, ModelFn, RunConfig
 from ..errors import ArgumentError
 from ..facts import EpisodeStats
 from ..policies.reasons import from_record
+from ..runs import record
 from .estimator import Estimator, as_hooks
 from .interaction import Interaction
 from .limits import Goal, Limits, Schedule
@@ -22,6 +24,7 @@ from .run_summary import RunSummary, parts_of
 from .session import MonitoredSession
 from .trainer import Lanes, Trainer
 from .training import check_first_update
+from .warm_start import WarmStartLike, as_warm_start
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
 logger = logging.getLogger("axonrl")
@@ -43,6 +46,8 @@ class Agent(Estimator):
         model_dir: the run's directory; an existing run is resumed. None creates a temporary folder.
         config: how the run is run.
         params: hyperparameters for ``model_fn``: a mapping, or the dataclass of a built-in one (``DQNParams(...)``).
+        warm_start: where the initial weights of a new run come from: a run folder, a file that holds a policy, weights
+            by name, or a :class:`WarmStart`.
 
     Raises:
         ValueError: an argument breaks the contract, or contradicts what ``model_dir`` recorded.
@@ -56,13 +61,52 @@ class Agent(Estimator):
         model_dir: str | Path | None = None,
         config: RunConfig | None = None,
         params: Mapping[str, Any] | Any = None,
+        *,
+        warm_start: WarmStartLike | None = None,
     ) -> None:
         given: object = memory
         if given is not None and not isinstance(given, Memory):
             message = f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}"
             raise ArgumentError(message, "memory", memory)
         super().__init__(model_fn, model_dir, config, params)
-        self._trainer = Trainer(self._run, self._model, self._evaluator, memory)
+        self._trainer = Trainer(self._run, self._model, self._evaluator, memory, as_warm_start(warm_start))
+
+    @classmethod
+    def load(
+        cls,
+        model_dir: str | Path,
+        *,
+        model_fn: ModelFn | str | None = None,
+        memory: Memory | None = None,
+        config: RunConfig | None = None,
+        params: Mapping[str, Any] | Any = None,
+    ) -> Agent:
+        """The Agent of an existing run: it acts, evaluates and exports, and ``train`` continues the run.
+
+        Example::
+
+            agent = Agent.load("runs/dqn_cartpole")
+            action = agent.act(observation)
+
+        Args:
+            model_dir: the run folder, of a Python program or of ``axonrl run``.
+            model_fn: needed where the run could not record an importable name.
+            memory: a new one of the run's settings; needed for training where the run could not record these.
+            config: how the run is run.
+            params: needed where the run could not record them.
+
+        Raises:
+            ValueError: ``model_dir`` holds no run, or an argument contradicts what it recorded.
+            CheckpointError: ``model_dir`` cannot be read.
+        """
+        found = record.read(Path(model_dir))
+        if found is None:
+            what = "holds no run" if Path(model_dir).is_dir() else "does not exist"
+            raise ArgumentError(f"Agent.load: {model_dir} {what}", "model_dir", model_dir)
+        if memory is None and found.memory is not None:
+            arguments = dict(found.memory)
+            memory = registry.find("memory", arguments.pop("kind"))(**arguments)
+        return cls(model_fn, memory, model_dir, config, params)
 
     @property
     def memory(self) -> Memory | None:
@@ -83,6 +127,21 @@ class Agent(Estimator):
     def global_episode(self) -> int:
         """Episodes finished so far."""
         return self._trainer.counters.global_episode
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Give the run other weights, and save them in a new checkpoint.
+
+        The target network and the optimizer stay as they are; for a new run from other weights there is ``warm_start``.
+
+        Args:
+            weights: those that act, with the names, shapes and dtypes of ``get_weights``; or every variable.
+
+        Raises:
+            ValueError: there is no run yet; a name is missing or unknown, or a shape or dtype is another.
+            NonFiniteError: a weight is NaN or infinite.
+            CheckpointError: ``model_dir`` cannot be used.
+        """
+        self._trainer.set_weights(weights)
 
     def train(
         self,
@@ -107,8 +166,8 @@ class Agent(Estimator):
             episodes: finished episodes to add.
             steps: updates to add; met exactly.
             hooks: who watches: a hook, a function ``f(session, episode)`` that is called after every episode, or
-                several of these; beside the default NaNGuard, ProgressHook, LoggingHook, SummaryHook and
-                CheckpointHook (a hook of the same class replaces the default one).
+                several of these; beside the default NaNGuard, HistoryHook, ProgressHook, LoggingHook, SummaryHook
+                and CheckpointHook (a hook of the same class replaces the default one).
             max_steps: updates in all.
             max_episodes: finished episodes in all.
             timesteps: timesteps to add; met at the first (vector) step that reaches it.
@@ -148,15 +207,17 @@ class Agent(Estimator):
             ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
         """
         with self._trainer.opened(env, as_hooks(hooks), Schedule(first_update, update_frequency)) as session:
-            (observation, action), record, store = session.spaces, self._run.record, self._model.program.store
+            (observation, action), store = session.spaces, self._model.program.store
+            started = self._run.record
+            reasons = {} if started is None else started.runtime_why
             return RunSummary(
                 observation_space=observation,
                 action_space=action,
                 num_envs=session.num_envs,
                 parts=parts_of(store.variables(), store.predict_variables()),
                 memory_bytes=getattr(self.memory, "nbytes", None),
-                runtimes={} if record is None else record.runtime,
-                why={} if record is None else {part: str(from_record(why)) for part, why in record.runtime_why.items()},
+                runtimes={} if started is None else started.runtime,
+                why={part: str(from_record(why)) for part, why in reasons.items()},
             )
 
     @contextlib.contextmanager

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
@@ -19,6 +19,9 @@ from .evaluator import Evaluator
 from .model import Model
 from .run import Run
 from .run_summary import table_of
+
+if TYPE_CHECKING:
+    from .acting import Acting
 
 
 class Estimator:
@@ -47,6 +50,7 @@ class Estimator:
         self._run = Run(model_fn, model_dir, config, params)
         self._model = Model(self._run)
         self._evaluator = Evaluator(self._run, self._model)
+        self._acting: Acting | None = None
 
     @property
     def model_dir(self) -> Path:
@@ -112,6 +116,58 @@ class Estimator:
         if self._run.config.observation_space is None:
             raise ValueError(f"predict needs a trained run, and {self.model_dir} holds none")
         return self._evaluator.predict(self._evaluator.policy(policy), observations)
+
+    def act(self, observation: Any, explore: bool = False, *, first: Any = False, policy: str = "last") -> Any:
+        """The action for an observation of an environment, or the actions for a batch.
+
+        Example::
+
+            observation, _ = env.reset()
+            observation, reward, *_ = env.step(agent.act(observation))
+
+        Args:
+            observation: one as the environment returns it, or a batch [B, ...]. Where the training normalised
+                observations it is normalised here: do not give one that is.
+            explore: take the behaviour policy's action, as it explores at this timestep of the training, rather than
+                the greedy one. Random numbers come from a generator of its own.
+            first: of a recurrent model, whether an episode begins: a bool, or bool [B]. Otherwise it continues from
+                the state of the call before.
+            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+
+        Returns:
+            What ``env.step`` takes: an integer scalar for a Discrete space, else an array; of a batch, an array
+            [B, ...]. Actions of a Box are clipped to its bounds.
+
+        Raises:
+            ValueError: the observation's shape or dtype is another, or it has NaN or infinity; nothing has been
+                trained in ``model_dir``, nor evaluated from here.
+        """
+        run = self._run
+        run.refresh()
+        observation_space, action_space = run.config.observation_space, run.config.action_space
+        if observation_space is None or action_space is None:
+            raise ValueError(f"act needs a trained run, and {self.model_dir} holds none")
+        if self._acting is None:
+            from .acting import Acting
+
+            self._acting = Acting(self._model, observation_space, action_space, run.seed)
+        return self._acting(self._evaluator.policy(policy), observation, explore, first)
+
+    def learning_curve(self) -> Path:
+        """Draw the run's returns over its timesteps, from ``episodes.csv`` and ``evaluations.csv`` in its folder.
+
+        Returns:
+            The picture, ``learning_curve.png`` in ``model_dir``; ``learning_curve.svg`` is beside it.
+
+        Raises:
+            ValueError: there is no run, or a file is damaged.
+        """
+        from ..runs.learning_curve import learning_curve
+
+        self._run.refresh()
+        if self._run.record is None:
+            raise ValueError(f"learning_curve needs a run, and {self.model_dir} holds none")
+        return learning_curve(self.model_dir)
 
     def evaluate(
         self,

@@ -13,7 +13,7 @@ from ..contracts import Array, ArrayTree, SpecTree
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import innermost, open_environment
-from ..environments.statistics import frozen, statistics_of
+from ..environments.statistics import frozen, statistics_of, taken_over
 from ..errors import NonFiniteError
 from ..facts import EpisodeStats
 from ..hooks.hook import Hooks
@@ -22,6 +22,7 @@ from ..runs.snapshot import Counters, PolicySnapshot
 from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
 from .model import Model
 from .run import Run
+from .warm_start import WarmStart, take
 
 logger = logging.getLogger("axonrl")
 
@@ -39,6 +40,8 @@ class Evaluator:
         self._model = model
         self.live: Callable[[], PolicySnapshot] | None = None
         """The policy in training, as long as ``run.current`` says that it is the newest one."""
+        self.warm_start: WarmStart | None = None
+        """Where initial weights come from."""
         self.training_environment: Any = None
         """What is being trained in, which evaluations must leave alone; None while there is no session."""
 
@@ -56,7 +59,12 @@ class Evaluator:
         newest = self._run.newest_policy()
         if newest is not None:
             return newest
-        return PolicySnapshot("initial", self._model.executor.get_predict_weights(), None, Counters())
+        weights, statistics = self._model.executor.get_predict_weights(), None
+        if self.warm_start is not None:
+            acting = self._model.program.store.predict_variables()
+            taken = take(self.warm_start, acting, acting)
+            weights, statistics = {**weights, **taken.weights}, taken.statistics
+        return PolicySnapshot("initial", weights, statistics, Counters())
 
     def predict(self, policy: PolicySnapshot, observations: Any) -> dict[str, Array]:
         """PREDICT's predictions [B, ...] for a batch of observations; ``ValueError`` for wrong ones."""
@@ -84,7 +92,10 @@ class Evaluator:
             if run.record is None:
                 logger.warning("nothing has been trained in %s: its initial weights are evaluated", run.model_dir)
             watching = Hooks([*hooks, *model.program.predict.evaluation_hooks])
-            statistics = statistics_of(opened.env) if snapshot.statistics is None else snapshot.statistics
+            statistics = snapshot.statistics
+            if run.record is None:  # those of a warm start, where they fit
+                statistics = None if statistics is None else taken_over(opened.env, statistics)
+            statistics = statistics_of(opened.env) if statistics is None else statistics
             session = EvaluationSession(run.model_dir, run.config, lambda: model.predict_weights(snapshot))
             for prepare in watching.prepare:
                 prepare(session)

@@ -24,6 +24,8 @@ from ..runs.provenance import provenance
 from ..runs.snapshot import PolicySnapshot
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from ..runtimes.choosing import Cache
     from ..runtimes.tracing.program import Program
 
@@ -137,7 +139,7 @@ def _described(program: Program, config: RunConfig, policy: PolicySnapshot) -> d
         "made_with": provenance(),
         "observation": {
             "space": spaces.to_json(observation),
-            "arrays": {leaf.name: _part(leaf) for leaf in spaces.leaves(observation)},
+            "arrays": parts_of(observation),
         },
         "normalization": normalization,
         "normalization_note": normalization_note,
@@ -152,6 +154,11 @@ def _described(program: Program, config: RunConfig, policy: PolicySnapshot) -> d
         if explores
         else f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described",
     }
+
+
+def parts_of(observation: gymnasium.Space[Any]) -> dict[str, Any]:
+    """The arrays of one observation by name, as JSON values."""
+    return {leaf.name: _part(leaf) for leaf in spaces.leaves(observation)}
 
 
 def _part(leaf: spaces.Leaf) -> dict[str, Any]:

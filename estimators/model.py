@@ -7,13 +7,14 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..contracts import Array, SpecTree
 from ..environments import spaces
 from ..policies.executors import Acted, Executor
+from ..quiet import load_tensorflow
 from ..runs.seeding import model_seed
 from ..runs.snapshot import PolicySnapshot
 from ..runtimes.tracing.signature import BoundModelFn
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ..runtimes.tracing.program import Program, Train
 
 logger = logging.getLogger("axonrl")
-Act = Callable[[Any], Acted]
+Act = Callable[..., Acted]
 """Features [N, ...] to predictions, and the next recurrent state."""
 
 
@@ -46,6 +47,7 @@ class Model:
     @functools.cached_property
     def program(self) -> Program:
         """The traced program: PREDICT; TRAIN and EVAL when they are asked for."""
+        load_tensorflow()
         from ..runtimes.tracing.program import Program
 
         run = self._run

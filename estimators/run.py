@@ -152,8 +152,16 @@ class Run:
 
     # -- recording ----------------------------------------------------------------------------------------------------
 
-    def start(self, num_envs: int, choice: Choice) -> None:
-        """Write the record of a run that has no checkpoint yet."""
+    def start(
+        self,
+        num_envs: int,
+        choice: Choice,
+        *,
+        environment: Mapping[str, Any] | None = None,
+        memory: Mapping[str, Any] | None = None,
+        warm_start: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the record of a run that has no checkpoint yet; arguments as the fields of ``RunRecord``."""
         if self.record is not None:
             logger.warning("%s has a record of a run but no checkpoint: starting at zero", self.model_dir)
         observation, action = self.config.observation_space, self.config.action_space
@@ -171,6 +179,9 @@ class Run:
             runtime=choice.runtimes,
             runtime_why={part: dataclasses.asdict(reason) for part, reason in choice.why.items()},
             made_with=provenance(),
+            environment=environment if record.is_json(environment) else None,
+            memory=memory,
+            warm_start=warm_start,
         )
         self.record.write(self.model_dir)
 

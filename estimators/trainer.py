@@ -5,26 +5,33 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+import numpy as np
 
-from ..contracts import Memory
+from ..contracts import Array, ArraySpec, Memory, State
 from ..environments.batched import BatchedEnvironment
+from ..environments.describing import arguments_of
 from ..environments.making import open_environment
 from ..environments.spaces import action_spec
-from ..environments.statistics import statistics_of
+from ..environments.statistics import statistics_of, taken_over
 from ..errors import ArgumentError, CheckpointError
 from ..hooks.defaults import with_defaults
 from ..hooks.hook import Hooks
+from ..memories.describing import arguments_of as memory_arguments
+from ..policies.executors import Executor, check_weights
 from ..runs import record
 from ..runs.arrays import split_state
 from ..runs.seeding import generators
 from ..runs.snapshot import Counters
+from ..runs.starts import ensure_start
 from .episodes import Episodes
 from .eval_mode import EvalMode
 from .evaluator import Evaluator
+from .failures import refuse_non_finite
 from .limits import Schedule
 from .live import LiveEvaluations
 from .model import Model
@@ -33,9 +40,12 @@ from .session import MonitoredSession
 from .state import TrainingState
 from .stepping import Stepper
 from .training import check_first_update, check_td_error, shapes_of
+from .warm_start import Taken, WarmStart, refuse_other, take
 
 if TYPE_CHECKING:
     from ..runtimes.choosing import Choice
+
+logger = logging.getLogger("axonrl")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +57,8 @@ class _Built:
     hooks: tuple[Any, ...]
     """Those of the TRAIN spec."""
     inexact_ops: tuple[str, ...]
+    taken: Taken | None
+    """What a warm start took; None for a run that continues, or starts from initial weights of its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +87,24 @@ class Trainer:
         model: what is trained.
         evaluator: evaluates the policy in training.
         memory: where transitions go; None if there will be no training.
+        warm_start: where the initial weights of a new run come from.
+
+    Raises:
+        ArgumentError: the run was started from something else.
     """
 
-    def __init__(self, run: Run, model: Model, evaluator: Evaluator, memory: Memory | None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        model: Model,
+        evaluator: Evaluator,
+        memory: Memory | None,
+        warm_start: WarmStart | None = None,
+    ) -> None:
         self.memory = memory
+        self.warm_start = evaluator.warm_start = warm_start
+        if run.record is not None:
+            refuse_other(run.record.warm_start, warm_start, run.model_dir)
         self.session: MonitoredSession | None = None
         """The one that is open."""
         self.source: Any = None
@@ -137,6 +163,7 @@ class Trainer:
                     prepare(self.session)
                 if self._run.current is None:
                     self._start(built, lanes)
+                ensure_start(self._run.model_dir, self._run.seed)
                 self._bring_back(state, lanes)
                 yield self.session
             except BaseException:
@@ -180,7 +207,7 @@ class Trainer:
                     " Agent to start over"
                 )
             run.current = None
-            state.statistics = {} if lanes.env is None else statistics_of(lanes.env.env)
+            state.statistics = _first_statistics(lanes, self._built.taken)
         else:
             self._load(newest, state)
             run.compare_provenance()
@@ -195,6 +222,7 @@ class Trainer:
         shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
         train, executor, choice = self._model.prepare_training(shapes.batch)
         check_td_error(train, memory)
+        taken = self._taken(executor)
         rngs = generators(run.seed)
         memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
         if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs
@@ -202,7 +230,16 @@ class Trainer:
         stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, schedule or Schedule(35, 10))
         episodes = Episodes(lanes.number, action_spec(lanes.action_space), run.seed)
         inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
-        return _Built(TrainingState(stepper, episodes), choice, train.training_hooks, inexact_ops)
+        return _Built(TrainingState(stepper, episodes), choice, train.training_hooks, inexact_ops, taken)
+
+    def _taken(self, executor: Executor) -> Taken | None:
+        """The initial weights of a run that starts now are those of the warm start, where it has them."""
+        if self.warm_start is None or self._run.store.newest() is not None:
+            return None
+        store = self._model.program.store
+        taken = take(self.warm_start, store.variables(), store.predict_variables())
+        executor.set_weights({**executor.get_weights(), **taken.weights})
+        return taken
 
     def _load(self, newest: int, state: TrainingState) -> None:
         """Take over the newest checkpoint, unless the state is that already or follows from it."""
@@ -221,7 +258,14 @@ class Trainer:
 
     def _start(self, built: _Built, lanes: Lanes) -> None:
         """The run starts: its record and its first checkpoint are written."""
-        self._run.start(lanes.number, built.choice)
+        start, taken = self.warm_start, built.taken
+        self._run.start(
+            lanes.number,
+            built.choice,
+            environment=arguments_of(lanes.source),
+            memory=memory_arguments(self.memory),
+            warm_start=None if start is None or taken is None else {**start.as_record(), "new": list(taken.new)},
+        )
         if built.inexact_ops:
             ops = ", ".join(built.inexact_ops)
             self._run.mark_not_exact(
@@ -229,6 +273,29 @@ class Trainer:
             )
         self._run.save(built.state.state_dict())
         self._run.programs.keep()
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Give the run other weights: PREDICT's, or all; in training and in a new checkpoint."""
+        run, arrays = self._run, {name: np.asarray(value) for name, value in weights.items()}
+        refuse_non_finite(arrays, "in the given weights")
+        if self.session is not None:
+            self.state().stepper.executor.set_weights(arrays)
+            return
+        with run.store.lock():
+            run.refresh()
+            newest = run.store.newest()
+            if newest is None or (loaded := run.load()) is None:
+                raise ValueError(
+                    f"set_weights needs a run, and {run.model_dir} holds none; to start one from these weights, use"
+                    " Agent(..., warm_start=weights)"
+                )
+            program, before = self._model.program, loaded[1]["weights"]
+            every = {name: ArraySpec(array.shape, array.dtype) for name, array in before.items()}
+            check_weights(
+                program.name, arrays, {name: every[name] for name in program.store.predict_variables()}, every
+            )
+            run.save({**loaded[1], "weights": {**before, **arrays}})
+            run.current = None  # the next session begins from the disk
 
     def _bring_back(self, state: TrainingState, lanes: Lanes) -> None:
         if lanes.env is None:
@@ -241,3 +308,14 @@ class Trainer:
     @functools.cached_property
     def _eval_mode(self) -> EvalMode:
         return EvalMode(self._model.program, self._run.seed)
+
+
+def _first_statistics(lanes: Lanes, taken: Taken | None) -> State:
+    """What the wrappers of a new run's environment have learnt: of a warm start, what those of the other run had."""
+    if lanes.env is None:
+        return {}
+    if taken is not None and taken.statistics is not None:
+        if (found := taken_over(lanes.env.env, taken.statistics)) is not None:
+            return found
+        logger.warning("warm start: the statistics of normalising wrappers are not taken; this environment has others")
+    return statistics_of(lanes.env.env)

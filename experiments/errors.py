@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
+
+MAX_SHOWN: Final = 20
+"""The most errors of one file that are shown at once."""
 
 
 class ExperimentError(ValueError):
@@ -24,6 +29,78 @@ class ExperimentError(ValueError):
         place = file if line is None else f"{file}:{line}"
         hint = f"; did you mean {nearest!r}?" if nearest else ""
         super().__init__(": ".join(part for part in (place, key, message) if part) + hint)
+
+    @property
+    def errors(self) -> Sequence[ExperimentError]:
+        """All errors that were found together: this one."""
+        return (self,)
+
+
+class InvalidExperimentError(ExperimentError):
+    """Several errors, found at once. The fields are those of the first one, the text has a line for each.
+
+    Args:
+        errors: at least two.
+    """
+
+    def __init__(self, errors: Sequence[ExperimentError]) -> None:
+        first = errors[0]
+        super().__init__(first.file, first.message, line=first.line, key=first.key, nearest=first.nearest)
+        self._errors = tuple(errors)
+
+    @property
+    def errors(self) -> Sequence[ExperimentError]:
+        """All of them."""
+        return self._errors
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._errors))
+
+
+class Findings:
+    """Collects the errors of checks, so that all are shown at once.
+
+    What is already known to be wrong is not judged again: errors at the same key, or within it, are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._errors: list[ExperimentError] = []
+        self._known: set[str] = set()
+
+    @contextlib.contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Collect an error that is raised inside; what follows goes on."""
+        try:
+            yield
+        except ExperimentError as error:
+            self.add(error)
+
+    def add(self, error: ExperimentError) -> None:
+        """Collect an error, or several that were found together."""
+        new = [one for one in error.errors if not self.has(one.key)]
+        self._errors += new
+        self._known.update(one.key for one in new)
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    def skip(self, key: str) -> None:
+        """Errors at this key follow from another one, and are not shown."""
+        self._known.add(key)
+
+    def has(self, key: str) -> bool:
+        """Is something wrong at this key, or at one that it is within?"""
+        parts = key.split(".")
+        return any(".".join(parts[:length]) in self._known for length in range(1, len(parts) + 1))
+
+    def raise_all(self) -> None:
+        """Raise the errors, if there are any, in the order of their lines."""
+        files = list(dict.fromkeys(error.file for error in self._errors))
+        found = sorted(self._errors, key=lambda error: (files.index(error.file), error.line or 0))[:MAX_SHOWN]
+        if len(found) == 1:
+            raise found[0]
+        if found:
+            raise InvalidExperimentError(found)
 
 
 class RunFolderError(ExperimentError):

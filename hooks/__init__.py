@@ -4,6 +4,7 @@ from .checkpoint import CheckpointHook
 from .counter import CounterHook
 from .evaluation import EvaluationHook
 from .final_values import FinalValuesHook
+from .history import HistoryHook
 from .hook import Hook, Hooks
 from .logs import LoggingHook
 from .measures import Rates
@@ -18,6 +19,7 @@ __all__ = [
     "CounterHook",
     "EvaluationHook",
     "FinalValuesHook",
+    "HistoryHook",
     "Hook",
     "Hooks",
     "LoggingHook",

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..contracts import RunConfig
 from .checkpoint import CheckpointHook
+from .history import HistoryHook
 from .logs import LoggingHook
 from .nan_guard import NaNGuard
 from .progress import ProgressHook
@@ -14,15 +15,15 @@ from .summary import SummaryHook
 
 
 def with_defaults(config: RunConfig, hooks: Sequence[Any]) -> list[Any]:
-    """NaNGuard; then ``hooks``; then the other default hooks. A hook of the same class replaces a default one."""
+    """NaNGuard and HistoryHook; ``hooks``; the other default hooks. A hook of the same class replaces a default one."""
     defaults: list[Any] = [LoggingHook(), SummaryHook(config.save_summary_steps)]
     if config.progress:
         defaults.insert(0, ProgressHook())
     when = (config.save_checkpoints_secs, config.save_checkpoints_steps, config.save_checkpoints_episodes)
     if when != (None, None, None):
         defaults.append(CheckpointHook(*when))
-    guard = [] if _has(hooks, NaNGuard) else [NaNGuard()]
-    return [*guard, *hooks, *(hook for hook in defaults if not _has(hooks, type(hook)))]
+    first = [hook for hook in (NaNGuard(), HistoryHook()) if not _has(hooks, type(hook))]
+    return [*first, *hooks, *(hook for hook in defaults if not _has(hooks, type(hook)))]
 
 
 def _has(hooks: Sequence[Any], kind: type) -> bool:

@@ -1,6 +1,6 @@
 """Built-in algorithms, one module each with its ``model_fn``, over shared blocks.
 
-Nothing is imported here: ``from axonrl.models import dqn`` loads TensorFlow, naming the room does not.
+To import this room loads TensorFlow, without the lines that it prints; ``registry`` names the algorithms without that.
 
 Every ``model_fn`` takes the same arguments:
 
@@ -15,3 +15,7 @@ Every ``model_fn`` takes the same arguments:
 
 It returns an ``EstimatorSpec`` whose ``predictions["action"]`` is the greedy action in the environment's units.
 """
+
+from ..quiet import load_tensorflow
+
+load_tensorflow()

@@ -167,9 +167,9 @@ def _parsed(path: Path, value: Mapping[str, Any]) -> Description:
         path=path,
         everything=value,
         model=str(value["model"]),
-        observation=tuple(_part(name, part) for name, part in observation["arrays"].items()),
+        observation=parts(observation["arrays"]),
         is_dict=observation["space"]["type"] in ("Dict", "Tuple"),
-        normalization=None if normalization is None else _normalization(normalization),
+        normalization=normalization_from(normalization),
         action_space=space_attributes(value["action"]["space"]),
         predictions=_specs(value["predictions"]),
         state=_specs(state) if state else None,
@@ -183,6 +183,11 @@ def _specs(value: Mapping[str, Any]) -> dict[str, ArraySpec]:
     return {name: ArraySpec(tuple(spec["shape"]), spec["dtype"]) for name, spec in value.items()}
 
 
+def parts(value: Mapping[str, Any]) -> tuple[Part, ...]:
+    """The arrays of an observation that a JSON value describes."""
+    return tuple(_part(name, part) for name, part in value.items())
+
+
 def _part(name: str, value: Mapping[str, Any]) -> Part:
     low, high = (value.get(bound) for bound in ("low", "high"))
     return Part(
@@ -193,7 +198,10 @@ def _part(name: str, value: Mapping[str, Any]) -> Part:
     )
 
 
-def _normalization(value: Mapping[str, Any]) -> Normalization:
+def normalization_from(value: Mapping[str, Any] | None) -> Normalization | None:
+    """The normalisation that a JSON value describes; None for none."""
+    if value is None:
+        return None
     mean, var = (np.array(value[moment]["values"], value[moment]["dtype"]) for moment in ("mean", "var"))
     clip = value.get("clip")
     return Normalization(mean, var, float(value["epsilon"]), None if clip is None else float(clip))

@@ -11,8 +11,8 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from ..contracts import Array
+from ..quiet import stderr_aside
 from .executors import Acted, Features, leaves
-from .quiet import stderr_aside
 
 _drain: Callable[[Iterable[Any]], None] = deque[Any](maxlen=0).extend
 """Takes everything out of an iterator, and keeps nothing."""

@@ -44,6 +44,12 @@ class RunRecord:
     """Versions, machine and threads: see :func:`.provenance.provenance`."""
     not_exact: tuple[str, ...] = ()
     """Why this run does not resume exactly; empty if it does."""
+    environment: Mapping[str, Any] | None = None
+    """The environment as in an experiment file: ``id``, ``kwargs``, ``wrappers``; None where it cannot be told so."""
+    memory: Mapping[str, Any] | None = None
+    """The memory as in an experiment file: ``kind`` and its arguments; None where it cannot be told so."""
+    warm_start: Mapping[str, Any] | None = None
+    """Where initial weights came from, and which; None without a warm start."""
 
     def write(self, model_dir: Path) -> None:
         """Write it to ``model_dir``, atomically."""
@@ -88,15 +94,16 @@ def recordable(params: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | No
     """Split params into those that JSON holds, and the names of the others. Tuples will come back as lists."""
     if params is None:
         return None, ()
-    kept = {name: value for name, value in params.items() if _is_json(value)}
+    kept = {name: value for name, value in params.items() if is_json(value)}
     return kept, tuple(name for name in params if name not in kept)
 
 
-def _is_json(value: Any) -> bool:
+def is_json(value: Any) -> bool:
+    """Does JSON hold this value, but for tuples as tuples?"""
     if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+        return all(isinstance(key, str) and is_json(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return all(_is_json(item) for item in value)
+        return all(is_json(item) for item in value)
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, (bool, int, str))

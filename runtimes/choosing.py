@@ -16,6 +16,7 @@ import tensorflow as tf
 from ..policies import reasons
 from ..policies.executors import ActorAndLearner, Executor
 from ..policies.reasons import Reason
+from ..quiet import announce
 from .litert import listing
 from .litert.conversion import ConversionError, convert
 from .litert.executor import LiteRTExecutor
@@ -131,6 +132,7 @@ def _content(program: Program, train: Train | None, parts: Sequence[str], cache:
     key = fingerprint(functions, listed, _FORMAT, tf.__version__, version("ai-edge-litert"))
 
     def make() -> bytes:
+        announce(f"Converting {program.name} to LiteRT ...")
         content = convert(functions, listed)
         try_out(program, train if LEARNER in parts else None, content)
         return content

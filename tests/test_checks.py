@@ -38,7 +38,7 @@ def test_numbers_become_floats() -> None:
         assert (found, type(found)) == (1.0, float)
 
 
-@pytest.mark.parametrize("value", [0, -1, 2.0, True, "3", None, math.nan])
+@pytest.mark.parametrize("value", [0, -1, 1.5, 0.1, True, "3", None, math.nan])
 def test_what_is_not_a_count(value: Any) -> None:
     refused(count, value)
 
@@ -49,7 +49,12 @@ def test_what_is_not_an_integer_in_bounds(value: Any) -> None:
 
 
 def test_integers_become_ints() -> None:
-    for found in (count("x", np.int32(3)), integer("x", 3.0, at_least=3), integer("x", np.uint8(3), at_least=0)):
+    for found in (
+        count("x", np.int32(3)),
+        count("x", 3e0),
+        integer("x", 3.0, at_least=3),
+        integer("x", np.uint8(3), at_least=0),
+    ):
         assert (found, type(found)) == (3, int)
 
 

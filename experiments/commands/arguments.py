@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -12,6 +13,18 @@ RUNS: Final = Path("runs")
 """Where run folders are created by default, in the current directory."""
 Command: TypeAlias = Callable[[argparse.Namespace], int]
 """Carries out a command; returns the exit code."""
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Commands without a heading of their own, and no line break at a hyphen."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if isinstance(action, argparse._SubParsersAction):
+            return "".join(map(self._format_action, action._get_subactions()))
+        return super()._format_action(action)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False, break_long_words=False)
 
 
 def add_command(
@@ -35,7 +48,7 @@ def add_command(
         description=f"{about[0].upper()}{about[1:]}.",
         epilog=examples,
         parents=parents,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     return parser
 
@@ -43,11 +56,11 @@ def add_command(
 def experiment_options() -> argparse.ArgumentParser:
     """The options of every command that takes an experiment file."""
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("file", metavar="FILE", help="a YAML file, or the name of a shipped experiment (axonrl list)")
+    parser.add_argument("file", metavar="FILE", help="a YAML file or a shipped experiment (see axonrl list)")
     values = parser.add_argument_group("values that replace the file's (repeatable)")
     for option, metavar, destination, text in (
         ("-P", "NAME=VALUE", "params", "set a param that the file declares"),
-        ("--set", "PATH=VALUE", "sets", "set any other value, in YAML: train.max_timesteps=1000"),
+        ("--set", "PATH=VALUE", "sets", "set any other value, in YAML: train.max_timesteps=1e4"),
     ):
         values.add_argument(
             option, metavar=metavar, dest=destination, action=_UniquePairs, default=[], type=_pair, help=text
@@ -61,7 +74,7 @@ def experiment_options() -> argparse.ArgumentParser:
             action=_UniquePairs,
             default=[],
             type=pairs,
-            help=f"the same as --set {path}=N",
+            help=f"short for --set {path}=N",
         )
     return parser
 
@@ -84,6 +97,13 @@ def positive(text: str) -> int:
     """An integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """An integer of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, got {text!r}")
     return int(text)
 
 

@@ -17,26 +17,36 @@ from ...version import __version__
 from ..console import DONE
 from ..language.shipped import shipped
 from . import completion, servers
-from .arguments import RUNS, Command, add_command, debug_option, experiment_options, json_option, positive
+from .arguments import (
+    RUNS,
+    Command,
+    HelpFormatter,
+    add_command,
+    debug_option,
+    experiment_options,
+    json_option,
+    natural,
+    positive,
+)
 
 _EXAMPLES = """\
 examples:
-  axonrl list                                           what is available
-  axonrl new dqn_cartpole my.yml                        a copy of a shipped experiment
-  axonrl run dqn_cartpole                               train, evaluate and report
-  axonrl run my.yml -P learning_rate=1e-3 --seed 7      the same with other values
-  axonrl run my.yml --resume                            continue a run that was stopped
-  axonrl evaluate runs/dqn_cartpole                     evaluate a trained agent
+  axonrl list                                  what is available
+  axonrl run dqn_cartpole                      train, evaluate and report
+  axonrl enjoy runs/dqn_cartpole               watch the trained agent
+  axonrl new dqn_cartpole my.yml               copy a shipped experiment
+  axonrl run my.yml -P learning_rate=1e-3      train with another value
+  axonrl run my.yml --resume                   continue a run that was stopped
 
 exit codes:
   0 done   1 failed   2 invalid command line, experiment file or run folder
-  130, 143 stopped by SIGINT or SIGTERM, after saving
+  130, 143 stopped by SIGINT (Ctrl-C) or SIGTERM, after saving
 """
 _RUN_EXAMPLES = """\
 examples:
   axonrl run dqn_cartpole
   axonrl run my.yml --model-dir runs/second -P learning_rate=1e-3
-  axonrl run my.yml --model-dir runs/second --resume --set train.max_timesteps=200000
+  axonrl run my.yml --model-dir runs/second --resume --timesteps 2e5
 """
 _CHECK_EXAMPLES = """\
 examples:
@@ -48,13 +58,27 @@ examples:
   axonrl evaluate runs/dqn_cartpole
   axonrl evaluate runs/dqn_cartpole --policy last --episodes 10 --json
 """
+_ENJOY_EXAMPLES = """\
+examples:
+  axonrl enjoy runs/dqn_cartpole
+  axonrl enjoy runs/dqn_cartpole --video cartpole.mp4 --episodes 1
+"""
+_EXPORT_EXAMPLES = """\
+examples:
+  axonrl export runs/dqn_cartpole
+  axonrl export runs/dqn_cartpole -o policies/cartpole --policy best
+
+In Python, without TensorFlow:
+  policy = axonrl.policies.Policy.load("policies/cartpole")
+  action = policy.act(observation)
+"""
 _NEW_EXAMPLES = """\
 examples:
   axonrl new dqn_cartpole
   axonrl new dqn_cartpole experiments/mine.yml
 """
 _SCHEMA_EXAMPLES = """\
-An editor that supports JSON schemas completes and validates experiment files with it.
+Editors that support JSON schemas complete and check experiment files with it.
 For VS Code's YAML extension:
   axonrl schema > experiment.schema.json
 and as the first line of an experiment file:
@@ -119,28 +143,36 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     """The parser, what carries out each command, and the parser of each command."""
     parser = argparse.ArgumentParser(
         prog="axonrl",
-        description="An Estimator for reinforcement learning: trains agents described by experiment files.",
+        description="Train reinforcement learning agents. A YAML file describes each experiment.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"axonrl {__version__}")
+    version = f"axonrl {__version__}"
+    parser.add_argument("--version", action="version", version=version, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     experiment, as_json, debug = experiment_options(), json_option(), debug_option()
     _add_run(add_command(commands, "run", "train, evaluate and report", _RUN_EXAMPLES, [experiment, as_json, debug]))
-    about = "check an experiment file and explain what it does, without training"
+    about = "check an experiment file and explain what it does"
     add_command(commands, "check", about, _CHECK_EXAMPLES, [experiment, as_json, debug])
     about = "evaluate the agent in a run folder"
     _add_evaluate(add_command(commands, "evaluate", about, _EVALUATE_EXAMPLES, [as_json, debug]))
+    about = "watch the agent in a run folder, in a window or as videos"
+    _add_enjoy(add_command(commands, "enjoy", about, _ENJOY_EXAMPLES, [debug]))
+    about = "export a trained policy, which acts without TensorFlow"
+    export = add_command(commands, "export", about, _EXPORT_EXAMPLES, [debug])
+    export.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    export.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
+    export.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
     about = "list experiments, models, memories, hooks, wrappers and trackers"
     add_command(commands, "list", about, "", [as_json, debug])
     new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
-    new.add_argument("name", metavar="NAME", choices=shipped(), help="a shipped experiment (axonrl list)")
-    new.add_argument("file", metavar="FILE", nargs="?", type=Path, help="the file to create (default: NAME.yml)")
+    new.add_argument("name", metavar="NAME", choices=shipped(), help="a shipped experiment (see axonrl list)")
+    new.add_argument("file", metavar="FILE", nargs="?", type=Path, help="the file to create; default: NAME.yml")
     add_command(commands, "schema", "print the JSON schema of experiment files", _SCHEMA_EXAMPLES, [debug])
-    about = "print the shell code that completes axonrl's commands"
+    about = "print a shell-completion script"
     shells = add_command(commands, "completion", about, _COMPLETION_EXAMPLES, [debug])
     shells.add_argument("shell", choices=completion.SHELLS, help="the shell")
-    local = dict.fromkeys(("run", "check", "evaluate"), _training)
+    local = dict.fromkeys(("run", "check", "evaluate", "enjoy", "export"), _training)
     info = dict.fromkeys(("list", "new", "schema", "completion"), _listing)
     remote = servers.add_commands(commands, experiment, as_json, debug)
     return parser, {**local, **info, **remote}, commands.choices
@@ -164,13 +196,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--model-dir",
         type=Path,
         metavar="DIR",
-        help=f"the run folder (default: {RUNS}/<name>, then {RUNS}/<name>-2, ...; with --resume the newest of these)",
+        help=f"the run folder; default: {RUNS}/NAME, then {RUNS}/NAME-2, ...; with --resume the newest of these",
     )
     existing = folder.add_mutually_exclusive_group()
     existing.add_argument(
         "--resume",
         action="store_true",
-        help="continue the existing run; only train.max_*, evaluate, tracker and submit may have changed in the file",
+        help="continue the existing run; in the file, only train.max_*, evaluate, tracker and submit may have changed",
     )
     existing.add_argument(
         "--auto-resume",
@@ -180,6 +212,16 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_dir", type=Path, metavar="MODEL_DIR", help="the run folder")
-    parser.add_argument("--episodes", type=positive, metavar="N", help="how many (default: from the experiment)")
-    parser.add_argument("--policy", choices=["best", "last"], help="which policy (default: from the experiment)")
+    parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("--episodes", type=positive, metavar="N", help="how many; default: as in the experiment")
+    parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+
+
+def _add_enjoy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("--episodes", type=positive, metavar="N", default=3, help="how many; default: 3")
+    parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    parser.add_argument("--seed", type=natural, metavar="N", help="seed of the episodes; default: the run's")
+    parser.add_argument(
+        "--video", type=Path, metavar="PATH", help="write videos instead: an .mp4 file, or a folder for several"
+    )

@@ -27,8 +27,9 @@ def complete(parser: argparse.ArgumentParser) -> None:
     import argcomplete
 
     for action in _actions(parser):
-        if action.dest in _COMPLETERS:
-            action.completer = _COMPLETERS[action.dest]  # type: ignore[attr-defined]
+        name = "--set" if "--set" in action.option_strings else action.metavar if action.metavar == "N" else action.dest
+        if name in _COMPLETERS:
+            action.completer = _COMPLETERS[name]  # type: ignore[attr-defined]
     argcomplete.autocomplete(parser, always_complete_options=False)
 
 
@@ -64,4 +65,31 @@ def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     return [f"{name}=" for name in declared] if isinstance(declared, dict) else []
 
 
-_COMPLETERS: Final = {"file": _experiments, "model_dir": _folders, "runs": _folders, "params": _params}
+def _keys(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """The keys of the schema, and those that the file on the command line sets."""
+    from ..language.including import read_with_includes
+    from ..language.schema import Experiment
+    from ..language.sections import keys_of
+    from ..language.values import flat
+
+    keys = dict.fromkeys(key for key in keys_of(Experiment) if key not in ("params", "include"))
+    try:
+        values = read_with_includes(experiment_file(parsed_args.file)).values
+    except (TypeError, ValueError):  # no file yet, or an invalid one
+        values = {}
+    keys |= dict.fromkeys(key for key, _ in flat(dict(values)) if not key.startswith("params"))
+    return [f"{key}=" for key in keys]
+
+
+def _nothing(**_: Any) -> list[str]:
+    return []
+
+
+_COMPLETERS: Final = {
+    "file": _experiments,
+    "model_dir": _folders,
+    "runs": _folders,
+    "params": _params,
+    "--set": _keys,
+    "N": _nothing,
+}

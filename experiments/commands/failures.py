@@ -53,7 +53,8 @@ def failed(error: Exception, arguments: argparse.Namespace, remark: str = "") ->
     """Tell the user what went wrong; returns the exit code."""
     if arguments.debug:
         traceback.print_exception(error)
-    say(f"error: {_explained(error)}")
+    for one in error.errors if isinstance(error, ExperimentError) else [error]:
+        say(f"error: {_explained(one)}")
     if remark:
         say(remark)
     return USAGE if isinstance(error, ExperimentError) else FAILED

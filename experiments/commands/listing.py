@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,14 +21,20 @@ def list_names(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(sections)
         return DONE
-    indent = 4 + max(len(name) for entries in sections.values() for name in entries)
-    columns = shutil.get_terminal_size().columns
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False)  # colours only on a terminal
     for title, entries in sections.items():
-        print(f"{title}:")
+        console.print(Text(f"{title}:", style="bold"))
+        indent = 4 + max(map(len, entries), default=0)
         for name, line in entries.items():
-            first = f"  {name}".ljust(indent)
-            print(textwrap.fill(line.replace("``", ""), columns, initial_indent=first, subsequent_indent=" " * indent))
-    print(f"\nThe files of the experiments are in {SHIPPED}; axonrl new NAME copies one.")
+            first, *rest = textwrap.wrap(line, max(console.width - indent, 20), break_on_hyphens=False) or [""]
+            console.print(Text.assemble("  ", (name.ljust(indent - 2), "cyan"), first), soft_wrap=True)
+            for more in rest:
+                console.print(Text(" " * indent + more), soft_wrap=True)
+    console.print("\nCopy an experiment to a file of your own: axonrl new NAME")
+    console.print(f"The files are in {SHIPPED}", soft_wrap=True)
     return DONE
 
 
@@ -56,7 +61,8 @@ def _names() -> dict[str, dict[str, str]]:
         sections[title] = {name: registry.summary(kind, name) for name in registry.names(kind)}
     sections["wrappers"] = {name: getattr(wrapping, name).__doc__ for name in sorted(wrapping.NAMES)}
     return {
-        title: {name: line.partition("\n")[0] for name, line in entries.items()} for title, entries in sections.items()
+        title: {name: line.partition("\n")[0].replace("``", "'") for name, line in entries.items()}
+        for title, entries in sections.items()
     }
 
 

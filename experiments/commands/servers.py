@@ -15,16 +15,19 @@ _SUBMIT_EXAMPLES = """\
 examples:
   axonrl submit my.yml --project me/rl -P learning_rate=1e-3
   axonrl submit my.yml --dry-run
-The server is the host of the file's tracker, or else POLYAXON_HOST; a token is read from POLYAXON_AUTH_TOKEN.
+The server is the host of the file's tracker, or else POLYAXON_HOST.
+A token is read from POLYAXON_AUTH_TOKEN.
 """
 _RUN_EXAMPLES = """\
-The server is the one in the run's address, or else POLYAXON_HOST; a token is read from POLYAXON_AUTH_TOKEN.
+The server is the one in the run's address, or else POLYAXON_HOST.
+A token is read from POLYAXON_AUTH_TOKEN.
 """
 _SYNC_EXAMPLES = """\
 examples:
-  axonrl sync runs/dqn_cartpole --host https://polyaxon.example.com --project me/rl
+  axonrl sync runs/dqn_cartpole --host https://polyaxon.example.com
   POLYAXON_HOST=https://polyaxon.example.com axonrl sync runs/*
-A token is read from POLYAXON_AUTH_TOKEN, or from polyaxon login. Syncing a run again changes nothing.
+A token is read from POLYAXON_AUTH_TOKEN, or from polyaxon login.
+It is safe to sync a run again.
 """
 
 
@@ -44,7 +47,7 @@ def add_commands(
     """
     about = "run an experiment on a Polyaxon server"
     submit = add_command(commands, "submit", about, _SUBMIT_EXAMPLES, [experiment, debug])
-    submit.add_argument("--project", metavar="OWNER/NAME", help="default: the project of the file's tracker")
+    submit.add_argument("--project", metavar="OWNER/NAME", help="the project; default: that of the file's tracker")
     submit.add_argument("--dry-run", action="store_true", help="print the Polyaxon operation instead of submitting it")
     run = argparse.ArgumentParser(add_help=False)
     run.add_argument("run", metavar="RUN", help="OWNER/PROJECT/UUID, or the address that axonrl submit printed")
@@ -54,9 +57,9 @@ def add_commands(
     about = "upload finished or interrupted runs to their tracking servers"
     sync = add_command(commands, "sync", about, _SYNC_EXAMPLES, [debug])
     sync.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a run folder")
-    server = sync.add_argument_group("Polyaxon server (default: the host of the run's tracker, or POLYAXON_HOST)")
+    server = sync.add_argument_group("Polyaxon server; default: the host of the run's tracker, or POLYAXON_HOST")
     server.add_argument("--host", metavar="URL", help="its address")
-    server.add_argument("--project", metavar="OWNER/NAME", help="the project there, created if it is missing")
+    server.add_argument("--project", metavar="OWNER/NAME", help="the project; created if it is missing")
     return {**dict.fromkeys(("submit", "status", "logs", "stop"), _remote), "sync": _sync}
 
 

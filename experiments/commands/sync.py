@@ -11,8 +11,9 @@ from filelock import FileLock, Timeout
 from ..console import DONE, FAILED, USAGE, say
 from ..errors import ExperimentError, RunFolderError
 from ..polyaxon import settings as polyaxon
-from ..running.folder import read_experiment
+from ..running.folder import is_of_python, read_experiment
 from ..tracking.follower import LOCK, complete, explained
+from ..tracking.history import is_from_history, write_journal
 from ..tracking.journal import JOURNAL, TrackedRun
 from ..tracking.trackers import StopRequestedError, Tracker, choices, make_trackers, make_writers
 from .user_modules import make_importable_for
@@ -48,7 +49,8 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
                 print(f"{folder}: {name} is up to date")
     except ExperimentError as error:
         code = USAGE
-        say(f"error: {error}")
+        for one in error.errors:
+            say(f"error: {one}")
     except OSError as error:
         code = FAILED
         say(f"error: {error.filename or folder}: {error.strerror or error}")
@@ -59,7 +61,7 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
 
 
 def sync(folder: Path, host: str | None = None, project: str | None = None) -> list[tuple[str, str]]:
-    """Bring the trackers of a run up to date with its journal.
+    """Bring the trackers of a run up to date with its journal; that of a Python program's run is made from its history.
 
     Args:
         folder: the run folder.
@@ -74,6 +76,8 @@ def sync(folder: Path, host: str | None = None, project: str | None = None) -> l
         OSError: the tracker's files in the folder cannot be written.
     """
     experiment = read_experiment(folder)
+    if is_of_python(folder) and is_from_history(folder):
+        write_journal(folder, experiment)
     if not (folder / JOURNAL).is_file():
         raise RunFolderError(folder, f"Run folder {folder} was not tracked: {JOURNAL} is missing.")
     make_importable_for(folder)  # a tracker may be the user's own

@@ -1,17 +1,13 @@
-"""What reaches the terminal: the log and warnings, one line each, without TensorFlow's messages at import."""
+"""What reaches the terminal: the log and warnings, one line each."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
-import os
-import sys
 import warnings
 from collections.abc import Iterator
 
-from ...policies.quiet import stderr_aside
-from ..console import say, tell
+from ..console import tell
 
 
 @contextlib.contextmanager
@@ -29,24 +25,6 @@ def messages() -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(level)
         warnings.formatwarning = format_warning
-
-
-def load_tensorflow() -> None:
-    """Import TensorFlow without the lines that its libraries print; they are printed if the import fails."""
-    if "tensorflow" in sys.modules:
-        return
-    say("Loading TensorFlow ...")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    lines = ""
-    try:
-        with stderr_aside() as written:
-            try:
-                importlib.import_module("tensorflow")
-            finally:
-                lines = written()
-    except Exception:
-        print(lines, end="", file=sys.stderr)
-        raise
 
 
 class _ErrorStream(logging.Handler):

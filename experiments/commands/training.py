@@ -1,4 +1,4 @@
-"""``axonrl run``, ``check`` and ``evaluate``."""
+"""``axonrl run``, ``check``, ``evaluate`` and ``enjoy``."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import contextlib
 import shlex
 from pathlib import Path
 
+from ...facts import EpisodeStats, Session
+from ...quiet import load_tensorflow
+from ...runs.learning_curve import CURVE
 from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
 from ..errors import ExperimentError
 from ..language import schema
 from ..language.files import Document
 from ..language.schema import Experiment
 from ..language.shipped import experiment_file
+from ..running import enjoying, runner
 from ..running import folder as records
-from ..running import runner
 from ..running.explain import rows
-from ..running.report import CURVE, Result, evaluation_rows, table
+from ..running.report import Result, evaluation_rows, table
 from ..running.signals import StopOnSignal
 from .arguments import RUNS
 from .failures import failed
-from .terminal import load_tensorflow
 from .user_modules import make_importable, make_importable_for
 
 
@@ -85,6 +87,39 @@ def evaluate(arguments: argparse.Namespace) -> int:
     lines = evaluation_rows(results)
     lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
     print_table(rows_table(str(arguments.model_dir), lines))
+    return DONE
+
+
+def enjoy(arguments: argparse.Namespace) -> int:
+    """Show episodes of the agent in a run folder."""
+    folder, video = arguments.model_dir, arguments.video
+    records.read_experiment(folder)
+    paths = None if video is None else enjoying.video_paths(video, arguments.episodes)
+    if paths is None:
+        enjoying.need_display()
+    make_importable_for(folder)
+    load_tensorflow()
+    results = enjoying.enjoy(folder, arguments.episodes, arguments.policy, arguments.seed, paths, _tell_episode)
+    for path in paths or ():
+        print(f"video: {path}")
+    if arguments.episodes > 1:
+        print(*(f"{label}: {text}" for label, text in evaluation_rows(results).items()))
+    return DONE
+
+
+def _tell_episode(session: Session, stats: EpisodeStats) -> None:
+    print(
+        f"episode {session.global_episode}: return {stats.episode_return:,.6g}, {stats.length:,} timesteps", flush=True
+    )
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Export the policy of a run."""
+    folder: Path = arguments.model_dir
+    records.read_experiment(folder)
+    make_importable_for(folder)
+    load_tensorflow()
+    print(runner.export(folder, arguments.output or folder / "exported", arguments.policy))
     return DONE
 
 

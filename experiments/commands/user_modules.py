@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ...errors import CheckpointError
+from ...runs.starts import read_starts
+from ..errors import RunFolderError
 from ..language.shipped import SHIPPED
-from ..running.folder import read_starts
 
 
 def make_importable(folder: Path) -> None:
@@ -18,6 +20,10 @@ def make_importable(folder: Path) -> None:
 
 def make_importable_for(run_folder: Path) -> None:
     """Make modules importable that were beside the experiment file of an existing run."""
-    for start in read_starts(run_folder):
-        make_importable(Path(str(start.get("file", ""))).parent)
+    try:
+        starts = read_starts(run_folder)
+    except CheckpointError as error:
+        raise RunFolderError(run_folder, str(error)) from error
+    for start in starts:
+        make_importable(Path(str(start.get("file") or "")).parent)
     make_importable(Path())

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+from ..errors import Findings
 from .files import Document, ExperimentError, Place, scalar, show
-from .sections import Section, validate
+from .sections import Section, validate, whole
 
 TYPES: Final[Mapping[str, type]] = {"int": int, "float": float, "bool": bool, "str": str}
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -23,26 +24,44 @@ class Param(Section):
     """The value without ``-P name=value``."""
 
 
-def declared_params(document: Document, given: Mapping[str, str]) -> dict[str, Param]:
-    """The section ``params`` with the values of ``-P`` in place of the defaults."""
+def declared_params(document: Document, given: Mapping[str, str], findings: Findings) -> dict[str, Param]:
+    """The section ``params`` with the values of ``-P`` in place of the defaults.
+
+    Args:
+        document: the file.
+        given: names to values, as text.
+        findings: collects what is wrong.
+
+    Returns:
+        The valid ones.
+    """
     section = document.values.get("params", {})
     if not isinstance(section, dict):
-        raise document.error(("params",), f"must be a mapping, got {show(section)}")
-    params = {name: _param(name, value, document) for name, value in section.items()}
+        findings.add(document.error(("params",), f"must be a mapping, got {show(section)}"))
+        return {}
+    params: dict[str, Param] = {}
+    for name, value in section.items():
+        with findings.collecting():
+            params[name] = _param(name, value, document)
     for name, text in given.items():
-        source = f"-P {name}={text}"
-        if name not in params:
-            there = "" if params else "; the file declares none"
-            raise Document(source, {}, {(): Place(source)}).error(
-                ("params", name), f"the file declares no param of this name{there}", name=name, choices=params
-            )
-        kind = params[name].type
-        try:
-            default = _typed(text if kind == "str" else scalar(text), kind)
-        except ValueError as error:
-            raise ExperimentError(source, str(error), key=name) from None
-        params[name] = Param(type=kind, default=default)
+        if name in params or name not in section:
+            with findings.collecting():
+                params[name] = _given(name, text, params)
     return params
+
+
+def _given(name: str, text: str, params: Mapping[str, Param]) -> Param:
+    """A param with the value of ``-P``."""
+    source, param = f"-P {name}={text}", params.get(name)
+    if param is None:
+        there = "" if params else "; the file declares none"
+        raise Document(source, {}, {(): Place(source)}).error(
+            ("params", name), f"the file declares no param of this name{there}", name=name, choices=params
+        )
+    try:
+        return Param(type=param.type, default=_typed(text if param.type == "str" else scalar(text), param.type))
+    except ValueError as error:
+        raise ExperimentError(source, str(error), key=name) from None
 
 
 def _param(name: str, value: Any, document: Document) -> Param:
@@ -62,9 +81,11 @@ def _param(name: str, value: Any, document: Document) -> Param:
 
 
 def _typed(value: Any, kind: str) -> Any:
-    """The value in the declared type; an integer is accepted for a float."""
+    """The value in the declared type; an integer is accepted for a float, and ``1e4`` for an integer."""
     if kind == "float" and type(value) is int:
         return float(value)
+    if kind == "int":
+        value = whole(value)
     if type(value) is not TYPES[kind]:
         raise ValueError(f"must be of type {kind}, got {show(value)}")
     if isinstance(value, str) and "${" in value:  # it would be replaced when the resolved file is read again

@@ -1,4 +1,4 @@
-"""Reading YAML strictly: plain data with the line of every value, or one error that says where.
+"""Reading YAML strictly: plain data with the line of every value, or errors that say where.
 
 The accepted part of YAML 1.2: one document of mappings, lists and scalars. Scalars follow the 1.2 core schema (``1e-4``
 is a number, ``yes`` and ``on`` are text, ``010`` is ten). Anchors, aliases, tags, megabytes, deep nesting and control
@@ -18,6 +18,7 @@ import yaml
 
 from ...registry import nearest
 from ..errors import ExperimentError as ExperimentError  # noqa: PLC0414 (exported: whoever reads files catches it)
+from ..errors import Findings
 
 MAX_BYTES: Final = 4 * 2**20
 MAX_DEPTH: Final = 32
@@ -197,9 +198,17 @@ class _Builder:
         self._events: Iterator[yaml.Event] = iter(yaml.parse(text, Loader=_LOADER))
         self._values = 0
         self._root = self._at = at
+        self._findings = Findings()
 
     def document(self) -> Any:
         """The only document's value; None for an empty text."""
+        value = None
+        with self._findings.collecting():
+            value = self._document()
+        self._findings.raise_all()
+        return value
+
+    def _document(self) -> Any:
         try:
             next(self._events)  # the start of the stream
             if isinstance(next(self._events), yaml.StreamEndEvent):
@@ -217,6 +226,8 @@ class _Builder:
         self._at = path
         self.places.setdefault(path, Place(self.file, _line(event)))
         self._refuse(event, path)
+        if isinstance(event, yaml.AliasEvent):
+            return None
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(path)
         if isinstance(event, yaml.SequenceStartEvent):
@@ -234,10 +245,11 @@ class _Builder:
                 raise self._error(event, path, "a key must be text, got a list or a mapping")
             key = self._scalar(event, path)
             if not isinstance(key, str):
-                raise self._error(event, path, f"a key must be text, got {show(key)}")
+                self._findings.add(self._error(event, path, f"a key must be text, got {show(key)}"))
+                key = event.value
             at = (*path, key)
             if key in values:
-                raise self._error(event, at, f"duplicate key, first on line {self.places[at].line}")
+                self._findings.add(self._error(event, at, f"duplicate key, first on line {self.places[at].line}"))
             self._at, self.places[at] = at, Place(self.file, _line(event))
             values[key] = self._value(next(self._events), at)
         return values
@@ -248,7 +260,8 @@ class _Builder:
         try:
             return scalar(event.value)
         except ValueError as error:
-            raise self._error(event, path, str(error)) from None
+            self._findings.add(self._error(event, path, str(error)))
+            return None
 
     def _refuse(self, event: Any, path: Keys) -> None:
         """Refuse what strict YAML does not have."""
@@ -258,9 +271,11 @@ class _Builder:
         if len(path) > MAX_DEPTH:
             raise self._error(event, path, f"nested more than {MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            raise self._error(event, path, f"anchors and aliases are not allowed, got {show(event.anchor)}")
-        if event.tag is not None:
-            raise self._error(event, path, f"tags are not allowed, got {show(event.tag)}")
+            self._findings.add(
+                self._error(event, path, f"anchors and aliases are not allowed, got {show(event.anchor)}")
+            )
+        elif event.tag is not None:
+            self._findings.add(self._error(event, path, f"tags are not allowed, got {show(event.tag)}"))
 
     def _error(self, event: Any, path: Keys, message: str) -> ExperimentError:
         key = dotted(path) if len(path) <= MAX_DEPTH else f"{dotted(path[:3])}..."

@@ -1,4 +1,4 @@
-"""``include:`` at the top of an experiment file: default values from other files."""
+"""``include:`` at the top of an experiment file: default values from other files, or from shipped experiments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .files import MAX_VALUES, Document, ExperimentError, Keys, Place, read, show
+from .shipped import shipped
 
 KEY: Final = "include"
 MAX_INCLUDES: Final = 8
@@ -46,7 +47,7 @@ class _Reader:
         values: dict[str, Any] = {}
         places: dict[Keys, Place] = {(): own.places[()]}
         for at, name in _names(own).items():
-            included = self._included(own, at, path.parent / name, (*chain, path))
+            included = self._included(own, at, _found(own, at, path.parent, name), (*chain, path))
             _merge(values, places, included.values, included.places, ())
         written = {key: value for key, value in own.values.items() if key != KEY}
         _merge(values, places, written, own.places, ())
@@ -76,11 +77,31 @@ def _names(document: Document) -> dict[Keys, str]:
     names: dict[Keys, str] = {}
     for at, name in items.items():
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= _MAX_NAME:
-            raise document.error(at, f"must be the path of a file, or a list of such, got {show(name)}")
+            message = "must be the path of a file, the name of a shipped experiment, or a list of these"
+            raise document.error(at, f"{message}, got {show(name)}")
         if name in names.values():
             raise document.error(at, f"{show(name)} is included twice")
         names[at] = name
     return names
+
+
+def _found(document: Document, at: Keys, folder: Path, name: str) -> Path:
+    """The file that an include means: a path, or else the name of a shipped experiment."""
+    path, experiments = folder / name, shipped()
+    if name in experiments and not path.is_file():
+        return experiments[name]
+    if path.name == name and not _exists(path):
+        files = [file.name for file in sorted(folder.glob("*.y*ml"))]
+        message = f"there is neither a file nor a shipped experiment called {show(name)}"
+        raise document.error(at, message, name=name, choices=[*experiments, *files])
+    return path
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # reading fails later
+        return True
 
 
 def _resolved(path: Path) -> Path:

@@ -41,7 +41,7 @@ def experiment_schema() -> dict[str, Any]:
     made["properties"]["config"] = {**made["properties"]["config"], **_config()}
     names = {"type": "string", "minLength": 1}
     made["properties"]["include"] = {
-        "description": "Other files, by paths relative to this one, whose values hold where this one gives no other.",
+        "description": "Default values: files, by paths relative to this one, or shipped experiments, by their names.",
         "anyOf": [names, {"type": "array", "items": names, "uniqueItems": True}],
     }
     made["required"] = ["environment", "agent"]  # a file without a name is called as the file is
@@ -69,6 +69,7 @@ def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> Non
     definitions["Memory"] = _named(registry.names("memory"), _ELSEWHERE, "A memory, by name alone or with arguments.")
     definitions["Hook"] = _named(registry.names("hook"), _ELSEWHERE, "A hook, by name alone or with arguments.")
     definitions["Wrapper"] = _named(NAMES, None, "A wrapper, by name alone or with arguments.")
+    agent["properties"]["warm_start"]["anyOf"].insert(0, {"type": "string"})
     agent["properties"]["memory"]["anyOf"] = [{"$ref": "#/$defs/Memory"}, {"type": "null"}]
     environment["properties"]["wrappers"]["items"] = {"$ref": "#/$defs/Wrapper"}
     properties["hooks"]["items"] = {"$ref": "#/$defs/Hook"}

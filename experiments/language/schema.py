@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 
 from ... import registry
 from ...contracts import RunConfig
+from ..errors import Findings
 from .declared import Param, declared_params
 from .files import Document, Keys
 from .including import KEY as INCLUDE
@@ -65,8 +66,19 @@ class Environment(Section):
     """Wrappers of each copy, innermost first."""
 
 
+class WarmStart(Section):
+    """Where the initial weights of a new run come from; the short form is the run alone."""
+
+    run: str
+    """A run folder, or a file that holds a policy."""
+    variables: str = ".*"
+    """A regular expression: the variables to take over, by their names."""
+    policy: str = "last"
+    """Of a run folder: last, or the name of a kept policy (best)."""
+
+
 class AgentSection(Section):
-    """The agent: its model function, with params, and its memory."""
+    """The agent: its model function, with params, its memory, and where its weights start from."""
 
     model_fn: str
     """The model function: a name that ``axonrl list`` lists, or ``package.module:function``."""
@@ -74,6 +86,8 @@ class AgentSection(Section):
     """The params of the model function."""
     memory: Named | None = None
     """The memory of transitions."""
+    warm_start: WarmStart | None = None
+    """The run from which initial weights are taken; default: they follow from the seed."""
 
 
 class Train(Section):
@@ -153,24 +167,32 @@ def load(
         The experiment, and the document with the line of each value, for errors found later.
 
     Raises:
-        ExperimentError: the file or an option is invalid.
+        ExperimentError: the file or an option is invalid. What can be judged is, and told at once.
     """
     document = override(read_with_includes(path), sets or {})
     _refuse_secrets(document)
-    declared = declared_params(document, params or {})
-    values = {name: param.default for name, param in declared.items()}
+    findings = Findings()
+    declared = declared_params(document, params or {}, findings)
+    section = document.values.get("params")
+    values = dict.fromkeys(section) if isinstance(section, dict) else {}
+    values |= {name: param.default for name, param in declared.items()}
     raw: dict[str, Any] = {
-        key: replace(value, (key,), values, document) for key, value in document.values.items() if key != "params"
+        key: replace(value, (key,), values, document, findings)
+        for key, value in document.values.items()
+        if key != "params"
     }
     raw["params"] = {name: param.model_dump() for name, param in declared.items()}
     raw.setdefault("name", path.stem)
     _expand(raw)
-    experiment = validate(Experiment, raw, (), document)
-    _check_config(experiment, document)
-    experiment = _with_tracker_settings(experiment, document)
-    if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
-        message = "'best' needs an evaluation hook, which keeps the best policy; without one it is 'last'"
-        raise document.error(("evaluate", "policy"), message)
+    _check_config(raw.get("config"), document, findings)
+    trackers = _trackers(raw.get("tracker"), document, findings)
+    with findings.collecting():
+        experiment = validate(Experiment, raw, (), document)
+        experiment = experiment.model_copy(update={"tracker": trackers})
+        if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
+            message = "'best' needs an evaluation hook, which keeps the best policy; without one it is 'last'"
+            raise document.error(("evaluate", "policy"), message)
+    findings.raise_all()
     return experiment, document
 
 
@@ -178,9 +200,11 @@ def _refuse_secrets(document: Document) -> None:
     """Before anything else: no message may quote a token, and no record contain it."""
     if INCLUDE in document.values:
         raise document.error((INCLUDE,), "files include others before --set: a file of yours may include both")
+    findings = Findings()
     for at, _ in _items(document.values.get("tracker"), ("tracker",)):
         if SECRET.search(str(at[-1])):
-            raise document.error(at, _NO_SECRET)
+            findings.add(document.error(at, _NO_SECRET))
+    findings.raise_all()
 
 
 def _items(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
@@ -206,6 +230,8 @@ def _expand(raw: dict[str, Any]) -> None:
         environment["wrappers"] = _by_kind(environment["wrappers"])
     if isinstance(agent, dict) and isinstance(agent.get("memory"), str):
         agent["memory"] = {"kind": agent["memory"]}
+    if isinstance(agent, dict) and isinstance(agent.get("warm_start"), str):
+        agent["warm_start"] = {"run": agent["warm_start"]}
     if "tracker" in raw:
         given = raw["tracker"]
         raw["tracker"] = _by_kind(given if isinstance(given, list) else [given])
@@ -229,35 +255,45 @@ def _keeps_best(experiment: Experiment) -> bool:
     return any(_keeps(hook.model_dump()) or hook.kind not in own for hook in experiment.hooks)
 
 
-def _check_config(experiment: Experiment, document: Document) -> None:
-    for name, value in experiment.config.items():
-        at = ("config", name)
-        if name == "seed":
-            raise document.error(at, "the seed is a key of its own, 'seed', beside 'config'")
-        if name not in CONFIG_FIELDS:
-            raise document.error(at, "unknown key", name=name, choices=CONFIG_FIELDS)
-        try:
-            RunConfig(**{name: value})
-        except (TypeError, ValueError) as error:
-            raise document.error(at, str(error)) from None
+def _check_config(config: Any, document: Document, findings: Findings) -> None:
+    for name, value in config.items() if isinstance(config, dict) else ():
+        with findings.collecting():
+            _check_setting(name, value, document)
 
 
-def _with_tracker_settings(experiment: Experiment, document: Document) -> Experiment:
-    """The experiment with its built-in trackers' settings checked and in their final form."""
+def _check_setting(name: str, value: Any, document: Document) -> None:
+    at = ("config", name)
+    if name == "seed":
+        raise document.error(at, "the seed is a key of its own, 'seed', beside 'config'")
+    if name not in CONFIG_FIELDS:
+        raise document.error(at, "unknown key", name=name, choices=CONFIG_FIELDS)
+    try:
+        RunConfig(**{name: value})
+    except (TypeError, ValueError) as error:
+        raise document.error(at, str(error)) from None
+
+
+def _trackers(given: Any, document: Document, findings: Findings) -> list[Tracker]:
+    """The trackers; the settings of built-in ones are checked and in their final form."""
     trackers: list[Tracker] = []
-    for index, tracker in enumerate(experiment.tracker):
+    for index, one in enumerate(given or ()):
         at = ("tracker", index)
-        if tracker.kind == DEFAULT_TRACKER and any(other.kind == DEFAULT_TRACKER for other in trackers):
-            raise document.error(at, f"duplicate tracker {tracker.kind!r}: a run has one of this kind")
-        if (settings := tracker_settings(tracker.kind)) is not None:
-            values = validate(settings, tracker.kwargs, at, document)
-            trackers.append(Tracker(kind=tracker.kind, **values.model_dump(exclude_none=True)))
-        else:
+        with findings.collecting():
+            tracker = validate(Tracker, one, at, document)
+            if tracker.kind == DEFAULT_TRACKER and any(other.kind == DEFAULT_TRACKER for other in trackers):
+                raise document.error(at, f"duplicate tracker {tracker.kind!r}: a run has one of this kind")
+            _refuse_passwords(tracker, at, document)
+            if (settings := tracker_settings(tracker.kind)) is not None:
+                values = validate(settings, tracker.kwargs, at, document)
+                tracker = Tracker(kind=tracker.kind, **values.model_dump(exclude_none=True))
             trackers.append(tracker)
-        for place, value in _items(tracker.kwargs, at):
-            if isinstance(value, str) and _has_password(value):
-                raise document.error(place, _NO_SECRET)
-    return experiment.model_copy(update={"tracker": trackers})
+    return trackers
+
+
+def _refuse_passwords(tracker: Tracker, at: Keys, document: Document) -> None:
+    for place, value in _items(tracker.kwargs, at):
+        if isinstance(value, str) and _has_password(value):
+            raise document.error(place, _NO_SECRET)
 
 
 def tracker_settings(kind: str) -> type[Section] | None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from ..errors import MAX_SHOWN, Findings
 from .files import Document, ExperimentError, Keys, show
 
 _WORDS = {"string": "text", "integer": "an integer", "boolean": "true or false", "list": "a list", "number": "a number"}
 
-Count = Annotated[int, Field(ge=1)]
-"""An integer of at least 1."""
+
+def whole(value: Any) -> Any:
+    """A float without a fraction as an integer: ``1e4``. Anything else is returned as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
+"""An integer of at least 1; ``1e4`` is one."""
 
 
 class Section(BaseModel):
@@ -37,15 +44,23 @@ def validate(model: type[_Model], raw: Any, at: Keys, document: Document) -> _Mo
         document: for the lines of errors.
 
     Raises:
-        ExperimentError: the first mistake.
+        ExperimentError: what is wrong; all of it at once.
     """
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        found = [(details, _error(details, model, at, document)) for details in error.errors(include_url=False)]
-        # One at a time, the first in the file. A missing key comes last: it may be misspelt.
-        found.sort(key=lambda pair: (pair[0]["type"] == "missing", pair[1].file != document.file, pair[1].line or 0))
-        raise found[0][1] from None
+        # Those about missing keys come last: such a key may be misspelt.
+        details = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")[:MAX_SHOWN]
+    findings, misspelt = Findings(), set()
+    for one in details:
+        *section, key = one["loc"] or ("",)
+        found = _error(one, model, at, document)
+        if found.nearest:
+            misspelt.add((*section, found.nearest))
+        if one["type"] != "missing" or (*section, key) not in misspelt:
+            findings.add(found)
+    findings.raise_all()
+    raise AssertionError("an invalid section without an error")
 
 
 def _error(details: ErrorDetails, model: type[BaseModel], at: Keys, document: Document) -> ExperimentError:
@@ -67,12 +82,21 @@ def _expected(details: ErrorDetails) -> str:
         return "be a mapping"
     if kind == "string_pattern_mismatch":
         return "be letters, digits, '.', '_' and '-'"
-    if kind == "int_type" and isinstance(details["input"], float):
-        return "be an integer without '.' or 'e'"
     expected = re.sub(r"^\w+ should ", "", details["msg"])  # "Input should be", "String should have"
+    expected = expected.replace("greater than or equal to", "at least")
     for pydantic, ours in _WORDS.items():
         expected = expected.replace(f"a valid {pydantic}", ours)
     return expected
+
+
+def keys_of(model: type[BaseModel]) -> Iterator[str]:
+    """The keys of a section and of the sections in it, dotted, for ``--set``. Items of lists are left out."""
+    for name, field in model.model_fields.items():
+        inner = next(_sections_in(field.annotation), None)
+        if inner is None or get_origin(field.annotation) in (list, dict):
+            yield name
+        else:
+            yield from (f"{name}.{key}" for key in keys_of(inner))
 
 
 def _fields(model: Any, loc: Sequence[str | int]) -> list[str]:

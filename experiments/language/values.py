@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ..errors import Findings
 from .files import MAX_DEPTH, Document, ExperimentError, Keys, Place, dotted, parse_value, show
 
 MAX_TEXT: Final = 10_000
@@ -17,15 +18,18 @@ def override(document: Document, sets: Mapping[str, str]) -> Document:
     """The document with the values of ``--set path.to.key=value``."""
     values: Any = _copy(document.values)
     places = dict(document.places)
+    findings = Findings()
     for name, text in sets.items():
         # A tracker's value may be a token, by mistake: no message may quote it.
         source = f"--set {name}" if name.partition(".")[0] == "tracker" else f"--set {name}={text}"
-        path = _assign(values, name, text, source)
-        for place in [place for place in places if place[: len(path)] == path]:
-            del places[place]
-        places[path] = Place(source)
-        for length in range(1, len(path)):  # mappings created on the way
-            places.setdefault(path[:length], Place(source))
+        with findings.collecting():
+            path = _assign(values, name, text, source)
+            for place in [place for place in places if place[: len(path)] == path]:
+                del places[place]
+            places[path] = Place(source)
+            for length in range(1, len(path)):  # mappings created on the way
+                places.setdefault(path[:length], Place(source))
+    findings.raise_all()
     return Document(document.file, values, places)
 
 
@@ -64,14 +68,30 @@ def _copy(value: Any) -> Any:
     return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
-def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Document) -> Any:
-    """The value with ``${name}`` replaced at any depth."""
+def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Document, findings: Findings) -> Any:
+    """The value with ``${name}`` replaced at any depth; where that fails, as it was.
+
+    Args:
+        value: of the document.
+        path: its keys.
+        params: names to values; an invalid param, about which there is an error already, is None.
+        document: for errors.
+        findings: collects them.
+    """
     if isinstance(value, dict):
-        return {key: replace(item, (*path, key), params, document) for key, item in value.items()}
+        return {key: replace(item, (*path, key), params, document, findings) for key, item in value.items()}
     if isinstance(value, list):
-        return [replace(item, (*path, index), params, document) for index, item in enumerate(value)]
+        return [replace(item, (*path, index), params, document, findings) for index, item in enumerate(value)]
     if not isinstance(value, str) or "${" not in value:
         return value
+    try:
+        return _replaced(value, path, params, document, findings)
+    except ExperimentError as error:
+        findings.add(error)
+        return value
+
+
+def _replaced(value: str, path: Keys, params: Mapping[str, Any], document: Document, findings: Findings) -> Any:
 
     def parameter(match: re.Match[str]) -> Any:
         name = match[1].strip()
@@ -79,6 +99,8 @@ def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Documen
             raise document.error(path, f"'${{' without '}}' in {show(value)}")
         if name not in params:
             raise document.error(path, f"no param {show(name)} is declared under 'params'", name=name, choices=params)
+        if params[name] is None:
+            findings.skip(document.error(path, "").key)
         return params[name]
 
     whole = _REFERENCE.fullmatch(value)

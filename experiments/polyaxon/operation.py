@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...version import __version__
+from ..errors import Findings
 from ..language.declared import declared_params
 from ..language.files import Document
 from ..language.schema import Experiment
@@ -39,7 +40,7 @@ def operation(experiment: Experiment, document: Document, params: Mapping[str, s
         ExperimentError: a param cannot be submitted, or Polyaxon refuses the matrix.
     """
     submit = experiment.submit or Submit()
-    defaults = declared_params(document, {})
+    defaults = declared_params(document, {}, Findings())
     for name in experiment.params:
         _check_param(name, (defaults[name].default, experiment.params[name].default), document)
     made: dict[str, Any] = {"version": 1.1, "kind": "operation", "name": experiment.name.replace(".", "-")}

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
 
+from ... import registry, schedules
 from ...contracts import Memory
 from ...estimators.limits import Schedule
 from ...estimators.run_summary import RunSummary
 from ..language.schema import Experiment, Named
+from ..language.sections import whole
 from ..tracking.trackers import choices, disabled_by
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_OVER_TIMESTEPS: Final = ("epsilon",)
+"""Params of built-in models that follow timesteps. They are meant to end early; all others follow updates."""
 
 
 def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, folder: Path) -> dict[str, Any]:
@@ -50,6 +55,7 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
             part: {"runtime": runtime, "why": summary.why.get(part, "")} for part, runtime in summary.runtimes.items()
         },
         "train": {**limits, **_updates(experiment, memory, num_envs)},
+        "warnings": [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)],
         "evaluate": None if experiment.evaluate is None else experiment.evaluate.model_dump(),
         "hooks": [_plain(hook) for hook in experiment.hooks],
         "tracker": None if disabled_by() else _trackers(experiment),
@@ -74,12 +80,68 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "first update": _timestep(train["first_update_at"]),
         "updates": _updates_told(train),
         "ends after": ", or ".join(_limits(train)) or "a hook stops it, or Ctrl-C",
+        "warning": "\n".join(one["message"] for one in found["warnings"]),
         "then evaluated": _evaluate(found["evaluate"]),
         "hooks": ", ".join(map(_short, found["hooks"])),
         "tracked": _tracked(found["tracker"]),
         "run folder": found["folder"],
     }
     return {label: text for label, text in told.items() if text}
+
+
+@dataclasses.dataclass(frozen=True)
+class EarlyEnd:
+    """Params whose schedules end before the run does: at ``value``, after this number of updates and of timesteps.
+
+    ``share`` is that of the updates. ``timesteps`` are those of the run, None where they have no limit.
+    """
+
+    params: Sequence[str]
+    value: float
+    update: int
+    timestep: int
+    share: float
+    timesteps: int | None
+
+    def __str__(self) -> str:
+        reach = "reaches" if len(self.params) == 1 else "reach"
+        place = f"timestep {self.timestep:,}" + (f" of {self.timesteps:,}" if self.timesteps else "")
+        return (
+            f"{' and '.join(self.params)} {reach} {self.value:g} at update {self.update:,},"
+            f" after {self.share:.0%} of the run ({place})"
+        )
+
+
+def early_ends(experiment: Experiment, memory: Memory) -> list[EarlyEnd]:
+    """Schedules of a built-in model's params that end at 0 before the last update, or in the first half of the run."""
+    when = _updates(experiment, memory, experiment.environment.num_envs)
+    first, every, updates = when["first_update_at"], when["timesteps_per_update"], when["updates"]
+    if experiment.agent.model_fn not in registry.BUILT_IN["model_fn"] or first is None or every is None or not updates:
+        return []
+    ends: dict[tuple[float, int], list[str]] = {}
+    for name, value in experiment.agent.params.items():
+        end = _end(value) if name not in _OVER_TIMESTEPS else None
+        if end is not None and (end[1] < updates if end[0] == 0 else end[1] < updates / 2):
+            ends.setdefault(end, []).append(name)
+    timesteps = experiment.train.max_timesteps
+    return [
+        EarlyEnd(names, value, update, first + (update - 1) * every, update / updates, timesteps)
+        for (value, update), names in ends.items()
+    ]
+
+
+def _end(value: Any) -> tuple[float, int] | None:
+    """The last value of a schedule, and the time from which it has it; None if it has none, or is no schedule."""
+    if not isinstance(value, Mapping):
+        return None
+    match schedules.make_schedule(value):
+        case schedules.Linear(_, stop, duration) | schedules.Polynomial(_, stop, duration, _) if duration:
+            return stop, duration
+        case schedules.Exponential(start, rate, duration, floor) if floor > 0 and rate < 1:
+            return floor, math.ceil(duration * math.log(floor / start, rate))
+        case schedules.PiecewiseConstant(boundaries, values) if boundaries:
+            return values[-1], boundaries[-1]
+    return None
 
 
 def described(space: gymnasium.Space[Any]) -> str:
@@ -131,7 +193,7 @@ def _plain(named: Named) -> dict[str, Any]:
 
 
 def _short(named: Mapping[str, Any]) -> str:
-    arguments = ", ".join(f"{name}={value}" for name, value in named.items() if name != "kind")
+    arguments = ", ".join(f"{name}={whole(value)}" for name, value in named.items() if name != "kind")
     return f"{named['kind']} ({arguments})" if arguments else str(named["kind"])
 
 

@@ -1,35 +1,28 @@
-"""The records of an experiment's run: the resolved experiment, and one entry for each start.
-
-The Agent keeps its checkpoints, weights and ``run.json`` in the same folder; this module does not touch them.
-"""
+"""The folder of an experiment's run, and the resolved experiment in it. The Agent keeps everything else there."""
 
 from __future__ import annotations
 
 import contextlib
-import datetime
 import glob
 import itertools
-import json
-import platform
+import re
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ...runs.files import make_folders, replacing, write_file, write_json_atomically
-from ...runs.provenance import provenance
+from ...errors import CheckpointError
+from ...runs import record
+from ...runs.files import make_folders, replacing, write_file
 from ...runs.seeding import draw_seed
-from ..errors import ChangedExperimentError, ExperimentError, RunFolderError
+from ..errors import ChangedExperimentError, RunFolderError
 from ..language.files import show
-from ..language.schema import Experiment, load
+from ..language.schema import AgentSection, Environment, Evaluate, Experiment, load
 from ..language.values import flat
 from ..language.writing import to_yaml
 
 EXPERIMENT: Final = "experiment.yml"
 """The resolved experiment: with every param, every default and the seed. It can be run again unchanged."""
-RECORD: Final = "record.json"
-"""One entry for each start of the run: when, by which command, on which system."""
 MAY_CHANGE: Final = (
     "train.max_steps",
     "train.max_episodes",
@@ -134,66 +127,46 @@ def is_used(folder: Path) -> bool:
 
 
 def read_experiment(folder: Path) -> Experiment:
-    """The experiment that is recorded in a run folder.
+    """The experiment that is recorded in a run folder; of a Python program's run, what ``run.json`` says of it.
 
     Raises:
-        ExperimentError: it is missing or damaged.
+        ExperimentError: it is missing or damaged, or the environment of a Python program's run cannot be told.
     """
     if not (folder / EXPERIMENT).is_file():
         if folder.is_dir():
+            if is_of_python(folder):
+                return _of_python(folder)
             raise RunFolderError(folder, f"Folder {folder} is not a run folder: {EXPERIMENT} is missing.")
         what = "is a file, not a run folder" if folder.exists() else "does not exist"
         raise RunFolderError(folder, f"Folder {folder} {what}.")
     return load(folder / EXPERIMENT)[0]
 
 
-def add_start(folder: Path, experiment: Experiment, file: Path, command: Sequence[str]) -> None:
-    """Append an entry to the folder's record.
-
-    Args:
-        folder: the run folder.
-        experiment: with its seed.
-        file: the experiment file as given.
-        command: the command line, one item for each argument.
-    """
-    entry = {
-        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": list(command),
-        "file": str(file.absolute()),
-        "seed": experiment.seed,
-        "git_commit": git_commit(file.absolute().parent),
-        "system": platform.platform(),
-        "made_with": provenance(),
-    }
-    write_json_atomically(folder / RECORD, [*read_starts(folder), entry])
+def is_of_python(folder: Path) -> bool:
+    """Is there the run of a Python program, which has no experiment file?"""
+    return (folder / record.FILE).is_file() and not (folder / EXPERIMENT).is_file()
 
 
-def read_starts(folder: Path) -> list[dict[str, Any]]:
-    """The entries of the folder's record, oldest first.
-
-    Raises:
-        ExperimentError: the record is damaged.
-    """
-    path = folder / RECORD
+def _of_python(folder: Path) -> Experiment:
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, RecursionError) as error:
-        raise ExperimentError(str(path), f"cannot be read: {error}") from error
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ExperimentError(str(path), "must be a list of mappings")
-    return entries
-
-
-def git_commit(folder: Path) -> str | None:
-    """The commit that is checked out where ``folder`` lies, with ``-dirty`` if files are changed."""
-    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):  # no git, no repository, no commit
-        return None
-    return result.stdout.strip() or None
+        found = record.read(folder)
+    except CheckpointError as error:
+        raise RunFolderError(folder, str(error)) from error
+    if found is None or found.environment is None:
+        what = (
+            f"The run in {folder} is of a Python program, and its environment could not be recorded: it was not made"
+            " from an id, or is in wrappers of its own. Use Agent.load in Python."
+        )
+        raise RunFolderError(folder, what)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:128] or "run"
+    model_fn = found.model_fn or "unnamed"
+    return Experiment(
+        name=name,
+        seed=found.seed,
+        environment=Environment.model_validate({"num_envs": found.num_envs, **found.environment}),
+        agent=AgentSection.model_validate({"model_fn": model_fn, "params": found.params or {}, "memory": found.memory}),
+        evaluate=Evaluate(policy="best" if (folder / "best.safetensors").is_file() else "last"),
+    )
 
 
 def changes(before: Experiment, after: Experiment) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import logging
 import re
 import tempfile
 import typing
@@ -15,15 +16,19 @@ from typing import Any
 from ... import registry
 from ...contracts import Memory, ModelFn, RunConfig
 from ...errors import ArgumentError, CheckpointError
+from ...hooks.history import HistoryHook
 from ...runs.checkpoints import BEGINNING, CheckpointStore
-from ..errors import ExperimentError, RunFolderError
+from ...runs.learning_curve import learning_curve
+from ...runs.starts import add_start
+from ..errors import ExperimentError, Findings, RunFolderError
 from ..language.files import Document, Keys
 from ..language.schema import Environment, Evaluate, Experiment, Named
 from ..tracking.recording import Tracking, tracked
 from . import folder as records
-from .explain import explanation
-from .history import HistoryHook
-from .report import Result, caption, learning_curve
+from .explain import early_ends, explanation
+from .report import Result
+
+logger = logging.getLogger("axonrl")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,19 +44,25 @@ def build(experiment: Experiment, document: Document) -> Parts:
     """Create what the experiment names.
 
     Raises:
-        ExperimentError: a name is unknown, or an argument is unknown, missing or invalid.
+        ExperimentError: a name is unknown, or an argument is unknown, missing or invalid; all errors at once.
     """
-    agent = experiment.agent
-    model_fn = _find("model_fn", agent.model_fn, ("agent", "model_fn"), document)
-    _check_params(model_fn, agent.params, document)
-    if agent.memory is None:
-        raise document.error(("agent", "memory"), "required for training")
-    memory = _make("memory", agent.memory, ("agent", "memory"), document)
-    hooks = tuple(_make("hook", hook, ("hooks", index), document) for index, hook in enumerate(experiment.hooks))
+    agent, findings, hooks = experiment.agent, Findings(), []
+    with findings.collecting():
+        model_fn = _find("model_fn", agent.model_fn, ("agent", "model_fn"), document)
+        _check_params(model_fn, agent.params, document)
+    with findings.collecting():
+        if agent.memory is None:
+            raise document.error(("agent", "memory"), "required for training")
+        memory = _make("memory", agent.memory, ("agent", "memory"), document)
+    for index, hook in enumerate(experiment.hooks):
+        with findings.collecting():
+            hooks.append(_make("hook", hook, ("hooks", index), document))
     # Trackers are only looked up: another process creates them.
     for index, tracker in enumerate(experiment.tracker):
-        _factory("tracker", tracker, ("tracker", index), document)
-    return Parts(model_fn, memory, hooks)
+        with findings.collecting():
+            _factory("tracker", tracker, ("tracker", index), document)
+    findings.raise_all()
+    return Parts(model_fn, memory, tuple(hooks))
 
 
 def check(experiment: Experiment, document: Document, folder: Path) -> dict[str, Any]:
@@ -69,11 +80,8 @@ def check(experiment: Experiment, document: Document, folder: Path) -> dict[str,
         ExperimentError: the file is invalid; with the line.
         ValueError, RuntimeError: from ``Agent.check``.
     """
-    parts, train = build(experiment, document), experiment.train
-    with (
-        _environment(experiment.environment, experiment.environment.num_envs, document) as env,
-        tempfile.TemporaryDirectory() as passing,
-    ):
+    train = experiment.train
+    with _opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
         agent = _agent(experiment, parts, Path(passing))
         summary = agent.check(env, train.first_update, train.update_frequency, parts.hooks)
     return explanation(experiment, agent.memory, summary, folder)
@@ -107,11 +115,10 @@ def run(
         ExperimentError: the experiment or the folder is not usable.
         ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.train``.
     """
-    parts = build(experiment, document)
-    with _environment(experiment.environment, experiment.environment.num_envs, document) as env:
+    with _opened(experiment, document) as (parts, env):
         with _only_writer(folder) if resume else contextlib.nullcontext():
             experiment = records.prepare(folder, experiment, resume=resume)
-            records.add_start(folder, experiment, Path(document.file), command)
+            add_start(folder, experiment.seed, command, Path(document.file))
         history = HistoryHook()
         try:
             with tracked(folder, experiment) as tracking:
@@ -157,6 +164,8 @@ def _run(
     stopped: Callable[[], str],
 ) -> Result:
     """Train, evaluate and draw, in a prepared folder."""
+    for end in early_ends(experiment, parts.memory):
+        logger.warning("warning: %s", end)
     agent = _agent(experiment, parts, folder)
     timesteps_before = agent.global_timestep
     agent.train(env, hooks=[history, *hooks, *parts.hooks], **experiment.train.model_dump())
@@ -175,7 +184,8 @@ def _run(
     if not result.stopped:
         if experiment.evaluate is not None:
             result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
-        learning_curve(folder, caption(experiment, folder), result.evaluation)
+        policy = "last" if experiment.evaluate is None else experiment.evaluate.policy
+        learning_curve(folder, result.evaluation, policy)
     tracking.outputs(result.as_outputs())
     return result
 
@@ -195,24 +205,58 @@ def evaluate(folder: Path, episodes: int | None = None, policy: str | None = Non
         ExperimentError: the folder is not a run folder, or has no checkpoint.
         ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.evaluate``.
     """
-    from ...estimators.agent import Agent
-
-    experiment = records.read_experiment(folder)
-    if CheckpointStore(folder).newest() is None:
-        message = f"Run folder {folder} has no checkpoint to evaluate. Continue the run with axonrl run --resume."
-        raise RunFolderError(folder, message)
+    experiment, agent = trained(folder)
     given = {"episodes": episodes, "policy": policy}
     wanted = (experiment.evaluate or Evaluate()).model_copy(
         update={name: value for name, value in given.items() if value is not None}
     )
-    return _evaluate(Agent(None, model_dir=folder), experiment, wanted)
+    return _evaluate(agent, experiment, wanted)
+
+
+def trained(folder: Path) -> tuple[Experiment, Any]:
+    """The experiment and the Agent of a run folder.
+
+    Raises:
+        ExperimentError: the folder is not a run folder, or has no checkpoint.
+        ValueError, RuntimeError: from ``Agent``.
+    """
+    from ...estimators.agent import Agent
+
+    experiment = records.read_experiment(folder)
+    if CheckpointStore(folder).newest() is None:
+        message = f"Run folder {folder} has no checkpoint. Continue the run with axonrl run --resume."
+        raise RunFolderError(folder, message)
+    return experiment, Agent(None, model_dir=folder)
+
+
+def export(folder: Path, directory: Path, policy: str | None = None) -> Path:
+    """Export the agent in a run folder.
+
+    Args:
+        folder: the run folder.
+        directory: where to.
+        policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
+
+    Returns:
+        The directory.
+
+    Raises:
+        ExperimentError: the folder has no checkpoint.
+        ValueError, CheckpointError: from ``Agent.export``.
+    """
+    experiment, agent = trained(folder)
+    exported: Path = agent.export(directory, policy=policy or (experiment.evaluate or Evaluate()).policy)
+    return exported
 
 
 def _agent(experiment: Experiment, parts: Parts, folder: Path) -> Any:
     from ...estimators.agent import Agent
+    from ...estimators.warm_start import WarmStart
 
     config = RunConfig(seed=experiment.seed, **experiment.config)
-    return Agent(parts.model_fn, parts.memory, folder, config, experiment.agent.params or None)
+    start = experiment.agent.warm_start
+    warm = None if start is None else WarmStart(start.run, start.variables, start.policy)
+    return Agent(parts.model_fn, parts.memory, folder, config, experiment.agent.params or None, warm_start=warm)
 
 
 def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str, float]:
@@ -224,11 +268,41 @@ def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str,
 
 
 @contextlib.contextmanager
+def _opened(experiment: Experiment, document: Document) -> Iterator[tuple[Parts, Any]]:
+    """What the experiment names, and its environment; their errors at once."""
+    findings = Findings()
+    with contextlib.ExitStack() as stack:
+        with findings.collecting():
+            parts = build(experiment, document)
+        wanted = experiment.environment
+        for index, wrapper in enumerate(wanted.wrappers):
+            with findings.collecting():
+                _check_wrapper(wrapper, ("environment", "wrappers", index), document)
+        if findings:  # the id and its arguments can be judged without wrappers
+            wanted = wanted.model_copy(update={"wrappers": [], "num_envs": 1})
+        with findings.collecting():
+            env = stack.enter_context(_environment(wanted, wanted.num_envs, document))
+        findings.raise_all()
+        yield parts, env
+
+
+def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
+    """Check the name of a wrapper and those of its arguments."""
+    from ...environments.wrapping import WrapperError, Wrapping
+
+    try:
+        Wrapping([wrapper.model_dump()])
+    except WrapperError as error:
+        raise document.error((*at, *(() if error.key is None else (error.key,))), str(error)) from error
+
+
+@contextlib.contextmanager
 def _environment(wanted: Environment, copies: int, document: Document | None = None) -> Iterator[Any]:
     from ...environments import WrapperError, make
 
+    wrappers = [one.model_dump() for one in wanted.wrappers]
     try:
-        env = make(wanted.id, copies, wrappers=[one.model_dump() for one in wanted.wrappers], **wanted.kwargs)
+        env: Any = make(wanted.id, None if copies == 1 else copies, wrappers=wrappers, **wanted.kwargs)
     except (TypeError, ValueError) as error:
         if document is None:
             raise
@@ -252,8 +326,7 @@ def _find(kind: str, name: str, at: Keys, document: Document) -> Any:
 
 def _make(kind: str, named: Named, at: Keys, document: Document) -> Any:
     """An instance of a memory or a hook, from its name and keyword arguments."""
-    factory = _factory(kind, named, at, document)
-    return _attempt(lambda: factory(**named.kwargs), at, named.kwargs, document)
+    return _attempt(_factory(kind, named, at, document), at, named.kwargs, document)
 
 
 def _factory(kind: str, named: Named, at: Keys, document: Document) -> Any:
@@ -262,12 +335,16 @@ def _factory(kind: str, named: Named, at: Keys, document: Document) -> Any:
     signature = inspect.signature(factory).parameters.values()
     takes = {parameter.name: parameter for parameter in signature if parameter.kind in (_KEYWORD, _EITHER)}
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature)
+    findings, misspelt = Findings(), []
     for name in named.kwargs:
         if name not in takes and not takes_any:
-            raise document.error((*at, name), f"{named.kind} has no such argument", name=name, choices=takes)
+            error = document.error((*at, name), f"{named.kind} has no such argument", name=name, choices=takes)
+            findings.add(error)
+            misspelt.append(error.nearest)
     for name, parameter in takes.items():
-        if parameter.default is inspect.Parameter.empty and name not in named.kwargs:
-            raise document.error(at, f"{named.kind} requires the argument {name!r}")
+        if parameter.default is inspect.Parameter.empty and name not in [*named.kwargs, *misspelt]:
+            findings.add(document.error(at, f"{named.kind} requires the argument {name!r}"))
+    findings.raise_all()
     return factory
 
 
@@ -283,21 +360,37 @@ def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Docume
         return
     for kind in (annotation, *typing.get_args(annotation)):
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            known = [field.name for field in dataclasses.fields(kind)]
+            known, findings = [field.name for field in dataclasses.fields(kind)], Findings()
             for name in params:
                 if name not in known:
-                    raise document.error((*at, name), "unknown key", name=name, choices=known)
-            _attempt(lambda kind=kind: kind(**params), at, params, document)  # type: ignore[misc]
+                    findings.add(document.error((*at, name), "unknown key", name=name, choices=known))
+            with findings.collecting():
+                _attempt(kind, at, {name: params[name] for name in params if name in known}, document)
+            findings.raise_all()
             return
 
 
-def _attempt(make: Callable[[], Any], at: Keys, arguments: Mapping[str, Any], document: Document) -> Any:
-    """Call it; an error about an argument becomes one with the argument's line."""
-    try:
-        return make()
-    except ExperimentError:
-        raise
-    except (TypeError, ValueError) as error:
-        # "size", "RunConfig.seed" or "VideoHook(fps)"
-        argument = re.findall(r"[A-Za-z_]\w*", error.argument)[-1] if isinstance(error, ArgumentError) else ""
-        raise document.error((*at, argument) if argument in arguments else at, str(error)) from error
+def _attempt(make: Callable[..., Any], at: Keys, arguments: Mapping[str, Any], document: Document) -> Any:
+    """Call it; an error about an argument becomes one with the argument's line.
+
+    After such an error the others are tried without that argument, so that all errors are found.
+    """
+    findings, left, made = Findings(), dict(arguments), None
+    while True:
+        try:
+            made = make(**left)
+            break
+        except ExperimentError:
+            raise
+        except (TypeError, ValueError) as error:
+            # "size", "RunConfig.seed" or "VideoHook(fps)"
+            argument = re.findall(r"[A-Za-z_]\w*", error.argument)[-1] if isinstance(error, ArgumentError) else ""
+            if argument not in left and findings:  # it may follow from the argument that is missing now
+                break
+            found = document.error((*at, argument) if argument in left else at, str(error))
+            found.__cause__ = error
+            findings.add(found)
+            if left.pop(argument, findings) is findings:
+                break
+    findings.raise_all()
+    return made

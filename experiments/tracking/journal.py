@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from ...contracts import State
 from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
@@ -128,6 +128,16 @@ def _ends_with_a_line(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
+class Entries(Protocol):
+    """What a hook writes to."""
+
+    def write(self, **entry: Any) -> None:
+        """Append an entry, with the time."""
+
+    def status(self, status: str, message: str = "") -> None:
+        """Append a status."""
+
+
 class JournalHook(Hook):
     """Records a session in the journal.
 
@@ -138,7 +148,7 @@ class JournalHook(Hook):
         every_steps: updates between two lines on updates; fewer where ten times as many timesteps are taken.
     """
 
-    def __init__(self, journal: Journal, every_steps: int) -> None:
+    def __init__(self, journal: Entries, every_steps: int) -> None:
         self._journal = journal
         self._scalars = Scalars(every_steps)
         self._session: Session | None = None

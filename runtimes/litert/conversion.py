@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.lite.python import schema_py_generated as schema
 
 from ...policies import reasons
-from ...policies.quiet import stderr_aside
+from ...quiet import stderr_aside
 from ..tracing import graphs
 from . import rewriting
 from .loops import with_own_handles

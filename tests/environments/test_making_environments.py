@@ -33,6 +33,12 @@ def test_make_one() -> None:
     assert "PassiveEnvChecker" not in str(env)
 
 
+def test_make_one_copy() -> None:
+    for wrappers in ((), ["normalize_observation"]):
+        env = make("CartPole-v1", num_envs=1, wrappers=wrappers)
+        assert (type(env), env.num_envs) == (SyncVectorEnv, 1)
+
+
 def test_make_several() -> None:
     env = make("CartPole-v1", num_envs=3, max_episode_steps=7)
     assert (type(env), env.num_envs) == (SyncVectorEnv, 3)

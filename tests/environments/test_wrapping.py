@@ -20,9 +20,15 @@ from axonrl.environments.wrapping import WrapperError
 from axonrl.errors import ArgumentError
 
 make: Callable[..., Any] = environments.make
+
 open_environment: Callable[..., Any] = environments.open_environment
 similar: Callable[..., Any] = environments.similar
 register: Callable[..., Any] = gymnasium.register
+
+
+def one_or(num_envs: int) -> int | None:
+    """A single environment instead of one copy."""
+    return None if num_envs == 1 else num_envs
 
 
 class Line(gymnasium.Env[Any, Any]):
@@ -111,8 +117,8 @@ def test_rewards_by_hand() -> None:
 
 @pytest.mark.parametrize("num_envs", [1, 3])
 def test_statistics_are_those_of_all_observations_of_all_copies(num_envs: int) -> None:
-    wrapped = make("CartPole-v1", num_envs, wrappers=["normalize_observation"])
-    env, plain = open_environment(wrapped), open_environment(make("CartPole-v1", num_envs))
+    wrapped = make("CartPole-v1", one_or(num_envs), wrappers=["normalize_observation"])
+    env, plain = open_environment(wrapped), open_environment(make("CartPole-v1", one_or(num_envs)))
     rng = np.random.default_rng(0)
     seeds = list(range(num_envs))
     seen = [plain.reset(None, seeds)]
@@ -189,10 +195,10 @@ def test_what_users_wrap_shares_the_statistics_too() -> None:
 def test_a_wrapper_around_normalised_rewards_is_a_warning(num_envs: int, caplog: pytest.LogCaptureFixture) -> None:
     around: Any = gymnasium.wrappers.vector.RecordEpisodeStatistics if num_envs > 1 else RecordEpisodeStatistics
     said = "RecordEpisodeStatistics wraps normalize_reward: all returns will be sums of normalised rewards"
-    open_environment(around(make("Line-v0", num_envs, wrappers=["normalize_observation"])))
-    open_environment(make("Line-v0", num_envs, wrappers=["normalize_reward"]))
+    open_environment(around(make("Line-v0", one_or(num_envs), wrappers=["normalize_observation"])))
+    open_environment(make("Line-v0", one_or(num_envs), wrappers=["normalize_reward"]))
     assert said not in caplog.messages
-    open_environment(around(make("Line-v0", num_envs, wrappers=["normalize_reward"])))
+    open_environment(around(make("Line-v0", one_or(num_envs), wrappers=["normalize_reward"])))
     assert said in caplog.messages
 
 
@@ -204,7 +210,7 @@ def test_a_wrapper_around_normalised_rewards_is_a_warning(num_envs: int, caplog:
 )
 def test_a_similar_one_reads_the_statistics(num_envs: int, outer: Any) -> None:
     names = ["normalize_observation", "normalize_reward", {"kind": "time_limit", "max_episode_steps": 2}]
-    training = make("Line-v0", num_envs, wrappers=names)
+    training = make("Line-v0", one_or(num_envs), wrappers=names)
     training = outer(training)
     env = open_environment(training)
     evaluation = open_environment(SyncVectorEnv([lambda: similar(training)] * 3, autoreset_mode=AutoresetMode.DISABLED))
@@ -266,7 +272,7 @@ def test_the_first_one_is_innermost_and_normalisation_outermost(num_envs: int) -
         "normalize_observation",
         {"kind": "time_limit", "max_episode_steps": 2},
     ]
-    env = open_environment(make("Line-v0", num_envs, wrappers=names))
+    env = open_environment(make("Line-v0", one_or(num_envs), wrappers=names))
     assert env.observation_space == Box(-10.0, 10.0, (2, 2), np.float32)
     env.reset(None, [0] * num_envs)
     step = env.step(np.zeros(num_envs, np.int32))

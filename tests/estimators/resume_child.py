@@ -145,12 +145,13 @@ def run(job: dict[str, Any]) -> None:
     config = RunConfig(
         seed=job["seed"], save_checkpoints_steps=job["save_every"], save_summary_steps=20, runtime=job["runtime"]
     )
+    copies = None if job["num_envs"] == 1 else job["num_envs"]
     if job["algorithm"] == "dqn":
         agent = Agent(noisy_dqn, ReplayMemory(200, 16), model_dir, config, PARAMS)
-        env = make("CartPole-v1", job["num_envs"])
+        env = make("CartPole-v1", copies)
     else:
         agent = Agent(ppo.model_fn, BatchMemory(32), model_dir, config, PPO_PARAMS)
-        env = make("CartPole-v1", job["num_envs"], wrappers=["normalize_observation", "normalize_reward"])
+        env = make("CartPole-v1", copies, wrappers=["normalize_observation", "normalize_reward"])
     agent.train(env, first_update=40, update_frequency=4, max_timesteps=job["timesteps"], hooks=hooks)
 
 

@@ -319,7 +319,7 @@ def test_a_hook_cannot_train_in_an_evaluation(action: Any, tmp_path: Path) -> No
     ("arguments", "message"),
     [
         ({"episodes": 0}, "episodes must be an integer of at least 1, got 0"),
-        ({"episodes": 2.0}, r"episodes must be an integer of at least 1, got 2\.0"),
+        ({"episodes": 2.5}, r"episodes must be an integer of at least 1, got 2\.5"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"seed": "x"}, "seed must be an integer of at least 0, got 'x'"),
         ({"hooks": 3}, "hooks must be a hook, a function, or a sequence of these"),

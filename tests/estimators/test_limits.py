@@ -52,14 +52,14 @@ def test_updates_due_with_35_and_10(timesteps: range, expected: list[int]) -> No
     assert [t1 for t0, t1 in pairs for _ in range(schedule.due(t1) - schedule.due(t0))] == expected
 
 
-@pytest.mark.parametrize("value", [0, -1, True, 2.0, "3", None])
+@pytest.mark.parametrize("value", [0, -1, True, 2.5, "3", None])
 @pytest.mark.parametrize("name", ["first_update", "update_frequency"])
 def test_a_schedule_is_of_integers_of_at_least_1(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"{name} must be an integer of at least 1, got {value!r}"):
         Schedule(**{"first_update": 35, "update_frequency": 10, name: value})
 
 
-@pytest.mark.parametrize("value", [0, -1, True, 2.0, "3"])
+@pytest.mark.parametrize("value", [0, -1, True, 2.5, "3"])
 @pytest.mark.parametrize("name", ["steps", "max_steps", "episodes", "max_episodes", "timesteps", "max_timesteps"])
 def test_limits_are_integers_of_at_least_1(name: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"{name} must be an integer of at least 1, got {value!r}"):

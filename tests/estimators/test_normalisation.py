@@ -27,7 +27,7 @@ def learner(model_dir: Path) -> Agent:
 
 
 def cart(num_envs: int = 1, wrappers: Any = BOTH) -> Any:
-    return make("CartPole-v1", num_envs, wrappers=wrappers)
+    return make("CartPole-v1", None if num_envs == 1 else num_envs, wrappers=wrappers)
 
 
 def moments_of(state: Any, kind: str = "obs_rms") -> Any:

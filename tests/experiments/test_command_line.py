@@ -19,11 +19,12 @@ import pytest
 from axonrl.experiments.commands import cli, training
 from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
-from axonrl.experiments.running.history import read_episodes
 from axonrl.hooks import Hook
+from axonrl.runs.history import read_episodes
 
 COMMANDS = [
-    *("run", "check", "evaluate", "list", "new", "schema", "completion", "sync", "submit", "status", "logs", "stop"),
+    *("run", "check", "evaluate", "enjoy", "export", "list", "new", "schema", "completion"),
+    *("sync", "submit", "status", "logs", "stop"),
 ]
 
 
@@ -225,7 +226,7 @@ def test_the_log_and_warnings_go_to_standard_error_during_a_command(
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
     monkeypatch.setattr(training, "_report", lambda *_: None)
-    monkeypatch.setattr("axonrl.experiments.running.history.HistoryHook.begin", Talking.begin)
+    monkeypatch.setattr("axonrl.hooks.history.HistoryHook.begin", Talking.begin)
     logger = logging.getLogger("axonrl")
     before = (logger.level, list(logger.handlers), warnings.formatwarning)
     code, _, err = axonrl(capfd, "run", run_file)
@@ -306,7 +307,7 @@ def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = axonrl(capfd, "list")
     assert code == 0
     lines = out.splitlines()
-    assert [line for line in lines[:-2] if not line.startswith(" ")] == [
+    assert [line for line in lines[:-3] if not line.startswith(" ")] == [
         *("experiments:", "models:", "memories:", "hooks:", "trackers:", "wrappers:"),
     ]
     entries = [line for line in lines if line.startswith("  ") and line[2] != " "]
@@ -372,6 +373,14 @@ def test_version_and_help(capfd: pytest.CaptureFixture[str]) -> None:
             cli.main(words)
         assert caught.value.code == 0
     assert capfd.readouterr().out.startswith("axonrl 0.")
+
+
+def test_help_fits_a_terminal_of_80_columns(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (["--help"], *([name, "--help"] for name in COMMANDS)):
+        with pytest.raises(SystemExit):
+            cli.main(words)
+    assert [line for line in capfd.readouterr().out.splitlines() if len(line) > 80] == []
 
 
 def test_help_of_every_command_says_what_it_does(capfd: pytest.CaptureFixture[str]) -> None:
@@ -450,7 +459,7 @@ def test_a_half_written_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -
     code, _, err = axonrl(capfd, "evaluate", "half")
     assert (code, err) == (
         2,
-        "axonrl: error: Run folder half has no checkpoint to evaluate. Continue the run with axonrl run --resume.\n",
+        "axonrl: error: Run folder half has no checkpoint. Continue the run with axonrl run --resume.\n",
     )
     assert axonrl(capfd, "run", run_file, "--model-dir", "half", "--resume")[0] == 0
 

@@ -69,6 +69,14 @@ def test_the_params_of_the_file(folder: Path) -> None:
     assert completions("axonrl run -P ", folder) == set()
 
 
+def test_the_keys_that_set_takes(folder: Path) -> None:
+    keys = completions("axonrl run mine.yml --set ", folder)
+    assert keys >= {"seed=", "environment.id=", "agent.memory.kind=", "train.max_timesteps=", "evaluate.policy="}
+    assert not any(key.startswith(("params.", "mine.yml", "include")) for key in keys)
+    assert completions("axonrl run --set train.max_t", folder) == {"train.max_timesteps="}
+    assert completions("axonrl run mine.yml --seed ", folder) == set()  # no file names
+
+
 def test_folders(folder: Path) -> None:
     for line in ("axonrl evaluate ru", "axonrl run mine.yml --model-dir ru", "axonrl sync ru"):
         assert {word.rstrip("/") for word in completions(line, folder)} == {"runs"}

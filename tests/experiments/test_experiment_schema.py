@@ -66,6 +66,7 @@ def test_everything(tmp_path: Path) -> None:
             "model_fn": "my_module:model_fn",
             "params": {"learning_rate": 1e-3, "hidden": [64, 32], "note": "rate 0.001, size 64"},
             "memory": {"kind": "replay", "size": 5000, "batch_size": 64},
+            "warm_start": None,
         },
         "config": {"save_checkpoints_secs": None, "keep_checkpoint_max": 2},
         "train": {
@@ -241,13 +242,15 @@ def test_a_secret_in_an_option_is_not_quoted(tmp_path: Path) -> None:
         ("hooks:\n- progress\n- {every: 1}\n", "6: hooks.1.kind: this key is required"),
         ("hooks: progress\n", "4: hooks: must be a list, got 'progress'"),
         ("hooks: [3]\n", "4: hooks.0: must be a mapping, got 3"),
-        ("seed: 1.0\n", "4: seed: must be an integer without '.' or 'e', got 1.0"),
+        ("seed: 1.0\n", "4: seed: must be an integer, got 1.0"),
         ("seed: true\n", "4: seed: must be an integer, got true"),
         ("seed: '1'\n", "4: seed: must be an integer, got '1'"),
-        ("seed: -1\n", "4: seed: must be greater than or equal to 0, got -1"),
+        ("seed: -1\n", "4: seed: must be at least 0, got -1"),
         ("seed: 9223372036854775808\n", "4: seed: must be less than 9223372036854775808, got 9223372036854775808"),
-        ("train: {max_steps: 0}\n", "4: train.max_steps: must be greater than or equal to 1, got 0"),
-        ("train: {first_update: 1e3}\n", "4: train.first_update: must be an integer without '.' or 'e', got 1000.0"),
+        ("train: {max_steps: 0}\n", "4: train.max_steps: must be at least 1, got 0"),
+        ("train: {first_update: 1e-1}\n", "4: train.first_update: must be an integer, got 0.1"),
+        ("train: {first_update: 1.5e0}\n", "4: train.first_update: must be an integer, got 1.5"),
+        ("train: {first_update: 1e30}\n", "4: train.first_update: must be an integer, got 1e+30"),
         ("train: 5\n", "4: train: must be a mapping, got 5"),
         ("train: null\n", "4: train: must be a mapping, got null"),
         (
@@ -311,7 +314,7 @@ def test_params_from_the_command_line(tmp_path: Path) -> None:
     ("params", "message"),
     [
         ({"rat": "1"}, "-P rat=1: params.rat: the file declares no param of this name; did you mean 'rate'?"),
-        ({"size": "1e2"}, "-P size=1e2: size: must be of type int, got 100.0"),
+        ({"size": "1e-2"}, "-P size=1e-2: size: must be of type int, got 0.01"),
         ({"rate": "fast"}, "-P rate=fast: rate: must be of type float, got 'fast'"),
         ({"rate": "true"}, "-P rate=true: rate: must be of type float, got true"),
         ({"rate": ".inf"}, "-P rate=.inf: rate: must be a finite number, got .inf"),
@@ -379,3 +382,39 @@ def test_what_ships() -> None:
     ppo = ["ppo_acrobot", "ppo_cartpole", "ppo_lunarlander", "ppo_pendulum"]
     sac = ["sac_halfcheetah", "sac_lunarlander_continuous", "sac_pendulum"]
     assert list(shipped()) == ["c51_cartpole", *dqn, *ppo, *sac]
+
+
+def test_all_errors_are_found_at_once(tmp_path: Path) -> None:
+    text = """\
+nam: x
+params: {rate: {type: float, default: fast}, size: 1e2}
+environment: {idd: X, num_envs: 1.5}
+agent: {model_fn: dqn, params: {a: "${rate}", b: "${nope}"}}
+train:
+  max_steps: ${size}
+  first_update: 1e-1
+config: {runtime: tpu, sede: 1}
+hooks: [progress, 3]
+tracker: {projct: a}
+"""
+    found = error(tmp_path, text).errors
+    assert sorted((one.line or 0, one.key) for one in found) == [
+        (1, "nam"),
+        (2, "params.rate.default"),
+        *((3, f"environment.{key}") for key in ("idd", "num_envs")),  # and no missing id, which is misspelt
+        (4, "agent.params.b"),  # what uses an invalid param is not judged
+        (7, "train.first_update"),
+        *((8, f"config.{key}") for key in ("runtime", "sede")),
+        (9, "hooks.1"),
+        (10, "tracker.projct"),
+    ]
+    found = error(tmp_path, "a: &x 1\nb: .nan\nb: 2\nc: [!t 3]\n").errors
+    assert [(one.line, one.key) for one in found] == [(1, "a"), (2, "b"), (4, "c.0")]
+
+
+def test_a_count_may_be_written_with_an_exponent(tmp_path: Path) -> None:
+    text = MINIMAL + "params: {limit: 5}\ntrain: {first_update: 1e2, max_timesteps: '${limit}'}\n"
+    train = experiment(tmp_path, text, {"limit": "1e4"}, {"train.max_steps": "1e5"}).train
+    counts = [train.first_update, train.max_timesteps, train.max_steps]
+    assert counts == [100, 10_000, 100_000]
+    assert {type(count) for count in counts} == {int}

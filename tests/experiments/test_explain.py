@@ -10,7 +10,7 @@ from gymnasium import spaces
 from axonrl.estimators.run_summary import Part, RunSummary
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
-from axonrl.experiments.running.explain import described, explanation, rows
+from axonrl.experiments.running.explain import described, early_ends, explanation, rows
 from axonrl.memories import BatchMemory, ReplayMemory
 
 FILE = "environment: {id: CartPole-v1}\nagent: {model_fn: dqn, memory: {kind: replay, size: 100, batch_size: 10}}\n"
@@ -59,6 +59,60 @@ def test_a_memory_that_fills_sets_the_schedule(tmp_path: Path) -> None:
     assert (found["train"]["first_update_at"], found["train"]["updates"]) == (None, None)
     assert rows(found)["first update"] == "when the memory is full"
     assert rows(found)["updates"] == "as many as it runs for, each time the memory is full"
+
+
+@pytest.mark.parametrize(
+    ("memory", "timesteps", "params", "ends"),
+    [
+        # 300,000 / 256 = 1171 updates; 390 * 256 = 99,840
+        (
+            BatchMemory(256),
+            300_000,
+            {"learning_rate": ("linear", 0, 390), "clip": ("linear", 0, 390)},
+            [(["learning_rate", "clip"], 0, 390, 99_840)],
+        ),
+        (BatchMemory(256), 100_000, {"learning_rate": ("linear", 0, 390)}, []),  # 390 updates: never 0
+        (BatchMemory(256), 100_000, {"learning_rate": ("linear", 0, 389)}, [(["learning_rate"], 0, 389, 99_584)]),
+        # 1 + (1000 - 35) // 10 = 97 updates; 48 is in the first half, 49 is not
+        (ReplayMemory(100, 10), 1000, {"learning_rate": ("linear", 0.1, 48)}, [(["learning_rate"], 0.1, 48, 505)]),
+        (ReplayMemory(100, 10), 1000, {"learning_rate": ("linear", 0.1, 49)}, []),
+        (ReplayMemory(100, 10), 1000, {"epsilon": ("linear", 0, 5)}, []),  # follows timesteps, and may end
+        (ReplayMemory(100, 10), None, {"learning_rate": ("linear", 0, 5)}, []),  # it is not known when the run ends
+    ],
+)
+def test_schedules_that_end_before_the_run(
+    tmp_path: Path, memory: Any, timesteps: int | None, params: dict[str, Any], ends: list[Any]
+) -> None:
+    given = {
+        name: f"{{kind: {kind}, start: 0.5, stop: {stop}, duration: {duration}}}"
+        for name, (kind, stop, duration) in params.items()
+    }
+    sets = {f"agent.params.{name}": text for name, text in given.items()}
+    file = tmp_path / "file.yml"
+    file.write_text(FILE)
+    experiment = load(file, sets=sets | ({} if timesteps is None else {"train.max_timesteps": str(timesteps)}))[0]
+    found = early_ends(experiment, memory)
+    assert [(one.params, one.value, one.update, one.timestep) for one in found] == ends
+    assert all(one.timesteps == timesteps for one in found)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "end"),
+    [
+        ("{kind: polynomial, start: 1, stop: 0, duration: 5, power: 2}", (0, 5)),
+        ("{kind: exponential, start: 1, rate: 0.5, duration: 10, floor: 0.25}", (0.25, 20)),
+        ("{kind: exponential, start: 1, rate: 0.5, duration: 10}", None),  # it never is 0
+        ("{kind: piecewise_constant, boundaries: [3, 9], values: [3, 2, 0]}", (0, 9)),
+        ("{kind: constant, value: 0}", None),
+        ("0.5", None),
+    ],
+)
+def test_ends_of_schedules(tmp_path: Path, schedule: str, end: tuple[float, int] | None) -> None:
+    file = tmp_path / "file.yml"
+    file.write_text(FILE)
+    sets = {"agent.params.learning_rate": schedule, "train.max_steps": "1000"}
+    found = early_ends(load(file, sets=sets)[0], BatchMemory(10))
+    assert [(one.value, one.update) for one in found] == ([] if end is None else [end])
 
 
 def test_what_is_said_of_a_run_without_limits(tmp_path: Path) -> None:

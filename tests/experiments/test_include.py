@@ -72,6 +72,18 @@ def test_of_several_the_later_wins_and_each_may_include(tmp_path: Path) -> None:
     assert found.agent.memory.model_dump() == {"kind": "batch"}  # a name is no mapping: it takes the place of one
 
 
+def test_a_shipped_experiment_by_its_name(tmp_path: Path) -> None:
+    main = write(tmp_path, main="include: dqn_cartpole\ntrain: {max_timesteps: 1e3}\n")
+    found = load(main)[0]
+    assert (found.name, found.environment.id, found.train.max_timesteps) == ("main", "CartPole-v1", 1_000)
+    (tmp_path / "dqn_cartpole").write_text(BASE)  # a file of this name comes first
+    assert load(main)[0].environment.num_envs == 4
+    main.write_text("include: dqn_cartpol\n")
+    with pytest.raises(ExperimentError) as caught:
+        load(main)
+    assert (caught.value.line, caught.value.key, caught.value.nearest) == (1, "include", "dqn_cartpole")
+
+
 def test_a_path_is_relative_to_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep").mkdir()
     write(tmp_path, base=BASE)
@@ -108,7 +120,7 @@ def test_params_and_options_see_the_whole(tmp_path: Path) -> None:
         (
             "include: base.yml\ntrain: {max_steps: 5}\n",
             BASE + "seed: 1.5\n",
-            "base.yml:11: seed: must be an integer with",
+            "base.yml:11: seed: must be an integer, got 1.5",
         ),
         ("include: base.yml\nagent: {memory: {sise: 3}}\n", "agent: 3\nseed: [\n", "base.yml:3: seed: not valid YAML"),
         ("include: base.yml\nhooks: [x, 3]\n", BASE, "main.yml:2: hooks.1: must be a mapping, got 3"),
@@ -138,17 +150,17 @@ def test_a_value_that_took_the_place_of_others_hides_their_lines(tmp_path: Path)
 @pytest.mark.parametrize(
     ("include", "message"),
     [
-        ("none.yml", "none.yml: the file cannot be read: it does not exist (main.yml -> none.yml)"),
+        ("none.yml", "there is neither a file nor a shipped experiment called 'none.yml'"),
         (".", ": the file cannot be read: it is a directory"),
         ("main.yml", "the file includes itself: main.yml -> main.yml"),
         ("round.yml", "the file includes itself: main.yml -> round.yml -> main.yml"),
-        ("3", "must be the path of a file, or a list of such, got 3"),
-        ("null", "must be the path of a file, or a list of such, got null"),
-        ("{a: b}", "must be the path of a file, or a list of such, got a mapping"),
-        ("''", "must be the path of a file, or a list of such, got ''"),
-        ('"a\\0b"', "must be the path of a file, or a list of such, got 'a\\x00b'"),
+        ("3", "must be the path of a file, the name of a shipped experiment, or a list of these, got 3"),
+        ("null", "must be the path of a file, the name of a shipped experiment, or a list of these, got null"),
+        ("{a: b}", "must be the path of a file, the name of a shipped experiment, or a list of these, got a mapping"),
+        ("''", "must be the path of a file, the name of a shipped experiment, or a list of these, got ''"),
+        ('"a\\0b"', "must be the path of a file, the name of a shipped experiment, or a list of these, got 'a\\x00b'"),
         ("[base.yml, base.yml]", "'base.yml' is included twice"),
-        ("[base.yml, 5]", "must be the path of a file, or a list of such, got 5"),
+        ("[base.yml, 5]", "must be the path of a file, the name of a shipped experiment, or a list of these, got 5"),
     ],
 )
 def test_what_cannot_be_included(tmp_path: Path, include: str, message: str) -> None:

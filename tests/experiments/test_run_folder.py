@@ -1,18 +1,14 @@
-"""The run folder: who may use it, the resolved experiment, and the record of its sessions."""
+"""The run folder: who may use it, and the resolved experiment."""
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from axonrl.experiments.errors import ChangedExperimentError, ExperimentError, RunFolderError
+from axonrl.experiments.errors import ChangedExperimentError, RunFolderError
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.running import folder as records
-from axonrl.runs.provenance import provenance
-from axonrl.version import __version__
 
 
 def make(**changes: Any) -> Experiment:
@@ -174,47 +170,6 @@ def test_true_is_not_one(tmp_path: Path) -> None:
     assert caught.value.changes == ["agent.params.a (1 -> true)"]
 
 
-def test_starts_are_appended(tmp_path: Path) -> None:
-    for resume in (False, True):
-        experiment = records.prepare(tmp_path / "run", make(seed=4), resume=resume)
-        records.add_start(tmp_path / "run", experiment, tmp_path / "x.yml", ["axonrl", "run", f"{resume}"])
-    first, second = json.loads((tmp_path / "run" / "record.json").read_text())
-    assert (first["command"], second["command"]) == (["axonrl", "run", "False"], ["axonrl", "run", "True"])
-    assert (first["seed"], first["file"]) == (4, str(tmp_path / "x.yml"))
-    assert first["made_with"] == provenance()
-    assert first["made_with"]["axonrl"] == __version__
-    assert first["git_commit"] is None
-
-
-@pytest.mark.parametrize("content", ["{", "3", "[3]", "[" * 100_000, "\udcff"])
-def test_a_damaged_record_is_an_error(tmp_path: Path, content: str) -> None:
-    (tmp_path / records.RECORD).write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ExperimentError) as caught:
-        records.read_starts(tmp_path)
-    assert caught.value.file == str(tmp_path / records.RECORD)
-
-
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"is not a run folder: experiment.yml is missing."):
         records.read_experiment(tmp_path)
-    assert records.read_starts(tmp_path) == []
-
-
-def test_git_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def git(*words: str) -> str:
-        identity = ["-c", "user.name=x", "-c", "user.email=x@x", "-c", "commit.gpgsign=false"]
-        done = subprocess.run(["git", *identity, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    git("init", "-q")
-    assert records.git_commit(tmp_path) is None  # no commit yet
-    (tmp_path / "a").write_text("1")
-    git("add", "a")
-    git("commit", "-q", "-m", "one")
-    git("tag", "v1")
-    commit = git("rev-parse", "HEAD")
-    assert records.git_commit(tmp_path) == commit
-    (tmp_path / "a").write_text("2")
-    assert records.git_commit(tmp_path) == f"{commit}-dirty"
-    monkeypatch.setenv("PATH", "")
-    assert records.git_commit(tmp_path) is None  # no git

@@ -11,10 +11,10 @@ from axonrl.errors import NonFiniteError
 from axonrl.experiments.errors import ExperimentError, RunFolderError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
-from axonrl.experiments.running.history import HistoryHook, read_episodes
-from axonrl.hooks import Hook, StopAtEpisode
+from axonrl.hooks import HistoryHook, Hook, StopAtEpisode
 from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.runs.history import read_episodes
 
 MODEL = """
 import dataclasses
@@ -124,6 +124,30 @@ def test_check_names_the_key(file: Path, name: str, value: str, key: str, messag
     source = f"--set {name}" if name == "tracker" else f"--set {name}={value}"  # which may hold a token
     assert (caught.value.key, caught.value.file) == (key, source)
     assert message in str(caught.value)
+
+
+def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) -> None:
+    sets = {
+        "agent.params": "{rat: 1, rate: 2.0}",
+        "agent.memory": "{kind: replay, size: 9, batch_size: 3, discount: 3, n_step: 0}",
+        "hooks": "[{kind: progres}, {kind: evaluation, every_timestep: 1e3}, {kind: video, every_timesteps: 0}]",
+        "environment.wrappers": "[normalise, {kind: time_limit, steps: 3}]",
+        "environment.id": "CartPol-v1",
+    }
+    with pytest.raises(ExperimentError) as caught:
+        runner.check(*load(file, sets=sets), Path("out"))
+    assert {error.key for error in caught.value.errors} == {
+        *("agent.params.rat", "agent.params.rate", "agent.memory.n_step", "agent.memory.discount"),
+        *("hooks.0.kind", "hooks.1.every_timestep", "hooks.2.every_timesteps"),
+        *("environment.wrappers.0.kind", "environment.wrappers.1.steps", "environment.id"),
+    }
+
+
+def test_whole_floats_are_counts_of_memories_and_hooks(file: Path) -> None:
+    sets = {"agent.memory.size": "1e4", "hooks": "[{kind: stop_at_timestep, timestep: 1e5}]"}
+    parts = runner.build(*load(file, sets=sets))
+    assert isinstance(parts.memory, ReplayMemory)
+    assert (parts.memory.size, type(parts.memory.size)) == (10_000, int)
 
 
 def test_check_names_the_line_and_the_nearest(file: Path) -> None:

@@ -180,7 +180,7 @@ def test_polyaxon_checks_the_operation(
         ("resources: {cpu: two}", 2, "submit.resources.cpu: must be a number of cores, as in 2 or 500m, got 'two'"),
         ("resources: {cpu: 0}", 2, "submit.resources.cpu: must be a number of cores, as in 2 or 500m, got 0"),
         ("resources: {memory: 4 GB}", 2, "submit.resources.memory: must be an amount of memory, as in 4Gi, got '4 GB'"),
-        ("resources: {gpu: 0}", 2, "submit.resources.gpu: must be greater than or equal to 1, got 0"),
+        ("resources: {gpu: 0}", 2, "submit.resources.gpu: must be at least 1, got 0"),
         ("environment: {A: [1]}", 2, "submit.environment.A: must be text or a number, got a list"),
         ("matrix:\n    kind: gird", 3, "submit.matrix.kind: must be one of bayes, grid, "),
         ("matrix:\n    params: {}", 2, "submit.matrix.kind: this key is required"),

@@ -112,7 +112,7 @@ def test_an_invalid_param_is_refused_before_submission(
     monkeypatch.setenv("POLYAXON_HOST", host)
     (workplace / "wrong.yml").write_text(EXPERIMENT)
     assert main(["submit", "wrong.yml", "--project", PROJECT, "-P", "timesteps=0"]) == 2
-    assert "train.max_timesteps: must be greater than or equal to 1, got 0" in capsys.readouterr().err
+    assert "train.max_timesteps: must be at least 1, got 0" in capsys.readouterr().err
 
 
 def test_what_the_server_does_not_have(

@@ -217,7 +217,7 @@ def refused(tmp_path: Path, env: Any, hook: VideoHook, message: str) -> None:
 
 @pytest.mark.usefixtures("ids")
 def test_an_environment_without_images(tmp_path: Path) -> None:
-    message = "axonrl-test/Unrendered-v0 cannot render rgb_array, only []: there is no video of it"
+    message = "axonrl-test/Unrendered-v0 has no render mode 'rgb_array', only []"
     refused(tmp_path, "axonrl-test/Unrendered-v0", VideoHook(5), message)
 
 
@@ -231,7 +231,7 @@ def test_an_environment_that_cannot_be_copied(tmp_path: Path) -> None:
         (Rendered(), "Rendered has render_mode=None: a video needs 'rgb_array'"),
         (Rendered("rgb_array", image="text"), "Rendered renders str, where an image uint8 [height, width, 3] is"),
         (Rendered("rgb_array", image=np.zeros((4, 4))), "Rendered renders float64[4, 4], where an image uint8"),
-        (3, "a video is taken of one environment, a gymnasium.Env or an id, got 3"),
+        (3, "a video needs one environment, a gymnasium.Env or an id, got 3"),
     ],
 )
 def test_an_environment_that_does_not_render(env: Any, message: str, tmp_path: Path) -> None:
@@ -247,10 +247,15 @@ def test_an_environment_that_normalises_what_the_training_s_does_not(tmp_path: P
 
 def test_an_environment_that_fails_to_render(tmp_path: Path) -> None:
     class Fails(Rendered):
-        def render(self) -> Any:
-            raise RuntimeError("pygame is not installed")
+        error: Exception = RuntimeError("no display")
 
-    message = "Fails cannot render rgb_array: RuntimeError: pygame is not installed"
+        def render(self) -> Any:
+            raise self.error
+
+    message = "Fails cannot render rgb_array: RuntimeError: no display"
+    refused(tmp_path, Counting(), VideoHook(5, env=Fails("rgb_array")), message)
+    Fails.error = gymnasium.error.DependencyNotInstalled("pygame is not installed")
+    message = "Fails cannot render rgb_array: DependencyNotInstalled: pygame is not installed; pip install"
     refused(tmp_path, Counting(), VideoHook(5, env=Fails("rgb_array")), message)
 
 

@@ -6,23 +6,29 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.running.history import (
+from axonrl.facts import BeginFacts, EndFacts
+from axonrl.hooks import HistoryHook, Hooks
+from axonrl.runs.history import (
     EPISODES,
     EVAL,
     EVALUATIONS,
     Episode,
     Evaluation,
     Found,
-    HistoryHook,
+    last_episode,
     read_episodes,
     read_eval,
     read_evaluations,
 )
-from axonrl.facts import BeginFacts, EndFacts
-from axonrl.hooks import Hooks
+from axonrl.tests.experiments.fakes import FakeSession
 
 BEGIN = BeginFacts(1, False, {})
 END = EndFacts("done", None, 1.0)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> FakeSession:
+    return FakeSession(tmp_path)
 
 
 def begin(session: Any) -> tuple[HistoryHook, Hooks]:
@@ -78,6 +84,28 @@ def test_a_resumed_run_cuts_what_came_after_the_checkpoint(session: Any, tmp_pat
     hook.end(resumed, END)
     assert [row.episode_return for row in read_episodes(tmp_path)] == [1.0, 2.0, 3.0, 4.0]
     assert [row.episode_return_mean for row in read_evaluations(tmp_path)] == [0.0, 1.0, 2.0, 7.0]
+
+
+def test_what_a_checkpoint_counts_whole_is_not_written_again(session: Any, tmp_path: Path) -> None:
+    hook, hooks = begin(session)
+    session.episode(hooks)
+    hook.end(session, END)
+    path = tmp_path / EPISODES
+    assert last_episode(tmp_path) == 1
+    before = path.stat().st_ino
+    resumed = type(session)(tmp_path, timestep=2, episode=1)
+    hook, hooks = begin(resumed)
+    resumed.episode(hooks)
+    hook.end(resumed, END)
+    assert path.stat().st_ino == before  # appended to, not replaced
+    assert [row.episode for row in read_episodes(tmp_path)] == [1, 2]
+
+
+@pytest.mark.parametrize("content", ["", "header\n", "header\n1,2,1.0,2,0.25\n2,4,2.0", "header\nx\n"])
+def test_the_last_episode_cannot_be_told(tmp_path: Path, content: str) -> None:
+    assert last_episode(tmp_path) is None
+    (tmp_path / EPISODES).write_text(content)
+    assert last_episode(tmp_path) is None
 
 
 def test_an_unfinished_line_does_not_count(tmp_path: Path) -> None:

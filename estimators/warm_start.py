@@ -1,0 +1,198 @@
+"""Warm start: a new run whose initial weights are those of another one."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..contracts import Array, State
+from ..errors import ArgumentError
+from ..runs import record
+from ..runs.checkpoints import CheckpointStore
+from ..runs.snapshot import Counters as Progress
+from ..runs.snapshot import PolicySnapshot, load_snapshot, snapshot_of
+
+_NUMBER = re.compile(r"^[0-9]{4,}\.")
+"""What stands in front of a variable's name, for its place among all variables."""
+logger = logging.getLogger("axonrl")
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmStart:
+    """Where the initial weights of a new run come from, in the manner of TensorFlow's Estimators.
+
+    A variable is taken over where the source has one of the same name. Names count without the number in front:
+    ``0003.online/mlp/dense1/kernel`` is ``online/mlp/dense1/kernel``. Variables that the source lacks keep the initial
+    values of the new run's seed. The optimizer's state and the counters begin anew; a target network becomes a copy of
+    its online network at the first update. Statistics of normalising wrappers are taken over where the new environment
+    has the same wrappers.
+
+    Args:
+        from_: a run folder, a file that holds a policy (``best.safetensors``, the ``weights.safetensors`` of an
+            export), or weights by name, as ``Agent.get_weights`` returns them.
+        variables: a regular expression that the whole name of a variable must match: ``"online/.*"``.
+        policy: of a run folder: ``"last"`` for its newest checkpoint, or the name of a kept policy (``"best"``), which
+            holds the variables that act and no others.
+
+    Raises:
+        ArgumentError: an argument is of another type, or ``variables`` is not a regular expression.
+    """
+
+    from_: str | Path | Mapping[str, Array]
+    variables: str = ".*"
+    policy: str = "last"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.from_, str | Path | Mapping) or not self.from_:
+            message = f"warm_start must be a run folder, a file of a policy, or weights by name; got {self.from_!r}"
+            raise ArgumentError(message, "warm_start", self.from_)
+        try:
+            re.compile(self.variables)
+        except (re.error, TypeError) as error:
+            message = f"WarmStart.variables must be a regular expression, got {self.variables!r}: {error}"
+            raise ArgumentError(message, "WarmStart.variables", self.variables) from None
+        if not isinstance(self.policy, str) or not self.policy:
+            message = f"WarmStart.policy must be the name of a policy, got {self.policy!r}"
+            raise ArgumentError(message, "WarmStart.policy", self.policy)
+
+    def as_record(self) -> dict[str, Any]:
+        """What ``run.json`` keeps of it."""
+        source = "weights" if isinstance(self.from_, Mapping) else str(Path(self.from_).absolute())
+        return {"from": source, "variables": self.variables, "policy": self.policy}
+
+
+WarmStartLike: TypeAlias = "WarmStart | str | Path | Mapping[str, Array]"
+"""What ``Agent(warm_start=...)`` takes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """What a warm start took: weights by the new run's names; names (without numbers) that are new; statistics."""
+
+    weights: Mapping[str, Array]
+    new: tuple[str, ...]
+    statistics: State | None
+
+
+def as_warm_start(value: Any) -> WarmStart | None:
+    """What a user passed as ``warm_start``; ``ArgumentError`` if it is nothing of the kind."""
+    return value if value is None or isinstance(value, WarmStart) else WarmStart(value)
+
+
+def source_of(start: WarmStart) -> PolicySnapshot:
+    """The weights that a warm start takes from.
+
+    Raises:
+        ArgumentError: there is no such run, file or policy.
+        CheckpointError: it cannot be read.
+    """
+    if isinstance(start.from_, Mapping):
+        weights = {name: np.asarray(value) for name, value in start.from_.items()}
+        return PolicySnapshot("given", weights, None, Progress())
+    path = Path(start.from_)
+    if path.is_file():
+        return load_snapshot(path.stem, path)
+    if record.read(path) is None:
+        what = "holds no run" if path.is_dir() else "does not exist"
+        raise _no_source(start, f"{path} {what}")
+    if start.policy != "last":
+        kept = path / f"{start.policy}.safetensors"
+        if not kept.is_file():
+            found = ["last", *sorted(one.stem for one in path.glob("*.safetensors"))]
+            raise _no_source(start, f"{path} holds no policy {start.policy!r}, only {found}")
+        return load_snapshot(start.policy, kept)
+    loaded = CheckpointStore(path).load()
+    if loaded is None:
+        raise _no_source(start, f"{path} has no checkpoint")
+    return snapshot_of("last", loaded[1])
+
+
+def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, Any]) -> Taken:
+    """The weights that a new run takes over.
+
+    Args:
+        start: from where, and which.
+        variables: all variables of the new run by name; each has ``shape``, ``dtype`` and ``trainable``.
+        acting: those of PREDICT.
+
+    Raises:
+        ArgumentError: the source is missing, a variable does not fit, or nothing is taken.
+        CheckpointError: the source cannot be read.
+    """
+    source = source_of(start)
+    theirs = _by_plain_name(source.weights)
+    names = {key: name for name, key in zip(variables, _keys(variables), strict=True)}
+    wanted = [key for key in names if re.fullmatch(start.variables, key[0])]
+    wanted = [key for key in wanted if names[key] in acting or variables[names[key]].trainable]
+    taken: dict[str, Array] = {}
+    new: list[str] = []
+    unfit: list[str] = []
+    for key in wanted:
+        name = names[key]
+        if key not in theirs:
+            new.append(key[0])
+            continue
+        array, variable = theirs[key], variables[name]
+        shape = tuple(variable.shape)
+        if array.shape != shape or array.dtype != np.dtype(variable.dtype.as_numpy_dtype):
+            here = f"{variable.dtype.name}{list(shape)}"
+            unfit.append(f"{key[0]} is {array.dtype}{list(array.shape)} there and {here} here")
+        else:
+            taken[name] = array
+    where = "the given weights" if isinstance(start.from_, Mapping) else f"{start.from_} ({source.name} policy)"
+    if unfit:
+        layers = "|".join(dict.fromkeys(text.split()[0].rpartition("/")[0] or text.split()[0] for text in unfit))
+        raise _no_source(
+            start,
+            f"variables of {where} do not fit: {'; '.join(unfit)}. Leave them out by their names:"
+            f" WarmStart(..., variables='(?!{layers}).*')",
+        )
+    if not taken:
+        listed = ", ".join(dict.fromkeys(name for name, _ in names)) or "none"
+        there = ", ".join(dict.fromkeys(name for name, _ in theirs)) or "none"
+        raise _no_source(
+            start, f"{start.variables!r} takes nothing from {where}; it has {there}; the new run has {listed}"
+        )
+    plain = ", ".join(_NUMBER.sub("", name) for name in taken)
+    logger.info("Warm start from %s: took %d variables (%s); new: %s", where, len(taken), plain, ", ".join(new) or "-")
+    return Taken(taken, tuple(new), source.statistics or None)
+
+
+def refuse_other(found: Mapping[str, Any] | None, start: WarmStart | None, where: Path) -> None:
+    """``ArgumentError`` where an existing run was started from something else; a run that is resumed may repeat it."""
+    if start is None or found is None or found["from"] == "weights":
+        if start is not None and found is None:
+            message = f"{where} holds a run that was started without warm_start; choose another model_dir"
+            raise ArgumentError(message, "warm_start", start)
+        return
+    given = start.as_record()
+    changed = [f"{key} ({found.get(key)!r} -> {value!r})" for key, value in given.items() if found.get(key) != value]
+    if changed:
+        message = f"{where} was started with another warm_start: {', '.join(changed)}; choose another model_dir"
+        raise ArgumentError(message, "warm_start", start)
+
+
+def _by_plain_name(weights: Mapping[str, Array]) -> dict[tuple[str, int], Array]:
+    return dict(zip(_keys(weights), weights.values(), strict=True))
+
+
+def _keys(names: Any) -> list[tuple[str, int]]:
+    """Names without numbers; of equal ones, the occurrence."""
+    seen: Counter[str] = Counter()
+    keys = []
+    for name in names:
+        plain = _NUMBER.sub("", name)
+        keys.append((plain, seen[plain]))
+        seen[plain] += 1
+    return keys
+
+
+def _no_source(start: WarmStart, problem: str) -> ArgumentError:
+    return ArgumentError(f"warm start: {problem}", "warm_start", start)

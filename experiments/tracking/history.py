@@ -1,0 +1,112 @@
+"""The journal of a run that was not tracked while it trained: of a Python program, made from its history."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import math
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Timings
+from ...runs.files import replacing, write_file
+from ...runs.history import Evaluation, read_episodes, read_evaluations
+from ...runs.starts import read_starts
+from ..language.schema import Experiment
+from .journal import CREATED, JOURNAL, SUCCEEDED, JournalHook
+from .recording import inputs
+
+_MADE: Final = "made_from_history"
+"""Marks such a journal: it is made anew when the run has gone on."""
+
+
+class _Entries:
+    """Takes the entries of a journal, at a time that is set."""
+
+    def __init__(self, time: float) -> None:
+        self.time = time
+        self.lines: list[bytes] = []
+
+    def write(self, **entry: Any) -> None:
+        self.lines.append(json.dumps({"time": self.time, **entry}, default=str).encode() + b"\n")
+
+    def status(self, status: str, message: str = "") -> None:
+        self.write(status=status, message=message)
+
+
+def is_from_history(folder: Path) -> bool:
+    """Is there no journal yet, or one that was made from the history?"""
+    try:
+        with (folder / JOURNAL).open("rb") as file:
+            return _MADE in json.loads(file.readline())
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def write_journal(folder: Path, experiment: Experiment) -> None:
+    """Write the journal of a run that was not tracked: its episodes and evaluations. Updates are not in the history.
+
+    Args:
+        folder: the run folder.
+        experiment: what ``run.json`` says of the run.
+
+    Raises:
+        CheckpointError, ValueError: a file in the folder is damaged.
+        OSError: the journal cannot be written.
+    """
+    started, *_ = [*read_starts(folder), {}]
+    entries = _Entries(0.0)
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        entries.time = datetime.datetime.fromisoformat(started["started"]).timestamp()
+    run = {"uuid": _uuid_of(folder), "name": experiment.name, "description": experiment.description}
+    entries.write(run={**run, "inputs": inputs(experiment)}, **{_MADE: True})
+    entries.status(CREATED)
+    hook = JournalHook(entries, 1)
+    session: Any = SimpleNamespace(global_timestep=0, global_step=0, global_episode=0, timings=Timings())
+    hook.begin(session, BeginFacts(experiment.environment.num_envs, False, {}))
+    events: list[tuple[int, float, Callable[[], None]]] = []
+    for row in read_episodes(folder):
+        stats = EpisodeStats(
+            row.episode_return, row.length, False, False, math.nan, math.nan, row.seconds, episode=row.episode
+        )
+        share = row.seconds / experiment.environment.num_envs  # their episodes run side by side
+        events.append((row.global_timestep, share, _told(session, hook.after_episode, stats, row.episode)))
+    for evaluation in read_evaluations(folder):
+        found = EvaluationFacts(_results(evaluation), ())
+        events.append((evaluation.global_timestep, 0.0, _told(session, hook.after_evaluation, found, None)))
+    for timestep, seconds, tell in sorted(events, key=lambda event: event[0]):
+        session.global_timestep = timestep
+        entries.time += seconds
+        tell()
+    hook.end(session, EndFacts("", None, 0.0))
+    entries.status(SUCCEEDED)
+    with replacing(folder / JOURNAL) as temporary:
+        write_file(temporary, entries.lines)
+
+
+def _told(session: Any, event: Callable[[Any, Any], None], facts: Any, episode: int | None) -> Callable[[], None]:
+    def tell() -> None:
+        if episode is not None:
+            session.global_episode = episode
+        event(session, facts)
+
+    return tell
+
+
+def _results(row: Evaluation) -> dict[str, float]:
+    return {name: value for name, value in row._asdict().items() if name != "global_timestep" and value is not None}
+
+
+def _uuid_of(folder: Path) -> str:
+    """That of the journal there is, or a new one."""
+    try:
+        with (folder / JOURNAL).open("rb") as file:
+            return str(json.loads(file.readline())["run"]["uuid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return uuid.uuid4().hex

@@ -1,0 +1,108 @@
+"""The history of a run: its episodes and evaluations, as rows of CSV files."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import TextIO
+
+from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
+from ..runs import history
+from ..runs.history import (
+    EPISODES,
+    EVAL,
+    EVALUATIONS,
+    Episode,
+    Evaluation,
+    Found,
+    line_of,
+    read_episodes,
+    read_eval,
+    read_evaluations,
+    rewrite,
+)
+from .hook import Hook
+
+_log = logging.getLogger("axonrl")
+
+
+class HistoryHook(Hook):
+    """Keeps every episode and every evaluation in the run folder: each exactly once, however often the run resumes.
+
+    ``episodes.csv`` and ``evaluations.csv`` have one row each, ``eval.csv`` one for each value of EVAL. A row is
+    written when its episode ends, before the checkpoint that counts it. Rows after the last checkpoint of a killed run
+    are removed when it resumes, and are written again. Every training has this hook, before those of the user.
+    """
+
+    def __init__(self) -> None:
+        self.global_timestep = 0
+        """The timestep when the run last began or ended; 0 before the first."""
+        self.seconds = 0.0
+        """How long the last session took, from its first timestep to its last."""
+        self._file: TextIO | None = None
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Cut both files to what the restored counters have counted."""
+        folder, self.global_timestep = session.model_dir, session.global_timestep
+        if session.global_episode == 0 or history.last_episode(folder) != session.global_episode:
+            _cut_episodes(folder, session.global_episode)
+        evaluations = [row for row in read_evaluations(folder) if row.global_timestep <= session.global_timestep]
+        rewrite(folder / EVALUATIONS, Evaluation._fields, evaluations)
+        if (folder / EVAL).exists():
+            found = [row for row in read_eval(folder) if row.global_timestep <= session.global_timestep]
+            rewrite(folder / EVAL, Found._fields, found)
+        self._file = (folder / EPISODES).open("a", encoding="utf-8", newline="\n", buffering=1)
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        """Append a row, which reaches the operating system at once."""
+        if self._file is not None:
+            row = Episode(
+                session.global_episode,
+                session.global_timestep,
+                float(facts.episode_return),
+                facts.length,
+                round(facts.seconds, 6),
+            )
+            try:
+                self._file.write(line_of(row))
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, self._file.name) from error
+
+    def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
+        """Append a row; also after ``end``, where an evaluation hook may evaluate once more."""
+        found = facts.results
+        row = Evaluation(
+            session.global_timestep,
+            float(found["episode_return_mean"]),
+            float(found["episode_return_std"]),
+            float(found["episode_length_mean"]),
+            int(found["episodes"]),
+            found.get("episode_return_min"),
+            found.get("episode_return_max"),
+        )
+        with (session.model_dir / EVALUATIONS).open("a", encoding="utf-8", newline="\n") as file:
+            file.write(line_of(row))
+        if eval_found := {name: value for name, value in found.items() if name.startswith(("eval_", "eval/"))}:
+            path = session.model_dir / EVAL
+            if not path.exists():
+                rewrite(path, Found._fields, [])
+            rows = [Found(session.global_timestep, name, float(value)) for name, value in eval_found.items()]
+            with path.open("a", encoding="utf-8", newline="\n") as file:
+                file.write("".join(map(line_of, rows)))
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Close the file."""
+        self.global_timestep, self.seconds = session.global_timestep, facts.seconds
+        if self._file is not None:
+            with contextlib.suppress(OSError) if facts.error is not None else contextlib.nullcontext():
+                self._file.close()  # retries what could not be written
+            self._file = None
+
+
+def _cut_episodes(folder: Path, number: int) -> None:
+    episodes = [row for row in read_episodes(folder) if row.episode <= number]
+    if len(episodes) < number:
+        missing = number - len(episodes)
+        _log.warning("%s lacks %d episodes before this point; the curve has a gap", folder / EPISODES, missing)
+    rewrite(folder / EPISODES, Episode._fields, episodes)

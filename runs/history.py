@@ -1,0 +1,129 @@
+"""A run's episodes and evaluations as CSV files in its folder; ``axonrl.hooks.HistoryHook`` writes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from .files import replacing, write_file
+
+EPISODES: Final = "episodes.csv"
+EVALUATIONS: Final = "evaluations.csv"
+EVAL: Final = "eval.csv"
+_TAIL_BYTES: Final = 512
+"""More than the longest row of an episode."""
+
+
+class Episode(NamedTuple):
+    """A finished episode of training: ``global_timestep`` is where it ended, ``seconds`` its wall time."""
+
+    episode: int
+    global_timestep: int
+    episode_return: float
+    length: int
+    seconds: float
+
+
+class Evaluation(NamedTuple):
+    """An evaluation during training."""
+
+    global_timestep: int
+    episode_return_mean: float
+    episode_return_std: float
+    episode_length_mean: float
+    episodes: int
+    episode_return_min: float | None = None
+    """None in files of earlier versions."""
+    episode_return_max: float | None = None
+
+
+class Found(NamedTuple):
+    """A value that the model_fn's EVAL had in an evaluation: ``eval_loss`` or ``eval/<metric>``."""
+
+    global_timestep: int
+    name: str
+    value: float
+
+
+_Row = TypeVar("_Row")
+
+
+def read_episodes(folder: Path) -> list[Episode]:
+    """The episodes in a run folder, in order.
+
+    Raises:
+        ValueError: the file is damaged; names it and the line.
+    """
+    return _read(folder / EPISODES, _episode)
+
+
+def read_evaluations(folder: Path) -> list[Evaluation]:
+    """The evaluations in a run folder, one for each timestep at which there were any: the last.
+
+    Raises:
+        ValueError: the file is damaged; names it and the line.
+    """
+    return list({row.global_timestep: row for row in _read(folder / EVALUATIONS, _evaluation)}.values())
+
+
+def read_eval(folder: Path) -> list[Found]:
+    """The EVAL values of a run, one row for each timestep and name: the last.
+
+    Raises:
+        ValueError: the file is damaged; names it and the line.
+    """
+    return list({row[:2]: row for row in _read(folder / EVAL, _found)}.values())
+
+
+def last_episode(folder: Path) -> int | None:
+    """The number of the last whole row of ``episodes.csv``, read from its end; None if that cannot tell."""
+    try:
+        with (folder / EPISODES).open("rb") as file:
+            file.seek(-min(file.seek(0, os.SEEK_END), _TAIL_BYTES), os.SEEK_END)
+            *_, last, rest = file.read().split(b"\n")
+        return None if rest else _episode(last.decode()).episode
+    except (OSError, ValueError):
+        return None
+
+
+def _read(path: Path, parse: Callable[[str], _Row]) -> list[_Row]:
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        return []
+    rows: list[_Row] = []
+    try:
+        rows.extend(map(parse, lines[1:-1]))  # without the header, and without a line cut short by a kill
+    except ValueError as error:
+        raise ValueError(f"{path}:{len(rows) + 2} is damaged: {error}") from error
+    return rows
+
+
+def _episode(line: str) -> Episode:
+    episode, timestep, episode_return, length, seconds = line.split(",")
+    return Episode(int(episode), int(timestep), float(episode_return), int(length), float(seconds))
+
+
+def _evaluation(line: str) -> Evaluation:
+    timestep, mean, std, length, episodes, *bounds = line.split(",")
+    limits = [float(bound) if bound else None for bound in bounds]
+    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), *limits)
+
+
+def _found(line: str) -> Found:
+    timestep, rest = line.split(",", 1)
+    name, value = rest.rsplit(",", 1)  # a metric's name is the user's
+    return Found(int(timestep), name, float(value))
+
+
+def rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:
+    """Write a whole file, atomically."""
+    with replacing(path) as temporary:
+        write_file(temporary, [(line_of(header) + "".join(map(line_of, rows))).encode()])
+
+
+def line_of(values: Iterable[object]) -> str:
+    """A row as a line of a file; None is empty."""
+    return ",".join("" if value is None else str(value) for value in values) + "\n"

@@ -1,0 +1,83 @@
+"""``record.json``: each start of a run, with its command, versions and machine."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import CheckpointError
+from .files import write_json_atomically
+from .provenance import provenance
+
+RECORD: Final = "record.json"
+_PROCESS: Final = uuid.uuid4().hex
+"""Of this process, so that it is recorded once however often it trains a run."""
+
+
+def add_start(folder: Path, seed: int | None, command: Sequence[str] = (), file: Path | None = None) -> None:
+    """Append an entry.
+
+    Args:
+        folder: the run folder.
+        seed: the run's.
+        command: the command line, one item for each argument; by default that of this process.
+        file: the experiment file or program; by default the program that this process runs.
+
+    Raises:
+        CheckpointError: the record is damaged.
+    """
+    if file is None and sys.argv and Path(sys.argv[0]).is_file():
+        file = Path(sys.argv[0])
+    entry = {
+        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "command": list(command or sys.argv),
+        "file": None if file is None else str(file.absolute()),
+        "seed": seed,
+        "git_commit": git_commit((file or Path("here")).absolute().parent),
+        "system": platform.platform(),
+        "made_with": provenance(),
+        "process": _PROCESS,
+    }
+    write_json_atomically(folder / RECORD, [*read_starts(folder), entry])
+
+
+def ensure_start(folder: Path, seed: int) -> None:
+    """Append an entry for this process, unless the last one is its own; errors as for :func:`add_start`."""
+    starts = read_starts(folder)
+    if not starts or starts[-1].get("process") != _PROCESS:
+        add_start(folder, seed)
+
+
+def read_starts(folder: Path) -> list[dict[str, Any]]:
+    """The entries, oldest first; none where there is no record.
+
+    Raises:
+        CheckpointError: the record is damaged; names the file.
+    """
+    path = folder / RECORD
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise CheckpointError(f"{path} must be a list of mappings")
+    return entries
+
+
+def git_commit(folder: Path) -> str | None:
+    """The commit that is checked out where ``folder`` lies, with ``-dirty`` if files are changed."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):  # no git, no repository, no commit
+        return None
+    return result.stdout.strip() or None

@@ -1,0 +1,25 @@
+"""How ``pip install --editable`` finds the package, which is the repository's root; all else is in setup.cfg.
+
+For ``package_dir = axonrl = .`` setuptools installs an import hook, which type checkers and editors do not run. What
+they read is the path of a folder, so there is one that holds a link by the package's name: ``.build/axonrl -> ..``.
+"""
+
+import sys
+from pathlib import Path
+
+from setuptools import setup
+
+
+def link() -> bool:
+    """Make the link; False where the system allows none, as Windows without its developer mode."""
+    path = Path(".build", "axonrl")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        if not path.is_symlink():
+            path.symlink_to("..", target_is_directory=True)
+        return path.samefile(".")
+    except OSError:
+        return False
+
+
+setup(**({"package_dir": {"": ".build"}} if "editable_wheel" in sys.argv and link() else {}))

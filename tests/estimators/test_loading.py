@@ -1,0 +1,172 @@
+"""A run that another process trained: loaded, acted with, given other weights."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium.spaces import Discrete
+
+from axonrl import Agent, EstimatorSpec, RunConfig
+from axonrl.environments import make
+from axonrl.errors import ArgumentError, NonFiniteError
+from axonrl.hooks import EvaluationHook
+from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
+from axonrl.memories.describing import arguments_of
+from axonrl.policies import Policy
+from axonrl.runs.history import read_episodes, read_evaluations
+from axonrl.schedules import Linear
+from axonrl.tests.estimators.fakes import Counting, agent
+
+QUIET = RunConfig(progress=False, save_checkpoints_secs=None)
+
+
+def equal(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def test_a_loaded_agent_continues_the_run(tmp_path: Path) -> None:
+    """Model, params and memory come from the record; the weights are those of one that was never interrupted."""
+    settings: dict[str, Any] = {"size": 64, "batch_size": 4, "n_step": 2}
+    sampler = {"kind": "prioritized", "beta": {"kind": "linear", "start": 0.5, "stop": 1.0, "duration": 20}}
+    params = {"epsilon": 0.25, "learning_rate": 0.01}
+    whole = agent(tmp_path / "whole", ReplayMemory(**settings, sampler=sampler), params=params)
+    whole.train(Counting(), 8, 2, timesteps=40)
+    first = agent(tmp_path / "run", ReplayMemory(**settings, sampler=sampler), params=params)
+    first.train(Counting(), 8, 2, timesteps=20)
+    loaded = Agent.load(tmp_path / "run", config=QUIET)
+    assert loaded.params == params
+    memory: Any = loaded.memory
+    assert arguments_of(memory) == {
+        "kind": "replay",
+        "discount": 0.99,
+        "frame_stack": None,
+        **settings,
+        "sampler": {"alpha": 0.6, "epsilon": 1e-6, **sampler},
+    }
+    loaded.train(Counting(), 8, 2, timesteps=20)
+    assert equal(loaded.get_weights(), whole.get_weights())
+    folder = tmp_path / "run"
+    assert [row.length for row in read_episodes(folder)] == [3] * 13
+    assert loaded.learning_curve() == folder / "learning_curve.png"
+    assert (folder / "learning_curve.svg").is_file()
+
+
+def test_where_there_is_no_run(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ArgumentError) as caught:
+            Agent.load(place)
+        assert (caught.value.argument, caught.value.value) == ("model_dir", place)
+    fresh = agent(tmp_path / "fresh")
+    for call in (lambda: fresh.act(np.zeros(2)), fresh.learning_curve, lambda: fresh.set_weights({})):
+        with pytest.raises(ValueError, match=r"run, and .* holds none"):
+            call()
+
+
+class Unnamed(ReplayMemory):
+    """Has an argument that it keeps under another name."""
+
+    def __init__(self, places: int) -> None:
+        super().__init__(places, 4)
+
+
+def test_a_memory_that_cannot_be_described(tmp_path: Path) -> None:
+    assert arguments_of(Unnamed(64)) is None
+    assert arguments_of(BatchMemory(64)) == {"kind": "batch", "size": 64, "batch_size": 64, "discount": 0.99}
+    assert arguments_of(ReplayMemory(64, 4, sampler=Prioritized(beta=lambda t, ops=None: 1.0))) is None
+    agent(tmp_path, Unnamed(64)).train(Counting(), timesteps=4)
+    loaded = Agent.load(tmp_path, config=QUIET)
+    assert loaded.evaluate(Counting(), 1)["episodes"] == 1
+    with pytest.raises(ArgumentError) as caught:
+        loaded.train(Counting(), timesteps=4)
+    assert caught.value.argument == "memory"
+    assert Agent.load(tmp_path, memory=Unnamed(64), config=QUIET).train(Counting(), timesteps=4).global_timestep == 8
+
+
+def test_acting_takes_what_the_environment_returns(tmp_path: Path) -> None:
+    """Normalised as in the training; as the exported policy acts; one observation or a batch."""
+    env = make("CartPole-v1", wrappers=["normalize_observation"])
+    trained = agent(tmp_path / "run").train(env, 8, timesteps=60, hooks=EvaluationHook(30, 2))
+    policy = Policy.load(trained.export(tmp_path / "exported"))
+    observations = gymnasium.vector.utils.batch_space(env.unwrapped.observation_space, 50).sample()
+    observations = np.clip(observations, -3, 3)
+    loaded = Agent.load(tmp_path / "run", config=QUIET)
+    expected = policy.act(observations)
+    assert 0 < expected.sum() < 50
+    assert np.array_equal(loaded.act(observations), expected)
+    assert np.array_equal(trained.act(observations), expected)
+    one = loaded.act(observations[0])
+    assert (type(one), one) == (np.int64, expected[0])
+    assert loaded.act(observations[0], policy="best") in (0, 1)
+    assert len(read_evaluations(tmp_path / "run")) == 2
+    with pytest.raises(ValueError, match=r"observation must have the shape \[4\] or \[B, 4\], got \[3\]"):
+        loaded.act(observations[0, :3])
+
+
+def test_exploring_leaves_the_training_alone(tmp_path: Path) -> None:
+    observation = np.ones(2, np.float32)
+    for folder, acts in (("quiet", 0), ("acting", 30)):
+        one, env = agent(tmp_path / folder), Counting()
+        one.train(env, 8, timesteps=12)
+        actions = {int(one.act(observation, explore=True)) for _ in range(acts)}
+        greedy = {int(one.act(observation)) for _ in range(acts)}
+        one.train(env, 8, timesteps=12)
+        assert (len(actions), len(greedy)) == ((2, 1) if acts else (0, 0))  # half of the actions are random
+    assert equal(Agent.load(tmp_path / "quiet").get_weights(), Agent.load(tmp_path / "acting").get_weights())
+
+
+def counting_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """Its state counts the timesteps of the episode, and is its action."""
+    weights = tf.Variable(tf.zeros((2,)), name="weights")
+    if mode == "train":
+        return EstimatorSpec(mode, loss=tf.reduce_sum(weights), train_op=weights.assign_add([1.0, 1.0]))
+    if not isinstance(features, dict):
+        state = {"count": tf.zeros((tf.shape(features)[0], 1), tf.int32)}
+        return EstimatorSpec(mode, {"action": tf.zeros(tf.shape(features)[:1], tf.int32)}, state=state)
+    count = features["state"]["count"] + 1 + tf.cast(0 * weights[0], tf.int32)
+    return EstimatorSpec(mode, {"action": count[:, 0]}, state={"count": count})
+
+
+def test_a_recurrent_model_continues_until_an_episode_begins(tmp_path: Path) -> None:
+    one = agent(tmp_path, model=counting_model)
+    one.train(Counting(action_space=Discrete(100)), 8, timesteps=8)
+    observations = np.zeros((3, 2), np.float32)
+    assert [one.act(observations[0]) for _ in range(3)] == [1, 2, 3]
+    assert one.act(observations[0], first=True) == 1
+    with pytest.raises(ValueError, match="had 1 observations before and now has 3: pass first=True"):
+        one.act(observations)
+    assert one.act(observations, first=True).tolist() == [1, 1, 1]
+    assert one.act(observations, first=np.array([False, True, False])).tolist() == [2, 1, 2]
+    assert one.act(observations).tolist() == [3, 2, 3]
+    with pytest.raises(ValueError, match=r"first must be a bool or bool \[3\]"):
+        one.act(observations, first=[True])
+
+
+def test_other_weights(tmp_path: Path) -> None:
+    trained = agent(tmp_path).train(Counting(), 8, 2, timesteps=20)
+    before = trained.get_weights()
+    given = {name: value + 1 for name, value in before.items()}
+    trained.set_weights(given)
+    assert equal(trained.get_weights(), given)
+    assert equal(Agent.load(tmp_path, config=QUIET).get_weights(), given)
+    elsewhere = Agent.load(tmp_path, config=QUIET)
+    elsewhere.set_weights(before)
+    assert equal(trained.get_weights(), before)
+    trained.train(Counting(), 8, 2, timesteps=2)
+    assert trained.global_timestep == 22
+    (name,) = before
+    assert 0 < np.abs(trained.get_weights()[name] - before[name]).max() < 0.5
+    for wrong in ({}, {name: before[name][:1]}, {**before, "other": before[name]}, {name: before[name].astype("f8")}):
+        with pytest.raises(ValueError, match=r"weights|is float32"):
+            trained.set_weights(wrong)
+    with pytest.raises(NonFiniteError):
+        trained.set_weights({name: before[name] * np.nan})
+
+
+def test_a_schedule_as_a_value() -> None:
+    sampler = Prioritized(beta=Linear(0.4, 1.0, 100))
+    found = arguments_of(ReplayMemory(64, 4, sampler=sampler))
+    assert found is not None
+    assert found["sampler"]["beta"] == {"kind": "linear", "start": 0.4, "stop": 1.0, "duration": 100}

@@ -1,0 +1,188 @@
+"""Warm start: a new run whose initial weights are those of another one."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any, cast
+
+import gymnasium
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium.spaces import Box
+
+from axonrl import Agent, EstimatorSpec, RunConfig, WarmStart
+from axonrl.environments import make
+from axonrl.errors import ArgumentError
+from axonrl.hooks import EvaluationHook
+from axonrl.memories import ReplayMemory
+from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.tests.estimators.fakes import Counting, agent, linear_model
+
+QUIET = RunConfig(seed=1, progress=False)
+
+
+def two_headed(features: Any, labels: Any, mode: str, params: Any = None) -> EstimatorSpec:
+    """Q-learning with a layer and a head; TRAIN has a critic, a frozen copy of the head, and an optimizer."""
+    actions = (params or {}).get("actions", 2)
+    body, head = keras.layers.Dense(3, name="body"), keras.layers.Dense(actions, name="head")
+    values = head(body(features))
+    if mode == "predict":
+        return EstimatorSpec(mode, {"action": tf.argmax(values, 1, tf.int32), "values": values})
+    critic, copied = keras.layers.Dense(1, name="critic"), keras.layers.Dense(actions, name="copied", trainable=False)
+    loss = tf.reduce_mean(values**2) + tf.reduce_mean(critic(features) ** 2) + 0 * tf.reduce_sum(copied(body(features)))
+    variables = [*body.variables, *head.variables, *critic.variables]
+    optimizer = keras.optimizers.SGD((params or {}).get("learning_rate", 0.1), momentum=0.9, name="sgd")
+    optimizer.apply(tf.gradients(loss, [v.value for v in variables]), variables)
+    return EstimatorSpec(mode, loss=loss)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of ``two_headed`` with ten updates, whose best policy was kept."""
+    folder = tmp_path_factory.mktemp("source") / "run"
+    hook = EvaluationHook(4, 1, env=Counting())
+    agent(folder, model=two_headed).train(Counting(), 8, 2, timesteps=26, hooks=hook)
+    return folder
+
+
+def weights_of(folder: Path) -> dict[str, Any]:
+    """All variables in the newest checkpoint, by plain names."""
+    loaded = CheckpointStore(folder).load()
+    assert loaded is not None
+    return plain(loaded[1]["weights"])
+
+
+def plain(weights: Any) -> dict[str, Any]:
+    return {name.partition(".")[2]: value for name, value in weights.items()}
+
+
+def started(folder: Path, warm_start: Any = None, **params: Any) -> dict[str, Any]:
+    """The weights with which a new run starts."""
+    one = Agent(two_headed, ReplayMemory(100, 4), folder, QUIET, params, warm_start=warm_start)
+    one.check(Counting(), 8)
+    return weights_of(folder)
+
+
+def same(a: dict[str, Any], b: dict[str, Any]) -> set[str]:
+    return {name for name in a.keys() & b.keys() if np.array_equal(a[name], b[name])}
+
+
+KERNELS = {"body/kernel", "head/kernel", "critic/kernel"}
+
+
+def test_what_is_trained_is_taken_and_what_optimizes_begins_anew(
+    source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs, cold = weights_of(source), started(tmp_path / "cold", learning_rate=0.01)
+    with caplog.at_level(logging.INFO, "axonrl"):
+        ours = started(tmp_path / "warm", source, learning_rate=0.01)
+    assert same(ours, theirs) >= KERNELS
+    assert same(ours, cold) >= {name for name in ours if name.startswith("sgd/")}
+    assert not same(ours, cold) & KERNELS
+    assert any("took 8 variables (body/kernel, body/bias, head/kernel" in text for text in caplog.messages)
+    record = json.loads((tmp_path / "warm" / "run.json").read_text())
+    assert record["warm_start"] == {"from": str(source), "variables": ".*", "policy": "last", "new": []}
+
+
+def test_some_variables_of_the_best_policy(source: Path, tmp_path: Path) -> None:
+    cold = started(tmp_path / "cold")
+    ours = started(tmp_path / "warm", WarmStart(source, "(body|critic)/.*", policy="best"))
+    best = plain(Agent(two_headed, None, source).get_weights(policy="best"))
+    assert same(ours, best) & KERNELS == {"body/kernel"}
+    assert same(ours, cold) & KERNELS == {"head/kernel", "critic/kernel"}  # the best policy has no critic
+    record = json.loads((tmp_path / "warm" / "run.json").read_text())
+    assert record["warm_start"]["new"] == ["critic/kernel", "critic/bias"]
+
+
+def test_from_a_file_and_from_weights(source: Path, tmp_path: Path) -> None:
+    one = Agent(two_headed, None, source)
+    exported = one.export(tmp_path / "exported") / "weights.safetensors"
+    acting = plain(one.get_weights())
+    for number, given in enumerate((one.get_weights(), exported)):
+        assert same(started(tmp_path / str(number), given), acting) == acting.keys()
+    best = plain(one.get_weights(policy="best"))
+    assert same(started(tmp_path / "best", source / "best.safetensors"), best) == best.keys()
+
+
+def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"head/kernel is float32\[3, 2\] there and float32\[3, 5\] here") as caught:
+        started(tmp_path, source, actions=5)
+    assert caught.value.argument == "warm_start"
+    assert str(caught.value).endswith("WarmStart(..., variables='(?!head|copied).*')")
+    assert not (tmp_path / "run.json").exists()
+    ours = started(tmp_path, WarmStart(source, "(?!head|copied).*"), actions=5)
+    assert same(ours, weights_of(source)) & KERNELS == {"body/kernel", "critic/kernel"}
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ("nowhere", "nowhere does not exist"),
+        (".", "holds no run"),
+        (WarmStart({"w": np.zeros(3)}), r"takes nothing from the given weights; it has w; the new run has body/"),
+    ],
+)
+def test_there_is_nothing_to_take(tmp_path: Path, monkeypatch: Any, start: Any, message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArgumentError, match=message):
+        started(tmp_path / "run", start)
+
+
+def test_no_policy_of_that_name(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"holds no policy 'better', only \['last', 'best'\]"):
+        started(tmp_path, WarmStart(source, policy="better"))
+
+
+@pytest.mark.parametrize(("arguments", "name"), [((3,), "warm_start"), (("x", "("), "WarmStart.variables")])
+def test_invalid_arguments(arguments: Any, name: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        WarmStart(*arguments)
+    assert caught.value.argument == name
+
+
+def test_a_run_that_continues_is_not_started_again(source: Path, tmp_path: Path) -> None:
+    def one(start: Any, folder: Path = tmp_path) -> Agent:
+        config = RunConfig(progress=False)
+        return Agent(two_headed, ReplayMemory(1000, 4), folder, config, warm_start=start)
+
+    trained = plain(one(source).train(Counting(), 8, 2, timesteps=20).get_weights())
+    again = one(source)
+    assert same(plain(again.get_weights()), trained) == trained.keys()
+    again.train(Counting(), 8, 2, timesteps=2)
+    with pytest.raises(ArgumentError, match=r"another warm_start: policy \('last' -> 'best'\)"):
+        one(WarmStart(source, policy="best"))
+    with pytest.raises(ArgumentError, match="was started without warm_start"):
+        one(tmp_path, source)
+
+
+def test_it_is_evaluated_before_it_is_trained(source: Path, tmp_path: Path) -> None:
+    one = Agent(two_headed, None, tmp_path, QUIET, warm_start=source)
+    one.evaluate(Counting(), 1)
+    observations = np.random.default_rng(0).standard_normal((9, 2)).astype(np.float32)
+    expected = Agent(two_headed, None, source).predict(observations)["values"]
+    np.testing.assert_array_equal(one.predict(observations)["values"], expected)
+
+
+class Shifted(Counting):
+    """Observes values around 100."""
+
+    observation_space: Any = Box(-np.inf, np.inf, (2,), np.float32)
+
+    def observation(self) -> Any:
+        return super().observation() + 100
+
+
+def test_statistics_of_normalising_wrappers_are_taken(tmp_path: Path) -> None:
+    gymnasium.register("Shifted-v0", entry_point=cast(Any, Shifted))
+    try:
+        agent(tmp_path / "source").train(make("Shifted-v0", wrappers=["normalize_observation"]), 8, timesteps=30)
+        for wrappers, mean in ((["normalize_observation"], 100), (["normalize_observation", "normalize_reward"], 0)):
+            env: Any = make("Shifted-v0", 2, wrappers=wrappers)
+            folder = tmp_path / str(mean)
+            one = Agent(linear_model, ReplayMemory(100, 4), folder, QUIET, warm_start=tmp_path / "source")
+            one.check(env, 8)
+            assert np.abs(env.envs[0].normalizers.observation.obs_rms.mean - mean).max() < 5
+    finally:
+        del gymnasium.registry["Shifted-v0"]

@@ -1,0 +1,249 @@
+"""What axonrl takes of other packages: private names, which a new version may drop, and what extras install."""
+
+import ast
+import configparser
+import importlib
+import importlib.metadata
+import inspect
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import gymnasium
+import keras
+import pytest
+import tensorflow as tf
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from axonrl.environments import making
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+NOT_INSTALLED: Final = {"benchmarks", "build", "docs", "tests", "setup.py"}
+
+
+def sources() -> dict[Path, ast.Module]:
+    paths = (path.relative_to(ROOT) for path in sorted(ROOT.rglob("*.py")))
+    kept = (path for path in paths if path.parts[0] not in NOT_INSTALLED and not path.parts[0].startswith("."))
+    return {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in kept}
+
+
+SETUP: Final = configparser.ConfigParser()
+SETUP.read(ROOT / "setup.cfg")
+
+
+def requirements(text: str) -> list[Requirement]:
+    return [Requirement(line) for line in text.splitlines() if line]
+
+
+REQUIRED: Final = requirements(SETUP["options"]["install_requires"])
+EXTRAS: Final = {extra: requirements(text) for extra, text in SETUP["options.extras_require"].items()}
+
+
+# -- private names ----------------------------------------------------------------------------------------------------
+
+
+class Private(NamedTuple):
+    """Of which distribution (empty for Python's own library), why it is used, and whether it exists."""
+
+    of: str
+    why: str
+    exists: Callable[[], bool]
+
+
+def adam_has(name: str) -> Callable[[], bool]:
+    def exists() -> bool:
+        adam: Any = keras.optimizers.Adam()
+        adam.build([keras.Variable([0.0])])
+        return hasattr(adam, name)
+
+    return exists
+
+
+def marks_custom_gradients() -> bool:
+    function = tf.function(tf.custom_gradient(lambda x: (x * 2, lambda gradient: gradient)))
+    graph = function.get_concrete_function(tf.TensorSpec([])).graph
+    return any("_gradient_op_type" in op.node_def.attr for op in graph.get_operations())
+
+
+def forgets_gradients() -> bool:
+    from tensorflow.python.framework.ops import gradient_registry
+
+    return isinstance(gradient_registry._registry, dict)
+
+
+def wraps_a_program() -> bool:
+    from ai_edge_litert import interpreter
+
+    wrapper = interpreter._interpreter_wrapper.InterpreterWrapper
+    called = (
+        "SetTensor",
+        "Invoke",
+        "GetTensor",
+        "ResizeInputTensor",
+        "AllocateTensors",
+        "GetSubgraphIndexFromSignature",
+    )
+    kept = "self._interpreter =" in inspect.getsource(interpreter.Interpreter.__init__)
+    return kept and all(hasattr(wrapper, name) for name in called)
+
+
+def has_run_data() -> bool:
+    from polyaxon.client import RunClient
+
+    return "return self._run_data" in inspect.getsource(RunClient)
+
+
+def sums_rewards() -> bool:
+    vector = gymnasium.make_vec("CartPole-v1", num_envs=1, vectorization_mode="sync")
+    return hasattr(gymnasium.wrappers.vector.NormalizeReward(vector), "_prev_dones")
+
+
+def importable(name: str) -> Callable[[], bool]:
+    module, _, attribute = name.rpartition(".")
+    return lambda: hasattr(importlib.import_module(module), attribute)
+
+
+CONSTANTS: Final = "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
+GRADIENTS: Final = "tensorflow.python.framework.ops.gradient_registry"
+SCHEMA: Final = "tensorflow.lite.python.schema_py_generated"
+FQN: Final = "polyaxon._utils.fqn_utils.to_fqn_name"
+
+PRIVATE: Final = {
+    "_interpreter": Private("ai-edge-litert", "what its runner calls, without the rest", wraps_a_program),
+    "_get_variable_index": Private("keras", "Adam in one op", adam_has("_get_variable_index")),
+    "_momentums": Private("keras", "Adam in one op", adam_has("_momentums")),
+    "_velocities": Private("keras", "Adam in one op", adam_has("_velocities")),
+    CONSTANTS: Private("tensorflow", "frozen programs, as its converter makes them", importable(CONSTANTS)),
+    SCHEMA: Private("tensorflow", "programs of LiteRT as objects", importable(SCHEMA)),
+    GRADIENTS: Private("tensorflow", "graphs are forgotten", importable(GRADIENTS)),
+    "_registry": Private("tensorflow", "graphs are forgotten", forgets_gradients),
+    "_gradient_op_type": Private("tensorflow", "graphs are forgotten", marks_custom_gradients),
+    "_get_function": Private("tensorflow", "graphs in graphs", lambda: hasattr(tf.Graph, "_get_function")),
+    "_prev_dones": Private("gymnasium", "what its wrapper knows is saved", sums_rewards),
+    "_frameskip": Private(
+        "gymnasium",
+        "its Atari wrapper reads the same of a game",
+        lambda: "_frameskip" in inspect.getsource(gymnasium.wrappers.AtariPreprocessing),
+    ),
+    FQN: Private("polyaxon", "names that servers take", importable(FQN)),
+    "_run_data": Private("polyaxon", "a run is written without a server", has_run_data),
+    "_actions": Private("", "argparse: completion", lambda: True),
+    "_SubParsersAction": Private("", "argparse: completion", lambda: True),
+}
+INTERNAL: Final = {"python", "src"}
+"""Packages in which TensorFlow and Keras keep what they export elsewhere."""
+PUBLIC: Final = {"_replace", "_asdict", "_fields", "_exit"}
+"""Documented, of named tuples and of ``os``."""
+OURS: Final = {"_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_"}
+"""Of our own classes and objects, and parts of longer strings."""
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name.isidentifier() and name.islower()
+
+
+def defined() -> set[str]:
+    """Every name that axonrl defines or assigns."""
+    nodes = [node for tree in sources().values() for node in ast.walk(tree)]
+    named = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    kept = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    return named | stored | kept
+
+
+def private_names(tree: ast.AST, own: set[str]) -> Iterator[str]:
+    """What ``tree`` takes that is private and of others: imports, attributes, and names in strings."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [f"{node.module}.{name.name}" for name in node.names]
+            yield from (name for name in names if any(one in INTERNAL or private(one) for one in name.split(".")))
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            mine = ast.unparse(node.value) in ("self", "cls", "super()")
+            if node.attr not in (own if mine else PUBLIC | OURS):
+                yield node.attr
+        elif isinstance(node, ast.Constant) and private(name := str(node.value)) and name not in own | OURS:
+            yield name
+
+
+def test_private_names_are_found() -> None:
+    code = """
+from tensorflow.python.x import y
+from keras import layers
+def f(self, other):
+    self._mine, self._theirs, other._mine, getattr(other, "_named"), other._replace, other.__dict__, "_Type"
+"""
+    found = set(private_names(ast.parse(code), {"_mine"}))
+    assert found == {"tensorflow.python.x.y", "_theirs", "_mine", "_named"}
+
+
+def test_every_private_name_is_listed() -> None:
+    own = defined()
+    assert {name for tree in sources().values() for name in private_names(tree, own)} == set(PRIVATE)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_private_name_exists(name: str) -> None:
+    assert PRIVATE[name].exists()
+
+
+@pytest.mark.parametrize("of", sorted({one.of for one in PRIVATE.values()} - {""}))
+def test_where_private_names_are_used_the_next_version_is_left_out(of: str) -> None:
+    (required,) = (one for one in REQUIRED if one.name == of)
+    major, minor = map(int, importlib.metadata.version(of).split(".")[:2])
+    assert required.specifier.contains(f"{major}.{minor}.99")
+    assert not required.specifier.contains(f"{major}.{minor + 1}.0")
+    assert not required.specifier.contains(f"{major + 1}.0.0")
+
+
+# -- extras -----------------------------------------------------------------------------------------------------------
+
+OPTIONAL: Final = {"ale_py": "atari", "minatar": "minatar", "mlflow": "mlflow", "moviepy": "video"}
+"""Modules that axonrl imports and does not require, and the extra that brings each."""
+
+
+def with_dependencies(names: set[str]) -> set[str]:
+    """Distributions and all that they require."""
+    found, todo = set[str](), {canonicalize_name(name) for name in names}
+    while todo := todo - found:
+        found |= todo
+        needed = [Requirement(line) for name in todo for line in importlib.metadata.requires(name) or []]
+        todo = {canonicalize_name(one.name) for one in needed if one.marker is None or one.marker.evaluate()}
+    return found
+
+
+def imported() -> set[str]:
+    """The packages that axonrl imports by statement, and those of the optional ones that a string names."""
+    nodes = [node for tree in sources().values() for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    strings = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {name.partition(".")[0] for name in names} | strings & OPTIONAL.keys()
+
+
+def test_what_is_not_required_is_in_an_extra() -> None:
+    required = with_dependencies({one.name for one in REQUIRED})
+    brought = importlib.metadata.packages_distributions()
+    known = {name for name, of in brought.items() if {canonicalize_name(one) for one in of} & required}
+    assert imported() - known - sys.stdlib_module_names - {"axonrl", "setuptools"} == OPTIONAL.keys()
+    for module, extra in OPTIONAL.items():
+        assert [one.name for one in EXTRAS[extra] if one.name.startswith(module.replace("_", "-"))], module
+
+
+def test_messages_name_extras_that_exist() -> None:
+    strings = [
+        node.value
+        for tree in sources().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    named = {extra for string in strings for extra in re.findall(r"'axonrl\[(\w[\w-]*)\]'|\"axonrl\[(\w+)\]\"", string)}
+    assert {*filter(None, itertools.chain(*named)), *making._EXTRAS.values()} == {*OPTIONAL.values(), "box2d", "mujoco"}
+
+
+def test_all_is_what_users_may_choose() -> None:
+    (everything,) = EXTRAS["all"]
+    assert everything.extras == EXTRAS.keys() - {"all", "docs", "test"}
