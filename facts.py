@@ -16,7 +16,7 @@ class BeginFacts:
 
     ``limits`` holds the totals at which it ends (``steps``, ``episodes``, ``timesteps``). ``settings`` is what tables
     of runs sort by: numbers, booleans and text by the names ``environment``, ``model_fn``, ``seed``, ``num_envs``,
-    ``memory``, ``memory.size`` and so on, and ``params.<name>`` for each of the params that the run was given.
+    ``memory.kind``, ``memory.size`` and so on, and ``params.<name>`` for each of the params that the run was given.
     """
 
     num_envs: int

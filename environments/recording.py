@@ -20,9 +20,9 @@ from ..errors import BrokenEnvironmentError
 from .batched import AnyEnv, BatchedEnvironment
 from .making import open_environment, similar
 
-_RENDER_MODE, _WINDOW = "rgb_array", "human"
 PREVIEW_FRAMES, PREVIEW_SIZE = 60, 240
 """At most, in a preview: frames, and pixels of the longer side."""
+_RENDER_MODE, _WINDOW = "rgb_array", "human"
 
 
 def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
@@ -45,14 +45,6 @@ def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
     return checked
 
 
-@dataclasses.dataclass
-class Recording:
-    """An environment in which episodes are recorded, and, once that is done, the :func:`preview` of the last one."""
-
-    env: BatchedEnvironment
-    preview: bytes = b""
-
-
 def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv:
     """A fresh single environment like ``source`` that shows itself in a window: it has shown its first image.
 
@@ -66,6 +58,15 @@ def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv:
     except Exception as error:  # whatever an environment does; the display may be missing
         raise _not_rendered(env, _WINDOW, error) from error
     return env
+
+
+@dataclasses.dataclass
+class Recording:
+    """An environment in which episodes are recorded; afterwards the frames of the last one, and their rate."""
+
+    env: BatchedEnvironment
+    frames: Sequence[Array] = ()
+    frames_per_sec: float = 0.0
 
 
 @contextlib.contextmanager
@@ -91,7 +92,7 @@ def recorded(env: AnyEnv, *paths: Path) -> Iterator[Recording]:
             yield recording
             if not recorder.recording:  # it has given up in the middle
                 raise BrokenEnvironmentError(f"{_name(env)}.render did not return an image in the course of an episode")
-            recording.preview = preview(recorder.recorded_frames, recorder.frames_per_sec)
+            recording.frames, recording.frames_per_sec = recorder.recorded_frames, recorder.frames_per_sec
             recorder.stop_recording()
             for episode, path in enumerate(paths):
                 (made / f"{recorder.name_prefix}-episode-{episode}.mp4").replace(path)

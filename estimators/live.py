@@ -14,7 +14,7 @@ from ..checks import count
 from ..contracts import State
 from ..environments.batched import AnyEnv, BatchedEnvironment
 from ..environments.making import open_environment, similar
-from ..environments.recording import recorded, rendering
+from ..environments.recording import preview, recorded, rendering
 from ..environments.statistics import as_in_training
 from ..facts import EpisodeStats, VideoFacts
 from .eval_mode import EvalMode
@@ -82,7 +82,7 @@ class LiveEvaluations:
         """The first of the evaluations' episodes, as an mp4."""
         with recorded(self._video_environment(env), path) as recording:
             [stats] = self._episodes(recording.env, 1, None)
-        return VideoFacts(path, stats, recording.preview)
+        return VideoFacts(path, stats, preview(recording.frames, recording.frames_per_sec))
 
     def _episodes(self, opened: BatchedEnvironment, episodes: int, seed: int | None) -> list[EpisodeStats]:
         policy = self._state.snapshot()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import logging
 import os
@@ -185,19 +184,25 @@ class Run:
         )
         self.record.write(self.model_dir)
 
-    def settings(self, env: str | None, memory: Any, num_envs: int) -> dict[str, bool | float | str]:
+    def settings(self, environment: str | None) -> dict[str, bool | float | str]:
         """What tables of runs sort by: see :class:`~axonrl.facts.BeginFacts`."""
-        arguments = {name: getattr(memory, name, None) for name in inspect.signature(type(memory)).parameters}
+        if self.record is None:
+            return {}
+        memory, params = self.record.memory or {}, self.record.params or {}
         given = {
-            "environment": env,
-            "model_fn": registry.name_of(self.model_fn),
+            "environment": environment,
+            "model_fn": self.record.model_fn,
             "seed": self.seed,
-            "num_envs": num_envs,
-            "memory": type(memory).__name__,
-            **{f"memory.{name}": value for name, value in arguments.items()},
-            **{f"params.{name}": value for name, value in (self.params or {}).items()},
+            "num_envs": self.record.num_envs,
+            **{f"memory.{name}": value for name, value in memory.items()},
+            **{f"params.{name}": value for name, value in params.items()},
         }
-        return {name: _plain(value) for name, value in given.items() if value is not None}
+        numbers_and_text = (bool, int, float, str)
+        return {
+            name: value if isinstance(value, numbers_and_text) else json.dumps(value)
+            for name, value in given.items()
+            if value is not None
+        }
 
     def mark_not_exact(self, why: str) -> None:
         """Say, and record once, why this run does not resume exactly."""
@@ -274,13 +279,6 @@ class Run:
 
     def _policy_path(self, name: str) -> Path:
         return self.model_dir / f"{name}.safetensors"
-
-
-def _plain(value: Any) -> bool | float | str:
-    """Numbers and text as they are, lists and mappings as text, and the class of anything else."""
-    if isinstance(value, bool | int | float | str):
-        return value
-    return str(value) if isinstance(value, list | tuple | dict) else type(value).__name__
 
 
 def _folder(model_dir: Any) -> Path:

@@ -189,8 +189,8 @@ class MonitoredSession:
         error: BaseException | None = None
         try:
             with self._interrupts:
-                resumed, name = self.global_timestep > 0, None if self.env is None else self.env.name
-                settings = self._run.settings(name, self._state.stepper.memory, self.num_envs)
+                resumed = self.global_timestep > 0
+                settings = self._run.settings(None if self.env is None else self.env.name)
                 facts = BeginFacts(self.num_envs, resumed, limits.given(), settings)
                 for call in self._hooks.begin:
                     call(self, facts)

@@ -108,12 +108,10 @@ def test_what_the_facts_say(tmp_path: Path) -> None:
     notes = Notes()
     envs = Counting(2), Counting(3)
     agent(tmp_path, ListMemory(2)).train(vector(*envs), 4, 3, timesteps=6, hooks=[notes])
-    settings: dict[str, bool | float | str] = {
-        "environment": "Counting",
-        "model_fn": "axonrl.tests.estimators.fakes:linear_model",
-        "seed": 0,
-    }
-    settings |= {"num_envs": 2, "memory": "ListMemory", "memory.batch_size": 2, "memory.fills_and_empties": False}
+    fakes = "axonrl.tests.estimators.fakes"
+    settings: dict[str, bool | float | str] = {"environment": "Counting", "model_fn": f"{fakes}:linear_model"}
+    settings |= {"seed": 0, "num_envs": 2, "memory.kind": f"{fakes}:ListMemory", "memory.batch_size": 2}
+    settings |= {"memory.fills_and_empties": False}
     assert notes.facts["begin"] == [BeginFacts(2, False, {"timesteps": 6}, settings)]
     seeds = [env.seeds[0] for env in envs] + [envs[0].seeds[1]]
     pairs = zip([(0, 0), (1, 0), (0, 1)], seeds, strict=True)
