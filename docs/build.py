@@ -1,8 +1,9 @@
-"""Build the documentation as a site, in ``.build/site``: ``make docs``, or ``python -m axonrl.docs.build``.
+"""Build the documentation as a site, in ``.build/site``: ``make docs``.
 
-Zensical builds it from three things that are put together in ``.build/docs``: ``zensical.toml``, the pages, and a copy
-of the package's sources, which the API reference reads without importing them. A link that leads nowhere, a heading or
-a name of the API that does not exist, ends it with an error.
+Zensical builds it from three things that are put together in ``.build/docs``:
+``zensical.toml``, the pages, and a copy of the package's sources, which the API
+reference reads without importing them. A link that leads nowhere, a heading or a
+name of the API that does not exist, ends it with an error.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ FROM_ROOT: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "LICENSE": "license.txt",
 }
-"""Files outside of docs/ to their pages. A link to README leads to the site's first page, which stands for it."""
+"""Files outside of docs/ to their pages; the first page stands for README."""
 
 _LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:)([^)\s#]+)(?=[)#])")
 _ROLE: Final = re.compile(r":[a-z]+:`~?\.*([^`]+)`")
+_TABLE: Final = re.compile(
+    r"^ *=+(?: +=+)+\n(?:.*\n)+? *=+(?: +=+)+\n(?:.*\n)+? *=+(?: +=+)+\n",
+    re.MULTILINE,
+)
 
 
 def build(root: Path, output: Path) -> str:
@@ -36,7 +41,7 @@ def build(root: Path, output: Path) -> str:
 
     Args:
         root: the repository.
-        output: a folder of its own: ``docs/`` in it is what Zensical reads, ``site/`` what it writes.
+        output: a folder; Zensical reads ``docs/`` in it, and the site is ``site/``.
 
     Returns:
         What Zensical complains about; empty if the site was built.
@@ -51,19 +56,43 @@ def build(root: Path, output: Path) -> str:
     shutil.copy(root / "docs" / "zensical.toml", work)
     _copy_pages(root, work / "pages")
     _copy_sources(root, work / "sources")
-    zensical = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(work / "zensical.toml")]
-    done = subprocess.run(zensical, cwd=work, capture_output=True, text=True, check=False)
+    zensical = [
+        sys.executable,
+        "-m",
+        "zensical",
+        "build",
+        "--strict",
+        "--config-file",
+        str(work / "zensical.toml"),
+    ]
+    done = subprocess.run(
+        zensical, cwd=work, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         return done.stdout + done.stderr
-    (work / "site").rename(output / "site")  # Zensical writes only below its configuration
+    (work / "site").rename(
+        output / "site"
+    )  # Zensical writes only below its configuration
     return ""
 
 
 def _copy_pages(root: Path, pages: Path) -> None:
     """The pages, with links between them as they lie side by side there."""
-    shutil.copytree(root / "docs", pages, ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__"))
-    where = {root / "docs" / page.relative_to(pages): page for page in pages.rglob("*") if page.is_file()}
-    where |= {root / name: pages / page for name, page in FROM_ROOT.items() if (root / name).exists()}
+    shutil.copytree(
+        root / "docs",
+        pages,
+        ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__"),
+    )
+    where = {
+        root / "docs" / page.relative_to(pages): page
+        for page in pages.rglob("*")
+        if page.is_file()
+    }
+    where |= {
+        root / name: pages / page
+        for name, page in FROM_ROOT.items()
+        if (root / name).exists()
+    }
     for source, page in where.items():
         if source.suffix == ".md" and source.name != "README.md":
             page.write_text(_with_links(source, page, where), encoding="utf-8")
@@ -72,25 +101,27 @@ def _copy_pages(root: Path, pages: Path) -> None:
 
 
 def _with_links(source: Path, page: Path, where: dict[Path, Path]) -> str:
-    """The text of a file in the repository, with links to where the site has what they lead to.
+    """The text of a file, with its links as the site needs them.
 
     Raises:
-        ValueError: a link leads to nothing on the site; Zensical looks at those between pages only.
+        ValueError: a link leads to nothing; Zensical only looks at links to pages.
     """
 
     def moved(link: re.Match[str]) -> str:
         target = where.get((source.parent / link[1]).resolve())
         if target is None:
-            raise ValueError(f"{source}: the link {link[1]} leads to nothing on the site")
+            raise ValueError(
+                f"{source}: the link {link[1]} leads to nothing on the site"
+            )
         return os.path.relpath(target, page.parent).replace(os.sep, "/")
 
     return _LINK.sub(moved, source.read_text(encoding="utf-8"))
 
 
 def _copy_sources(root: Path, sources: Path) -> None:
-    """The modules of the package, in a folder of its name: in the repository's root, .venv would be read with them.
+    """The modules of the package, in a folder of its name.
 
-    Docstrings have a few marks of reStructuredText, which a page in Markdown would show as they are.
+    In the repository's root, .venv would be read with them, which takes a minute.
     """
     setup = configparser.ConfigParser()
     setup.read(root / "setup.cfg")
@@ -99,8 +130,18 @@ def _copy_sources(root: Path, sources: Path) -> None:
         target = sources / "axonrl" / folder
         target.mkdir(parents=True)
         for module in (root / folder).glob("*.py"):
-            text = _ROLE.sub(r"`\1`", module.read_text(encoding="utf-8"))
-            (target / module.name).write_text(re.sub(r"(?<=\w)::$", ":", text, flags=re.MULTILINE), encoding="utf-8")
+            (target / module.name).write_text(
+                _as_markdown(module.read_text(encoding="utf-8")), encoding="utf-8"
+            )
+
+
+def _as_markdown(text: str) -> str:
+    """A module whose docstrings have no reStructuredText, which a page would show.
+
+    Roles become code, literal blocks and tables become indented blocks.
+    """
+    text = re.sub(r"(?<=\w)::$", ":", _ROLE.sub(r"`\1`", text), flags=re.MULTILINE)
+    return _TABLE.sub(lambda table: re.sub(r"(?m)^(?=.)", "    ", table[0]), text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Write the parts of the pages that follow from the code: ``python -m axonrl.docs.generate``.
+"""Write into the pages what follows from the code.
 
-Such a part lies between two comments, ``<!-- generated: name arguments -->`` and ``<!-- end -->``. A test fails where a
+``python -m axonrl.docs.generate`` does so. Such a part lies between two comments,
+``<!-- generated: name arguments -->`` and ``<!-- end -->``. A test fails where a
 page has other text there than the code says.
 """
 
@@ -16,38 +17,45 @@ from pathlib import Path
 from typing import Any, Final
 
 DOCS: Final = Path(__file__).resolve().parent
-_PART: Final = re.compile(r"(<!-- generated: (\w+) ?([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+_PART: Final = re.compile(
+    r"(<!-- generated: (\w+) ?([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL
+)
 _ROLE: Final = re.compile(r":[a-z]+:`~?\.*(?:[\w.]+\.)?([^`.]+)`")
 
 
 def regenerated(text: str) -> str:
     """A page with its generated parts as the code has them now."""
-    return _PART.sub(lambda part: f"{part[1]}\n{_GENERATORS[part[2]](*part[3].split())}\n\n{part[4]}", text)
+
+    def generated(part: re.Match[str]) -> str:
+        return f"{part[1]}\n{_GENERATORS[part[2]](*part[3].split())}\n\n{part[4]}"
+
+    return _PART.sub(generated, text)
 
 
 def arguments(name: str) -> str:
-    """The arguments of a class or function, from its signature and the ``Args`` of its docstring."""
+    """The arguments of a class or function, with the ``Args`` of its docstring."""
     given: Any = pkgutil.resolve_name(name)
     meanings = _section(given, "Args")
     rows = []
     for parameter in inspect.signature(given).parameters.values():
-        written = f"{'**' if parameter.kind is parameter.VAR_KEYWORD else ''}{parameter.name}"
+        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        written = stars + parameter.name
         if (meaning := meanings.get(written, "tests.")).endswith("tests."):
             continue  # only tests give it
-        default = "required" if parameter.default is parameter.empty else f"`{_default(parameter.default)}`"
-        rows.append((f"`{written}`", "" if written.startswith("*") else default, meaning))
+        rows.append((f"`{written}`", "" if stars else _default(parameter), meaning))
     return _table(("argument", "default", "meaning"), rows)
 
 
 def fields(name: str) -> str:
-    """The fields of a dataclass or a named tuple, with their types."""
+    """The fields of a dataclass or a named tuple."""
     given: Any = pkgutil.resolve_name(name)
-    names = given._fields if issubclass(given, tuple) else [field.name for field in dataclasses.fields(given)]
-    return ", ".join(f"`{field}`" for field in names)
+    if issubclass(given, tuple):
+        return ", ".join(f"`{name}`" for name in given._fields)
+    return ", ".join(f"`{field.name}`" for field in dataclasses.fields(given))
 
 
 def events() -> str:
-    """The events of a hook, when they come, and the fields of the facts that they are handed."""
+    """The events of a hook, when they come, and the fields of their facts."""
     from ..facts import HOOK_EVENTS
     from ..hooks import Hook
 
@@ -55,7 +63,8 @@ def events() -> str:
     for event in HOOK_EVENTS:
         method = getattr(Hook, event)
         facts = method.__annotations__["facts"]
-        rows.append((f"`{event}`", _line(method), f"`{facts}`: {fields('axonrl.facts.' + facts)}"))
+        handed = f"`{facts}`: {fields(f'axonrl.facts.{facts}')}"
+        rows.append((f"`{event}`", _line(method), handed))
     return _table(("event", "when", "facts"), rows)
 
 
@@ -68,7 +77,7 @@ def session() -> str:
         if isinstance(member, property):
             rows.append((f"`{name}`", _line(member)))
         elif inspect.isfunction(member) and not name.startswith("_"):
-            taken = [parameter for parameter in inspect.signature(member).parameters if parameter != "self"]
+            _, *taken = inspect.signature(member).parameters
             rows.append((f"`{name}({', '.join(taken)})`", _line(member)))
     return _table(("name", "what it is"), rows)
 
@@ -77,7 +86,11 @@ def names(kind: str) -> str:
     """The registered names of a kind of object, and what they are."""
     from .. import registry
 
-    rows = [(f"`{name}`", _plain(registry.summary(kind, name)).partition("\n")[0]) for name in registry.names(kind)]
+    found = {name: registry.summary(kind, name) for name in registry.names(kind)}
+    rows = [
+        (f"`{name}`", _plain(text).partition("\n")[0])
+        for name, text in found.items()
+    ]
     return _table(("name", "what it is"), rows)
 
 
@@ -85,7 +98,11 @@ def kinds() -> str:
     """The kinds of schedules, with their fields."""
     from ..schedules import KINDS
 
-    rows = [(f"`{kind}`", fields(f"axonrl.schedules.{cls.__name__}"), _line(cls)) for kind, cls in KINDS.items()]
+    rows = []
+    for kind, cls in KINDS.items():
+        rows.append(
+            (f"`{kind}`", fields(f"axonrl.schedules.{cls.__name__}"), _line(cls))
+        )
     return _table(("kind", "fields", "value"), rows)
 
 
@@ -94,20 +111,23 @@ def commands() -> str:
     from ..experiments.commands.cli import command_line
 
     _, _, parsers = command_line()
-    parts = []
-    for name, parser in parsers.items():
-        given = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
-        given.sort(key=lambda action: bool(action.option_strings))  # what must be given comes first
-        usage = [_written(action) for action in given if not action.option_strings]
-        rows = [(f"`{_written(action)}`", _help(action)) for action in given]
-        parts.append(f"## axonrl {name}\n\n{parser.description}\n\n")
-        parts.append(f"```text\n{' '.join(['axonrl', name, *usage, '[options]'])}\n```\n\n")
-        parts.append(_table(("argument", "meaning"), rows) + "\n\n")
-    return "".join(parts).rstrip()
+    return "\n\n".join(_command(name, parser) for name, parser in parsers.items())
+
+
+def _command(name: str, parser: argparse.ArgumentParser) -> str:
+    given = [a for a in parser._actions if not isinstance(a, argparse._HelpAction)]
+    required = [action for action in given if not action.option_strings]
+    options = [action for action in given if action.option_strings]
+    usage = " ".join(["axonrl", name, *map(_written, required), "[options]"])
+    rows = [
+        (f"`{_written(action)}`", _help(action)) for action in required + options
+    ]
+    head = f"## axonrl {name}\n\n{parser.description}\n\n```text\n{usage}\n```\n\n"
+    return head + _table(("argument", "meaning"), rows)
 
 
 _GENERATORS: Final[dict[str, Callable[..., str]]] = {
-    f.__name__: f for f in (arguments, commands, events, fields, kinds, names, session)
+    f.__name__: f for f in (arguments, commands, events, kinds, names, session)
 }
 
 
@@ -115,7 +135,7 @@ def _section(given: Any, title: str) -> dict[str, str]:
     """A section of a docstring in Google's style, name to text."""
     document = f"{inspect.getdoc(given)}\n"
     match = re.search(rf"^{title}:\n((?:[ ]+.*\n|\n)+)", document, re.MULTILINE)
-    entries = re.split(r"^ {4}(\*{0,2}\w+): ", match[1], flags=re.MULTILINE)[1:] if match else []
+    _, *entries = re.split(r"(?m)^ {4}(\*{0,2}\w+): ", match[1] if match else "")
     texts = (_plain(" ".join(text.split())) for text in entries[1::2])
     return dict(zip(entries[::2], texts, strict=True))
 
@@ -129,15 +149,22 @@ def _plain(text: str) -> str:
     return _ROLE.sub(r"`\1`", text).replace("``", "`").replace("|", "\\|")
 
 
-def _default(value: Any) -> str:
-    return value.__name__ if isinstance(value, type) else repr(value)
+def _default(parameter: inspect.Parameter) -> str:
+    return (
+        "required"
+        if parameter.default is parameter.empty
+        else f"`{parameter.default!r}`"
+    )
 
 
 def _written(action: argparse.Action) -> str:
     """An argument as a user writes it."""
-    value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
+    choices = "|".join(map(str, action.choices or ()))
+    value = str(action.metavar or choices or action.dest.upper())
     if not action.option_strings:
-        return f"{value} ..." if action.nargs == "+" else f"[{value}]" if action.nargs == "?" else str(value)
+        return {"+": f"{value} ...", "?": f"[{value}]"}.get(
+            str(action.nargs), value
+        )
     taken = "" if action.nargs == 0 else f" {value}"
     return ", ".join(f"{option}{taken}" for option in action.option_strings)
 
@@ -148,7 +175,9 @@ def _help(action: argparse.Action) -> str:
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = list(head)
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+    return "\n".join(
+        f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)
+    )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 import tensorflow as tf
+import yaml
 
 import axonrl
 from axonrl import (
@@ -57,6 +58,7 @@ def languages(page: str) -> list[str]:
 # -- what it shows runs -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [name for name in sorted(PAGES) if {"python", "console"} & set(languages(name))])
 def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In turn, as a reader types it: Python with the names of the blocks before, commands, files of YAML."""
@@ -179,6 +181,11 @@ def labels_of(memory: Memory, axes: Mapping[int, str]) -> dict[str, tuple[str, s
 
     Agent(model_fn, memory).check(make("CartPole-v1", num_envs=2), first_update=32)
     return found
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == axonrl.__version__
 
 
 # -- what it lists is complete ----------------------------------------------------------------------------------------

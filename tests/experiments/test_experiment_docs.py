@@ -1,14 +1,12 @@
-"""The examples in docs/experiment_files.md work."""
+"""The examples of YAML in docs/experiment_files.md are valid; tests/test_docs.py runs its commands."""
 
 import re
-import shlex
 from pathlib import Path
 from typing import Any, Final
 
 import jsonschema
 import pytest
 
-from axonrl.experiments.commands.cli import command_line
 from axonrl.experiments.language.files import read
 from axonrl.experiments.language.json_schema import experiment_schema
 from axonrl.experiments.language.schema import Experiment, load
@@ -36,16 +34,6 @@ def test_files_and_parts_of_files(index: int, whole: Path) -> None:
     file.write_text(text)
     jsonschema.Draft202012Validator(experiment_schema()).validate(read(file).values)
     assert load(file)[0].agent.model_fn == "dqn"
-
-
-@pytest.mark.parametrize("line", [line for block in blocks("console") for line in block.splitlines()])
-def test_commands(line: str, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(whole.parent)
-    program, *words = shlex.split(line)
-    assert program == "axonrl"
-    arguments = command_line()[0].parse_args(words)
-    if "file" in arguments:
-        load(Path(arguments.file), dict(arguments.params), dict(arguments.sets))
 
 
 def test_every_key_is_in_the_table() -> None:
