@@ -149,7 +149,10 @@ class MonitoredSession:
 
     def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
         """A greedy episode in an environment of its own, as an mp4; no evaluation, and training is not disturbed."""
-        return self._evaluations.record_video(path, env)
+        facts = self._evaluations.record_video(path, env)
+        for call in self._hooks.after_video:
+            call(self, facts)
+        return facts.stats
 
     def prepare_policy(self, name: str) -> None:
         """Reserve the name of a policy for one hook; ``ValueError`` if another one keeps a policy of that name."""

@@ -11,7 +11,7 @@ from .measures import Clock
 
 
 class CheckpointHook(Hook):
-    """Has the session write a checkpoint from time to time; whatever is due first.
+    """Writes a checkpoint every so many seconds, updates or episodes.
 
     The time runs from the last checkpoint that this hook asked for.
 

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class CounterHook(Hook):
-    """Logs timesteps, steps and episodes per second and the share of time in each part of the loop.
+    """Logs timesteps, updates and episodes per second, and the share of time in each part of the loop.
 
     Args:
         every_secs: seconds between two measurements, taken after updates and episodes, and at the end.
@@ -58,7 +58,8 @@ class CounterHook(Hook):
         self._rates = rates = self._meter.read(session)
         self._due = self._clock() + self._every_secs
         _log.info(
-            "%.4g timesteps/s | %.4g steps/s | %.4g episodes/s | environment %.0f %%, acting %.0f %%, learning %.0f %%",
+            "%.4g timesteps/s | %.4g updates/s | %.4g episodes/s"
+            " | environment %.0f %%, acting %.0f %%, learning %.0f %%",
             rates.timesteps_per_sec,
             rates.steps_per_sec,
             rates.episodes_per_sec,

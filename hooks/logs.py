@@ -10,16 +10,16 @@ from ..checks import count, number
 from ..errors import ArgumentError
 from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
 from .measures import Clock
-from .status import StatusHook
+from .status import SEPARATOR, StatusHook
 
 _log = logging.getLogger(__name__)
 
 
 class LoggingHook(StatusHook):
-    """Logs one compact line periodically, under the logger ``axonrl``, level INFO.
+    """Logs a line with the status every so many seconds or episodes, under the logger ``axonrl``, level INFO.
 
     The line has the three counters, the mean return of the last 100 episodes, the mean loss since the last line, the
-    exploration's level, and the rate. Start, evaluations and end have their own lines.
+    exploration rate, and the speed. Start, evaluations and end have their own lines.
 
     Args:
         every_secs: seconds between lines, or None.
@@ -44,8 +44,8 @@ class LoggingHook(StatusHook):
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Log the counters and the run folder."""
         super().begin(session, facts)
-        word = "resumes" if facts.resumed else "begins"
-        _log.info("the run %s: %s | in %s", word, self._line(session), session.model_dir)
+        word = "resumes" if facts.resumed else "starts"
+        _log.info("training %s: %s | in %s", word, self._line(session), session.model_dir)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
         """Record the return; log a line if due."""
@@ -65,9 +65,9 @@ class LoggingHook(StatusHook):
         _log.info("evaluation at timestep %s: %s", f"{session.global_timestep:,}", line)
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Log a last line, and why the run ends."""
-        self._report_last(session)
-        _log.info("the run ends after %.1f s: %s", facts.seconds, facts.reason)
+        """Log why the training ends, and a last status."""
+        found = [f"training ends after {facts.seconds:,.1f} s: {facts.reason}", self._last_line(session)]
+        _log.info("%s", SEPARATOR.join(filter(None, found)))
 
     def _show(self, session: Session, line: str) -> None:
         _log.info("%s", line)

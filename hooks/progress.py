@@ -24,7 +24,7 @@ PLAIN_SECS = 5.0
 
 
 class ProgressHook(StatusHook):
-    """Shows the status and a live bar on a terminal; elsewhere prints a plain line every few seconds.
+    """Shows the status and a progress bar on a terminal; elsewhere prints a line every few seconds.
 
     The bar, with percent, time elapsed and time remaining, shows the progress to the nearest limit of ``train``;
     without limits it pulses. It is drawn after updates and episodes, without a thread.

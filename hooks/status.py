@@ -67,28 +67,43 @@ class StatusHook(Hook):
         self._evaluation = facts.results["episode_return_mean"]
 
     def _report(self, session: Session) -> None:
-        self._show(session, self._line(session, self._meter.read(session).timesteps_per_sec))
+        self._show(session, self._measured(session))
+
+    def _measured(self, session: Session) -> str:
+        """The status since the last report."""
+        line = self._line(session, self._meter.read(session).timesteps_per_sec)
         self._losses, self._updates = 0.0, 0
         self._due = self._clock() + self._every_secs
+        return line
 
     def _report_last(self, session: Session) -> None:
-        """Report the rate of the whole session; nothing if ``begin`` did not run, because another hook raised."""
-        if self._began:
-            self._began = False
-            self._meter = self._session_meter
-            self._report(session)
+        """Show the status with the speed of the whole session, if there is one."""
+        if line := self._last_line(session):
+            self._show(session, line)
+
+    def _last_line(self, session: Session) -> str:
+        """The status with the speed of the whole session; empty if ``begin`` did not run: another hook raised."""
+        if not self._began:
+            return ""
+        self._began = False
+        self._meter = self._session_meter
+        return self._measured(session)
 
     def _line(self, session: Session, rate: float = math.nan) -> str:
-        """Counters and limits, mean return, mean loss since the last report, exploration, rate, last evaluation."""
-        counts = {"timestep": session.global_timestep, "step": session.global_step, "episode": session.global_episode}
+        """Counters and limits, mean return, mean loss since the last report, exploration rate, speed, evaluation."""
+        counts = (
+            ("timestep", "timesteps", session.global_timestep),
+            ("update", "steps", session.global_step),
+            ("episode", "episodes", session.global_episode),
+        )
         parts = []
-        for name, count in counts.items():
-            limit = self._limits.get(f"{name}s")
+        for name, kind, count in counts:
+            limit = self._limits.get(kind)
             parts.append(f"{name} {count:,}" if limit is None else f"{name} {count:,}/{limit:,}")
         values = {
             f"return({WINDOW}) {{:,.2f}}": self._returns.mean,
             "loss {:.4g}": self._losses / self._updates if self._updates else math.nan,
-            "exploration {:.3g}": session.exploration,
+            "exploration rate {:.3g}": session.exploration,
             "{:,.0f} timesteps/s": rate,
             "evaluation {:,.2f}": self._evaluation,
         }

@@ -15,12 +15,13 @@ _log = logging.getLogger(__name__)
 
 
 class VideoHook(Hook):
-    """Records a greedy episode every so many timesteps: ``<model_dir>/videos/timestep-<n>.mp4``.
+    """Records a video of a greedy episode every so many timesteps: ``<model_dir>/videos/timestep-<n>.mp4``.
 
     It is recorded at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end
     of a run that reached its limit. The episode is the one that an EvaluationHook's evaluations begin with, in an
     environment of its own; it is no evaluation itself, and the training is the same with and without it. A video that
-    cannot be written (a full disk) is left out with a warning. Needs the package ``moviepy``: ``axonrl[video]``.
+    cannot be written (a full disk) is left out with a warning. TensorBoard's Images tab shows some of its frames. Needs
+    the package ``moviepy``: ``axonrl[video]``.
 
     Args:
         every_timesteps: timesteps between videos.
@@ -64,6 +65,6 @@ class VideoHook(Hook):
         try:
             stats = session.record_video(path, self._env)
         except OSError as error:
-            _log.warning("there is no video of timestep %d: %s", timestep, error)
+            _log.warning("no video of timestep %d was written: %s", timestep, error)
         else:
             _log.info("%s: return %.6g in %d timesteps", path, stats.episode_return, stats.length)

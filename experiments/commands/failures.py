@@ -35,7 +35,7 @@ def carry_out(command: Command, arguments: argparse.Namespace) -> int:
         try:
             return command(arguments)
         except KeyboardInterrupt:
-            say("stopped")
+            say("Stopped by Ctrl-C.")
             return INTERRUPTED
         except BrokenPipeError:  # the reader of our output, head for example, has ended
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -45,7 +45,7 @@ def new(arguments: argparse.Namespace) -> int:
         with file.open("xb") as copy:
             copy.write(shipped()[arguments.name].read_bytes())
     except FileExistsError:
-        raise ExperimentError(str(file), "exists already; name another file: axonrl new NAME FILE") from None
+        raise ExperimentError(str(file), "already exists; choose another file: axonrl new NAME FILE") from None
     print(f"Created {file}. Train it with: axonrl run {file}")
     return DONE
 

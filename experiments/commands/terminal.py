@@ -1,13 +1,21 @@
-"""What reaches the terminal: the log and warnings, one line each."""
+"""What reaches the terminal: the log and warnings; a line each, unless it is longer than the terminal is wide."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
+import sys
+import textwrap
 import warnings
 from collections.abc import Iterator
+from typing import Final
 
+from ...hooks.progress import packed
+from ...hooks.status import SEPARATOR
 from ..console import tell
+
+_INDENT: Final = " " * len("12:00:00 ")
 
 
 @contextlib.contextmanager
@@ -31,4 +39,18 @@ class _ErrorStream(logging.Handler):
     """Writes to the current standard error, which a progress bar may have replaced."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        tell(self.format(record))
+        text = self.format(record)
+        if sys.stderr is not None and sys.stderr.isatty():  # a terminal would break it within a word
+            text = wrapped(text, shutil.get_terminal_size().columns)
+        tell(text)
+
+
+def wrapped(text: str, columns: int) -> str:
+    """A line of the log in several, if it is longer than a terminal is wide: between its parts, if that suffices."""
+    width = max(columns - len(_INDENT), 20)
+    lines = [
+        line
+        for part in packed(text.split(SEPARATOR), width)
+        for line in textwrap.wrap(part, width, break_long_words=False, break_on_hyphens=False)
+    ]
+    return text if len(text) <= columns else f"\n{_INDENT}".join(lines)

@@ -67,7 +67,7 @@ def _given(name: str, text: str, params: Mapping[str, Param]) -> Param:
 def _param(name: str, value: Any, document: Document) -> Param:
     at = ("params", name)
     if not NAME.fullmatch(name):
-        raise document.error(at, "a param's name consists of letters, digits and _, and begins with no digit")
+        raise document.error(at, "a param's name must consist of letters, digits and _, and not begin with a digit")
     if not isinstance(value, dict):  # the short form: name: default
         kind = next((kind for kind, python in TYPES.items() if type(value) is python), None)
         if kind is None:

@@ -136,7 +136,7 @@ def scalar(text: str) -> bool | int | float | str | None:
     if _FLOAT.fullmatch(text):
         value = float(text)
         if not math.isfinite(value):
-            raise ValueError(f"must be a finite number, got {show(text)}, which is more than a float holds")
+            raise ValueError(f"must be a finite number, got {show(text)}, which is too large")
         return value
     return text
 
@@ -172,8 +172,8 @@ def _short(text: str) -> str:
 def _text(path: Path, file: str) -> str:
     try:
         if not path.is_file():
-            reason = "is a directory" if path.is_dir() else "is not a file" if path.exists() else "does not exist"
-            raise ExperimentError(file, f"the file cannot be read: it {reason}")
+            reason = "is a folder" if path.is_dir() else "is not a regular file" if path.exists() else "does not exist"
+            raise ExperimentError(file, f"the file {reason}")
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
@@ -291,7 +291,7 @@ class _Builder:
             message = f"{error.reason} at offset {error.position}"
         lines = self.text.split("\n")
         if line <= len(lines) and "${" in lines[line - 1]:
-            message += '; inside { } and [ ] a "${name}" stands in quotes'
+            message += '; inside { } and [ ], write "${name}" with its quotes'
         return ExperimentError(self.file, f"not valid YAML: {message}", line=line, key=dotted(self._at))
 
 

@@ -40,7 +40,7 @@ class _Reader:
         own = read(path)
         self._values += len(own.places)
         if self._values > MAX_VALUES:
-            message = f"with what is included more than {MAX_VALUES} values, the most an experiment may have"
+            message = f"more than {MAX_VALUES} values with the included files, the most an experiment may have"
             raise own.error((), message)
         if KEY not in own.values:
             return own
@@ -80,7 +80,7 @@ def _names(document: Document) -> dict[Keys, str]:
             message = "must be the path of a file, the name of a shipped experiment, or a list of these"
             raise document.error(at, f"{message}, got {show(name)}")
         if name in names.values():
-            raise document.error(at, f"{show(name)} is included twice")
+            raise document.error(at, f"duplicate {show(name)}")
         names[at] = name
     return names
 
@@ -92,7 +92,7 @@ def _found(document: Document, at: Keys, folder: Path, name: str) -> Path:
         return experiments[name]
     if path.name == name and not _exists(path):
         files = [file.name for file in sorted(folder.glob("*.y*ml"))]
-        message = f"there is neither a file nor a shipped experiment called {show(name)}"
+        message = f"no file or shipped experiment is called {show(name)}"
         raise document.error(at, message, name=name, choices=[*experiments, *files])
     return path
 

@@ -190,7 +190,7 @@ def load(
         experiment = validate(Experiment, raw, (), document)
         experiment = experiment.model_copy(update={"tracker": trackers})
         if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
-            message = "'best' needs an evaluation hook, which keeps the best policy; without one it is 'last'"
+            message = "'best' needs an evaluation hook, which keeps the best policy; add one, or use 'last'"
             raise document.error(("evaluate", "policy"), message)
     findings.raise_all()
     return experiment, document
@@ -199,7 +199,7 @@ def load(
 def _refuse_secrets(document: Document) -> None:
     """Before anything else: no message may quote a token, and no record contain it."""
     if INCLUDE in document.values:
-        raise document.error((INCLUDE,), "files include others before --set: a file of yours may include both")
+        raise document.error((INCLUDE,), "cannot be set on the command line; write a file that includes both")
     findings = Findings()
     for at, _ in _items(document.values.get("tracker"), ("tracker",)):
         if SECRET.search(str(at[-1])):
@@ -264,7 +264,7 @@ def _check_config(config: Any, document: Document, findings: Findings) -> None:
 def _check_setting(name: str, value: Any, document: Document) -> None:
     at = ("config", name)
     if name == "seed":
-        raise document.error(at, "the seed is a key of its own, 'seed', beside 'config'")
+        raise document.error(at, "the seed belongs to the top level of the file: seed: 1")
     if name not in CONFIG_FIELDS:
         raise document.error(at, "unknown key", name=name, choices=CONFIG_FIELDS)
     try:

@@ -26,7 +26,7 @@ def experiment_file(text: str) -> Path:
     path, experiments = Path(text), shipped()
     if path.is_file() or text not in experiments:
         if not path.exists() and path.name == text and not path.suffix:
-            message = "there is neither a file nor a shipped experiment of this name"
+            message = "no file or shipped experiment has this name"
             raise ExperimentError(text, message, nearest=nearest(text, experiments))
         return path
     return experiments[text]

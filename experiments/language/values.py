@@ -58,7 +58,7 @@ def _key(values: Any, part: str, path: Keys, source: str) -> str | int:
         if part.isdecimal() and len(part) < 8 and int(part) < len(values):
             return int(part)
         raise ExperimentError(source, f"must be an index below {len(values)}, got {part!r}", key=dotted((*path, part)))
-    message = f"has no entries to set, it is {show(values)}" if part else "an empty key cannot be set"
+    message = f"is {show(values)}, which has no keys to set" if part else "an empty key cannot be set"
     raise ExperimentError(source, message, key=dotted(path))
 
 
@@ -113,7 +113,7 @@ def _replaced(value: str, path: Keys, params: Mapping[str, Any], document: Docum
         end = match.end()
         length += len(pieces[-2]) + len(pieces[-1])
         if length > MAX_TEXT:
-            raise document.error(path, f"more than {MAX_TEXT} characters, with the params in it: {show(value)}")
+            raise document.error(path, f"more than {MAX_TEXT} characters with the values of its params: {show(value)}")
     return "".join([*pieces, value[end:]])
 
 

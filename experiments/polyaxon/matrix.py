@@ -30,7 +30,11 @@ def check_matrix(
             message = f"no param {name!r} is declared under 'params'"
             raise document.error(place, message, name=name, choices=experiment.params)
         if name in params:
-            raise ExperimentError(f"-P {name}={params[name]}", "the file's matrix varies this param", key=name)
+            raise ExperimentError(
+                f"-P {name}={params[name]}",
+                "the matrix in the file already varies this param",
+                key=name,
+            )
 
     from polyaxon.schemas import V1Operation
     from pydantic import ValidationError

@@ -73,15 +73,15 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "observations": environment["observation_space"],
         "actions": environment["action_space"],
         "model": found["model"]["model_fn"],
-        **{f"parameters, {name}": _part(part) for name, part in parts.items()},
-        "parameters, in all": f"{sum(part['parameters'] for part in parts.values()):,}",
+        **dict(_part(name, part) for name, part in parts.items()),
+        "values in all": f"{sum(part['parameters'] for part in parts.values()):,}",
         "memory": f"{found['memory']['kind']}, {_bytes(found['memory']['bytes'])}",
         **{f"{part} runs in": f"{one['runtime']}: {one['why']}" for part, one in found["executors"].items()},
         "first update": _timestep(train["first_update_at"]),
         "updates": _updates_told(train),
-        "ends after": ", or ".join(_limits(train)) or "a hook stops it, or Ctrl-C",
+        "ends after": ", or ".join(_limits(train)) or "no limit: a hook or Ctrl-C stops it",
         "warning": "\n".join(one["message"] for one in found["warnings"]),
-        "then evaluated": _evaluate(found["evaluate"]),
+        "evaluation": _evaluate(found["evaluate"]),
         "hooks": ", ".join(map(_short, found["hooks"])),
         "tracked": _tracked(found["tracker"]),
         "run folder": found["folder"],
@@ -199,9 +199,12 @@ def _short(named: Mapping[str, Any]) -> str:
     return f"{named['kind']} ({arguments})" if arguments else str(named["kind"])
 
 
-def _part(part: Mapping[str, Any]) -> str:
-    trainable = "" if part["trainable"] == part["parameters"] else f", {part['trainable']:,} of them trainable"
-    return f"{part['parameters']:,}{trainable}{', acts' if part['acts'] else ''}"
+def _part(name: str, part: Mapping[str, Any]) -> tuple[str, str]:
+    """What the variables of a part are, and how many values they have."""
+    count, trainable = part["parameters"], part["trainable"]
+    some = "" if trainable in (0, count) else f", {trainable:,} of them trained"
+    kind = "parameters" if trainable else "state"
+    return f"{kind}, {name}", f"{count:,}{some}{', used to act' if part['acts'] else ''}"
 
 
 def _bytes(count: int | None) -> str:
@@ -219,10 +222,10 @@ def _timestep(at: int | None) -> str:
 
 def _updates_told(train: Mapping[str, Any]) -> str:
     count, every = train["updates"], train["timesteps_per_update"]
-    many = "as many as it runs for" if count is None else f"{count:,}"
+    many = "" if count is None else f"{count:,}, "
     if every is None:
-        return f"{many}, each time the memory is full"
-    return f"{many}, one every {every:,} timesteps" if every > 1 else f"{many}, one every timestep"
+        return f"{many}one each time the memory is full"
+    return f"{many}one every {every:,} timesteps" if every > 1 else f"{many}one every timestep"
 
 
 def _limits(train: Mapping[str, Any]) -> Iterator[str]:
@@ -232,4 +235,8 @@ def _limits(train: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _evaluate(evaluate: Mapping[str, Any] | None) -> str:
-    return "" if evaluate is None else f"{evaluate['episodes']:,} episodes of the {evaluate['policy']} policy"
+    return (
+        ""
+        if evaluate is None
+        else f"{evaluate['episodes']:,} episodes of the {evaluate['policy']} policy, after training"
+    )

@@ -52,7 +52,7 @@ def build(experiment: Experiment, document: Document) -> Parts:
         _check_params(model_fn, agent.params, document)
     with findings.collecting():
         if agent.memory is None:
-            raise document.error(("agent", "memory"), "required for training")
+            raise document.error(("agent", "memory"), "this key is required for training")
         memory = _make("memory", agent.memory, ("agent", "memory"), document)
     for index, hook in enumerate(experiment.hooks):
         with findings.collecting():

@@ -207,14 +207,14 @@ def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.INFO, logger="axonrl"):
         agent(tmp_path, save_checkpoints_episodes=2).train(Counting(), timesteps=14)
     assert caplog.messages[0] == "Using LiteRT for actor and learner: the model is small and converts."
-    assert caplog.messages[1].startswith("the run begins: ")
+    assert caplog.messages[1].startswith("training starts: ")
     assert len(list((tmp_path / "events").iterdir())) == 1
     assert saved(tmp_path) == [(0, 0, 0), (6, 0, 2), (12, 0, 4), (14, 0, 4)]
 
 
 def test_progress_is_shown_unless_it_is_switched_off(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     agent(tmp_path / "a", progress=True).train(Counting(3), 4, 4, timesteps=12)
-    assert capfd.readouterr().err.startswith("timestep 12/12 | step 3 | episode 4 | return(100) 6.00 | loss ")
+    assert capfd.readouterr().err.startswith("timestep 12/12 | update 3 | episode 4 | return(100) 6.00 | loss ")
     agent(tmp_path / "b").train(Counting(3), 4, 4, timesteps=12)
     assert capfd.readouterr().err == ""
 
@@ -231,7 +231,7 @@ def test_a_hook_of_the_same_class_replaces_the_default_one(tmp_path: Path, caplo
 
     with caplog.at_level(logging.INFO, logger="axonrl"):
         agent(tmp_path).train(Counting(), timesteps=4, hooks=[LoggingHook(every_episodes=1), Summary()])
-    assert sum("the run begins" in message for message in caplog.messages) == 1
+    assert sum("training starts" in message for message in caplog.messages) == 1
     assert Summary.opened == 1
     assert not (tmp_path / "events").exists()
 

@@ -104,11 +104,11 @@ def test_a_job_that_is_started_again_goes_on(run_file: Path, capfd: pytest.Captu
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "none.yml"], "none.yml: the file cannot be read: it does not exist"),
-        (["run", "."], ".: the file cannot be read: it is a directory"),
+        (["run", "none.yml"], "none.yml: the file does not exist"),
+        (["run", "."], ".: the file is a folder"),
         (
             ["check", "dqn_cartpol"],
-            "dqn_cartpol: there is neither a file nor a shipped experiment of this name; did you mean",
+            "dqn_cartpol: no file or shipped experiment has this name; did you mean",
         ),
         (["run", "file.yml", "-P", "limt=5"], "-P limt=5: params.limt: the file declares no param of this name; did"),
         (["check", "file.yml", "--set", "agent.memory.sise=5"], "agent.memory.sise: replay has no such argument"),
@@ -246,16 +246,16 @@ def test_check(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
         "observations Discrete(2)",
         "actions Discrete(2)",
         "model users_model:model_fn",
-        "parameters, q 1,234, acts",
-        "parameters, slots 2,468, 0 of them trainable",
-        "parameters, in all 3,702",
+        "parameters, q 1,234, used to act",
+        "state, slots 2,468",
+        "values in all 3,702",
         "memory replay, 2,600,000 bytes (2.5 MiB)",
         "actor runs in litert: it is small, and converts",
         "learner runs in tensorflow: it is large",
         "first update at timestep 10",
         "updates 3, one every 5 timesteps",
         "ends after 20 timesteps",
-        "then evaluated 4 episodes of the last policy",
+        "evaluation 4 episodes of the last policy, after training",
         "tracked no, disabled by POLYAXON_NO_OP",
         "run folder runs/my_run",
         f"{run_file}: no errors",
@@ -363,7 +363,7 @@ def test_new_copies_a_shipped_experiment(workplace: Path, capfd: pytest.CaptureF
     code, _, err = axonrl(capfd, "new", "ppo_cartpole", "dqn_cartpole.yml")
     assert (code, err) == (
         2,
-        "axonrl: error: dqn_cartpole.yml: exists already; name another file: axonrl new NAME FILE\n",
+        "axonrl: error: dqn_cartpole.yml: already exists; choose another file: axonrl new NAME FILE\n",
     )
 
 
@@ -567,7 +567,7 @@ def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(workpla
     command = [sys.executable, "-c", code, "run", "real.yml", "--model-dir", "out", "--set", "hooks=[]"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        while b"the run begins" not in process.stderr.readline():
+        while b"training starts" not in process.stderr.readline():
             assert process.poll() is None
         while not Path("out/episodes.csv").exists() or not read_episodes(Path("out")):
             time.sleep(0.05)

@@ -127,7 +127,7 @@ def test_values_and_their_lines(file: Path) -> None:
         ("a: 1\nb: [1, 2\n", 3, "b.1", "not valid YAML: while parsing a flow sequence"),
         ("a: 1\n\tb: 2\n", 2, "a", "not valid YAML"),
         ("a: b: c\n", 1, "a", "not valid YAML: mapping values are not allowed in this context"),
-        ("a: {b: ${c}}\n", 1, "a.b", 'a "${name}" stands in quotes'),
+        ("a: {b: ${c}}\n", 1, "a.b", 'write "${name}" with its quotes'),
         ("a: 1\nb: \0\n", 2, "", "not valid YAML: control characters are not allowed"),
         (b"a: 1\nb: \xff\n", 2, "", "must be UTF-8 text, got byte 0xff at offset 8"),
         ("a: 1\n".encode("utf-16"), 1, "", "must be UTF-8 text, got byte 0xff at offset 0"),
@@ -168,8 +168,8 @@ def test_too_many_values_and_too_many_bytes(file: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path, "it is a directory"), (tmp_path / "none.yml", "it does not exist")):
-        with pytest.raises(ExperimentError, match=f"the file cannot be read: {reason}") as caught:
+    for path, reason in ((tmp_path, "is a folder"), (tmp_path / "none.yml", "does not exist")):
+        with pytest.raises(ExperimentError, match=f"the file {reason}") as caught:
             read(path)
         assert (caught.value.file, caught.value.line) == (str(path), None)
 

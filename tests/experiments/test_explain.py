@@ -58,7 +58,7 @@ def test_a_memory_that_fills_sets_the_schedule(tmp_path: Path) -> None:
     found = explained(tmp_path, Own(), max_timesteps=100)
     assert (found["train"]["first_update_at"], found["train"]["updates"]) == (None, None)
     assert rows(found)["first update"] == "when the memory is full"
-    assert rows(found)["updates"] == "as many as it runs for, each time the memory is full"
+    assert rows(found)["updates"] == "one each time the memory is full"
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_ends_of_schedules(tmp_path: Path, schedule: str, end: tuple[float, int]
 
 def test_what_is_said_of_a_run_without_limits(tmp_path: Path) -> None:
     found = rows(explained(tmp_path, ReplayMemory(100, batch_size=10)))
-    assert found["ends after"] == "a hook stops it, or Ctrl-C"
-    assert found["updates"] == "as many as it runs for, one every 10 timesteps"
+    assert found["ends after"] == "no limit: a hook or Ctrl-C stops it"
+    assert found["updates"] == "one every 10 timesteps"
     assert found["memory"] == "replay, 2,048 bytes (2.0 KiB)"
-    assert found["parameters, q"] == "3, 2 of them trainable, acts"
+    assert found["parameters, q"] == "3, 2 of them trained, used to act"
     assert found["run folder"] == str(tmp_path / "run")
 
 
@@ -196,10 +196,10 @@ def test_a_real_one(tmp_path: Path) -> None:
         "observations": "Box(4,) of float32, -10 to 10",
         "actions": "Discrete(2)",
         "model": "dqn",
-        "parameters, online": "58, acts",  # 4 * 8 + 8 + 8 * 2 + 2
+        "parameters, online": "58, used to act",  # 4 * 8 + 8 + 8 * 2 + 2
         "parameters, target": "58",
-        "parameters, adam": "117, 0 of them trainable",  # two moments of each, and the iteration
-        "parameters, in all": "233",
+        "state, adam": "117",  # two moments of each, and the iteration
+        "values in all": "233",
         # Two observations of 4 float32, an action (int64), a reward (float32), two flags, 1000 timesteps of each.
         "memory": rows(found)["memory"],
         "actor runs in": "tensorflow: as requested",
@@ -207,7 +207,7 @@ def test_a_real_one(tmp_path: Path) -> None:
         "first update": "at timestep 102",
         "updates": "225, one every 4 timesteps",  # 1 + (1000 - 101) // 4
         "ends after": "999 timesteps",
-        "then evaluated": "100 episodes of the best policy",
+        "evaluation": "100 episodes of the best policy, after training",
         "hooks": "evaluation (every_timesteps=500)",
         "tracked": "in the run folder, mlflow (experiment=carts)",
         "run folder": str(tmp_path),

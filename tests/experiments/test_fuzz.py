@@ -243,7 +243,7 @@ MANY = range(4_900)
         ("train:\n" + "".join(f"  {'k' * 300}{i}: 1\n" for i in MANY), "unknown key"),
         ("hooks:\n" + "- 3\n" * 9_000, "must be a mapping"),
         ("params:\n" + "".join(f"  {'ab' * 90}{i}: 1\n" for i in MANY) + f"name: ${{{'ba' * 90}}}\n", "no param"),
-        (f"params: {{a: {'x' * 10**6}}}\nname: {'${a}' * 500_000}\n", "more than 10000 characters, with the params"),
+        (f"params: {{a: {'x' * 10**6}}}\nname: {'${a}' * 500_000}\n", "more than 10000 characters with the values"),
         (f"params: {{a: 1}}\nname: {'${' * 10**6}\n", "'${' without '}'"),
         (f"seed: {'9' * 3 * 10**6}\n", "must fit into 64 bits"),
         (f"hooks: {'[' * 10**6}\n", "nested more than 32 levels deep"),

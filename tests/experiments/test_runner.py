@@ -99,7 +99,7 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
             "environment.kwargs",
             "with {'gravity': 3}: TypeError",
         ),
-        ("agent.memory", "null", "agent.memory", "required for training"),
+        ("agent.memory", "null", "agent.memory", "this key is required for training"),
         ("environment.wrappers", "[normalise]", "environment.wrappers.0.kind", "did you mean 'normalize_reward'?"),
         ("environment.wrappers", "[time_limit]", "environment.wrappers.0", "time_limit needs the argument 'max_epi"),
         (

@@ -226,7 +226,9 @@ def test_mistakes_name_file_line_and_key(
 def test_a_param_that_the_matrix_varies_cannot_be_given(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(FILE + MATRIX)
     assert main(["submit", str(file), "--dry-run", "-P", "rate=1"]) == 2
-    assert capsys.readouterr().err == "axonrl: error: -P rate=1: rate: the file's matrix varies this param\n"
+    assert (
+        capsys.readouterr().err == "axonrl: error: -P rate=1: rate: the matrix in the file already varies this param\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_an_agent_runs_what_was_submitted(
     assert facts["inputs"]["timesteps"] == 60
     assert facts["outputs"]
     assert main(["logs", submitted]) == 0
-    assert "the run ends" in capsys.readouterr().out
+    assert "training ends" in capsys.readouterr().out
     assert main(["status", submitted]) == 0
     assert "succeeded" in capsys.readouterr().out
     kept = polyaxon_server.folder / submitted[-32:]

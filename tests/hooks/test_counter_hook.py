@@ -30,7 +30,7 @@ def test_rates_and_shares_since_the_last_measurement(
     hook.after_update(session, UPDATE)
     assert hook.rates() == Rates(50.0, 5.0, 0.5, 0.5, 0.25, 0.1)
     assert [record.getMessage() for record in caplog.records] == [
-        "50 timesteps/s | 5 steps/s | 0.5 episodes/s | environment 50 %, acting 25 %, learning 10 %"
+        "50 timesteps/s | 5 updates/s | 0.5 episodes/s | environment 50 %, acting 25 %, learning 10 %"
     ]
 
     clock.now += 20.0

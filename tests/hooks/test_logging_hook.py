@@ -25,7 +25,7 @@ def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
     session.model_dir = Path("runs/one")
     hook = LoggingHook(every_secs=10, clock=clock)
     hook.begin(session, BeginFacts(1, False, {"timesteps": 50_000, "steps": 5_000}))
-    assert lines() == ["the run begins: timestep 0/50,000 | step 0/5,000 | episode 0 | in runs/one"]
+    assert lines() == ["training starts: timestep 0/50,000 | update 0/5,000 | episode 0 | in runs/one"]
 
     session.exploration = 0.05
     hook.after_episode(session, session.episode(20.0))
@@ -37,8 +37,8 @@ def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
     clock.now += 6
     hook.after_update(session, UpdateFacts(0.25, {}))
     assert lines() == [
-        "timestep 12,000/50,000 | step 1,197/5,000 | episode 2 | return(100) 22.50 | loss 0.375"
-        " | exploration 0.05 | 1,200 timesteps/s"
+        "timestep 12,000/50,000 | update 1,197/5,000 | episode 2 | return(100) 22.50 | loss 0.375"
+        " | exploration rate 0.05 | 1,200 timesteps/s"
     ]
 
     hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 187.25, "episodes": 10.0}, (180.0, 194.5)))
@@ -49,16 +49,15 @@ def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
     session.exploration = math.nan
     hook.end(session, EndFacts("the limit of 12100 timesteps", None, 12.0))
     assert lines() == [  # no update since the last line: no loss; the rate is that of all 12 s
-        "timestep 12,100/50,000 | step 1,197/5,000 | episode 2 | return(100) 22.50 | 1,008 timesteps/s"
-        " | evaluation 187.25",
-        "the run ends after 12.0 s: the limit of 12100 timesteps",
+        "training ends after 12.0 s: the limit of 12100 timesteps | timestep 12,100/50,000 | update 1,197/5,000"
+        " | episode 2 | return(100) 22.50 | 1,008 timesteps/s | evaluation 187.25"
     ]
 
 
 def test_by_episodes_only(session: Any, clock: Any, lines: Any) -> None:
     hook = LoggingHook(every_secs=None, every_episodes=2, clock=clock)
     hook.begin(session, BeginFacts(1, True, {}))
-    assert lines()[0].startswith("the run resumes: ")
+    assert lines()[0].startswith("training resumes: ")
     clock.now += 1e6  # time says nothing
     for _ in range(5):
         hook.after_episode(session, session.episode(1.0))
@@ -92,7 +91,7 @@ def test_each_session_has_its_own_rate(session: Any, clock: Any, lines: Any) -> 
 
 def test_end_without_begin(session: Any, lines: Any) -> None:
     LoggingHook(every_secs=None, every_episodes=1).end(session, EndFacts("another hook raised", ValueError(), 0.0))
-    assert lines() == ["the run ends after 0.0 s: another hook raised"]
+    assert lines() == ["training ends after 0.0 s: another hook raised"]
 
 
 @pytest.mark.parametrize(

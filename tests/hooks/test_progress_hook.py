@@ -45,13 +45,13 @@ def test_plain_lines_at_most_every_five_seconds(session: Any, clock: Any, pipe: 
         session.global_timestep = 10 * second
         hook.after_update(session, UPDATE)
     assert written(pipe).splitlines() == [
-        "timestep 50/1,000 | step 0 | episode 1 | return(100) 21.00 | loss 0.5 | 10 timesteps/s",
-        "timestep 100/1,000 | step 0 | episode 1 | return(100) 21.00 | loss 0.5 | 10 timesteps/s",
+        "timestep 50/1,000 | update 0 | episode 1 | return(100) 21.00 | loss 0.5 | 10 timesteps/s",
+        "timestep 100/1,000 | update 0 | episode 1 | return(100) 21.00 | loss 0.5 | 10 timesteps/s",
     ]
     session.global_timestep = 110
     clock.now += 1
     hook.end(session, EndFacts("done", None, 11.0))
-    assert written(pipe) == "timestep 110/1,000 | step 0 | episode 1 | return(100) 21.00 | 10 timesteps/s\n"
+    assert written(pipe) == "timestep 110/1,000 | update 0 | episode 1 | return(100) 21.00 | 10 timesteps/s\n"
 
 
 def test_a_live_bar_on_a_terminal(session: Any, clock: Any, terminal: Console) -> None:
@@ -70,7 +70,7 @@ def test_a_live_bar_on_a_terminal(session: Any, clock: Any, terminal: Console) -
     rows = [row.rstrip() for row in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", text).split("\n")]
     line, bar = rows
     assert line == (
-        "timestep 500/1,000 | step 0/10 | episode 0 | loss 0.5 | exploration 0.25 | 1,000 timesteps/s"
+        "timestep 500/1,000 | update 0/10 | episode 0 | loss 0.5 | exploration rate 0.25 | 1,000 timesteps/s"
         " | evaluation 99.50"
     )
     done, left = bar.removesuffix("  50% 0:00:00 left -:--:--").split("╺")
@@ -96,9 +96,9 @@ def test_the_bar_runs_to_the_first_limit(session: Any, terminal: Console, limits
 
 
 def test_no_part_of_a_line_is_broken() -> None:
-    parts = ["timestep 500/1,000", "step 0/10", "686 timesteps/s", "x" * 50]
-    assert packed(parts, 40) == ["timestep 500/1,000 | step 0/10", "686 timesteps/s", "x" * 50]
-    assert packed(parts[:3], 48) == ["timestep 500/1,000 | step 0/10 | 686 timesteps/s"]
+    parts = ["timestep 500/1,000", "update 0/10", "686 timesteps/s", "x" * 50]
+    assert packed(parts, 40) == ["timestep 500/1,000 | update 0/10", "686 timesteps/s", "x" * 50]
+    assert packed(parts[:3], 50) == ["timestep 500/1,000 | update 0/10 | 686 timesteps/s"]
 
 
 def test_the_terminal_is_given_back_when_drawing_fails(
@@ -141,7 +141,7 @@ def test_a_dumb_terminal_gets_plain_lines(session: Any, clock: Any) -> None:
     hook.begin(session, BeginFacts(1, False, {}))
     clock.now += 5
     hook.after_update(session, UPDATE)
-    assert written(console) == "timestep 0 | step 0 | episode 0 | loss 0.5 | 0 timesteps/s\n"
+    assert written(console) == "timestep 0 | update 0 | episode 0 | loss 0.5 | 0 timesteps/s\n"
 
 
 def test_end_without_begin(session: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,7 +155,7 @@ def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture
     hook.end(session, EndFacts("done", None, 1.0))
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("timestep 0 | step 0 | episode 0")
+    assert err.startswith("timestep 0 | update 0 | episode 0")
 
 
 def test_arguments_are_checked() -> None:
