@@ -86,7 +86,7 @@ wheel: $(VENV)/installed-test
 	rm -rf dist
 	$(BIN)/python -m build --quiet
 	$(BIN)/python -m twine check --strict dist/*
-	@tar tzf dist/*.tar.gz | cut -d/ -f2- | sort >build/sdist
+	@mkdir -p build && tar tzf dist/*.tar.gz | cut -d/ -f2- | sort >build/sdist
 	@! git ls-files | sort | comm -23 - build/sdist | grep . || { echo "not in the source distribution" >&2; exit 1; }
 
 wheel-check: wheel

@@ -1,5 +1,6 @@
 """What axonrl takes of other packages: private names, which a new version may drop, and what extras install."""
 
+import argparse
 import ast
 import configparser
 import importlib
@@ -131,8 +132,9 @@ PRIVATE: Final = {
     ),
     FQN: Private("polyaxon", "names that servers take", importable(FQN)),
     "_run_data": Private("polyaxon", "a run is written without a server", has_run_data),
-    "_actions": Private("", "argparse: completion", lambda: True),
-    "_SubParsersAction": Private("", "argparse: completion", lambda: True),
+    "_actions": Private("", "completion", lambda: hasattr(argparse.ArgumentParser(), "_actions")),
+    "_SubParsersAction": Private("", "completion", lambda: hasattr(argparse, "_SubParsersAction")),
+    "_get_subactions": Private("", "help", lambda: hasattr(argparse._SubParsersAction, "_get_subactions")),
 }
 INTERNAL: Final = {"python", "src"}
 """Packages in which TensorFlow and Keras keep what they export elsewhere."""

@@ -120,7 +120,7 @@ def early_ends(experiment: Experiment, memory: Memory) -> list[EarlyEnd]:
         return []
     ends: dict[tuple[float, int], list[str]] = {}
     for name, value in experiment.agent.params.items():
-        end = _end(value) if name not in _OVER_TIMESTEPS else None
+        end = _end(value, updates) if name not in _OVER_TIMESTEPS else None
         if end is not None and (end[1] < updates if end[0] == 0 else end[1] < updates / 2):
             ends.setdefault(end, []).append(name)
     timesteps = experiment.train.max_timesteps
@@ -130,20 +130,19 @@ def early_ends(experiment: Experiment, memory: Memory) -> list[EarlyEnd]:
     ]
 
 
-def _end(value: Any) -> tuple[float, int] | None:
-    """The last value of a schedule, and the time from which it has it; None if it has none, or is no schedule."""
+def _end(value: Any, updates: int) -> tuple[float, int] | None:
+    """The last value of a schedule, and the update from which it has it; None if it has none, or is no schedule."""
     if not isinstance(value, Mapping):
         return None
     schedule = schedules.make_schedule(value)
-    if schedules.follows_run(schedule):
-        return None
+    scale = updates if schedules.follows_run(schedule) else 1
     match schedule:
         case schedules.Linear(_, stop, duration) | schedules.Polynomial(_, stop, duration, _) if duration:
-            return stop, int(duration)
+            return stop, math.ceil(duration * scale)
         case schedules.Exponential(start, rate, duration, floor) if floor > 0 and rate < 1:
-            return floor, math.ceil(duration * math.log(floor / start, rate))
+            return floor, math.ceil(duration * scale * math.log(floor / start, rate))
         case schedules.PiecewiseConstant(boundaries, values) if boundaries:
-            return values[-1], int(boundaries[-1])
+            return values[-1], math.ceil(boundaries[-1] * scale)
     return None
 
 

@@ -249,6 +249,7 @@ def test_what_the_labels_are(tmp_path: Path) -> None:
         **dict.fromkeys(["reward", "terminated", "truncated", "discount"], ("float32", [4])),
         "next_observation": ("float32", [4, 2]),
         **dict.fromkeys(["global_step", "global_timestep"], ("int64", [])),
+        "progress": ("float32", []),
     }
 
 

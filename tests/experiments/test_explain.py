@@ -103,6 +103,8 @@ def test_schedules_that_end_before_the_run(
         ("{kind: exponential, start: 1, rate: 0.5, duration: 10, floor: 0.25}", (0.25, 20)),
         ("{kind: exponential, start: 1, rate: 0.5, duration: 10}", None),  # it never is 0
         ("{kind: piecewise_constant, boundaries: [3, 9], values: [3, 2, 0]}", (0, 9)),
+        ("{kind: linear, start: 1, stop: 0, duration: 0.25, over: run}", (0, 250)),  # of 1,000 updates
+        ("{kind: linear, start: 1, stop: 0, over: run}", None),
         ("{kind: constant, value: 0}", None),
         ("0.5", None),
     ],
