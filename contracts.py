@@ -117,8 +117,9 @@ class Exploration(Protocol):
     """The behaviour policy: turns a model's predictions into actions. NumPy, on the host.
 
     Optional methods: ``reset(mask)`` (``mask`` bool [N]: environments that start an episode), ``level(timestep) ->
-    float`` (how much it explores, for reports: epsilon, a standard deviation), and ``state_dict()`` with
-    ``load_state_dict(state)``.
+    float`` (how much it explores, for reports: epsilon, a standard deviation), ``state_dict()`` with
+    ``load_state_dict(state)``, and, with an attribute ``over = "run"``, ``follow(progress)`` (the share of the run that
+    is done, in 0 .. 1, told before each call).
     """
 
     def __call__(

@@ -82,6 +82,18 @@ class EvaluationFacts:
 
 
 @dataclasses.dataclass(frozen=True)
+class VideoFacts:
+    """A video was recorded from within the session (``session.record_video``).
+
+    ``path`` is its file, ``stats`` the episode, ``preview`` some of its frames as a small animated GIF.
+    """
+
+    path: Path
+    stats: EpisodeStats
+    preview: bytes
+
+
+@dataclasses.dataclass(frozen=True)
 class EndFacts:
     """The run ends.
 
@@ -180,6 +192,7 @@ HOOK_EVENTS: Final = (
     "after_update",
     "after_episode",
     "after_evaluation",
+    "after_video",
     "end",
 )
 """The events of a hook, each ``event(session, facts)``; a hook may define any subset."""

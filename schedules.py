@@ -8,6 +8,11 @@ On the host a schedule is plain Python on integers; inside a traced ``model_fn``
 
 The host computes in float64, the graph in float32. Time ``t`` starts at 0 and counts timesteps or updates; so does
 ``duration``, which is at least 1. After ``duration`` a schedule stays at ``stop``. Invalid fields are ArgumentErrors.
+
+With ``over="run"`` time is the run's progress instead: the share of its limit that is reached, from 0 to 1, and so is
+``duration``::
+
+    Linear(start=1e-3, stop=0.0, duration=1.0, over="run")(labels["progress"], ops=keras.ops)
 """
 
 from __future__ import annotations
@@ -15,10 +20,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from .checks import choice, did_you_mean, integer, number
 from .errors import ArgumentError
+
+RUN: Final = "run"
+"""What a schedule may be ``over``, beside the counter that it follows otherwise."""
 
 
 class PythonOps:
@@ -85,7 +93,8 @@ class Linear:
 
     start: float
     stop: float
-    duration: int
+    duration: float
+    over: str | None = None
 
     def __post_init__(self) -> None:
         _check_line(self)
@@ -109,8 +118,9 @@ class Polynomial:
 
     start: float
     stop: float
-    duration: int
+    duration: float
     power: float
+    over: str | None = None
 
     def __post_init__(self) -> None:
         _check_line(self)
@@ -135,14 +145,15 @@ class Exponential:
 
     start: float
     rate: float
-    duration: int
+    duration: float
     floor: float = 0.0
+    over: str | None = None
 
     def __post_init__(self) -> None:
         start = number("Exponential.start", self.start, above=0)
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "rate", number("Exponential.rate", self.rate, above=0, at_most=1))
-        object.__setattr__(self, "duration", integer("Exponential.duration", self.duration, at_least=1))
+        _check_duration(self)
         object.__setattr__(self, "floor", number("Exponential.floor", self.floor, at_least=0, at_most=start))
 
     def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
@@ -160,19 +171,22 @@ class PiecewiseConstant:
     """Steps: ``values[i]`` while ``boundaries[i - 1] <= t < boundaries[i]``.
 
     Args:
-        boundaries: increasing times, each at least 1: the first times of ``values[1:]``.
+        boundaries: increasing times, each at least 1 (or above 0 and at most 1, over the run): the first times of
+            ``values[1:]``.
         values: one more than there are boundaries.
+        over: ``"run"``, or None.
     """
 
-    boundaries: tuple[int, ...]
+    boundaries: tuple[float, ...]
     values: tuple[float, ...]
+    over: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("boundaries", "values"):
             given = getattr(self, name)
             if not isinstance(given, (list, tuple)):
                 raise _piecewise_error(name, "must be a list of numbers", given)
-        boundaries = tuple(integer("PiecewiseConstant.boundaries", b, at_least=1) for b in self.boundaries)
+        boundaries = tuple(_time("PiecewiseConstant.boundaries", b, _check_over(self)) for b in self.boundaries)
         values = tuple(number("PiecewiseConstant.values", v) for v in self.values)
         if len(values) != len(boundaries) + 1:
             wanted = f"must have {len(boundaries) + 1} numbers, one more than boundaries"
@@ -211,7 +225,8 @@ def make_schedule(
 
     Args:
         value: a number (a constant), a mapping such as ``{"kind": "linear", "start": 1.0, "stop": 0.05,
-            "duration": 10_000}``, or a schedule, which is returned unchanged.
+            "duration": 10_000}``, or a schedule, which is returned unchanged. With ``"over": "run"`` a mapping needs no
+            duration: it is the whole run.
         name: the argument's name in error messages.
         at_least: smallest permitted value.
         at_most: largest permitted value. A user's own callable has no ``bounds`` and is not checked.
@@ -242,6 +257,8 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
     kind = choice("kind of schedule", arguments.pop("kind", None), KINDS)
     fields = dataclasses.fields(KINDS[kind])
     names = [field.name for field in fields]
+    if "duration" in names and arguments.get("over") == RUN:
+        arguments.setdefault("duration", 1.0)
     for key, given in arguments.items():
         if key not in names:
             message = f"a {kind} schedule has no {key!r}{did_you_mean(key, names)}, only {', '.join(names)}"
@@ -253,7 +270,12 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
     return schedule
 
 
-def _left(t: Any, duration: int, ops: Any) -> Any:
+def follows_run(schedule: object) -> bool:
+    """Whether a schedule, or an exploration that has one, follows the run's progress."""
+    return getattr(schedule, "over", None) == RUN
+
+
+def _left(t: Any, duration: float, ops: Any) -> Any:
     """The remaining share of ``duration``, 1 .. 0. Integers are compared before the cast, so 0 is exact."""
     if ops is PythonOps:  # at every timestep
         return 1.0 - float(min(t, duration)) / duration
@@ -269,4 +291,19 @@ def _check_line(schedule: Linear | Polynomial) -> None:
     kind = type(schedule).__name__
     object.__setattr__(schedule, "start", number(f"{kind}.start", schedule.start))
     object.__setattr__(schedule, "stop", number(f"{kind}.stop", schedule.stop))
-    object.__setattr__(schedule, "duration", integer(f"{kind}.duration", schedule.duration, at_least=1))
+    _check_duration(schedule)
+
+
+def _check_duration(schedule: Linear | Polynomial | Exponential) -> None:
+    duration = _time(f"{type(schedule).__name__}.duration", schedule.duration, _check_over(schedule))
+    object.__setattr__(schedule, "duration", duration)
+
+
+def _check_over(schedule: Any) -> str | None:
+    given: str | None = schedule.over
+    return None if given is None else choice(f"{type(schedule).__name__}.over", given, [RUN])
+
+
+def _time(name: str, value: Any, over: str | None) -> float:
+    """A number of timesteps or updates, or a share of the run."""
+    return integer(name, value, at_least=1) if over is None else number(name, value, above=0, at_most=1)

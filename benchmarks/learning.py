@@ -144,20 +144,25 @@ def insert(page: str, command: str, table: str) -> str:
     return "\n".join([*lines[:start], table, *lines[end:]]) + "\n"
 
 
-def main() -> None:
+def arguments_of(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[int]]:
+    """The command line, and its seeds; an invalid one ends the process with a message."""
     shipped = sorted(file.stem for file in (ROOT / "experiments").glob("*.yml"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiments", nargs="+", choices=shipped, metavar="EXPERIMENT", help="a shipped experiment")
     parser.add_argument("--seeds", default="0-4", help="such as 11, 0-4 or 100-109,7 (default: %(default)s)")
     parser.add_argument("--page", type=Path, help="the Markdown page whose table is replaced")
     parser.add_argument("--picture", type=Path, help="where to draw the training curves: a .png or a .svg")
-    arguments = parser.parse_args()
-    try:
-        wanted = seeds(arguments.seeds)
-    except argparse.ArgumentTypeError as error:
-        parser.error(f"argument --seeds: {error}")
+    arguments = parser.parse_args(given)
     if arguments.picture is not None and arguments.picture.suffix not in (".png", ".svg"):
         parser.error(f"argument --picture: must end in .png or .svg, got {arguments.picture}")
+    try:
+        return arguments, seeds(arguments.seeds)
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"argument --seeds: {error}")
+
+
+def main() -> None:
+    arguments, wanted = arguments_of()
     table = "\n".join([HEAD, *(row for name in arguments.experiments for row in rows(name, wanted, arguments.seeds))])
     print(table)
     if arguments.page is not None:

@@ -31,10 +31,11 @@ def arguments(name: str) -> str:
     meanings = _section(given, "Args")
     rows = []
     for parameter in inspect.signature(given).parameters.values():
-        if (written := f"{'**' if parameter.kind is parameter.VAR_KEYWORD else ''}{parameter.name}") not in meanings:
-            continue  # what only tests give has no user
+        written = f"{'**' if parameter.kind is parameter.VAR_KEYWORD else ''}{parameter.name}"
+        if (meaning := meanings.get(written, "tests.")).endswith("tests."):
+            continue  # only tests give it
         default = "required" if parameter.default is parameter.empty else f"`{_default(parameter.default)}`"
-        rows.append((f"`{written}`", "" if written.startswith("*") else default, meanings[written]))
+        rows.append((f"`{written}`", "" if written.startswith("*") else default, meaning))
     return _table(("argument", "default", "meaning"), rows)
 
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
+import io
+import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+from ..contracts import Array
 from ..errors import BrokenEnvironmentError
 from .batched import AnyEnv, BatchedEnvironment
 from .making import open_environment, similar
 
 _RENDER_MODE, _WINDOW = "rgb_array", "human"
+PREVIEW_FRAMES, PREVIEW_SIZE = 60, 240
+"""At most, in a preview: frames, and pixels of the longer side."""
 
 
 def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
@@ -39,6 +45,14 @@ def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
     return checked
 
 
+@dataclasses.dataclass
+class Recording:
+    """An environment in which episodes are recorded, and, once that is done, the :func:`preview` of the last one."""
+
+    env: BatchedEnvironment
+    preview: bytes = b""
+
+
 def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv:
     """A fresh single environment like ``source`` that shows itself in a window: it has shown its first image.
 
@@ -55,7 +69,7 @@ def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv:
 
 
 @contextlib.contextmanager
-def recorded(env: AnyEnv, *paths: Path) -> Iterator[BatchedEnvironment]:
+def recorded(env: AnyEnv, *paths: Path) -> Iterator[Recording]:
     """``env`` behind the batched interface; the episodes played inside become the videos ``paths``.
 
     Gymnasium's recorder writes them, at the frame rate of the environment. They are there whole or not at all.
@@ -73,14 +87,36 @@ def recorded(env: AnyEnv, *paths: Path) -> Iterator[BatchedEnvironment]:
         made = Path(folder) / "video"  # the recorder warns of a folder that is there already
         recorder: Any = gymnasium.wrappers.RecordVideo(env, str(made), episode_trigger=lambda episode: True)
         try:
-            yield open_environment(recorder)
+            recording = Recording(open_environment(recorder))
+            yield recording
             if not recorder.recording:  # it has given up in the middle
                 raise BrokenEnvironmentError(f"{_name(env)}.render did not return an image in the course of an episode")
+            recording.preview = preview(recorder.recorded_frames, recorder.frames_per_sec)
             recorder.stop_recording()
             for episode, path in enumerate(paths):
                 (made / f"{recorder.name_prefix}-episode-{episode}.mp4").replace(path)
         finally:
             recorder.recorded_frames = []  # of an episode that failed: it would warn of them
+
+
+def preview(frames: Sequence[Array], frames_per_sec: float) -> bytes:
+    """Some of the frames as a small animated GIF that takes as long as all of them.
+
+    Args:
+        frames: uint8 [height, width, 3], at least one.
+        frames_per_sec: of all of them.
+    """
+    from PIL import Image
+
+    every = math.ceil(len(frames) / PREVIEW_FRAMES)
+    height, width = frames[0].shape[:2]
+    scale = min(1.0, PREVIEW_SIZE / max(height, width))
+    size = max(1, round(scale * width)), max(1, round(scale * height))
+    first, *others = (Image.fromarray(frame).resize(size) for frame in frames[::every])
+    file = io.BytesIO()
+    milliseconds = max(20, round(1000 * every / frames_per_sec))  # browsers take less for a mistake
+    first.save(file, "GIF", save_all=True, append_images=others, duration=milliseconds, loop=0)
+    return file.getvalue()
 
 
 def _need_moviepy() -> None:

@@ -185,7 +185,7 @@ class Agent(Estimator):
         """
         schedule = Schedule(first_update, update_frequency)
         goal = Goal(steps, episodes, timesteps, max_steps, max_episodes, max_timesteps)
-        with self._trainer.opened(env, as_hooks(hooks), schedule) as session:
+        with self._trainer.opened(env, as_hooks(hooks), schedule, endless=not goal.is_given) as session:
             limits = goal.limits(session)
             reason = limits.reached(session)
             if reason is not None:
@@ -234,7 +234,10 @@ class Agent(Estimator):
             env: as for ``train``.
             hooks: as for ``train``.
         """
-        with self._trainer.opened(env, as_hooks(hooks)) as session, session.monitored(Limits()):
+        with (
+            self._trainer.opened(env, as_hooks(hooks), endless=True) as session,
+            session.monitored(Limits()),
+        ):
             yield session
 
     def run_episode(
@@ -295,5 +298,6 @@ class Agent(Estimator):
         """
         schedule = Schedule(first_update, update_frequency)
         where = Lanes(observation_space, action_space, count("lanes", lanes))
-        with self._trainer.over(where, as_hooks(hooks), schedule) as session, session.monitored(Limits()):
+        over = self._trainer.over(where, as_hooks(hooks), schedule, endless=True)
+        with over as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state(), schedule)

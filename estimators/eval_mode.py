@@ -54,6 +54,7 @@ class EvalMode:
             self._say_cannot_sample(state)
             return {}
         seed = evaluation_seed(self._seed, _EVAL_STREAM, counters["global_timestep"])
+        counters["progress"] = stepper.progress
         sampling, noise = np.random.default_rng(seed).spawn(2)
         memory = copy.copy(stepper.memory)  # what sampling notes on the memory is noted on the copy
         self._run.set_weights(stepper.weights())

@@ -22,6 +22,7 @@ from ..runs.arrays import encode_arrays
 from ..runs.files import FileRecord, make_folders, remove, sync_folder, write_file, write_json_atomically
 from ..runs.provenance import provenance
 from ..runs.snapshot import PolicySnapshot
+from ..schedules import follows_run
 
 if TYPE_CHECKING:
     import gymnasium
@@ -152,6 +153,8 @@ def _described(program: Program, config: RunConfig, policy: PolicySnapshot) -> d
         "exploration": explores,
         "exploration_note": None
         if explores
+        else f"{type(exploration).__name__} follows the run (over: run), which an exported policy does not know"
+        if follows_run(exploration)
         else f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described",
     }
 

@@ -44,6 +44,11 @@ class Limits:
             return f"global_timestep reached {self.timesteps}"
         return None
 
+    def progress(self, counts: Counts) -> float:
+        """The share of the nearest limit that is reached, 0 .. 1; of a limit that there is."""
+        done = {"steps": counts.global_step, "episodes": counts.global_episode, "timesteps": counts.global_timestep}
+        return min(1.0, max(done[kind] / total for kind, total in self.given().items()))
+
     def given(self) -> dict[str, int]:
         """The limits that are set."""
         return {kind: value for kind in KINDS if (value := getattr(self, kind)) is not None}
@@ -72,6 +77,11 @@ class Goal:
             more, total = getattr(self, kind), getattr(self, f"max_{kind}")
             if more is not None and total is not None:
                 raise ValueError(f"give {kind}={more} (so many more) or max_{kind}={total} (the total), not both")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a limit."""
+        return any(value is not None for value in vars(self).values())
 
     def limits(self, counts: Counts) -> Limits:
         """The totals at which a run ends that stands at ``counts``."""

@@ -16,7 +16,7 @@ from ..environments.batched import AnyEnv, BatchedEnvironment
 from ..environments.making import open_environment, similar
 from ..environments.recording import recorded, rendering
 from ..environments.statistics import as_in_training
-from ..facts import EpisodeStats
+from ..facts import EpisodeStats, VideoFacts
 from .eval_mode import EvalMode
 from .evaluation import COPIES, Watchers, summarize
 from .evaluator import Evaluator
@@ -78,10 +78,11 @@ class LiveEvaluations:
         with self._as_in_training(self._video_environment(env)):
             pass
 
-    def record_video(self, path: Path, env: Any) -> EpisodeStats:
+    def record_video(self, path: Path, env: Any) -> VideoFacts:
         """The first of the evaluations' episodes, as an mp4."""
-        with recorded(self._video_environment(env), path) as opened:
-            return self._episodes(opened, 1, None)[0]
+        with recorded(self._video_environment(env), path) as recording:
+            [stats] = self._episodes(recording.env, 1, None)
+        return VideoFacts(path, stats, recording.preview)
 
     def _episodes(self, opened: BatchedEnvironment, episodes: int, seed: int | None) -> list[EpisodeStats]:
         policy = self._state.snapshot()

@@ -149,7 +149,10 @@ class MonitoredSession:
 
     def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
         """A greedy episode in an environment of its own, as an mp4; no evaluation, and training is not disturbed."""
-        return self._evaluations.record_video(path, env)
+        facts = self._evaluations.record_video(path, env)
+        for call in self._hooks.after_video:
+            call(self, facts)
+        return facts.stats
 
     def prepare_policy(self, name: str) -> None:
         """Reserve the name of a policy for one hook; ``ValueError`` if another one keeps a policy of that name."""
@@ -181,7 +184,7 @@ class MonitoredSession:
     @contextlib.contextmanager
     def monitored(self, limits: Limits) -> Iterator[None]:
         """Hooks' ``begin``; then the caller's timesteps; then a checkpoint and every hook's ``end``."""
-        self.monitor.limits = limits
+        self.monitor.limits = self._state.stepper.limits = limits
         began = time.perf_counter()
         error: BaseException | None = None
         try:

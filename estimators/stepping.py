@@ -12,6 +12,7 @@ import numpy as np
 
 from ..contracts import Array, ArrayTree, Memory, ModelFn, RunConfig, State
 from ..environments import spaces
+from ..errors import ArgumentError
 from ..explorations import Greedy
 from ..facts import UpdateFacts
 from ..policies.executors import Executor
@@ -19,8 +20,9 @@ from ..runs.programs import shared
 from ..runs.seeding import generators, model_seed
 from ..runs.snapshot import Counters, PolicySnapshot
 from ..runtimes.tracing.signature import BoundModelFn, check_signature
+from ..schedules import follows_run
 from .failures import refuse_unchanged
-from .limits import Schedule
+from .limits import Limits, Schedule
 from .training import check_td_error, shapes_of
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class Stepper:
         self.generators = rngs
         self.schedule = schedule
         self.counters = Counters()
+        self.limits = Limits()
+        """Where the run ends: what its progress is measured by."""
         self.owed = 0
         """Updates that are due and have not been run."""
         self.recurrent = zero_state(predict.state, lanes)
@@ -71,6 +75,8 @@ class Stepper:
         self._acting_noise = predict.noise
         self._rng = rngs["exploration"]
         self._begin_exploration = getattr(self.exploration, "reset", None)
+        self._tell_progress = getattr(self.exploration, "follow", None) if follows_run(self.exploration) else None
+        self._reads_progress = train.reads_progress
 
     @classmethod
     def make(
@@ -136,6 +142,8 @@ class Stepper:
         else:
             features = {"observation": observation, "state": recurrent}
             predictions, self.recurrent = self.executor.act(features, draws)
+        if self._tell_progress is not None:
+            self._tell_progress(self.progress)
         action, extras = self.exploration(predictions, self.counters.global_timestep, self._rng)
         recorded: dict[str, Any] = {}
         for name in self._record:
@@ -233,7 +241,8 @@ class Stepper:
         before = executor.get_predict_weights() if first else {}
         batch = memory.sample()
         draws = [request.draw(self.generators["noise"]) for request in self._noise]
-        numbers = {"global_step": counters.global_step, "global_timestep": counters.global_timestep}
+        numbers: dict[str, float] = {"global_step": counters.global_step, "global_timestep": counters.global_timestep}
+        numbers["progress"] = self.progress if self._reads_progress else 0.0
         result = executor.train(batch, numbers, draws)
         if first:
             refuse_unchanged(before, executor.get_predict_weights())
@@ -245,10 +254,32 @@ class Stepper:
         loss, *metrics = result.scalars.tolist()
         return UpdateFacts(loss, dict(zip(self._metrics, metrics)))  # noqa: B905 (strict takes half as long again)
 
+    @property
+    def needs_limits(self) -> bool:
+        """Does the model or the exploration follow the run's progress?"""
+        return self._reads_progress or self._tell_progress is not None
+
+    @property
+    def progress(self) -> float:
+        """The share of the run that is done, 0 .. 1; 0 where it has no limits and nothing follows it.
+
+        Raises:
+            ArgumentError: something follows it, and the run has no limits.
+        """
+        if self.limits.given():
+            return self.limits.progress(self.counters)
+        if self.needs_limits:
+            raise no_limits()
+        return 0.0
+
     # -- state --------------------------------------------------------------------------------------------------------
 
     def level(self) -> float:
-        """How much the behaviour policy explores now; NaN if it does not say."""
+        """How much the behaviour policy explores now; NaN if it does not say, or follows a run of unknown length."""
+        if self._tell_progress is not None:
+            if not self.limits.given():
+                return float("nan")
+            self._tell_progress(self.progress)
         level = getattr(self.exploration, "level", None)
         return float("nan") if level is None else float(level(self.counters.global_timestep))
 
@@ -300,6 +331,15 @@ class Stepper:
         self.recurrent = dict(state["recurrent"]) or None
         for name, generator_state in state["generators"].items():
             self.generators[name].bit_generator.state = generator_state
+
+
+def no_limits() -> ArgumentError:
+    """The error for a run without an end that something follows."""
+    return ArgumentError(
+        "a schedule follows the run (over: run), or the model reads labels['progress'], so the run's length must be"
+        " known: give train max_timesteps, max_steps or max_episodes (or timesteps, steps or episodes)",
+        "max_timesteps",
+    )
 
 
 def zero_state(declared: Mapping[str, Any] | None, size: int) -> dict[str, Array] | None:

@@ -38,7 +38,7 @@ from .model import Model
 from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
-from .stepping import Stepper
+from .stepping import Stepper, no_limits
 from .training import check_first_update, check_td_error, shapes_of
 from .warm_start import Taken, WarmStart, refuse_other, take
 
@@ -129,23 +129,28 @@ class Trainer:
         return self.memory
 
     @contextlib.contextmanager
-    def opened(self, env: Any, hooks: Sequence[Any], schedule: Schedule | None = None) -> Iterator[MonitoredSession]:
+    def opened(
+        self, env: Any, hooks: Sequence[Any], schedule: Schedule | None = None, *, endless: bool = False
+    ) -> Iterator[MonitoredSession]:
         """A session in an environment, which stands where the running episodes do.
 
         Args:
             env: environment, vector environment or id.
             hooks: those that the user gave.
             schedule: checked against the memory; None if that is done later.
+            endless: no limit is known, so nothing may follow the run.
         """
         self._refuse_early(hooks)
         with contextlib.ExitStack() as closing:
             opened = open_environment(env)
             closing.callback(opened.close)
             lanes = Lanes(opened.observation_space, opened.action_space, opened.num_envs, opened, env)
-            yield closing.enter_context(self.over(lanes, hooks, schedule))
+            yield closing.enter_context(self.over(lanes, hooks, schedule, endless=endless))
 
     @contextlib.contextmanager
-    def over(self, lanes: Lanes, hooks: Sequence[Any], schedule: Schedule | None) -> Iterator[MonitoredSession]:
+    def over(
+        self, lanes: Lanes, hooks: Sequence[Any], schedule: Schedule | None, *, endless: bool
+    ) -> Iterator[MonitoredSession]:
         """A session over these lanes; its state is that of the newest checkpoint."""
         self._refuse_early(hooks)
         with contextlib.ExitStack() as closing:
@@ -153,6 +158,8 @@ class Trainer:
                 closing.enter_context(self._run.store.lock())
                 built = self._prepare(lanes, schedule)
                 state = built.state
+                if endless and state.stepper.needs_limits:
+                    raise no_limits()
                 watching = Hooks(with_defaults(self._run.config, [*hooks, *built.hooks]))
                 watching.load_state_dict(state.hooks)
                 split_state({"hooks": watching.state_dict()})  # refuses now what could not be saved later

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RESERVED: Final = (
     *("observation", "action", "reward", "terminated", "truncated", "next_observation"),
-    *("state", "discount", "weight", "global_step", "global_timestep"),
+    *("state", "discount", "weight", "global_step", "global_timestep", "progress"),
 )
 """Keys of ``labels`` that ``EstimatorSpec.record`` must leave alone."""
 _PATIENCE = 1_000_000

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..checks import choice
 from ..contracts import Exploration
+from ..schedules import follows_run
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
 from .sampling import Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
@@ -28,10 +29,13 @@ _KINDS: Mapping[str, type[Any]] = {
 
 
 def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
-    """A JSON description of how a policy explores at ``timestep``; None for policies that are not axonrl's own."""
+    """A JSON description of how a policy explores at ``timestep``; None where the timestep does not tell.
+
+    That is: for policies that are not axonrl's own, and for those that follow the run.
+    """
     kinds = {policy: kind for kind, policy in _KINDS.items()}
     kind = kinds.get(type(exploration))  # no subclasses: they may do anything
-    if kind is None:
+    if kind is None or follows_run(exploration):
         return None
     described: dict[str, Any] = {"kind": kind}
     if isinstance(exploration, EpsilonGreedy | GaussianNoise):

@@ -6,6 +6,7 @@ stores unclipped actions, and the environments' interface clips what reaches ``e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..contracts import Array
 from ..errors import ArgumentError
-from ..schedules import ScheduleLike, make_schedule
+from ..schedules import RUN, ScheduleLike, follows_run, make_schedule
 
 NO_EXTRAS: Mapping[str, Array] = MappingProxyType({})
 
@@ -33,18 +34,35 @@ class Greedy:
         return 0.0
 
 
-class EpsilonGreedy:
+class _Scheduled:
+    """A policy whose level follows ``global_timestep``, or the run where its schedule is ``over`` that."""
+
+    def __init__(self, level: ScheduleLike, name: str, at_most: float = math.inf) -> None:
+        self._schedule = make_schedule(level, name, at_least=0, at_most=at_most)
+        self.over = RUN if follows_run(self._schedule) else None
+        self._progress = 0.0
+
+    def follow(self, progress: float) -> None:
+        """Be told the share of the run that is done, before a call; only where ``over`` is set."""
+        self._progress = progress
+
+    def level(self, timestep: int) -> float:
+        """Epsilon, or sigma."""
+        return float(self._schedule(timestep if self.over is None else self._progress))
+
+
+class EpsilonGreedy(_Scheduled):
     """With probability epsilon a uniformly random action, else the greedy one; independently per environment.
 
     A random action may be the greedy one, whose probability is therefore ``1 - epsilon + epsilon / n``.
 
     Args:
-        epsilon: probability in 0 .. 1: a number, or a schedule on ``global_timestep``.
+        epsilon: probability in 0 .. 1: a number, or a schedule on ``global_timestep`` or over the run.
         action_space: a Discrete space.
     """
 
     def __init__(self, epsilon: ScheduleLike, action_space: Any) -> None:
-        self._epsilon = make_schedule(epsilon, "epsilon", at_least=0, at_most=1)
+        super().__init__(epsilon, "epsilon", at_most=1)
         if not is_discrete(action_space):
             raise unsuitable("EpsilonGreedy", "a Discrete action space", action_space)
         self._low = int(action_space.start)
@@ -55,17 +73,13 @@ class EpsilonGreedy:
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N]."""
         greedy = predictions["action"].astype(np.int32, copy=False)
-        epsilon = self._epsilon(timestep)
+        epsilon = self._schedule(timestep if self.over is None else self._progress)
         if len(greedy) == 1:  # the usual case, in a third of the time of array operations
             if rng.random() >= epsilon:
                 return greedy, NO_EXTRAS
             return np.array([rng.integers(self._low, self._high, None, np.int32)]), NO_EXTRAS
         explores = rng.random(greedy.shape) < epsilon
         return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), NO_EXTRAS
-
-    def level(self, timestep: int) -> float:
-        """Epsilon."""
-        return float(self._epsilon(timestep))
 
 
 class Random:
@@ -122,19 +136,19 @@ class Constant:
         return np.full((len(predictions["action"]), *self._action.shape), self._action), NO_EXTRAS
 
 
-class GaussianNoise:
+class GaussianNoise(_Scheduled):
     """The greedy action plus independent Gaussian noise in each component. Not clipped.
 
     Source: the behaviour policy of TD3 (Fujimoto et al. 2018, https://arxiv.org/abs/1802.09477, algorithm 1).
 
     Args:
         sigma: standard deviation in the environment's units, at least 0: a number, or a schedule on
-            ``global_timestep``.
+            ``global_timestep`` or over the run.
         action_space: a Box of floats.
     """
 
     def __init__(self, sigma: ScheduleLike, action_space: Any) -> None:
-        self._sigma = make_schedule(sigma, "sigma", at_least=0)
+        super().__init__(sigma, "sigma")
         if not is_float_box(action_space):
             raise unsuitable("GaussianNoise", "a Box of floats as action space", action_space)
 
@@ -144,11 +158,7 @@ class GaussianNoise:
         """Actions float32 [N, ...]."""
         greedy = predictions["action"].astype(np.float32, copy=False)
         noise = rng.standard_normal(greedy.shape, np.float32)
-        return greedy + np.float32(self._sigma(timestep)) * noise, NO_EXTRAS
-
-    def level(self, timestep: int) -> float:
-        """Sigma."""
-        return float(self._sigma(timestep))
+        return greedy + np.float32(self.level(timestep)) * noise, NO_EXTRAS
 
 
 def is_discrete(space: Any) -> bool:

@@ -119,8 +119,8 @@ class FinalValuesHook(Hook):
 
     def load_state_dict(self, state: State) -> None:
         """Continue with them."""
-        self._seen = {name: value for name, value in state["values"].items() if name in self._names}
-        self._scalars.load_state_dict(state["scalars"])
+        self._seen = {name: value for name, value in state.get("values", {}).items() if name in self._names}
+        self._scalars.load_state_dict(state.get("scalars", {}))
 
 
 def _check_name(name: Any) -> None:

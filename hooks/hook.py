@@ -22,6 +22,7 @@ from ..facts import (
     TimestepFacts,
     TrainingSession,
     UpdateFacts,
+    VideoFacts,
 )
 
 _log = logging.getLogger(__name__)
@@ -77,6 +78,9 @@ class Hook:
     def after_evaluation(self, session: TrainingSession, facts: EvaluationFacts) -> None:
         """A hook had the session evaluate; comes after ``end`` if that happens in the ``end`` of a later hook."""
 
+    def after_video(self, session: TrainingSession, facts: VideoFacts) -> None:
+        """A hook had the session record a video; may come after ``end``, too."""
+
     def end(self, session: TrainingSession, facts: EndFacts) -> None:
         """The run ends, for whatever reason; also runs when ``begin`` of this or another hook raised."""
 
@@ -116,6 +120,7 @@ class Hooks:
         self.after_update = self._methods("after_update")
         self.after_episode = self._methods("after_episode")
         self.after_evaluation = self._methods("after_evaluation")
+        self.after_video = self._methods("after_video")
         self._end = self._methods("end")
         self._loaded: dict[str, State] = {}
 

@@ -176,6 +176,8 @@ class Scalars:
 
     def load_state_dict(self, state: State) -> None:
         """Continue with them."""
+        if not state:  # of an earlier version
+            return
         self._returns.load_state_dict(state["returns"])
         self._lengths.load_state_dict(state["lengths"])
         self._measured_at = state["measured_at"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
 import re
+import struct
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -14,7 +16,16 @@ import numpy as np
 from ..checks import count
 from ..contracts import State
 from ..errors import ArgumentError
-from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, TimestepFacts, UpdateFacts
+from ..facts import (
+    BeginFacts,
+    EndFacts,
+    EpisodeStats,
+    EvaluationFacts,
+    Session,
+    TimestepFacts,
+    UpdateFacts,
+    VideoFacts,
+)
 from .hook import Hook, by_the_clock
 from .measures import Clock, Scalars, evaluation_values, tagged
 
@@ -37,6 +48,7 @@ class SummaryHook(Hook):
     ``eval/...``, ``time/...``      likewise
     ``weights_norm/<variable>``     the Euclidean norm of each variable, every ``weights_every_steps`` updates
     ``weights/<variable>``          with these, if ``weights_histograms``: the distribution of its values
+    ``eval/video``                  the videos of a :class:`~axonrl.hooks.VideoHook`, some of their frames
     ``experiment``                  once: the experiment file of the run as text, where it has one
     the HParams tab                 once: ``BeginFacts.settings``, by which it sorts and filters runs
     ==============================  ========================================================================
@@ -77,7 +89,7 @@ class SummaryHook(Hook):
         self._clock = clock
         self._writer: Any = None
         self._waiting: list[tuple[float, int, Mapping[str, Any]]] = []
-        """Wall time, timestep and values of events: numbers, and arrays for histograms."""
+        """Wall time, timestep and values of events: numbers, arrays for histograms, and GIFs."""
         self._hand_over_at = math.inf
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
@@ -111,12 +123,13 @@ class SummaryHook(Hook):
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
         """Write the results; also those of an evaluation in the ``end`` of a later hook."""
-        ended = self._writer is None
-        if ended:
-            self._open(session)
-        self._write(session, evaluation_values(facts))
-        if ended:
-            self._close()
+        with self._opened(session):
+            self._write(session, evaluation_values(facts))
+
+    def after_video(self, session: Session, facts: VideoFacts) -> None:
+        """Write the preview, as an image that moves."""
+        with self._opened(session):
+            self._write(session, {"eval/video": facts.preview})
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Write waiting events and close the file."""
@@ -132,6 +145,18 @@ class SummaryHook(Hook):
     def load_state_dict(self, state: State) -> None:
         """Continue with the last episodes."""
         self._scalars.load_state_dict(state)
+
+    @contextlib.contextmanager
+    def _opened(self, session: Session) -> Iterator[None]:
+        """With a writer of its own after the end."""
+        if self._writer is not None:
+            yield
+            return
+        self._open(session)
+        try:
+            yield
+        finally:
+            self._close()
 
     def _open(self, session: Session) -> None:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -174,6 +199,10 @@ class SummaryHook(Hook):
             for tag, value in values.items():
                 if isinstance(value, np.ndarray):
                     summary.MergeFrom(_histogram(tag, value))
+                elif isinstance(value, bytes):
+                    width, height = struct.unpack("<HH", value[6:10])  # as a GIF has them
+                    image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=value)
+                    summary.value.add(tag=tag, image=image)
                 else:
                     summary.value.add(tag=tag, simple_value=value)
             self._writer.add_event(_event(wall_time, timestep, summary))

@@ -20,7 +20,8 @@ class VideoHook(Hook):
     It is recorded at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end
     of a run that reached its limit. The episode is the one that an EvaluationHook's evaluations begin with, in an
     environment of its own; it is no evaluation itself, and the training is the same with and without it. A video that
-    cannot be written (a full disk) is left out with a warning. Needs the package ``moviepy``: ``axonrl[video]``.
+    cannot be written (a full disk) is left out with a warning. TensorBoard's Images tab shows some of its frames. Needs
+    the package ``moviepy``: ``axonrl[video]``.
 
     Args:
         every_timesteps: timesteps between videos.

@@ -45,4 +45,5 @@ def _as_value(value: Any) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: _as_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    given = {field.name: (getattr(value, field.name), field.default) for field in dataclasses.fields(value)}
+    return {name: _as_value(one) for name, (one, default) in given.items() if one != default}

@@ -13,7 +13,7 @@ import numpy as np
 from ..checks import choice, did_you_mean, number
 from ..contracts import Array, State
 from ..errors import ArgumentError, NonFiniteError
-from ..schedules import Constant, Schedule, ScheduleLike, make_schedule
+from ..schedules import Constant, Schedule, ScheduleLike, follows_run, make_schedule
 from .candidates import Candidates
 from .sum_tree import SumTree
 
@@ -118,6 +118,9 @@ class Prioritized(Sampler):
     def __init__(self, alpha: float = 0.6, beta: ScheduleLike = 0.4, epsilon: float = 1e-6) -> None:
         self.alpha = number("Prioritized.alpha", alpha, at_least=0, at_most=1)
         self.beta: Schedule = make_schedule(beta, "Prioritized.beta", at_least=0, at_most=1)
+        if follows_run(self.beta):
+            message = f"Prioritized.beta follows the number of batches drawn, not the run's progress; got {beta!r}"
+            raise ArgumentError(message, "Prioritized.beta", beta)
         self.epsilon = number("Prioritized.epsilon", epsilon, above=0)
 
     def build(self, candidates: Candidates) -> None:
@@ -186,7 +189,9 @@ class Prioritized(Sampler):
     @property
     def settings(self) -> Mapping[str, Any]:
         """Kind, alpha, epsilon and, of axonrl's schedules, beta."""
-        beta = repr(self.beta) if type(self.beta).__module__ == Constant.__module__ else None
+        beta = None
+        if type(self.beta).__module__ == Constant.__module__:
+            beta = repr(self.beta).replace(", over=None", "")  # as checkpoints have it that are older than this field
         return {**super().settings, "alpha": self.alpha, "beta": beta, "epsilon": self.epsilon}
 
     def state_dict(self) -> State:

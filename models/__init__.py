@@ -6,8 +6,9 @@ Every ``model_fn`` takes the same arguments:
 
 - ``features``: observations, a tensor [B, ...] or a mapping of such; rollouts [T, N, ...] in TRAIN and EVAL of
   on-policy algorithms.
-- ``labels``: the batch of the memory and the counters ``global_step`` and ``global_timestep``; ``weight`` [B] from a
-  prioritized memory; for rollouts also what was recorded. ``None`` in PREDICT.
+- ``labels``: the batch of the memory, the counters ``global_step`` and ``global_timestep``, and ``progress``, the share
+  of the run that is done, in 0 .. 1; ``weight`` [B] from a prioritized memory; for rollouts also what was recorded.
+  ``None`` in PREDICT.
 - ``mode``: one of ``Modes``.
 - ``params``: a mapping with the parameters that differ from their defaults, or an instance of the algorithm's
   parameters, a frozen dataclass.

@@ -32,7 +32,7 @@ _SCALARS = ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_fraction
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPOParams(ActorCriticParams):
-    """The parameters of PPO. Schedules follow ``global_step``, which counts rollouts."""
+    """The parameters of PPO. Schedules follow ``global_step``, which counts rollouts, or the run."""
 
     learning_rate: ScheduleLike = 3e-4
     epochs: int = param(10, "passes over a rollout", whole(at_least=1))
@@ -78,16 +78,15 @@ def model_fn(
         return EstimatorSpec(mode, predictions, exploration=actions.exploration(), record=("log_prob", "value"))
 
     rollout = _rollout(network, actions, features, labels, params, config)
-    step = labels["global_step"]
     coefficients = (
-        scheduled(params.clip, "clip", step),
-        scheduled(params.entropy_coefficient, "entropy_coefficient", step),
+        scheduled(params.clip, "clip", labels),
+        scheduled(params.entropy_coefficient, "entropy_coefficient", labels),
     )
     if mode == Modes.EVAL:
         scalars = _losses(network, actions, rollout, params, config, *coefficients)
         return EstimatorSpec(mode, loss=scalars.pop("loss"), eval_metric_ops=scalars)
 
-    learning_rate = learning_rate_at(params.learning_rate, step)
+    learning_rate = learning_rate_at(params.learning_rate, labels)
     optimizer = make_optimizer(params.optimizer, learning_rate)
     optimizer.build(network.variables)
 

@@ -31,7 +31,9 @@ class Executor(Protocol):
         ``draws`` is the noise that PREDICT requests, as training draws it; without it, noise is zero.
         """
 
-    def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
+    def train(
+        self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
+    ) -> TrainResult:
         """One training step on a batch of the traced shapes; ``ValueError`` if it only acts."""
 
     def get_weights(self) -> dict[str, Array]:
@@ -64,7 +66,9 @@ class ActorAndLearner:
             self._stale = False
         return self._actor.act(features, draws)
 
-    def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
+    def train(
+        self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
+    ) -> TrainResult:
         """One training step of the learner."""
         self._stale = True
         return self._learner.train(batch, counters, draws)

@@ -58,7 +58,9 @@ class TensorFlowExecutor:
         predictions = {name: next(outputs) for name in self._predictions}
         return predictions, None if self._state is None else {name: next(outputs) for name in self._state}
 
-    def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
+    def train(
+        self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
+    ) -> TrainResult:
         """One training step on a batch of the traced shapes.
 
         Raises:
@@ -66,7 +68,7 @@ class TensorFlowExecutor:
         """
         if self._train is None or self._batch is None:
             raise ValueError(f"this executor of {self._name} only acts")
-        numbers = {name: np.asarray(counters[name], np.int64) for name in COUNTERS}
+        numbers = {name: np.asarray(counters[name], dtype) for name, dtype in COUNTERS.items()}
         scalars, *td_error = self._train(self._batch.converted(batch), numbers, draws)
         return TrainResult(scalars, td_error[0] if td_error else None)
 
@@ -112,9 +114,9 @@ class TensorFlowEval:
         for name, variable in self._variables.items():
             variable.assign(weights[name])
 
-    def __call__(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> Array:
+    def __call__(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]) -> Array:
         """The loss, then the eval metrics in the order of ``Eval.metrics``, float32 [1 + M]."""
-        numbers = {name: np.asarray(counters[name], np.int64) for name in COUNTERS}
+        numbers = {name: np.asarray(counters[name], dtype) for name, dtype in COUNTERS.items()}
         (scalars,) = self._run(self._batch.converted(batch), numbers, draws)
         return scalars
 

@@ -76,7 +76,8 @@ def _compare_updates(lite: Executor, theirs: Executor, train: Train, byte: int) 
     rng = np.random.default_rng(0)
     for step in range(_UPDATES):
         draws = [request.draw(rng) for request in train.noise]
-        expected, found = (executor.train(batch, dict.fromkeys(COUNTERS, step), draws) for executor in (theirs, lite))
+        counters = dict.fromkeys(COUNTERS, step) | {"progress": step / _UPDATES}
+        expected, found = (executor.train(batch, counters, draws) for executor in (theirs, lite))
         for name, a, b in zip(("loss", *train.metrics), found.scalars.tolist(), expected.scalars.tolist(), strict=True):
             _compare(name, np.array(a), np.array(b))
 

@@ -11,7 +11,7 @@ LINEAR: Any = Linear  # untyped, for wrong arguments
 PIECEWISE: Any = PiecewiseConstant
 
 # (schedule, time, value worked out by hand)
-VALUES: list[tuple[Any, int, float]] = [
+VALUES: list[tuple[Any, float, float]] = [
     (schedules.Constant(0.3), 0, 0.3),
     (schedules.Constant(0.3), 10**9, 0.3),
     (Linear(1.0, 0.05, 10_000), 0, 1.0),
@@ -42,7 +42,23 @@ VALUES: list[tuple[Any, int, float]] = [
 ]
 
 
-@pytest.mark.parametrize(("schedule", "t", "expected"), VALUES)
+# (schedule over the run, share of the run, value worked out by hand)
+RUN_VALUES: list[tuple[Any, float, float]] = [
+    (Linear(0.8, 0.0, 1.0, over="run"), 0.0, 0.8),
+    (Linear(0.8, 0.0, 1.0, over="run"), 0.5, 0.4),
+    (Linear(0.8, 0.0, 1.0, over="run"), 1.0, 0.0),
+    (Linear(1.0, 0.2, 0.1, over="run"), 0.05, 0.6),
+    (Linear(1.0, 0.2, 0.1, over="run"), 0.1, 0.2),
+    (Linear(1.0, 0.2, 0.1, over="run"), 1.0, 0.2),
+    (Polynomial(1.0, 0.0, 0.5, power=2, over="run"), 0.25, 0.25),
+    (Exponential(0.8, 0.5, 0.5, over="run"), 1.0, 0.2),
+    (PiecewiseConstant((0.25, 0.5), (1.0, 0.5, 0.1), over="run"), 0.2, 1.0),
+    (PiecewiseConstant((0.25, 0.5), (1.0, 0.5, 0.1), over="run"), 0.25, 0.5),
+    (PiecewiseConstant((0.25, 0.5), (1.0, 0.5, 0.1), over="run"), 1.0, 0.1),
+]
+
+
+@pytest.mark.parametrize(("schedule", "t", "expected"), VALUES + RUN_VALUES)
 def test_values_on_the_host(schedule: Any, t: Any, expected: Any) -> None:
     value = schedule(t)
     assert isinstance(value, float)
@@ -57,8 +73,13 @@ def test_values_in_a_graph_are_those_of_the_host() -> None:
         lambda t: [schedule(t, ops=keras.ops) for schedule, _, _ in VALUES],
         input_signature=[tf.TensorSpec((), tf.int64)],
     )
-    for index, (_, t, expected) in enumerate(VALUES):
-        value = in_graph(tf.constant(t, tf.int64))[index]
+    over_run: Any = tf.function(
+        lambda t: [schedule(t, ops=keras.ops) for schedule, _, _ in RUN_VALUES],
+        input_signature=[tf.TensorSpec((), tf.float32)],
+    )
+    found = [in_graph(tf.constant(t, tf.int64))[index] for index, (_, t, _) in enumerate(VALUES)]
+    found += [over_run(tf.constant(t, tf.float32))[index] for index, (_, t, _) in enumerate(RUN_VALUES)]
+    for value, (_, _, expected) in zip(found, VALUES + RUN_VALUES, strict=True):
         assert value.dtype == tf.float32
         assert value.shape == ()
         assert float(value) == pytest.approx(expected, rel=1e-6, abs=1e-7)
@@ -87,6 +108,26 @@ def test_make_schedule_from_a_mapping(mapping: Any, expected: Any) -> None:
     assert isinstance(getattr(schedule, "duration", 0), int)
 
 
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ({"kind": "linear", "start": 1, "stop": 0}, Linear(1.0, 0.0, 1.0, over="run")),
+        ({"kind": "linear", "start": 1, "stop": 0, "duration": 0.25}, Linear(1.0, 0.0, 0.25, over="run")),
+        ({"kind": "polynomial", "start": 1, "stop": 0, "power": 2}, Polynomial(1.0, 0.0, 1.0, 2.0, over="run")),
+        ({"kind": "exponential", "start": 1, "rate": 0.9}, Exponential(1.0, 0.9, 1.0, over="run")),
+        (
+            {"kind": "piecewise_constant", "boundaries": [0.5], "values": [1, 0.5]},
+            PiecewiseConstant((0.5,), (1.0, 0.5), over="run"),
+        ),
+    ],
+)
+def test_over_the_run_the_duration_is_a_share_of_it_and_all_of_it_by_default(mapping: Any, expected: Any) -> None:
+    schedule = make_schedule({**mapping, "over": "run"})
+    assert schedule == expected
+    assert schedules.follows_run(schedule)
+    assert not schedules.follows_run(make_schedule(0.1))
+
+
 def test_make_schedule_from_a_number_or_a_callable() -> None:
     def own(t: Any, ops: Any = None) -> Any:
         return t
@@ -109,6 +150,23 @@ def test_make_schedule_from_a_number_or_a_callable() -> None:
         ),
         ({"kind": "linear", "start": 1}, "epsilon: a linear schedule also needs stop, duration"),
         ({"kind": "linear", "start": "x", "stop": 0, "duration": 1}, "epsilon: Linear.start must be a finite number"),
+        (
+            {"kind": "linear", "start": 1, "stop": 0, "duration": 390, "over": "run"},
+            "epsilon: Linear.duration must be a finite number above 0 and of at most 1, got 390",
+        ),
+        (
+            {"kind": "piecewise_constant", "boundaries": [2], "values": [1, 0], "over": "run"},
+            "epsilon: PiecewiseConstant.boundaries must be a finite number above 0 and of at most 1, got 2",
+        ),
+        (
+            {"kind": "linear", "start": 1, "stop": 0, "duration": 0.5},
+            "epsilon: Linear.duration must be an integer of at least 1, got 0.5",
+        ),
+        (
+            {"kind": "linear", "start": 1, "stop": 0, "duration": 1, "over": "rnu"},
+            "Linear.over must be one of run; got",
+        ),
+        ({"kind": "constant", "value": 1, "over": "run"}, "epsilon: a constant schedule has no 'over', only value"),
         (Linear, "epsilon takes a schedule: got the class Linear, expected Linear(...)"),
     ],
 )

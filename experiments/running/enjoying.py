@@ -60,7 +60,7 @@ def enjoy(
         if videos is None:
             env = windowed(source, closing)
         else:
-            env = closing.enter_context(recorded(rendering(None, source, closing), *videos)).env
+            env = closing.enter_context(recorded(rendering(None, source, closing), *videos)).env.env
         results: dict[str, float] = agent.evaluate(env, episodes, seed=seed, hooks=watch, policy=policy)
     return results
 

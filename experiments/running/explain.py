@@ -134,13 +134,16 @@ def _end(value: Any) -> tuple[float, int] | None:
     """The last value of a schedule, and the time from which it has it; None if it has none, or is no schedule."""
     if not isinstance(value, Mapping):
         return None
-    match schedules.make_schedule(value):
+    schedule = schedules.make_schedule(value)
+    if schedules.follows_run(schedule):
+        return None
+    match schedule:
         case schedules.Linear(_, stop, duration) | schedules.Polynomial(_, stop, duration, _) if duration:
-            return stop, duration
+            return stop, int(duration)
         case schedules.Exponential(start, rate, duration, floor) if floor > 0 and rate < 1:
             return floor, math.ceil(duration * math.log(floor / start, rate))
         case schedules.PiecewiseConstant(boundaries, values) if boundaries:
-            return values[-1], boundaries[-1]
+            return values[-1], int(boundaries[-1])
     return None
 
 

@@ -44,14 +44,14 @@ def learning_spec(
         mode: EVAL or TRAIN.
         loss: float scalar.
         variables: Keras variables, what is trained.
-        labels: the batch, with ``global_step``.
+        labels: the batch, with ``global_step`` and ``progress``.
         params: which optimizer.
         td_error: float [B], for the priorities of the memory.
         metrics: of TRAIN, name to float scalar.
     """
     if mode == Modes.EVAL:
         return EstimatorSpec(mode, loss=loss)
-    learning_rate = learning_rate_at(params.learning_rate, labels["global_step"])
+    learning_rate = learning_rate_at(params.learning_rate, labels)
     optimizer = make_optimizer(params.optimizer, learning_rate)
     norm = minimize(loss, variables, optimizer, params.max_gradient_norm)
     metrics = {**metrics, "gradient_norm": norm, "learning_rate": learning_rate}

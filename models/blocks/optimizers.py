@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import keras
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ...checks import choice
 from ...errors import ArgumentError
-from ...schedules import ScheduleLike, make_schedule
+from ...schedules import ScheduleLike, follows_run, make_schedule
 from .params import Params, one_of, optional, param, real, schedule
 
 Tensor: TypeAlias = Any
@@ -87,26 +87,26 @@ class OptimizerParams(Params):
     )
 
 
-def learning_rate_at(learning_rate: ScheduleLike, step: Tensor) -> Tensor:
+def learning_rate_at(learning_rate: ScheduleLike, labels: Mapping[str, Any]) -> Tensor:
     """The learning rate of an update, for the optimizer and for the metrics.
 
     Args:
-        learning_rate: a number, or a schedule on ``global_step``.
-        step: ``global_step`` before the update, int64 scalar.
+        learning_rate: a number, or a schedule on ``global_step`` or over the run.
+        labels: with ``global_step`` and ``progress`` before the update.
 
     Returns:
         float32 scalar.
     """
-    return scheduled(learning_rate, "learning_rate", step, at_least=0)
+    return scheduled(learning_rate, "learning_rate", labels, at_least=0)
 
 
-def scheduled(value: ScheduleLike, name: str, step: Tensor, *, at_least: float = -math.inf) -> Tensor:
+def scheduled(value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_least: float = -math.inf) -> Tensor:
     """The value of a schedule, axonrl's or one of Keras', in an update.
 
     Args:
         value: a number, a mapping, or a schedule.
         name: for error messages.
-        step: ``global_step`` before the update, int64 scalar.
+        labels: with ``global_step`` (int64 scalar) and ``progress`` (float32 scalar) before the update.
         at_least: the smallest value allowed.
 
     Returns:
@@ -116,10 +116,11 @@ def scheduled(value: ScheduleLike, name: str, step: Tensor, *, at_least: float =
         ValueError: it is not a schedule, or it cannot be computed in a graph.
     """
     if isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
-        return tf.cast(value(step), tf.float32)
+        return tf.cast(value(labels["global_step"]), tf.float32)
     function = make_schedule(value, name, at_least=at_least)
+    time = labels["progress" if follows_run(function) else "global_step"]
     try:
-        inspect.signature(function).bind(step, ops=keras.ops)
+        inspect.signature(function).bind(time, ops=keras.ops)
     except (TypeError, ValueError):  # ValueError: a function written in C has no signature
         raise ArgumentError(
             f"{name} must be a number, a mapping, a schedule of Keras', or a callable (t, ops=...) that computes with"
@@ -127,7 +128,7 @@ def scheduled(value: ScheduleLike, name: str, step: Tensor, *, at_least: float =
             name,
             value,
         ) from None
-    return function(step, ops=keras.ops)
+    return function(time, ops=keras.ops)
 
 
 def make_optimizer(name: str, learning_rate: Tensor) -> Any:

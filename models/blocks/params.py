@@ -183,7 +183,8 @@ def _written(value: Any) -> str:
         case tuple():
             text = str(list(value))
         case _ if (kind := _kind(value)) is not None:
-            fields = {field.name: _number(getattr(value, field.name)) for field in dataclasses.fields(value)}
+            given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            fields = {name: _number(part) for name, part in given.items() if part is not None}
             text = "{" + ", ".join(f"{name}: {part}" for name, part in {"kind": kind, **fields}.items()) + "}"
         case _:
             text = str(value)

@@ -42,7 +42,9 @@ class LiteRTExecutor:
             self._batch = BatchBoundary(train.batch, read)
             first = self._batch.number
             self._train.leave_out(set(range(first + len(COUNTERS))) - read)  # noise is always passed
-            counters = {name: np.zeros((), np.int64) for i, name in enumerate(COUNTERS, first) if i in read}
+            counters = {
+                name: np.zeros((), dtype) for i, (name, dtype) in enumerate(COUNTERS.items(), first) if i in read
+            }
             self._counters, self._counter_arrays = tuple(counters.items()), tuple(counters.values())
 
     def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
@@ -55,7 +57,9 @@ class LiteRTExecutor:
             raise ValueError(f"this executor of {self._name} only learns")
         return self._act(features, draws)
 
-    def train(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, int], draws: Sequence[Array]) -> TrainResult:
+    def train(
+        self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
+    ) -> TrainResult:
         """One training step on a batch of the traced shapes.
 
         Raises:

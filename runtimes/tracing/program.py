@@ -28,7 +28,8 @@ from .variables import VariableStore
 Tree: TypeAlias = Any
 """A tensor, or a dictionary of tensors."""
 
-COUNTERS = ("global_step", "global_timestep")
+COUNTERS = {"global_step": np.int64, "global_timestep": np.int64, "progress": np.float32}
+"""What ``labels`` has beside the batch, in the order of a program's inputs, and its dtype."""
 _GENERATORS = threading.RLock()
 """Held while a trace uses the process's random generators: two Agents may be traced in two threads."""
 _FLOAT_LABELS = ("reward", "terminated", "truncated", "discount", "weight")
@@ -74,6 +75,8 @@ class Train:
     training_hooks: tuple[Any, ...]
     has_td_error: bool = False
     """Does the spec have TD errors?"""
+    reads_progress: bool = False
+    """Does it need to know how long the run is?"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +146,8 @@ class Program:
             not_exact=graphs.stateful_random_ops(ops),
             training_hooks=spec.training_hooks,
             has_td_error=spec.td_error is not None,
+            reads_progress=len(tf.nest.flatten(batch)) + list(COUNTERS).index("progress")
+            in graphs.read_inputs(function.graph),
         )
 
     def trace_eval(self) -> Eval:
@@ -288,7 +293,7 @@ class Program:
 
         function = tf.function(call, autograph=False).get_concrete_function(
             {key: tensor_specs(value) for key, value in batch.items()},
-            {name: tf.TensorSpec((), tf.int64) for name in COUNTERS},
+            {name: tf.TensorSpec((), dtype) for name, dtype in COUNTERS.items()},
             [tf.TensorSpec(request.shape, request.dtype) for request in requests],
         )
         asked.check()

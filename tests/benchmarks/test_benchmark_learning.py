@@ -79,3 +79,29 @@ def test_insert_replaces_the_table_below_the_command() -> None:
 def test_insert_needs_the_command_and_a_table(page: str, missing: str) -> None:
     with pytest.raises(ValueError, match=f"no .*{missing}|no {missing}"):
         learning.insert(page, "command", "| new |")
+
+
+def test_the_commands_in_the_documentation_are_valid() -> None:
+    pages = [learning.ROOT / "README.md", *(learning.ROOT / "docs").rglob("*.md"), Path(learning.__file__)]
+    lines = [line.split() for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    commands = [words[2:] for words in lines if words[:2] == ["python", "benchmarks/learning.py"]]
+    assert len(commands) > 5
+    for command in commands:
+        learning.arguments_of(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["nosuch"], "invalid choice: 'nosuch' (choose from "),
+        (["dqn_cartpole", "--seeds", "x"], "argument --seeds: 'x' is not a seed"),
+        (["dqn_cartpole", "--picture", "curve.jpg"], "argument --picture: must end in .png or .svg, got curve.jpg"),
+    ],
+)
+def test_a_wrong_command_says_what_is_wrong(
+    command: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        learning.arguments_of(command)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err

@@ -93,6 +93,10 @@ def test_what_is_not_ours_is_not_described() -> None:
     assert describe(Own(), 0) is None
 
 
+def test_what_follows_the_run_is_not_described() -> None:
+    assert describe(EpsilonGreedy(Linear(1.0, 0.0, 1.0, over="run"), Discrete(2)), 0) is None
+
+
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ValueError, match=r"must be one of constant, epsilon_greedy, .*; got 'boltzmann'"):
         from_description({"kind": "boltzmann"}, {})

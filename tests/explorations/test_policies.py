@@ -53,6 +53,23 @@ def test_greedy_returns_the_models_action() -> None:
     assert Greedy().level(5) == 0
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        EpsilonGreedy(Linear(1.0, 0.0, 1.0, over="run"), spaces.Discrete(2)),
+        GaussianNoise(Linear(1.0, 0.0, 1.0, over="run"), spaces.Box(-1, 1, (1,), np.float32)),
+    ],
+)
+def test_a_level_over_the_run_is_that_of_the_progress_told_last(policy: Any) -> None:
+    levels = []
+    for progress in (0.0, 0.5, 1.0):
+        policy.follow(progress)
+        levels.append(policy.level(10**6))
+    assert levels == [1.0, 0.5, 0.0]
+    drawn, _ = policy(actions(1), 0, scripted(random=0.0, normal=[5.0]))  # at 1 neither explores any more
+    assert drawn.tolist() == [1]
+
+
 def test_epsilon_greedy_for_one_environment() -> None:
     policy = EpsilonGreedy(0.25, spaces.Discrete(4, start=10))
     at_epsilon = scripted(random=0.25)

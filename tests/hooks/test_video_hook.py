@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import subprocess
@@ -13,8 +14,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from PIL import Image, ImageSequence
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from axonrl.environments import make
+from axonrl.environments.recording import preview
 from axonrl.errors import BrokenEnvironmentError
 from axonrl.facts import BeginFacts, EndFacts, TimestepFacts
 from axonrl.hooks import EvaluationHook, VideoHook
@@ -129,6 +133,29 @@ def test_the_first_episode_of_the_evaluations(tmp_path: Path, caplog: pytest.Log
     assert [frame.mean() for frame in frames] == pytest.approx([0, 60, 120, 180, 240], abs=8)
     assert "16x16" in about
     assert "5 fps" in about
+    shown = EventAccumulator(str(tmp_path / "events"))
+    shown.Reload()
+    events = shown.Tensors("eval/video")
+    assert [event.step for event in events] == [10, 15]
+    assert list(events[0].tensor_proto.string_val)[:2] == [b"16", b"16"]  # width and height
+    assert images_of(events[0].tensor_proto.string_val[2]) == ([0, 60, 120, 180, 240], 200)  # 5 in a second
+
+
+def images_of(gif: bytes) -> tuple[list[int], int]:
+    """The brightness of each image, and the milliseconds that the first one is shown."""
+    with Image.open(io.BytesIO(gif)) as animation:
+        found = [int(np.asarray(frame.convert("L"))[0, 0]) for frame in ImageSequence.Iterator(animation)]
+        animation.seek(0)
+        return found, animation.info["duration"]
+
+
+def test_a_preview_is_small() -> None:
+    """Every third of 150 frames, at a third of the size, for as long as the video."""
+    frames = [np.full((360, 720, 3), number, np.uint8) for number in range(150)]
+    gif = preview(frames, 30)
+    assert images_of(gif) == (list(range(0, 150, 3)), 100)
+    with Image.open(io.BytesIO(gif)) as animation:
+        assert animation.size == (240, 120)
 
 
 @pytest.mark.usefixtures("ids")

@@ -204,6 +204,8 @@ def test_prioritized_checks_its_arguments() -> None:
     assert error.value.argument == "Prioritized.epsilon"
     with pytest.raises(ValueError, match=r"Prioritized\.beta must stay in 0 \.\. 1"):
         Prioritized(beta=Linear(0.5, 1.5, 10))
+    with pytest.raises(ArgumentError, match="follows the number of batches drawn, not the run's progress"):
+        Prioritized(beta=Linear(0.5, 1.0, 1.0, over="run"))
 
 
 def test_every_memory_has_its_own_sampler_and_its_own_weights(built: Any, specs: Any) -> None:

@@ -102,7 +102,9 @@ def test_its_gradient_is_the_policy_gradient() -> None:
     gradient = tape.gradient(objective, kernel).numpy()
     assert np.abs(gradient).min() > 0.01
 
-    executor.train({**batch, "log_prob": log_prob.numpy()}, {"global_step": 0, "global_timestep": 0}, [])
+    executor.train(
+        {**batch, "log_prob": log_prob.numpy()}, {"global_step": 0, "global_timestep": 0, "progress": 0.0}, []
+    )
     moved = executor.get_weights()["0000.policy/head/kernel"] - kernel.numpy()
     np.testing.assert_allclose(moved, 0.1 * gradient, rtol=1e-4)
 

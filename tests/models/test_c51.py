@@ -61,7 +61,7 @@ def test_one_update_by_hand(double: bool, first: list[float], runtime: str) -> N
     assert predictions["action"].tolist() == [6, 6]
     assert isinstance(program.predict.exploration, EpsilonGreedy)
 
-    result = executor.train(BATCH, {"global_step": 1, "global_timestep": 10}, [])
+    result = executor.train(BATCH, {"global_step": 1, "global_timestep": 10, "progress": 0.0}, [])
     m = np.array([first, [0.5, 0.5, 0]])  # the second has terminated with a reward of 0.5
     cross_entropy = -(m * ONLINE).sum(1)
     entropy = -(m * np.log(np.where(m > 0, m, 1))).sum(1)

@@ -65,7 +65,7 @@ class Traced:
         return self.run(Modes.PREDICT, observation)
 
     def train(self, step: int, observation: Any = OBSERVATION, mode: str = Modes.TRAIN, **batch: Any) -> dict[str, Any]:
-        counters = {"global_step": np.int64(step), "global_timestep": np.int64(10 * step)}
+        counters = {"global_step": np.int64(step), "global_timestep": np.int64(10 * step), "progress": 0.0}
         return self.run(mode, observation, {**BATCH, **batch, **counters})
 
     def prepare(self) -> None:

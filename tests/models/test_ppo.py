@@ -69,7 +69,7 @@ class Learner:
         if draws is None:
             draws = [np.arange(self.rows)] * len(self.traced.noise)
         batch = {**self.rollout, **{name: np.asarray(value)[:, None] for name, value in changes.items()}}
-        counters = {"global_step": step, "global_timestep": 10 * step}
+        counters = {"global_step": step, "global_timestep": 10 * step, "progress": 0.0}
         result = self.executor.train(batch, counters, [np.asarray(draw, np.int32) for draw in draws])
         return dict(zip(("loss", *self.traced.metrics), result.scalars.tolist(), strict=True))
 

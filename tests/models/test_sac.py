@@ -74,7 +74,7 @@ class Model:
         self.executor.set_weights(changed)
 
     def train(self, step: int = 1, draws: Any = None, **batch: Any) -> dict[str, Any]:
-        counters = {"global_step": step, "global_timestep": step}
+        counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
         result = self.executor.train({**BATCH, **batch}, counters, NOISE if draws is None else draws)
         names = ("loss", *self.train_program.metrics)
         return {**dict(zip(names, result.scalars.tolist(), strict=True)), "td_error": result.td_error}

@@ -26,7 +26,7 @@ from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program, Train
 
 Make = Callable[..., Any]
-COUNTERS = {"global_step": 0, "global_timestep": 0}
+COUNTERS = {"global_step": 0, "global_timestep": 0, "progress": 0.0}
 VECTOR = ArraySpec((4,), np.float32)
 FRAMES = ArraySpec((8, 8, 1), np.float32)
 BOTH_LITERT = {"actor": "litert", "learner": "litert"}

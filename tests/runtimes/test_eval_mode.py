@@ -17,7 +17,7 @@ from axonrl.noise import Request
 from axonrl.runtimes.tensorflow import TensorFlowEval, TensorFlowExecutor
 
 Make = Callable[..., Any]
-COUNTERS = {"global_step": 3, "global_timestep": 7}
+COUNTERS = {"global_step": 3, "global_timestep": 7, "progress": 0.0}
 
 
 def dense(name: str, units: int = 1) -> Any:

@@ -19,7 +19,7 @@ from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.tests.runtimes.networks import network
 
 Make = Callable[..., Any]
-COUNTERS = {"global_step": 7, "global_timestep": 2**40}
+COUNTERS = {"global_step": 7, "global_timestep": 2**40, "progress": 0.0}
 
 
 @pytest.fixture(params=["tensorflow", "litert"])
@@ -253,7 +253,11 @@ def test_the_bits_go_on_the_same_in_another_executor(
         found = []
         for step in range(start, start + 5):
             batch = batch_of(specs, seed=step)
-            found.append(executor.train(batch, {"global_step": step, "global_timestep": step}, []).scalars.tobytes())
+            found.append(
+                executor.train(
+                    batch, {"global_step": step, "global_timestep": step, "progress": 0.0}, []
+                ).scalars.tobytes()
+            )
             found.append(executor.act(batch["observation"])[0]["q"].tobytes())
         return found + [weight.tobytes() for weight in executor.get_weights().values()]
 

@@ -51,7 +51,7 @@ def test_the_trained_variables_are_those_that_act(trace: Trace, batch_specs: Tra
     ]
     assert list(executor.get_predict_weights()) == ["0000.online/kernel", "0001.online/bias"]
     before = executor.get_weights()
-    executor.train(batch_of(batch_specs(8)), {"global_step": 0, "global_timestep": 0}, [])
+    executor.train(batch_of(batch_specs(8)), {"global_step": 0, "global_timestep": 0, "progress": 0.0}, [])
     after = executor.get_weights()
     changed = [name for name in before if not np.array_equal(before[name], after[name])]
     assert changed == ["0000.online/kernel", "0001.online/bias", "0004.sgd/iteration"]
@@ -251,7 +251,7 @@ def test_tracing_again_begins_training_anew(trace: Trace, batch_specs: Trace, ba
     program = trace(online_and_target)
     executor = TensorFlowExecutor(program, program.trace_train(batch_specs(8)))
     first = executor.get_weights()
-    executor.train(batch_of(batch_specs(8)), {"global_step": 0, "global_timestep": 0}, [])
+    executor.train(batch_of(batch_specs(8)), {"global_step": 0, "global_timestep": 0, "progress": 0.0}, [])
     trained = executor.get_weights()
 
     executor = TensorFlowExecutor(program, program.trace_train(batch_specs(16)))
@@ -260,7 +260,7 @@ def test_tracing_again_begins_training_anew(trace: Trace, batch_specs: Trace, ba
     for name in first:
         expected = trained if name.startswith(("0000", "0001")) else first
         np.testing.assert_array_equal(again[name], expected[name])
-    executor.train(batch_of(batch_specs(16)), {"global_step": 0, "global_timestep": 0}, [])
+    executor.train(batch_of(batch_specs(16)), {"global_step": 0, "global_timestep": 0, "progress": 0.0}, [])
 
 
 def test_a_trace_that_failed_leaves_nothing_behind(trace: Trace, batch_specs: Trace) -> None:

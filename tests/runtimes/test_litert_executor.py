@@ -21,7 +21,7 @@ from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
 
 Make = Callable[..., Any]
-COUNTERS = {"global_step": 0, "global_timestep": 0}
+COUNTERS = {"global_step": 0, "global_timestep": 0, "progress": 0.0}
 
 
 def dqn_executor(runtime: str, batch_specs: Make) -> Executor:
@@ -40,7 +40,7 @@ def losses(executor: Executor, batch_specs: Make, updates: int) -> Any:
         batch = {name: rng.standard_normal(spec.shape).astype(np.float32) for name, spec in sorted(specs.items())}
         batch["action"] = rng.integers(0, 2, 32).astype(np.int32)
         batch["discount"] = np.full(32, 0.99, np.float32)
-        result = executor.train(batch, {"global_step": step, "global_timestep": step}, [])
+        result = executor.train(batch, {"global_step": step, "global_timestep": step, "progress": 0.0}, [])
         found.append(result.scalars[0])
     return np.array(found)
 

@@ -54,7 +54,7 @@ def test_training_sees_the_stored_state(trace: Make, batch_specs: Make, batch_of
     specs = batch_specs(3, state={"total": ArraySpec((4,), np.float32)})
     executor = TensorFlowExecutor(program, program.trace_train(specs))
     batch = batch_of(specs)
-    result = executor.train(batch, {"global_step": 0, "global_timestep": 0}, [])
+    result = executor.train(batch, {"global_step": 0, "global_timestep": 0, "progress": 0.0}, [])
     following = batch["state"]["total"] / 2 + batch["observation"]
     assert result.scalars[0] == pytest.approx(2 * following.sum(), rel=1e-5)
     expected = 1 - np.repeat(following.sum(axis=0)[:, None], 2, axis=1)

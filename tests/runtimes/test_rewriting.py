@@ -280,7 +280,7 @@ def test_both_executors_train_alike_through_every_rewritten_gradient(
     lite, theirs = LiteRTExecutor(program, train, content), TensorFlowExecutor(program, train)
     for step in range(10):
         batch = batch_of(specs, seed=step)
-        counters = {"global_step": step, "global_timestep": step}
+        counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
         expected, found = theirs.train(batch, counters, []).scalars, lite.train(batch, counters, []).scalars
         np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=f"{train.metrics}")
     weights, before = lite.get_weights(), program.store.variables()

@@ -19,7 +19,7 @@ from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.runtimes.networks import network
 
 Make = Callable[..., Any]
-COUNTERS = {"global_step": 7, "global_timestep": 2**40}
+COUNTERS = {"global_step": 7, "global_timestep": 2**40, "progress": 0.0}
 
 
 def aligned(values: Any, dtype: Any = np.float32) -> Any:
@@ -107,7 +107,7 @@ def test_loops_and_conditionals_run_too(
         assert predictions["action"].tolist() == [wanted]
     for step, wanted in zip((1, 2, 3), expected, strict=True):
         executor.set_weights({"0000.weight": np.ones((), np.float32)})
-        counters = {"global_step": step, "global_timestep": 0}
+        counters = {"global_step": step, "global_timestep": 0, "progress": 0.0}
         assert executor.train(batch, counters, []).scalars.tolist() == [wanted]
 
 

@@ -107,6 +107,7 @@ def test_labels(trace: Make, batch_specs: Make) -> None:
         "next_observation": ("float32", (5, 4)),
         "global_step": ("int64", ()),
         "global_timestep": ("int64", ()),
+        "progress": ("float32", ()),
     }
 
 
@@ -128,7 +129,7 @@ def test_batches_of_a_rollout_keep_both_axes(trace: Make, batch_specs: Make, bat
     program = trace(model_fn)
     executor = TensorFlowExecutor(program, program.trace_train(specs))
     assert set(shapes) == {((6, 3, 2), (6, 3))}
-    result = executor.train(batch_of(specs), {"global_step": 0, "global_timestep": 0}, [])
+    result = executor.train(batch_of(specs), {"global_step": 0, "global_timestep": 0, "progress": 0.0}, [])
     assert result.td_error is not None
     assert result.td_error.shape == (6, 3)
 

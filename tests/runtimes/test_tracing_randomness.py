@@ -142,7 +142,7 @@ def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) ->
         [np.array([1.5, 2.5], np.float32), np.array([2, 0, 1], np.int32), np.array(5.25, np.float32)],
         [np.array([-1, 0], np.float32), np.array([1, 2, 0], np.int32), np.array(5.5, np.float32)],
     ):
-        result = executor.train(batch, {"global_step": 0, "global_timestep": 0}, draws)
+        result = executor.train(batch, {"global_step": 0, "global_timestep": 0, "progress": 0.0}, draws)
         assert result.scalars.tolist() == [draws[0].sum(), draws[0][1], draws[2], draws[1][0]]
         assert result.td_error is not None
         np.testing.assert_array_equal(result.td_error, batch["reward"][draws[1]])
@@ -153,7 +153,7 @@ def test_drawn_noise_fits_the_inputs(trace: Make, batch_specs: Make, batch_of: M
     train = program.trace_train(batch_specs(3))
     executor = TensorFlowExecutor(program, train)
     draws = [request.draw(np.random.default_rng(0)) for request in train.noise]
-    result = executor.train(batch_of(batch_specs(3)), {"global_step": 0, "global_timestep": 0}, draws)
+    result = executor.train(batch_of(batch_specs(3)), {"global_step": 0, "global_timestep": 0, "progress": 0.0}, draws)
     assert result.scalars.tolist() == [draws[0].sum(), draws[0][1], draws[2], draws[1][0]]
 
 

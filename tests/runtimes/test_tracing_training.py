@@ -36,7 +36,7 @@ def trained(program: Any, specs: Any, *batches: Any, step: int = 0) -> TensorFlo
     """An executor after an update with each of the batches."""
     executor = TensorFlowExecutor(program, program.trace_train(specs))
     for index, batch in enumerate(batches):
-        executor.train(batch, {"global_step": step + index, "global_timestep": 10 * index}, [])
+        executor.train(batch, {"global_step": step + index, "global_timestep": 10 * index, "progress": 0.0}, [])
     return executor
 
 
@@ -86,7 +86,7 @@ def test_a_learning_rate_may_follow_the_step(trace: Make, batch_specs: Make, bat
     gradient = batch["observation"].sum(axis=0)[:, None]
     expected = np.array(START, np.float32) - (0.025 + 0.02) * gradient
     np.testing.assert_allclose(executor.get_weights()["0000.weight"], expected, rtol=1e-5)
-    result = executor.train(batch, {"global_step": 9, "global_timestep": 0}, [])
+    result = executor.train(batch, {"global_step": 9, "global_timestep": 0, "progress": 0.0}, [])
     assert result.scalars[1] == pytest.approx(0.01)
 
 
@@ -145,7 +145,7 @@ def test_a_thousand_updates_call_nothing_again(
     before = list(calls), list(inner_traces)
     monkeypatch.setattr(tf, "function", None)
     for step in range(1000):
-        executor.train(batch, {"global_step": step, "global_timestep": step}, [])
+        executor.train(batch, {"global_step": step, "global_timestep": step, "progress": 0.0}, [])
         executor.act(batch["observation"][: 1 + step % 2])
     assert (calls, inner_traces) == before
 

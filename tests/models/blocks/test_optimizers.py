@@ -11,6 +11,10 @@ from axonrl.policies.interpreter import LiteProgram
 from axonrl.runtimes.litert.conversion import convert
 
 
+def labels(step: int, progress: float = 0.0) -> dict[str, Any]:
+    return {"global_step": tf.constant(step, tf.int64), "progress": tf.constant(progress)}
+
+
 def test_gradients_are_scaled_down_together() -> None:
     gradients = [tf.constant([3.0, 0.0]), tf.constant([[4.0]])]
     clipped, norm = optimizers.clip_by_global_norm(gradients, 1.0)
@@ -35,7 +39,7 @@ def test_zero_gradients_stay_zero() -> None:
 def test_the_learning_rate_follows_the_step() -> None:
     variable = keras.Variable([1.0])
     for step, expected in enumerate([0.5, 0.25, 0.25]):  # 1 -> 0.5 at 0.5; then 0.25 each
-        rate = optimizers.learning_rate_at(Linear(0.5, 0.25, 1), tf.constant(step, tf.int64))
+        rate = optimizers.learning_rate_at(Linear(0.5, 0.25, 1), labels(step))
         assert rate.dtype == tf.float32
         assert float(rate) == expected
         before = float(variable[0])
@@ -43,9 +47,14 @@ def test_the_learning_rate_follows_the_step() -> None:
         assert float(variable[0]) == pytest.approx(before - expected)
 
 
+def test_over_the_run_the_learning_rate_follows_its_progress() -> None:
+    rates = [optimizers.learning_rate_at(Linear(0.5, 0.0, 1.0, over="run"), labels(7, p)) for p in (0.0, 0.5, 1.0)]
+    assert [float(rate) for rate in rates] == [0.5, 0.25, 0.0]
+
+
 def test_a_schedule_of_keras_will_do() -> None:
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.5, 0.25])
-    rates = [optimizers.learning_rate_at(schedule, tf.constant(step, tf.int64)) for step in (0, 1, 2)]
+    rates = [optimizers.learning_rate_at(schedule, labels(step)) for step in (0, 1, 2)]
     assert [float(rate) for rate in rates] == [0.5, 0.5, 0.25]
     assert {rate.dtype for rate in rates} == {tf.float32}
 
@@ -53,7 +62,7 @@ def test_a_schedule_of_keras_will_do() -> None:
 @pytest.mark.parametrize("value", [lambda t: 0.5, max, "0.1"])
 def test_what_cannot_be_a_learning_rate(value: Any) -> None:
     with pytest.raises(ValueError, match=r"^learning_rate must be "):
-        optimizers.learning_rate_at(value, tf.constant(0, tf.int64))
+        optimizers.learning_rate_at(value, labels(0))
 
 
 @pytest.mark.parametrize("name", sorted(optimizers.OPTIMIZERS))
@@ -153,4 +162,4 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"optimizer must be one of .*; got 'Adam' \(did you mean 'adam'\?\)"):
         optimizers.make_optimizer("Adam", tf.constant(0.1))
     with pytest.raises(ValueError, match=r"learning_rate must stay in 0 \.\. inf, got -1"):
-        optimizers.learning_rate_at(-1, tf.constant(0, tf.int64))
+        optimizers.learning_rate_at(-1, labels(0))

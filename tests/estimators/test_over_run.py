@@ -1,0 +1,101 @@
+"""Schedules over the run's progress: by hand, under both executors, with another length, and resumed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl import EstimatorSpec
+from axonrl.errors import ArgumentError
+from axonrl.estimators.limits import Limits
+from axonrl.models import dqn
+from axonrl.runs.snapshot import Counters
+from axonrl.tests.estimators.fakes import At, Counting, agent, differences, snapshot
+
+PARAMS = {
+    "hidden": [4],
+    "learning_rate": {"kind": "linear", "start": 0.01, "stop": 0, "over": "run"},
+    "epsilon": {"kind": "linear", "start": 1, "stop": 0.2, "duration": 0.5, "over": "run"},
+}
+EXECUTORS = pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+
+
+class Levels:
+    """A hook that notes timestep, learning rate and epsilon of every update."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, float, float]] = []
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        self.found.append((session.global_timestep, facts.metrics["learning_rate"], session.exploration))
+
+    def taken(self) -> list[tuple[int, Any, Any]]:
+        found, self.found = self.found, []
+        return [(timestep, pytest.approx(rate, abs=1e-9), pytest.approx(level)) for timestep, rate, level in found]
+
+
+@pytest.mark.parametrize(
+    ("limits", "counts", "expected"),
+    [
+        (Limits(timesteps=200), Counters(3, 0, 5), 0.0),
+        (Limits(timesteps=200), Counters(3, 50, 5), 0.25),
+        (Limits(timesteps=200), Counters(3, 204, 5), 1.0),
+        (Limits(steps=10, timesteps=200), Counters(4, 50, 5), 0.4),
+        (Limits(episodes=8, timesteps=200), Counters(4, 50, 6), 0.75),
+    ],
+)
+def test_progress_is_the_share_of_the_limit_that_is_nearest(limits: Any, counts: Any, expected: float) -> None:
+    assert limits.progress(counts) == expected
+
+
+@EXECUTORS
+def test_levels_by_hand_and_a_longer_run_without_another_trace(tmp_path: Path, runtime: str) -> None:
+    traced: list[str] = []
+
+    def model_fn(features: Any, labels: Any, mode: str, params: Any, config: Any) -> EstimatorSpec:
+        traced.append(mode)
+        return dqn.model_fn(features, labels, mode, params, config)
+
+    levels = Levels()
+    one = agent(tmp_path, model=model_fn, params=PARAMS, runtime=runtime)
+    one.train(Counting(), 10, 10, max_timesteps=40, hooks=levels)
+    assert levels.taken() == [(10, 0.0075, 0.6), (20, 0.005, 0.2), (30, 0.0025, 0.2), (40, 0.0, 0.2)]
+    before = len(traced)
+    one.train(Counting(), 10, 10, max_timesteps=80, hooks=levels)
+    assert levels.taken() == [(50, 0.00375, 0.2), (60, 0.0025, 0.2), (70, 0.00125, 0.2), (80, 0.0, 0.2)]
+    one.train(Counting(), 10, 10, timesteps=20, hooks=levels)  # of 100 in all
+    assert levels.taken() == [(90, 0.001, 0.2), (100, 0.0, 0.2)]
+    assert len(traced) == before
+
+
+def test_of_a_number_of_updates_the_first_one_is_at_the_start(tmp_path: Path) -> None:
+    levels = Levels()
+    agent(tmp_path, model=dqn.model_fn, params=PARAMS, runtime="tensorflow").train(
+        Counting(), 10, 10, steps=4, hooks=levels
+    )
+    assert [rate for _, rate, _ in levels.found] == pytest.approx([0.01, 0.0075, 0.005, 0.0025])
+
+
+@EXECUTORS
+def test_a_resumed_run_ends_bit_for_bit_like_an_uninterrupted_one(tmp_path: Path, runtime: str) -> None:
+    def train(folder: str, *hooks: Any) -> None:
+        one = agent(tmp_path / folder, model=dqn.model_fn, params=PARAMS, runtime=runtime)
+        one.train(Counting(), 10, 3, max_timesteps=60, hooks=hooks)
+
+    train("whole")
+    train("parts", At("after_timestep", 25, lambda session: session.request_stop("")))
+    assert snapshot(tmp_path / "parts")["counters"]["global_timestep"] == 25
+    train("parts")
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
+
+
+def test_without_a_limit_nothing_is_begun(tmp_path: Path) -> None:
+    for name in ("learning_rate", "epsilon"):
+        one = agent(tmp_path, model=dqn.model_fn, params={name: PARAMS[name]}, runtime="tensorflow")
+        with pytest.raises(ArgumentError, match="give train max_timesteps, max_steps or max_episodes") as caught:
+            one.train(Counting())
+        assert caught.value.argument == "max_timesteps"
+        with pytest.raises(ArgumentError, match="so the run's length must be known"), one.session(Counting()):
+            pass
+        assert not (tmp_path / "run.json").exists()
+    one.check(Counting())  # of which no limit is asked

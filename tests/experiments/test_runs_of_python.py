@@ -1,0 +1,128 @@
+"""Runs that a Python program trained: the command line takes them as its own."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl import Agent, RunConfig
+from axonrl.experiments.commands.cli import main
+from axonrl.experiments.errors import ExperimentError
+from axonrl.experiments.running import folder as records
+from axonrl.experiments.tracking.journal import TrackedRun
+from axonrl.hooks import EvaluationHook
+from axonrl.memories import ReplayMemory
+from axonrl.policies import Policy
+from axonrl.runs.history import read_episodes
+
+PARAMS = {"epsilon": 0.25}
+TRACKER = """\
+class Mine:
+    def push(self, run):
+        (run.folder / "told.txt").write_text(f"{run.uuid} {run.status} {len(run.points)}")
+"""
+
+
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("python")
+
+
+@pytest.fixture(scope="module")
+def run(model_file: Path) -> Path:
+    """Sixty timesteps of CartPole, with two evaluations that kept the best policy."""
+    from axonrl.tests.estimators.fakes import linear_model
+
+    folder = model_file / "my run"
+    config = RunConfig(seed=3, progress=False)
+    agent = Agent(linear_model, ReplayMemory(100, 4), folder, config, PARAMS)
+    agent.train("CartPole-v1", 8, 2, timesteps=60, hooks=EvaluationHook(30, 2))
+    return folder
+
+
+def test_it_is_read_as_an_experiment(run: Path) -> None:
+    experiment = records.read_experiment(run)
+    assert (experiment.name, experiment.seed, experiment.environment.id) == ("my-run", 3, "CartPole-v1")
+    assert experiment.agent.model_fn == "axonrl.tests.estimators.fakes:linear_model"
+    assert experiment.agent.params == PARAMS
+    assert experiment.agent.memory is not None
+    assert experiment.agent.memory.kwargs["size"] == 100
+    assert experiment.evaluate is not None
+    assert experiment.evaluate.policy == "best"
+
+
+def test_it_is_evaluated_and_exported(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run), "--episodes", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == Agent.load(run).evaluate("CartPole-v1", 3, policy="best")
+    assert main(["export", str(run), "--policy", "last"]) == 0
+    assert capsys.readouterr().out == f"{run / 'exported'}\n"
+    assert Policy.load(run / "exported").description["policy"] == "last"
+
+
+def test_it_is_synced_each_time_from_its_history(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run.parent / "users_python_tracker.py").write_text(TRACKER)
+    monkeypatch.syspath_prepend(run.parent)
+    read = records.read_experiment
+
+    def with_tracker(folder: Path) -> Any:
+        experiment = read(folder)
+        tracker = [{"kind": "users_python_tracker:Mine"}]
+        return type(experiment).model_validate({**experiment.model_dump(), "tracker": tracker})
+
+    monkeypatch.setattr("axonrl.experiments.commands.sync.read_experiment", with_tracker)
+    assert main(["sync", str(run)]) == 0
+    tracked = TrackedRun(run)
+    tracked.read()
+    assert (tracked.name, tracked.status) == ("my-run", "succeeded")
+    assert tracked.inputs["agent.params.epsilon"] == 0.25
+    with (run / "episodes.csv").open() as file:
+        returns = [(int(row["global_timestep"]), float(row["episode_return"])) for row in csv.DictReader(file)]
+    assert [(point.step, point.value) for point in tracked.points if point.name == "rollout/return"] == returns
+    assert [point.step for point in tracked.points if point.name == "eval/return_mean"] == [30, 60]
+    uuid, status, points = (run / "told.txt").read_text().split()
+    assert (uuid, status, int(points)) == (tracked.uuid, "succeeded", len(tracked.points))
+
+    agent = Agent.load(run, config=RunConfig(progress=False, save_checkpoints_secs=None))
+    agent.train("CartPole-v1", 8, 2, timesteps=200)
+    assert main(["sync", str(run)]) == 0
+    again = TrackedRun(run)
+    again.read()
+    assert again.uuid == tracked.uuid
+    found = [point for point in again.points if point.name == "rollout/return"]
+    assert len(found) == len(read_episodes(run)) > len(returns)
+
+
+def test_one_whose_environment_is_not_known(run: Path, tmp_path: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps({**record, "environment": None}))
+    with pytest.raises(ExperimentError, match=r"its environment could not be recorded.*Use Agent\.load in Python"):
+        records.read_experiment(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(ExperimentError, match=r"run\.json cannot be read"):
+        records.read_experiment(tmp_path)
+
+
+WARM = """\
+environment: {id: CartPole-v1}
+agent:
+  model_fn: axonrl.tests.estimators.fakes:linear_model
+  params: {learning_rate: 0.01}
+  memory: {kind: replay, size: 100, batch_size: 4}
+  warm_start: SOURCE
+train: {first_update: 8, max_timesteps: 10}
+evaluate: null
+"""
+
+
+@pytest.mark.parametrize("form", ["{run}", "{{run: {run}, variables: weights, policy: best}}"])
+def test_a_warm_start_in_a_file(run: Path, tmp_path: Path, form: str) -> None:
+    file, folder = tmp_path / "warm.yml", tmp_path / "warm"
+    file.write_text(WARM.replace("SOURCE", form.format(run=json.dumps(str(run)))))
+    assert main(["run", str(file), "--model-dir", str(folder)]) == 0
+    assert main(["run", str(file), "--model-dir", str(folder), "--resume", "--timesteps", "20"]) == 0
+    record = json.loads((folder / "run.json").read_text())["warm_start"]
+    policy = "best" if "best" in form else "last"
+    assert (record["from"], record["policy"], record["new"]) == (str(run), policy, [])
