@@ -131,8 +131,11 @@ def early_ends(experiment: Experiment, memory: Memory) -> list[EarlyEnd]:
 
 
 def _end(value: Any) -> tuple[float, int] | None:
-    """The last value of a schedule, and the time from which it has it; None if it has none, or is no schedule."""
-    if not isinstance(value, Mapping):
+    """The last value of a schedule, and the time from which it has it.
+
+    None if it has none, is no schedule, or is over the run, whose length it follows.
+    """
+    if not isinstance(value, Mapping) or value.get("over") is not None:
         return None
     schedule = schedules.make_schedule(value)
     if schedules.follows_run(schedule):

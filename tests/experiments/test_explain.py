@@ -104,6 +104,7 @@ def test_schedules_that_end_before_the_run(
         ("{kind: exponential, start: 1, rate: 0.5, duration: 10}", None),  # it never is 0
         ("{kind: piecewise_constant, boundaries: [3, 9], values: [3, 2, 0]}", (0, 9)),
         ("{kind: constant, value: 0}", None),
+        ("{kind: linear, start: 1, stop: 0, duration: 0.2, over: run}", None),  # as long as it is meant to be
         ("0.5", None),
     ],
 )
