@@ -189,6 +189,7 @@ DOMAINS: Final[Mapping[str, tuple[float, float]]] = {
     "Cos": (-1e4, 1e4),
     "Sin": (-1e4, 1e4),
     "Sigmoid": (-float("inf"), 1e20),
+    "Softplus": (-float("inf"), 1e20),
 }
 """Op to the finite numbers for which it is proven, where that is not all of them; NaN and infinities always are."""
 

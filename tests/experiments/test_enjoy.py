@@ -66,8 +66,8 @@ def test_a_window(player: Player, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_videos(player: Player, capfd: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = enjoy(capfd, "--episodes", "2", "--policy", "last", "--video", "clips")
-    assert code == 0
+    code, out, err = enjoy(capfd, "--episodes", "2", "--policy", "last", "--video", "clips")
+    assert code == 0, err
     assert player.calls == [{"mode": "rgb_array", "episodes": 2, "seed": None, "policy": "last"}]
     videos = sorted(Path("clips").iterdir())
     assert [video.name for video in videos] == ["episode-1.mp4", "episode-2.mp4"]

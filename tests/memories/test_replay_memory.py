@@ -233,7 +233,7 @@ def test_bad_arguments_are_named(built: Any) -> None:
         ReplayMemory(10, 11)
     with pytest.raises(ValueError, match=r"discount must be a finite number of at least 0 and of at most 1, got 1\.5"):
         ReplayMemory(10, 2, discount=1.5)
-    with pytest.raises(ValueError, match=r"size must be an integer of at least 1, got 1\.0"):
-        ReplayMemory(cast(int, 1.0), 1)
+    with pytest.raises(ValueError, match=r"size must be an integer of at least 1, got 1\.5"):
+        ReplayMemory(cast(int, 1.5), 1)
     with pytest.raises(ValueError, match="size must be at least 12 for batch_size=8 and n_step=3 with 2 env"):
         built(ReplayMemory(10, 8, n_step=3), num_envs=2)

@@ -164,7 +164,7 @@ def rows() -> dict[str, Row]:
         "cos": of(tf.cos, domain=DOMAINS["Cos"], absolute=1e-6),
         "tanh": of(tf.tanh, absolute=1e-6),
         "sigmoid": of(tf.sigmoid, domain=DOMAINS["Sigmoid"]),
-        "softplus": of(nn.softplus, absolute=1e-7),
+        "softplus": of(nn.softplus, domain=DOMAINS["Softplus"], absolute=1e-7),
         "softsign": of(nn.softsign),
         "relu": of(nn.relu),
         "relu6": of(nn.relu6),
