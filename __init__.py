@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from axonrl.version import __version__ as __version__
 
 # An editable install finds the package by a link (setup.py). Its modules have their files' own paths all the same, for
-# tracebacks and breakpoints.
-__path__ = [os.path.realpath(folder) for folder in __path__]
+# tracebacks and breakpoints. Where pytest takes the root for a plain folder, there is no path.
+if "__path__" in globals():
+    __path__ = [os.path.realpath(folder) for folder in __path__]
 
 _EXPORTS = {
     "Agent": "axonrl.estimators.agent",

@@ -47,7 +47,7 @@ def arguments_of(env: Any) -> dict[str, Any] | None:
     kwargs = {
         name: value
         for name, value in given.items()
-        if name not in hidden and (name not in usual or usual[name] != value)
+        if name not in hidden and (name not in usual or repr(usual[name]) != repr(value))  # it may be an array
     }
     return {"id": _id(spec), "kwargs": kwargs, "wrappers": wrappers}
 
