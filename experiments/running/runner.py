@@ -398,7 +398,8 @@ def _attempt(make: Callable[..., Any], at: Keys, arguments: Mapping[str, Any], d
             found = document.error((*at, argument) if argument in left else at, str(error))
             found.__cause__ = error
             findings.add(found)
-            if left.pop(argument, findings) is findings:
+            if argument not in left:
                 break
+            del left[argument]
     findings.raise_all()
     return made
