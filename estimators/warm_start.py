@@ -167,11 +167,11 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
 
 def refuse_other(found: Mapping[str, Any] | None, start: WarmStart | None, where: Path) -> None:
     """``ArgumentError`` where an existing run was started from something else; a run that is resumed may repeat it."""
-    if start is None or found is None or found["from"] == "weights":
-        if start is not None and found is None:
-            message = f"{where} holds a run that was started without warm_start; choose another model_dir"
-            raise ArgumentError(message, "warm_start", start)
+    if start is None:
         return
+    if found is None:
+        message = f"{where} holds a run that was started without warm_start; choose another model_dir"
+        raise ArgumentError(message, "warm_start", start)
     given = start.as_record()
     changed = [f"{key} ({found.get(key)!r} -> {value!r})" for key, value in given.items() if found.get(key) != value]
     if changed:
