@@ -110,9 +110,12 @@ def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> N
     with pytest.raises(ArgumentError, match=r"head/kernel is float32\[3, 2\] there and float32\[3, 5\] here") as caught:
         started(tmp_path, source, actions=5)
     assert caught.value.argument == "warm_start"
-    assert str(caught.value).endswith("WarmStart(..., variables='(?!head|copied).*')")
+    assert str(caught.value).endswith("WarmStart(..., variables='(?!head/|copied/).*')")
+    with pytest.raises(ArgumentError) as caught:
+        started(tmp_path, WarmStart(source, "body/.*|head/.*"), actions=5)
+    assert str(caught.value).endswith("WarmStart(..., variables='(?!head/)(?:body/.*|head/.*)')")
     assert not (tmp_path / "run.json").exists()
-    ours = started(tmp_path, WarmStart(source, "(?!head|copied).*"), actions=5)
+    ours = started(tmp_path, WarmStart(source, "(?!head/|copied/).*"), actions=5)
     assert same(ours, weights_of(source)) & KERNELS == {"body/kernel", "critic/kernel"}
 
 
