@@ -300,9 +300,13 @@ class Trainer:
                 )
             program, before = self._model.program, loaded[1]["weights"]
             every = {name: ArraySpec(array.shape, array.dtype) for name, array in before.items()}
-            check_weights(
-                program.name, arrays, {name: every[name] for name in program.store.predict_variables()}, every
-            )
+            acting = program.store.predict_variables()
+            if missing := [name for name in acting if name not in every]:
+                raise ValueError(
+                    f"the newest checkpoint of {run.model_dir} does not fit {program.name}: it lacks"
+                    f" {', '.join(missing)}. Are model_fn and params those of the training?"
+                )
+            check_weights(program.name, arrays, {name: every[name] for name in acting}, every)
             run.save({**loaded[1], "weights": {**before, **arrays}})
             run.current = None  # the next session begins from the disk
 
