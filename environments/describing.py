@@ -30,8 +30,10 @@ def arguments_of(env: Any) -> dict[str, Any] | None:
     if isinstance(env, VectorWrapper) or not isinstance(env, gymnasium.Env | VectorEnv):
         return None
     one = env.envs[0] if isinstance(env, SyncVectorEnv) else env
-    if isinstance(env, SyncVectorEnv) and isinstance(one, Wrapped) and not are_copies(env.envs):
-        return None
+    if isinstance(env, SyncVectorEnv):
+        described = {repr(arguments_of(copy)) for copy in env.envs}
+        if len(described) > 1 or (isinstance(one, Wrapped) and not are_copies(env.envs)):
+            return None
     wrappers = [dict(given) for given in one.given] if isinstance(one, Wrapped) else []
     spec = one.spec
     if spec is None or spec.kwargs.get("wrappers"):
@@ -42,7 +44,10 @@ def arguments_of(env: Any) -> dict[str, Any] | None:
         return None
     registered = gymnasium.registry.get(spec.id)
     usual = {} if registered is None else {**registered.kwargs, "max_episode_steps": registered.max_episode_steps}
-    given = {"max_episode_steps": spec.max_episode_steps, **spec.kwargs}
+    limit = spec.max_episode_steps
+    if limit is None and usual.get("max_episode_steps") is not None:
+        limit = -1  # as gymnasium.make takes "no limit"
+    given = {"max_episode_steps": limit, **spec.kwargs}
     hidden = ("render_mode", *VECTOR_ARGUMENTS)
     kwargs = {
         name: value

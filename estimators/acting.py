@@ -14,6 +14,7 @@ from ..explorations import Greedy
 from ..policies import description
 from ..policies.boundary import ActionsOut, ObservationsIn
 from ..runs.snapshot import PolicySnapshot
+from ..schedules import follows_run
 from .export import normalization_of, parts_of
 from .model import Model
 
@@ -48,6 +49,11 @@ class Acting:
         normalization, note = normalization_of(policy.statistics)
         if note is not None:
             raise ValueError(f"act cannot normalise observations: {note}")
+        if explore and follows_run(self._exploration):
+            raise ValueError(
+                f"act(explore=True): {type(self._exploration).__name__} follows the run (over: run), whose length is"
+                " known only while it trains"
+            )
         take_in = ObservationsIn(self._parts, self._is_dict, description.normalization_from(normalization))
         arrays, single = take_in(observation)
         names = sorted(part.name for part in self._parts)

@@ -140,7 +140,8 @@ class Estimator:
 
         Raises:
             ValueError: the observation's shape or dtype is another, or it has NaN or infinity; nothing has been
-                trained in ``model_dir``, nor evaluated from here.
+                trained in ``model_dir``, nor evaluated from here; with ``explore``, the exploration follows the run
+                (``over: run``).
         """
         run = self._run
         run.refresh()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -59,6 +60,11 @@ class Evaluator:
         newest = self._run.newest_policy()
         if newest is not None:
             return newest
+        return self._initial
+
+    @functools.cached_property
+    def _initial(self) -> PolicySnapshot:
+        """The policy that no training has changed. The source of a warm start is read once."""
         weights, statistics = self._model.executor.get_predict_weights(), None
         if self.warm_start is not None:
             acting = self._model.program.store.predict_variables()

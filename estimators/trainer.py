@@ -200,6 +200,10 @@ class Trainer:
         run.adopt(record.read(run.model_dir))  # anew: another Agent may have continued the run meanwhile
         run.take_spaces(lanes.observation_space, lanes.action_space)
         run.refuse_other_count(lanes.number)
+        if run.record is not None:
+            refuse_other(run.record.warm_start, self.warm_start, run.model_dir)
+        if lanes.masks is not None and hasattr(memory, "drop_surplus"):
+            memory.drop_surplus()
         if self._built is None:
             self._built = self._build(lanes, memory, schedule)
             run.current = None
@@ -224,8 +228,6 @@ class Trainer:
         run, program = self._run, self._model.program
         predict = program.predict
         spaces = lanes.observation_space, lanes.action_space
-        if lanes.masks is not None and hasattr(memory, "drop_surplus"):
-            memory.drop_surplus()
         shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
         train, executor, choice = self._model.prepare_training(shapes.batch)
         check_td_error(train, memory)
@@ -298,9 +300,13 @@ class Trainer:
                 )
             program, before = self._model.program, loaded[1]["weights"]
             every = {name: ArraySpec(array.shape, array.dtype) for name, array in before.items()}
-            check_weights(
-                program.name, arrays, {name: every[name] for name in program.store.predict_variables()}, every
-            )
+            acting = program.store.predict_variables()
+            if missing := [name for name in acting if name not in every]:
+                raise ValueError(
+                    f"the newest checkpoint of {run.model_dir} does not fit {program.name}: it lacks"
+                    f" {', '.join(missing)}. Are model_fn and params those of the training?"
+                )
+            check_weights(program.name, arrays, {name: every[name] for name in acting}, every)
             run.save({**loaded[1], "weights": {**before, **arrays}})
             run.current = None  # the next session begins from the disk
 

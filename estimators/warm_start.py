@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -133,7 +133,7 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
     wanted = [key for key in wanted if names[key] in acting or variables[names[key]].trainable]
     taken: dict[str, Array] = {}
     new: list[str] = []
-    unfit: list[str] = []
+    unfit: dict[str, str] = {}
     for key in wanted:
         name = names[key]
         if key not in theirs:
@@ -143,16 +143,15 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
         shape = tuple(variable.shape)
         if array.shape != shape or array.dtype != np.dtype(variable.dtype.as_numpy_dtype):
             here = f"{variable.dtype.name}{list(shape)}"
-            unfit.append(f"{key[0]} is {array.dtype}{list(array.shape)} there and {here} here")
+            unfit[key[0]] = f"{key[0]} is {array.dtype}{list(array.shape)} there and {here} here"
         else:
             taken[name] = array
     where = "the given weights" if isinstance(start.from_, Mapping) else f"{start.from_} ({source.name} policy)"
     if unfit:
-        layers = "|".join(dict.fromkeys(text.split()[0].rpartition("/")[0] or text.split()[0] for text in unfit))
         raise _no_source(
             start,
-            f"variables of {where} do not fit: {'; '.join(unfit)}. Leave them out by their names:"
-            f" WarmStart(..., variables='(?!{layers}).*')",
+            f"variables of {where} do not fit: {'; '.join(unfit.values())}. Leave them out by their names:"
+            f" WarmStart(..., variables='{_without(start.variables, unfit)}')",
         )
     if not taken:
         listed = ", ".join(dict.fromkeys(name for name, _ in names)) or "none"
@@ -167,11 +166,11 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
 
 def refuse_other(found: Mapping[str, Any] | None, start: WarmStart | None, where: Path) -> None:
     """``ArgumentError`` where an existing run was started from something else; a run that is resumed may repeat it."""
-    if start is None or found is None or found["from"] == "weights":
-        if start is not None and found is None:
-            message = f"{where} holds a run that was started without warm_start; choose another model_dir"
-            raise ArgumentError(message, "warm_start", start)
+    if start is None:
         return
+    if found is None:
+        message = f"{where} holds a run that was started without warm_start; choose another model_dir"
+        raise ArgumentError(message, "warm_start", start)
     given = start.as_record()
     changed = [f"{key} ({found.get(key)!r} -> {value!r})" for key, value in given.items() if found.get(key) != value]
     if changed:
@@ -192,6 +191,14 @@ def _keys(names: Any) -> list[tuple[str, int]]:
         keys.append((plain, seen[plain]))
         seen[plain] += 1
     return keys
+
+
+def _without(variables: str, unfit: Iterable[str]) -> str:
+    """The regular expression, without the layers that have these variables."""
+    layers = dict.fromkeys(
+        f"{layer}/" if layer else f"{name}$" for name in unfit for layer in [name.rpartition("/")[0]]
+    )
+    return f"(?!{'|'.join(layers)})" + (variables if variables == ".*" else f"(?:{variables})")
 
 
 def _no_source(start: WarmStart, problem: str) -> ArgumentError:

@@ -96,8 +96,7 @@ class SummaryHook(Hook):
         """Open a new events file; describe the run in the first one."""
         first = not any((session.model_dir / FOLDER).glob("*"))
         self._open(session)
-        if first or facts.resumed:
-            self._writer.add_event(_start(session.global_timestep))
+        self._writer.add_event(_start(session.global_timestep))  # also after a kill before the first timestep is saved
         if first:
             for summary in _descriptions(session, facts):
                 self._writer.add_event(_event(time.time(), session.global_timestep, summary))

@@ -137,9 +137,9 @@ def _bar(row: Evaluation) -> tuple[float, float]:
     """How far a standard deviation reaches below and above the mean, without leaving the returns that occurred."""
     mean, low, high = row.episode_return_mean, row.episode_return_min, row.episode_return_max
     reach = row.episode_return_std
-    return (
-        reach if low is None else min(reach, mean - low),
-        reach if high is None else min(reach, high - mean),
+    return (  # a mean of equal returns may lie beyond them, by rounding
+        reach if low is None else max(0.0, min(reach, mean - low)),
+        reach if high is None else max(0.0, min(reach, high - mean)),
     )
 
 

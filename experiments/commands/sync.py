@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from ...errors import CheckpointError
+from ...runs.checkpoints import CheckpointStore
 from ..console import DONE, FAILED, USAGE, say
 from ..errors import ExperimentError, RunFolderError
 from ..polyaxon import settings as polyaxon
@@ -77,7 +80,8 @@ def sync(folder: Path, host: str | None = None, project: str | None = None) -> l
     """
     experiment = read_experiment(folder)
     if is_of_python(folder) and is_from_history(folder):
-        write_journal(folder, experiment)
+        with _at_rest(folder):
+            write_journal(folder, experiment)
     if not (folder / JOURNAL).is_file():
         raise RunFolderError(folder, f"Run folder {folder} was not tracked: {JOURNAL} is missing.")
     make_importable_for(folder)  # a tracker may be the user's own
@@ -100,6 +104,17 @@ def sync(folder: Path, host: str | None = None, project: str | None = None) -> l
             return [(name, _push(name, tracker, run)) for name, tracker in trackers]
     except Timeout:
         raise RunFolderError(folder, f"Run folder {folder} is in use by a running training. Sync it later.") from None
+
+
+@contextlib.contextmanager
+def _at_rest(folder: Path) -> Iterator[None]:
+    """While nobody trains the run: its journal will say that it has ended."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(CheckpointStore(folder).lock())
+        except CheckpointError as error:
+            raise RunFolderError(folder, f"Run folder {folder} cannot be synced now: {error}.") from error
+        yield
 
 
 def _what_to_do() -> str:

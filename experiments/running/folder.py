@@ -64,6 +64,11 @@ def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment
 def check_folder(folder: Path, *, resume: bool) -> None:
     """Refuse to resume where no run is, and to start a new run where something is; ``RunFolderError``."""
     is_run = (folder / EXPERIMENT).is_file()
+    if is_of_python(folder):
+        what = (
+            f"Folder {folder} has the run of a Python program. Continue it there, or use --model-dir for another one."
+        )
+        raise RunFolderError(folder, what)
     if resume:
         if not is_run:
             raise RunFolderError(folder, f"Folder {folder} has no run to resume. Start a new one without --resume.")
@@ -154,8 +159,8 @@ def _of_python(folder: Path) -> Experiment:
         raise RunFolderError(folder, str(error)) from error
     if found is None or found.environment is None:
         what = (
-            f"The run in {folder} is of a Python program, and its environment could not be recorded: it was not made"
-            " from an id, or is in wrappers of its own. Use Agent.load in Python."
+            f"The run in {folder} is of a Python program, and its environment is not recorded: it was not made from an"
+            " id, is in wrappers of its own, or an earlier version of axonrl started the run. Use Agent.load in Python."
         )
         raise RunFolderError(folder, what)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:128] or "run"

@@ -22,6 +22,13 @@ def test_environments_are_described() -> None:
     for copies in (1, 2):
         found = described(make("CartPole-v1", copies, wrappers=[limit, "normalize_observation"]))
         assert found == {**plain("CartPole-v1"), "wrappers": [limit, {"kind": "normalize_observation"}]}
+    for unlimited in (gymnasium.make("CartPole-v1", max_episode_steps=-1), gymnasium.make("CartPole-v1").unwrapped):
+        found = described(unlimited)
+        assert found == plain("CartPole-v1", max_episode_steps=-1)
+        assert cast(Any, make("CartPole-v1", max_episode_steps=-1).spec).max_episode_steps is None
+    copies_of = gymnasium.vector.SyncVectorEnv
+    assert described(copies_of([lambda: make("Pendulum-v1", g=5.0)] * 2)) == plain("Pendulum-v1", g=5.0)
+    assert described(copies_of([lambda: make("Pendulum-v1", g=5.0), lambda: make("Pendulum-v1")])) is None
     assert described(make("MinAtar/Breakout-v1")) == plain("MinAtar/Breakout-v1")
     assert described(Counting()) is None
     assert described(gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("CartPole-v1"))) is None

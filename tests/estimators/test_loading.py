@@ -165,6 +165,16 @@ def test_other_weights(tmp_path: Path) -> None:
         trained.set_weights({name: before[name] * np.nan})
 
 
+def test_weights_for_another_model_than_the_run_has(tmp_path: Path) -> None:
+    def other(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weights = tf.Variable(tf.zeros((2, 2)), name="others")
+        return EstimatorSpec(mode, {"action": tf.argmax(tf.matmul(features, weights), 1, tf.int32)})
+
+    agent(tmp_path).train(Counting(), timesteps=4)
+    with pytest.raises(ValueError, match=r"does not fit .*: it lacks 0000\.others\. Are model_fn and params"):
+        Agent(other, None, tmp_path).set_weights({"0000.others": np.zeros((2, 2), np.float32)})
+
+
 def test_a_schedule_as_a_value() -> None:
     sampler = Prioritized(beta=Linear(0.4, 1.0, 100))
     found = arguments_of(ReplayMemory(64, 4, sampler=sampler))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from axonrl import EstimatorSpec
+from axonrl import Agent, EstimatorSpec
 from axonrl.errors import ArgumentError
 from axonrl.estimators.limits import Limits
 from axonrl.models import dqn
@@ -99,3 +99,12 @@ def test_without_a_limit_nothing_is_begun(tmp_path: Path) -> None:
             pass
         assert not (tmp_path / "run.json").exists()
     one.check(Counting())  # of which no limit is asked
+
+
+def test_exploring_from_outside_is_refused(tmp_path: Path) -> None:
+    """A loaded run does not know how long it was to be, and so not how much it explores."""
+    agent(tmp_path, model=dqn.model_fn, params=PARAMS).train(Counting(), 8, 2, max_timesteps=20)
+    loaded = Agent.load(tmp_path)
+    assert loaded.act([0.0, 0.0]) in (0, 1)
+    with pytest.raises(ValueError, match="EpsilonGreedy follows the run"):
+        loaded.act([0.0, 0.0], explore=True)

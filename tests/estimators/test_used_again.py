@@ -224,6 +224,12 @@ def test_rollouts_have_no_reset_steps(mode: AutoresetMode, third: list[int], tmp
     assert one.global_timestep == {AutoresetMode.NEXT_STEP: 25}.get(mode, 24)  # every action counts
 
 
+def test_a_later_training_may_be_in_a_self_resetting_environment(tmp_path: Path) -> None:
+    one = agent(tmp_path, BatchMemory(8), rollout_model).train(vector(Counting(2), Counting(3)), steps=1)
+    one.train(vector(Counting(2), Counting(3), mode=AutoresetMode.NEXT_STEP), steps=3)
+    assert one.global_step == 4
+
+
 def test_a_sync_vector_env_trains_alike_in_every_mode(tmp_path: Path) -> None:
     runs = []
     for mode in AutoresetMode:

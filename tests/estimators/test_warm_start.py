@@ -110,9 +110,12 @@ def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> N
     with pytest.raises(ArgumentError, match=r"head/kernel is float32\[3, 2\] there and float32\[3, 5\] here") as caught:
         started(tmp_path, source, actions=5)
     assert caught.value.argument == "warm_start"
-    assert str(caught.value).endswith("WarmStart(..., variables='(?!head|copied).*')")
+    assert str(caught.value).endswith("WarmStart(..., variables='(?!head/|copied/).*')")
+    with pytest.raises(ArgumentError) as caught:
+        started(tmp_path, WarmStart(source, "body/.*|head/.*"), actions=5)
+    assert str(caught.value).endswith("WarmStart(..., variables='(?!head/)(?:body/.*|head/.*)')")
     assert not (tmp_path / "run.json").exists()
-    ours = started(tmp_path, WarmStart(source, "(?!head|copied).*"), actions=5)
+    ours = started(tmp_path, WarmStart(source, "(?!head/|copied/).*"), actions=5)
     assert same(ours, weights_of(source)) & KERNELS == {"body/kernel", "critic/kernel"}
 
 
@@ -163,6 +166,39 @@ def test_it_is_evaluated_before_it_is_trained(source: Path, tmp_path: Path) -> N
     observations = np.random.default_rng(0).standard_normal((9, 2)).astype(np.float32)
     expected = Agent(two_headed, None, source).predict(observations)["values"]
     np.testing.assert_array_equal(one.predict(observations)["values"], expected)
+
+
+def test_the_source_is_read_once_for_all_that_is_done_before_training(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[Path] = []
+    load = CheckpointStore.load
+
+    def noted(store: CheckpointStore) -> Any:
+        loaded.append(store.model_dir)
+        return load(store)
+
+    monkeypatch.setattr(CheckpointStore, "load", noted)
+    one = Agent(two_headed, None, tmp_path, QUIET, warm_start=source)
+    one.evaluate(Counting(), 1)
+    for _ in range(3):
+        one.act(np.zeros(2, np.float32))
+    assert loaded == [source]
+
+
+def test_a_run_that_another_agent_started_meanwhile_is_refused(source: Path, tmp_path: Path) -> None:
+    late = Agent(two_headed, ReplayMemory(1000, 4), tmp_path, QUIET, warm_start=source)
+    Agent(two_headed, ReplayMemory(1000, 4), tmp_path, QUIET).train(Counting(), 8, 2, timesteps=10)
+    with pytest.raises(ArgumentError, match="was started without warm_start"):
+        late.train(Counting(), 8, 2, timesteps=10)
+
+
+def test_a_run_from_given_weights_is_not_one_from_a_folder(source: Path, tmp_path: Path) -> None:
+    weights = Agent(two_headed, None, source).get_weights()
+    started(tmp_path, weights)
+    with pytest.raises(ArgumentError, match=r"another warm_start: from \('weights' -> "):
+        Agent(two_headed, None, tmp_path, QUIET, warm_start=source)
+    Agent(two_headed, None, tmp_path, QUIET, warm_start=weights)
 
 
 class Shifted(Counting):

@@ -95,10 +95,25 @@ def test_it_is_synced_each_time_from_its_history(run: Path, monkeypatch: pytest.
     assert len(found) == len(read_episodes(run)) > len(returns)
 
 
+@pytest.mark.parametrize("option", ["--resume", "--auto-resume", "--debug"])
+def test_it_is_not_continued_by_a_file(run: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "dqn_cartpole", "--model-dir", str(run), option]) == 2
+    assert "has the run of a Python program" in capsys.readouterr().err
+
+
+def test_it_is_not_synced_while_it_is_trained(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "journal.jsonl").unlink(missing_ok=True)
+    agent = Agent.load(run, config=RunConfig(progress=False, save_checkpoints_secs=None))
+    with agent.session("CartPole-v1"):
+        assert main(["sync", str(run)]) == 2
+    assert "cannot be synced now" in capsys.readouterr().err
+    assert not (run / "journal.jsonl").exists()
+
+
 def test_one_whose_environment_is_not_known(run: Path, tmp_path: Path) -> None:
     record = json.loads((run / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps({**record, "environment": None}))
-    with pytest.raises(ExperimentError, match=r"its environment could not be recorded.*Use Agent\.load in Python"):
+    with pytest.raises(ExperimentError, match=r"its environment is not recorded.*Use Agent\.load in Python"):
         records.read_experiment(tmp_path)
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(ExperimentError, match=r"run\.json cannot be read"):

@@ -173,6 +173,18 @@ def test_tensorboard_drops_what_a_killed_session_wrote_after_its_checkpoint(sess
     assert shown(session.model_dir, "rollout/return") == [(5, 1.0), (10, 2.0), (15, 4.0), (25, 5.0)]
 
 
+def test_tensorboard_drops_what_was_written_before_a_kill_without_a_later_checkpoint(session: Any) -> None:
+    """The second session begins at timestep 0 like the first one."""
+    for values in ({5: 1.0, 10: 2.0}, {5: 3.0}):
+        session.global_timestep = 0
+        hook = SummaryHook()
+        hook.begin(session, BEGIN)
+        for session.global_timestep, value in values.items():
+            hook.after_episode(session, session.episode(value))
+        hook.end(session, END)
+    assert shown(session.model_dir, "rollout/return") == [(5, 3.0)]
+
+
 def test_the_runs_of_a_folder_are_a_table_of_settings_and_metrics(session: Any, tmp_path: Path) -> None:
     """As TensorBoard's own plugins read them: HParams with its metrics, and the experiment file as text."""
     (tmp_path / "experiment.yml").write_text("seed: 3\n")

@@ -76,6 +76,13 @@ def test_what_is_drawn(tmp_path: Path) -> None:
     assert [segment[:, 1].tolist() for segment in segments] == [[90.0, 110.0], [111.0, 125.0]]  # no return was higher
 
 
+def test_equal_returns_whose_mean_is_rounded_upwards(tmp_path: Path) -> None:
+    mean = float(np.mean([0.1] * 3))
+    assert mean > 0.1
+    (tmp_path / EVALUATIONS).write_text(f"header\n10,{mean},{np.std([0.1] * 3)},5,3,0.1,0.1\n")
+    assert learning_curve(tmp_path).is_file()
+
+
 def test_the_caption(tmp_path: Path) -> None:
     space = gymnasium.spaces.Discrete(2)
     record = RunRecord(
