@@ -15,7 +15,7 @@ _logger = logging.getLogger("axonrl")
 
 def announce(text: str) -> None:
     """Say at once that something slow begins: in the log, where somebody reads that, or else on a terminal."""
-    if _logger.isEnabledFor(logging.INFO):
+    if _logger.isEnabledFor(logging.INFO) and _logger.hasHandlers():
         _logger.info(text)
     elif sys.stderr is not None and sys.stderr.isatty():
         with contextlib.suppress(OSError):
