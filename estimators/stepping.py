@@ -337,7 +337,7 @@ def no_limits() -> ArgumentError:
     """The error for a run without an end that something follows."""
     return ArgumentError(
         "a schedule follows the run (over: run), or the model reads labels['progress'], so the run's length must be"
-        " known: give train max_timesteps, max_steps or max_episodes (or timesteps, steps or episodes)",
+        " known: use agent.train with max_timesteps, max_steps or max_episodes (or timesteps, steps or episodes)",
         "max_timesteps",
     )
 

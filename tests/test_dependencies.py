@@ -3,6 +3,7 @@
 import argparse
 import ast
 import configparser
+import functools
 import importlib
 import importlib.metadata
 import inspect
@@ -21,15 +22,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from axonrl.environments import making
+from axonrl.tests.test_imports import package_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-NOT_INSTALLED: Final = {"benchmarks", "build", "docs", "tests", "setup.py"}
 
 
+@functools.cache
 def sources() -> dict[Path, ast.Module]:
-    paths = (path.relative_to(ROOT) for path in sorted(ROOT.rglob("*.py")))
-    kept = (path for path in paths if path.parts[0] not in NOT_INSTALLED and not path.parts[0].startswith("."))
-    return {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in kept}
+    kept = (path for path in sorted(package_files()) if path.name != "setup.py")
+    return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in kept}
 
 
 SETUP: Final = configparser.ConfigParser()

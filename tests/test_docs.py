@@ -33,6 +33,7 @@ from axonrl.experiments.language.shipped import shipped
 from axonrl.explorations import Categorical
 from axonrl.memories import BatchMemory, Memory, ReplayMemory
 from axonrl.models.__main__ import params_of
+from axonrl.tests.test_imports import package_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
@@ -128,10 +129,7 @@ def messages(text: str) -> list[str]:
 
 def written() -> Iterator[str]:
     """Every text in the package's code, with ``…`` for what is filled in."""
-    for path in ROOT.rglob("*.py"):
-        parts = path.relative_to(ROOT).parts
-        if parts[0].startswith(".") or parts[0] in ("tests", "benchmarks", "docs", "runs"):
-            continue
+    for path in package_files():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 parts_of_it = (str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
