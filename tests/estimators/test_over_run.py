@@ -92,9 +92,7 @@ def test_a_resumed_run_ends_bit_for_bit_like_an_uninterrupted_one(tmp_path: Path
 def test_without_a_limit_nothing_is_begun(tmp_path: Path) -> None:
     for name in ("learning_rate", "epsilon"):
         one = agent(tmp_path, model=dqn.model_fn, params={name: PARAMS[name]}, runtime="tensorflow")
-        with pytest.raises(
-            ArgumentError, match="use agent.train with max_timesteps, max_steps or max_episodes"
-        ) as caught:
+        with pytest.raises(ArgumentError, match=r"use agent\.train with max_timesteps, max_steps") as caught:
             one.train(Counting())
         assert caught.value.argument == "max_timesteps"
         with pytest.raises(ArgumentError, match="so the run's length must be known"), one.session(Counting()):
