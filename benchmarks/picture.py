@@ -11,23 +11,14 @@ import numpy as np
 
 from ..experiments.running.folder import read_experiment
 from ..runs.history import read_episodes
-from ..runs.learning_curve import POINTS, smoothed, smoothing_window
+from ..runs.learning_curve import POINTS, STYLE, smoothed, smoothing_window
 from ..runs.starts import read_starts
 
 COLOURS: Final = ("#1f5fa8", "#d9591c", "#2f855a", "#7b3fa0", "#b7791f", "#6b7280")
-_GREY, _INK = "#6b7280", "#374151"
+_GREY: Final = "#6b7280"
 _STYLE: Final[dict[Any, Any]] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": _GREY,
-    "axes.labelcolor": _INK,
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e5e7eb",
-    "xtick.color": _GREY,
-    "ytick.color": _GREY,
+    **STYLE,
+    "axes.titleweight": "normal",
     "svg.hashsalt": "axonrl",  # the same curves are the same file
 }
 

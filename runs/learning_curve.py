@@ -19,7 +19,7 @@ CURVE: Final = "learning_curve.png"
 POINTS: Final = 201
 """Of a smoothed curve."""
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9591c", "#6b7280"
-_STYLE: Final[dict[Any, Any]] = {
+STYLE: Final[dict[Any, Any]] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -85,7 +85,7 @@ def learning_curve(folder: Path, final: Mapping[str, float] | None = None, polic
     from matplotlib.figure import Figure
 
     title, subtitle = caption(folder)
-    with mpl.rc_context(_STYLE):  # pyplot keeps figures, and looks for a display
+    with mpl.rc_context(STYLE):  # pyplot keeps figures, and looks for a display
         figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ...errors import CheckpointError
-from ...runs.checkpoints import CheckpointStore
 from ..console import DONE, FAILED, USAGE, say
 from ..errors import ExperimentError, RunFolderError
 from ..polyaxon import settings as polyaxon
-from ..running.folder import is_of_python, read_experiment
+from ..running.folder import is_of_python, only_writer, read_experiment
 from ..tracking.follower import LOCK, complete, explained
 from ..tracking.history import is_from_history, write_journal
 from ..tracking.journal import JOURNAL, TrackedRun
@@ -80,7 +77,7 @@ def sync(folder: Path, host: str | None = None, project: str | None = None) -> l
     """
     experiment = read_experiment(folder)
     if is_of_python(folder) and is_from_history(folder):
-        with _at_rest(folder):
+        with only_writer(folder, f"Run folder {folder} cannot be synced now"):  # the journal will say that it has ended
             write_journal(folder, experiment)
     if not (folder / JOURNAL).is_file():
         raise RunFolderError(folder, f"Run folder {folder} was not tracked: {JOURNAL} is missing.")
@@ -104,17 +101,6 @@ def sync(folder: Path, host: str | None = None, project: str | None = None) -> l
             return [(name, _push(name, tracker, run)) for name, tracker in trackers]
     except Timeout:
         raise RunFolderError(folder, f"Run folder {folder} is in use by a running training. Sync it later.") from None
-
-
-@contextlib.contextmanager
-def _at_rest(folder: Path) -> Iterator[None]:
-    """While nobody trains the run: its journal will say that it has ended."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(CheckpointStore(folder).lock())
-        except CheckpointError as error:
-            raise RunFolderError(folder, f"Run folder {folder} cannot be synced now: {error}.") from error
-        yield
 
 
 def _what_to_do() -> str:

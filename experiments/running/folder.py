@@ -7,12 +7,13 @@ import glob
 import itertools
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ...errors import CheckpointError
 from ...runs import record
+from ...runs.checkpoints import CheckpointStore
 from ...runs.files import make_folders, replacing, write_file
 from ...runs.seeding import draw_seed
 from ..errors import ChangedExperimentError, RunFolderError
@@ -78,6 +79,17 @@ def check_folder(folder: Path, *, resume: bool) -> None:
     elif is_used(folder):
         what = f"Folder {folder} exists and is not a run folder. Use --model-dir for another one."
         raise RunFolderError(folder, what)
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path, refusal: str) -> Iterator[None]:
+    """Be the only process that writes to a run; ``RunFolderError``, the refusal and why, where another one does."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(CheckpointStore(folder).lock())
+        except CheckpointError as error:
+            raise RunFolderError(folder, f"{refusal}: {error}") from error
+        yield
 
 
 def new_folder(runs: Path, name: str) -> Path:

@@ -145,11 +145,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
     if not (folder / records.EXPERIMENT).is_file():
         yield  # prepare() refuses a missing run
         return
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(CheckpointStore(folder).lock())
-        except CheckpointError as error:
-            raise RunFolderError(folder, f"Run folder {folder} cannot be resumed now: {error}") from error
+    with records.only_writer(folder, f"Run folder {folder} cannot be resumed now"):
         yield
 
 

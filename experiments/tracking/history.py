@@ -70,33 +70,26 @@ def write_journal(folder: Path, experiment: Experiment) -> None:
     hook = JournalHook(entries, 1)
     session: Any = SimpleNamespace(global_timestep=0, global_step=0, global_episode=0, timings=Timings())
     hook.begin(session, BeginFacts(experiment.environment.num_envs, False, {}))
-    events: list[tuple[int, float, Callable[[], None]]] = []
+    events: list[tuple[int, float, Callable[[Any, Any], None], Any]] = []
     for row in read_episodes(folder):
         stats = EpisodeStats(
             row.episode_return, row.length, False, False, math.nan, math.nan, row.seconds, episode=row.episode
         )
         share = row.seconds / experiment.environment.num_envs  # their episodes run side by side
-        events.append((row.global_timestep, share, _told(session, hook.after_episode, stats, row.episode)))
-    for evaluation in read_evaluations(folder):
-        found = EvaluationFacts(_results(evaluation), ())
-        events.append((evaluation.global_timestep, 0.0, _told(session, hook.after_evaluation, found, None)))
-    for timestep, seconds, tell in sorted(events, key=lambda event: event[0]):
+        events.append((row.global_timestep, share, hook.after_episode, stats))
+    events += [
+        (row.global_timestep, 0.0, hook.after_evaluation, EvaluationFacts(_results(row), ()))
+        for row in read_evaluations(folder)
+    ]
+    for timestep, seconds, tell, facts in sorted(events, key=lambda event: event[0]):
         session.global_timestep = timestep
+        session.global_episode = getattr(facts, "episode", session.global_episode)
         entries.time += seconds
-        tell()
+        tell(session, facts)
     hook.end(session, EndFacts("", None, 0.0))
     entries.status(SUCCEEDED)
     with replacing(folder / JOURNAL) as temporary:
         write_file(temporary, entries.lines)
-
-
-def _told(session: Any, event: Callable[[Any, Any], None], facts: Any, episode: int | None) -> Callable[[], None]:
-    def tell() -> None:
-        if episode is not None:
-            session.global_episode = episode
-        event(session, facts)
-
-    return tell
 
 
 def _results(row: Evaluation) -> dict[str, float]:
