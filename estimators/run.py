@@ -23,7 +23,7 @@ from ..runs.programs import FOLDER, ProgramCache
 from ..runs.provenance import differences, provenance
 from ..runs.record import RunRecord
 from ..runs.seeding import draw_seed
-from ..runs.snapshot import PolicySnapshot, load_snapshot, snapshot_of
+from ..runs.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
 from ..runtimes.tracing.signature import check_signature
 from .failures import refuse_non_finite
 
@@ -260,9 +260,8 @@ class Run:
         """The policy that was kept under a name; ``ValueError`` if there is none."""
         path = self._policy_path(name)
         if not path.exists():
-            kept = sorted(p.stem for p in self.model_dir.glob("*.safetensors"))
             raise ValueError(
-                f"{self.model_dir} holds no policy {name!r}, only {['last', *kept]};"
+                f"{self.model_dir} holds no policy {name!r}, only {policies_in(self.model_dir)};"
                 " EvaluationHook keeps the best one while training"
             )
         return load_snapshot(name, path)

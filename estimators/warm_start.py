@@ -17,7 +17,7 @@ from ..errors import ArgumentError
 from ..runs import record
 from ..runs.checkpoints import CheckpointStore
 from ..runs.snapshot import Counters as Progress
-from ..runs.snapshot import PolicySnapshot, load_snapshot, snapshot_of
+from ..runs.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
 
 _NUMBER = re.compile(r"^[0-9]{4,}\.")
 """What stands in front of a variable's name, for its place among all variables."""
@@ -105,8 +105,7 @@ def source_of(start: WarmStart) -> PolicySnapshot:
     if start.policy != "last":
         kept = path / f"{start.policy}.safetensors"
         if not kept.is_file():
-            found = ["last", *sorted(one.stem for one in path.glob("*.safetensors"))]
-            raise _no_source(start, f"{path} holds no policy {start.policy!r}, only {found}")
+            raise _no_source(start, f"{path} holds no policy {start.policy!r}, only {policies_in(path)}")
         return load_snapshot(start.policy, kept)
     loaded = CheckpointStore(path).load()
     if loaded is None:

@@ -66,6 +66,11 @@ def load_snapshot(name: str, path: Path) -> PolicySnapshot:
     return PolicySnapshot(name, arrays, statistics, Counters(**known))
 
 
+def policies_in(folder: Path) -> list[str]:
+    """The names of the policies that a run folder may give: ``"last"``, and those that were kept."""
+    return ["last", *sorted(path.stem for path in folder.glob("*.safetensors"))]
+
+
 def snapshot_of(name: str, checkpoint: Mapping[str, Any]) -> PolicySnapshot:
     """The policy in the state of a checkpoint; its weights are those of the whole model."""
     return PolicySnapshot(name, checkpoint["weights"], checkpoint["statistics"], Counters(**checkpoint["counters"]))
