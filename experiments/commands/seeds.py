@@ -1,0 +1,195 @@
+"""``axonrl run`` with many seeds: compiled once, then a process for each of them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from ...errors import NotCompilableError
+from ...policies import compiled
+from ...quiet import load_tensorflow
+from ...runs.provenance import processors
+from ..console import DONE, TERMINATED, print_json, print_table, say
+from ..console import FAILED as FAILURE
+from ..language.files import Document
+from ..language.schema import Experiment
+from ..language.seeds import told
+from ..running import folder as records
+from ..running import runner
+from ..running.signals import StopOnSignal
+from ..seeds import group as groups
+from ..seeds import report
+from ..seeds.group import FAILED, FINISHED, KILLED, STOPPED, Group
+from ..seeds.pictures import draw_all
+from ..seeds.scheduling import Scheduler
+from ..seeds.views import SeedsView
+from .arguments import RUNS
+from .failures import carry_out
+from .loading import load
+
+NOT_COMPILABLE: Final = 3
+"""Exit code of the process that compiles: each seed's process is to load TensorFlow."""
+_TAIL: Final = 5
+"""Lines of a failed seed's output that are shown."""
+
+
+def are_wanted(experiment: Experiment, arguments: argparse.Namespace) -> bool:
+    """Are many seeds asked for, or are such runs to be resumed?"""
+    if experiment.seeds is not None:
+        return True
+    if not (arguments.resume or arguments.auto_resume):
+        return False
+    given: Path | None = arguments.model_dir
+    if given is None and arguments.resume:
+        given = records.newest_folder(RUNS, experiment.name, (records.EXPERIMENT, groups.EXPERIMENT))
+    return groups.is_group(RUNS / experiment.name if given is None else given)
+
+
+def run(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
+    """Train, evaluate and report, with many seeds."""
+    folder, resume = _folder(experiment.name, arguments)
+    refusal = f"Folder {folder} cannot be {'resumed' if resume else 'used'} now"
+    with contextlib.ExitStack() as stack:
+        if resume:  # a new one is ours alone, and must be empty
+            stack.enter_context(records.only_writer(folder, refusal))
+        group = groups.prepare(folder, experiment, resume=resume)
+        if not resume:
+            stack.enter_context(records.only_writer(folder, refusal))
+        return _run(group, document, arguments)
+
+
+def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int:
+    seeds = group.unfinished()
+    jobs = min(arguments.jobs or processors(), max(len(seeds), 1))
+    with StopOnSignal() as signals:
+        try:
+            say(f"Running {group.experiment.name} with {_counted(group.seeds)} in {group.folder}")
+            if seeds:
+                if code := _compile(group, seeds, arguments):
+                    if not any(group.run_folder(seed).exists() for seed in group.seeds):
+                        records.discard(group.folder)  # the corrected runs may start here
+                    return code
+                say(f"{len(seeds)} of {len(group.seeds)} seeds to run, {jobs} at a time")
+                with SeedsView(group, seeds).opened() as view:
+                    file = str(Path(document.file).absolute())
+                    scheduler = Scheduler(group, file, arguments.command_line, view)
+                    with signals.stopping(scheduler):
+                        scheduler.run(seeds, jobs)
+        except KeyboardInterrupt:
+            say(f"Stopped at once by {signals.title}. {_how_to_continue(group, arguments)}")
+            return signals.exit_code
+        _tell_failures(group)
+        if signals.received is not None:
+            say(f"Stopped by {signals.title}. {_how_to_continue(group, arguments)}")
+            return signals.exit_code
+    picture = draw_all(group)
+    if arguments.json:
+        print_json({**report.as_json(group), "learning_curves": picture})
+    else:
+        print_table(report.table(group))
+        for line in report.lines(group):
+            print(line)
+        print(f"run folders:     {group.folder}/seed-*")
+        if picture is not None:
+            print(f"learning curves: {picture}")
+    statuses = {outcome.status for outcome in group.outcomes.values()}
+    if statuses & {FAILED, KILLED}:
+        say(_how_to_continue(group, arguments))
+        return FAILURE
+    return TERMINATED if STOPPED in statuses else DONE
+
+
+def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
+    """The folder, created where it is a new one of our choice; and whether its runs are resumed."""
+    given: Path | None = arguments.model_dir
+    if given is None and not (arguments.resume or arguments.auto_resume):
+        return records.new_folder(RUNS, name), False
+    folder = given or (records.newest_folder(RUNS, name, (groups.EXPERIMENT,)) if arguments.resume else RUNS / name)
+    resume = arguments.resume or (arguments.auto_resume and groups.is_group(folder))
+    groups.check_folder(folder, resume=resume)
+    return folder, resume
+
+
+def _counted(seeds: Sequence[int]) -> str:
+    return f"{len(seeds)} seeds, {told(list(seeds))}," if len(seeds) > 1 else f"seed {seeds[0]}"
+
+
+def _tell_failures(group: Group) -> None:
+    for seed, outcome in group.outcomes.items():
+        if outcome.status in (FAILED, KILLED):
+            say(f"Seed {seed} {outcome.status}: {outcome.message}. The last lines of {group.output(seed)}:")
+            with contextlib.suppress(OSError):
+                for line in group.output(seed).read_text("utf-8", "replace").splitlines()[-_TAIL:]:
+                    say(f"  {line}")
+
+
+def _how_to_continue(group: Group, arguments: argparse.Namespace) -> str:
+    finished = sum(outcome.status == FINISHED for outcome in group.outcomes.values())
+    command = list(arguments.command_line)
+    if arguments.model_dir is None:
+        command += ["--model-dir", str(group.folder)]
+    if not (arguments.resume or arguments.auto_resume):
+        command.append("--resume")
+    return f"{finished} of {len(group.seeds)} seeds have finished. Continue with: {shlex.join(command)}"
+
+
+# -- compiling --------------------------------------------------------------------------------------------------------
+
+
+def _compile(group: Group, seeds: Sequence[int], arguments: argparse.Namespace) -> int:
+    """Have another process compile what the seeds need, so that TensorFlow's memory is given back; its exit code."""
+    wanted = sorted(seed for seed in seeds if not _has_weights(group, seed))
+    if group.not_compiled or not wanted:
+        return DONE
+    name = compile_main.__module__
+    code = f"import sys; sys.path[:] = {sys.path}; from {name} import compile_main; sys.exit(compile_main(sys.argv[1]))"
+    task = {"file": arguments.file, "params": arguments.params, "sets": arguments.sets, "debug": arguments.debug}
+    task |= {"directory": str(group.compiled), "seeds": wanted}
+    command = [sys.executable, "-c", code, json.dumps(task)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+        try:
+            why, _ = child.communicate()
+        except BaseException:
+            child.kill()
+            raise
+    if child.returncode != NOT_COMPILABLE:
+        return child.returncode
+    group.not_compiled = why.strip()
+    group.write()
+    say(f"warning: {group.not_compiled}. Each seed's process loads TensorFlow: some seconds and 0.7 GB")
+    return DONE
+
+
+def _has_weights(group: Group, seed: int) -> bool:
+    """Is there all that its process needs of the compiled program?"""
+    return (group.compiled / compiled.FILE).is_file() and compiled.read(group.compiled).weights_path(seed).is_file()
+
+
+def compile_main(task: str) -> int:
+    """In a process of its own: write what :func:`_compile` wants. Prints why the model cannot be compiled, if so."""
+    values = json.loads(task)
+    values |= {"command_line": [], "params": [tuple(one) for one in values["params"]]}
+    return carry_out(_compile_here, argparse.Namespace(**values))
+
+
+def _compile_here(arguments: argparse.Namespace) -> int:
+    from ...estimators.compiling import add_seeds
+
+    experiment, document = load(arguments)
+    load_tensorflow()
+    if (Path(arguments.directory) / compiled.FILE).is_file():
+        add_seeds(arguments.directory, arguments.seeds)
+        return DONE
+    try:
+        runner.compile_experiment(experiment, document, Path(arguments.directory), arguments.seeds)
+    except NotCompilableError as error:
+        print(error)
+        return NOT_COMPILABLE
+    return DONE

@@ -1,0 +1,1 @@
+"""Running an experiment with many seeds: compiled once, then a process for each seed."""

@@ -1,0 +1,186 @@
+"""The process of one seed: an ordinary run, which tells the process that started it how it goes.
+
+What it tells are lines of JSON on its standard output: ``{"line": ..., "share": ...}``, the status and the finished
+share of the run (null where that is unknown), and at the end ``{"outcome": {...}}``. Everything else that is printed
+goes to its standard error. When its standard input closes, the process that started it has ended: the run is saved
+and stops, as with SIGTERM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...errors import BrokenEnvironmentError, CheckpointError, NonFiniteError
+from ...facts import BeginFacts, EndFacts, Session
+from ...hooks.progress import ProgressHook
+from ...hooks.status import StatusHook
+from ..errors import RunFolderError
+from ..language.files import Document
+from ..language.schema import load
+from ..running import folder as records
+from ..running import runner
+from ..running.report import last_returns
+from ..running.runner import Member
+from ..running.signals import StopOnSignal
+from ..tracking.journal import Group as TrackedGroup
+from . import group as groups
+from .group import FAILED, FINISHED, STOPPED, Outcome
+
+STATUS_SECS: Final = 0.5
+"""Seconds between two status lines."""
+WAIT_SECS: Final = 60.0
+"""How long to wait for the process of an earlier start, which may be saving."""
+_EXPECTED: Final = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, NonFiniteError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What a process is told.
+
+    Args:
+        folder: of the group.
+        seed: which of them.
+        identity: the group's.
+        compiled: is there a compiled program?
+        file: the experiment file of the user, for the record.
+        command: the command line, for the record.
+    """
+
+    folder: str
+    seed: int
+    identity: str
+    compiled: bool
+    file: str
+    command: Sequence[str]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run a seed; the argument is a :class:`Task` as JSON."""
+    task = Task(**json.loads(arguments[0]))
+    teller = Teller(os.dup(1))
+    os.dup2(2, 1)  # what a user's code prints
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
+    logging.getLogger("axonrl").setLevel(logging.INFO)
+    with StopOnSignal() as signals:
+        threading.Thread(target=_stop_with_parent, args=(signals,), daemon=True).start()
+        try:
+            outcome = run(task, teller, signals)
+        except KeyboardInterrupt:
+            outcome = Outcome(STOPPED, message=f"stopped at once by {signals.name}")
+        except Exception as error:
+            traceback.print_exception(error)
+            text = " ".join(str(error).split())
+            outcome = Outcome(
+                FAILED, message=text if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {text}"
+            )
+        teller.tell(outcome=dataclasses.asdict(outcome))
+
+
+def run(task: Task, teller: Teller, signals: StopOnSignal) -> Outcome:
+    """Run a seed, or continue it; errors as for :func:`axonrl.experiments.running.runner.run`."""
+    recorded = Path(task.folder, groups.EXPERIMENT)
+    experiment, document = load(recorded)
+    folder = Path(task.folder, f"seed-{task.seed}")
+    resume = (folder / records.EXPERIMENT).is_file()
+    if resume:
+        _wait_for_writer(folder)
+    result = runner.run(
+        groups.run_of(experiment, task.seed),
+        Document(task.file, document.values, document.places),
+        folder,
+        resume=resume,
+        command=task.command,
+        hooks=[signals, teller.hook],
+        stopped=lambda: "" if signals.received is None else f"{signals.name} received",
+        member=Member(
+            Path(task.folder, groups.COMPILED) if task.compiled else None,
+            TrackedGroup(experiment.name, task.identity),
+        ),
+    )
+    evaluation = result.evaluation
+    return Outcome(
+        STOPPED if result.stopped else FINISHED,
+        result.episodes,
+        result.timesteps,
+        result.updates,
+        result.seconds,
+        _final_return(folder) if evaluation is None else evaluation["episode_return_mean"],
+        evaluation,
+        result.stopped,
+    )
+
+
+def _final_return(folder: Path) -> float | None:
+    returns = last_returns(folder)
+    return sum(returns) / len(returns) if returns else None
+
+
+class Teller:
+    """Writes the lines to the process that started this one.
+
+    Args:
+        file: descriptor of a file to write to.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self.hook = _Telling(self)
+
+    def tell(self, **values: Any) -> None:
+        """Write a line; a reader that has ended is no error."""
+        with contextlib.suppress(OSError):
+            data = json.dumps(values, default=str).encode() + b"\n"
+            while data:
+                data = data[os.write(self._file, data) :]
+
+
+class _Telling(ProgressHook):
+    """Tells the status; takes the place of the hook that shows it on a terminal."""
+
+    def __init__(self, teller: Teller) -> None:
+        super().__init__(STATUS_SECS)
+        self._teller = teller
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Start measuring."""
+        StatusHook.begin(self, session, facts)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Tell the final status."""
+        self._report_last(session)
+
+    def _show(self, session: Session, line: str) -> None:
+        self._teller.tell(line=line, share=self._done(session))
+
+
+def _stop_with_parent(signals: StopOnSignal) -> None:
+    """In a thread: when the parent has ended without a word, stop as if it had sent the signal."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    if signals.received is None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _wait_for_writer(folder: Path) -> None:
+    until = time.monotonic() + WAIT_SECS
+    while time.monotonic() < until:
+        with contextlib.suppress(RunFolderError), records.only_writer(folder, ""):
+            return
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,70 @@
+"""The results of many seeds: a table with a row for each, and what they say together."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ...runs.statistics import Interval, interquartile_mean, interval, mean
+from .group import FINISHED, Group
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def together(group: Group) -> dict[str, Interval]:
+    """Mean and interquartile mean of the returns of the seeds that finished, with their 95 % intervals."""
+    outcomes = [outcome for outcome in group.outcomes.values() if outcome.status == FINISHED]
+    returns = [one.episode_return for one in outcomes if one.episode_return is not None]
+    if not returns:
+        return {}
+    return {"mean": interval(returns, mean), "interquartile mean": interval(returns, interquartile_mean)}
+
+
+def as_json(group: Group) -> dict[str, Any]:
+    """Everything that is known, as plain data."""
+    return {
+        "name": group.experiment.name,
+        "folder": group.folder,
+        "not_compiled": group.not_compiled,
+        "seeds": {
+            str(seed): {**vars(outcome), "folder": group.run_folder(seed)} for seed, outcome in group.outcomes.items()
+        },
+        "together": {name.replace(" ", "_"): found._asdict() for name, found in together(group).items()},
+    }
+
+
+def table(group: Group) -> Table:
+    """A row for each seed."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    what = "return" if group.experiment.evaluate is None else "evaluation return"
+    made = Table(title=Text(group.experiment.name, style="bold"), title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("seed", "status", "episodes", "timesteps", "seconds", what):
+        made.add_column(name, justify="left" if name == "status" else "right")
+    for seed, one in group.outcomes.items():
+        numbers = [
+            _number(one.episodes),
+            _number(one.timesteps),
+            _number(one.seconds, 1),
+            _number(one.episode_return, 2),
+        ]
+        made.add_row(str(seed), one.status, *numbers)
+    return made
+
+
+def lines(group: Group) -> list[str]:
+    """What the seeds say together, a line for each number."""
+    found = together(group)
+    finished = sum(outcome.status == FINISHED for outcome in group.outcomes.values())
+    what = f"of {finished} seed{'' if finished == 1 else 's'}:"
+    return [
+        f"{f'{name} {what}':<32}{one.value:,.2f}  (95 % interval: {one.low:,.2f} to {one.high:,.2f})"
+        for name, one in found.items()
+    ]
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None or not math.isfinite(value) else f"{value:,.{digits}f}"

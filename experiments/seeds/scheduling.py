@@ -1,0 +1,190 @@
+"""A process for each seed, some at a time; what they tell is shown and recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, Final, Protocol, cast
+
+from . import process as seed_process
+from .group import FAILED, KILLED, STOPPED, Group, Outcome
+
+TICK_SECS: Final = 0.2
+"""How often processes that say nothing are looked at."""
+GRACE_SECS: Final = 10.0
+"""What a process has to end at once, before it is killed."""
+ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""For processes that share the machine. TensorFlow's variables are none of these: exact resume compares them."""
+
+
+class View(Protocol):
+    """Shows how the seeds go."""
+
+    def started(self, seed: int) -> None:
+        """Its process begins."""
+
+    def status(self, seed: int, line: str, share: float | None) -> None:
+        """Its status, and the finished share."""
+
+    def ended(self, seed: int, outcome: Outcome) -> None:
+        """Its process has ended."""
+
+    def refresh(self) -> None:
+        """Called every now and then."""
+
+
+class Scheduler:
+    """Runs seeds; ``request_stop`` ends all of them.
+
+    Args:
+        group: whose seeds.
+        file: the experiment file, for their records.
+        command: the command line, likewise.
+        view: shows them.
+    """
+
+    def __init__(self, group: Group, file: str, command: Sequence[str], view: View) -> None:
+        self._group, self._view = group, view
+        self._task: dict[str, Any] = {"folder": str(group.folder.absolute()), "identity": group.identity, "file": file}
+        self._task |= {"compiled": not group.not_compiled, "command": list(command)}
+        self._running: dict[int, _Process] = {}
+        self._stop_asked = self._stop_sent = False
+
+    def request_stop(self, reason: str) -> None:
+        """Start no more seeds, and let those that run be saved and stop."""
+        self._stop_asked = True
+
+    def run(self, seeds: Sequence[int], jobs: int) -> None:
+        """Run seeds, at most ``jobs`` at a time; what becomes of each is recorded in the group.
+
+        Raises:
+            KeyboardInterrupt: a second signal; the processes have ended at once.
+            OSError: a process could not be started.
+        """
+        waiting = list(seeds)
+        variables = {**os.environ, **(ONE_THREAD if jobs > 1 else {})}
+        with selectors.DefaultSelector() as selector:
+            try:
+                while self._running or (waiting and not self._stop_asked):
+                    while waiting and len(self._running) < jobs and not self._stop_asked:
+                        self._start(waiting.pop(0), variables, selector)
+                    if self._stop_asked and not self._stop_sent:
+                        self._stop_sent = True
+                        self._signal(signal.SIGTERM)
+                    for key, _ in selector.select(TICK_SECS):
+                        if not self._take(key.data):
+                            selector.unregister(key.fileobj)
+                            key.data.wait(TICK_SECS)
+                    for one in [one for one in self._running.values() if one.popen.poll() is not None]:
+                        self._finish(one, selector)
+                    self._view.refresh()
+            finally:
+                self._end_at_once()
+
+    def _start(self, seed: int, variables: Mapping[str, str], selector: selectors.BaseSelector) -> None:
+        one = _Process(self._group, seed, {**self._task, "seed": seed}, variables)
+        self._running[seed] = one
+        selector.register(one.stdout, selectors.EVENT_READ, one)
+        self._view.started(seed)
+
+    def _take(self, one: _Process) -> bool:
+        """Read what a process has told by now; False at the end of its output."""
+        while data := one.read():
+            for value in one.values(data):
+                if "outcome" in value:
+                    one.outcome = Outcome(**value["outcome"])
+                else:
+                    self._view.status(one.seed, value["line"], value["share"])
+        return data is None
+
+    def _finish(self, one: _Process, selector: selectors.BaseSelector) -> None:
+        self._take(one)
+        with contextlib.suppress(KeyError):
+            selector.unregister(one.stdout)
+        one.close()
+        del self._running[one.seed]
+        outcome = one.outcome or self._without_outcome(one.popen.returncode)
+        self._group.ended(one.seed, outcome)
+        self._view.ended(one.seed, outcome)
+
+    def _without_outcome(self, code: int) -> Outcome:
+        if code >= 0:
+            return Outcome(FAILED, message=f"its process ended with exit code {code}")
+        name = signal.Signals(-code).name
+        return Outcome(STOPPED if self._stop_asked else KILLED, message=f"its process was ended by {name}")
+
+    def _signal(self, number: int) -> None:
+        for one in self._running.values():
+            with contextlib.suppress(ProcessLookupError):
+                one.popen.send_signal(number)
+
+    def _end_at_once(self) -> None:
+        """Leave no process behind."""
+        if not self._running:
+            return
+        self._signal(signal.SIGTERM)
+        if not self._stop_sent:  # the first one asks, the second one ends
+            time.sleep(0.05)
+            self._signal(signal.SIGTERM)
+        until = time.monotonic() + GRACE_SECS
+        for one in self._running.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.popen.wait(max(0.0, until - time.monotonic()))
+        self._signal(signal.SIGKILL)
+        for one in self._running.values():
+            one.popen.wait()
+            one.close()
+
+
+class _Process:
+    """The process of a seed, seen from the one that started it."""
+
+    def __init__(self, group: Group, seed: int, task: Mapping[str, Any], variables: Mapping[str, str]) -> None:
+        self.seed = seed
+        self.outcome: Outcome | None = None
+        self._rest = b""
+        # What can be imported here can be imported there: a model function may be the user's own.
+        name = seed_process.main.__module__
+        code = f"import sys; sys.path[:] = {sys.path}; from {name} import main; main(sys.argv[1:])"
+        with group.output(seed).open("ab") as output:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-c", code, json.dumps(task)],
+                stdin=subprocess.PIPE,  # closes when this process ends, whatever ends it
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env=dict(variables),
+                start_new_session=True,  # Ctrl-C comes to this process alone, which tells the others
+            )
+        self.stdout = cast("IO[bytes]", self.popen.stdout)
+        os.set_blocking(self.stdout.fileno(), False)
+
+    def read(self) -> bytes | None:
+        """What there is to read; empty at the end, None where there is nothing now."""
+        try:
+            return os.read(self.stdout.fileno(), 1 << 16)
+        except BlockingIOError:
+            return None
+
+    def values(self, data: bytes) -> Iterator[dict[str, Any]]:
+        """The whole lines in what was read."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return map(json.loads, lines)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end, which follows that of its output; not for long."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.popen.wait(seconds)
+
+    def close(self) -> None:
+        """Close the pipes."""
+        for stream in (self.popen.stdin, self.popen.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()

@@ -1,0 +1,255 @@
+"""Many seeds of one experiment, from the command line: compiled once, a process for each, each as if it ran alone."""
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.errors import CheckpointError
+from axonrl.experiments.errors import ExperimentError
+from axonrl.experiments.language.schema import load
+from axonrl.experiments.running import runner
+from axonrl.experiments.seeds import group as groups
+from axonrl.runs.checkpoints import CheckpointStore
+
+USERS = '''
+"""A model function and a hook of a user's, beside the experiment file."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from axonrl.hooks import Hook
+from axonrl.models.dqn import model_fn
+
+
+class Trouble(Hook):
+    """Does what plan.json has for the run's seed, when it is time."""
+
+    def begin(self, session, facts):
+        path = Path("plan.json")
+        self.what, self.when = json.loads(path.read_text() if path.exists() else "{}").get(
+            str(session.config.seed), (None, 0)
+        )
+
+    def after_timestep(self, session, facts):
+        if self.what == "slow":
+            Path(f"begun-{session.config.seed}").touch()
+            time.sleep(0.01)
+        elif session.global_timestep == self.when:
+            print("trouble at", self.when)
+            if self.what == "kill":
+                session.save_checkpoint()
+            elif self.what == "raise":
+                raise OSError("the disk is on fire")
+        elif session.global_timestep == self.when + 7 and self.what == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+'''
+FILE = """\
+name: pole
+seed: 4
+environment: {id: CartPole-v1}
+agent:
+  model_fn: users:model_fn
+  params: {hidden: [8]}
+  memory: {kind: replay, size: 500, batch_size: 8}
+config: {save_checkpoints_secs: null}
+train: {first_update: 40, update_frequency: 2, max_timesteps: 300}
+evaluate: {episodes: 2}
+hooks: [progress, "users:Trouble"]
+"""
+
+
+def command(*arguments: str) -> list[str]:
+    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
+    return [sys.executable, "-c", code, *arguments]
+
+
+def axonrl(place: Path, *arguments: str, plan: Mapping[str, Sequence[Any]] | None = None) -> Any:
+    (place / "plan.json").write_text(json.dumps(plan or {}))
+    return subprocess.run(command(*arguments), cwd=place, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the user's files."""
+    folder = tmp_path_factory.mktemp("seeds")
+    (folder / "users.py").write_text(USERS)
+    (folder / "pole.yml").write_text(FILE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first(place: Path) -> Any:
+    """Three seeds, of which the second fails and the third is killed."""
+    plan = {"5": ("raise", 120), "6": ("kill", 150)}
+    return axonrl(place, "run", "pole.yml", "--seeds", "3", "--jobs", "2", "--json", plan=plan)
+
+
+@pytest.fixture(scope="module")
+def second(place: Path, first: Any) -> Any:
+    """They are resumed, with one more."""
+    return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json")
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    loaded = CheckpointStore(folder).load()
+    assert loaded is not None
+    return {name: array.tobytes() for name, array in loaded[1]["weights"].items()}
+
+
+def test_a_seed_that_fails_or_is_killed_does_not_stop_the_others(place: Path, first: Any) -> None:
+    assert first.returncode == 1, first.stderr
+    seeds = json.loads(first.stdout)["seeds"]
+    assert {seed: found["status"] for seed, found in seeds.items()} == {"4": "finished", "5": "failed", "6": "killed"}
+    assert seeds["4"]["timesteps"] == 300
+    assert seeds["4"]["episode_return"] == seeds["4"]["evaluation"]["episode_return_mean"]
+    assert seeds["5"]["message"] == "the disk is on fire"
+    assert seeds["6"]["message"] == "its process was ended by SIGKILL"
+    output = Path("runs", "pole", "output", "seed-5.txt")
+    assert f"Seed 5 failed: the disk is on fire. The last lines of {output}:" in first.stderr
+    assert "trouble at 120" in (place / output).read_text()
+    assert "1 of 3 seeds have finished. Continue with: axonrl run pole.yml" in first.stderr
+
+
+def test_resuming_goes_on_with_those_that_are_unfinished(place: Path, second: Any) -> None:
+    assert second.returncode == 0, second.stderr
+    seeds = json.loads(second.stdout)["seeds"]
+    assert {seed: (found["status"], found["timesteps"]) for seed, found in seeds.items()} == dict.fromkeys(
+        "4569", ("finished", 300)
+    )
+    starts = [len(json.loads((place / f"runs/pole/seed-{seed}/record.json").read_text())) for seed in (4, 5, 6, 9)]
+    assert starts == [1, 2, 2, 1]
+    returns = [one["episode_return"] for one in seeds.values()]
+    assert json.loads(second.stdout)["together"]["mean"]["value"] == pytest.approx(sum(returns) / 4)
+    assert json.loads(second.stdout)["learning_curves"] == "runs/pole/learning_curves.png"
+    pictures = [path.parent.name for path in sorted((place / "runs" / "pole").glob("**/learning_curve*.png"))]
+    assert pictures == ["pole", "seed-4", "seed-5", "seed-6", "seed-9"]
+
+
+def test_each_seed_is_the_run_that_it_would_be_alone(
+    place: Path, second: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Traced and converted in this process; seed 6 was killed, and seed 9 came later."""
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.chdir(place)
+    for seed in ("4", "6", "9"):
+        experiment, document = load(place / "pole.yml", sets={"seed": seed})
+        alone = runner.run(experiment, document, tmp_path / seed)
+        folder = place / "runs" / "pole" / f"seed-{seed}"
+        assert weights(folder) == weights(tmp_path / seed)
+        assert alone.evaluation == json.loads(second.stdout)["seeds"][seed]["evaluation"]
+        assert (folder / "experiment.yml").read_text() == (tmp_path / seed / "experiment.yml").read_text()
+
+
+# -- stopped and killed: no TensorFlow from here on, the program is compiled ------------------------------------------
+
+SLOW: dict[str, Any] = dict.fromkeys("4569", ("slow", 0))
+
+
+@pytest.fixture
+def compiled(place: Path, second: Any, tmp_path: Path) -> Path:
+    """Three of the seeds before any has begun, compiled."""
+    for name in ("users.py", "pole.yml", "runs/pole/seeds.yml", "runs/pole/compiled"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (place / name).is_dir() else shutil.copy)(place / name, tmp_path / name)
+    file = tmp_path / "runs" / "pole" / "seeds.yml"
+    file.write_text(file.read_text().replace("\n- 9", ""))
+    return tmp_path
+
+
+def begun(place: Path, plan: Mapping[str, Any]) -> Any:
+    """A resumed start, of which two seeds are training."""
+    (place / "plan.json").write_text(json.dumps(plan))
+    for path in place.glob("begun-*"):
+        path.unlink()
+    resume = command("run", "pole.yml", "--resume", "--jobs", "2")
+    process = subprocess.Popen(resume, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while len(list(place.glob("begun-*"))) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return process
+
+
+def statuses(place: Path) -> dict[str, str]:
+    found = json.loads((place / "runs" / "pole" / "seeds.json").read_text())["seeds"]
+    return {seed: one["status"] for seed, one in found.items()}
+
+
+def wait_for_end(folder: Path) -> None:
+    """Until no process trains this run any more."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with contextlib.suppress(CheckpointError), CheckpointStore(folder).lock():
+            return
+        time.sleep(0.01)
+    raise TimeoutError(folder)
+
+
+def test_ctrl_c_then_kill_then_to_the_end(compiled: Path, place: Path) -> None:
+    """Each seed has the weights of the run that was never stopped."""
+    group = compiled / "runs" / "pole"
+    process = begun(compiled, SLOW)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "axonrl: Ctrl-C: stopping and saving. Repeat to stop at once." in errors
+    assert "Stopped by Ctrl-C. 0 of 3 seeds have finished. Continue with: axonrl run pole.yml --resume" in errors
+    assert statuses(compiled) == {"4": "stopped", "5": "stopped", "6": "waiting"}
+    assert not (group / "seed-6").exists()
+    process = begun(compiled, SLOW)
+    before = {seed: CheckpointStore(group / f"seed-{seed}").newest() for seed in (4, 5)}
+    process.kill()
+    process.communicate()
+    for seed, newest in before.items():  # they notice, save and end
+        wait_for_end(group / f"seed-{seed}")
+        after = CheckpointStore(group / f"seed-{seed}").newest()
+        assert newest is not None
+        assert after is not None
+        assert after > newest
+    done = axonrl(compiled, "run", "pole.yml", "--resume", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "TensorFlow" not in done.stderr
+    for seed in (4, 5, 6):
+        assert weights(group / f"seed-{seed}") == weights(place / "runs" / "pole" / f"seed-{seed}")
+
+
+def test_a_second_signal_ends_at_once(compiled: Path) -> None:
+    process = begun(compiled, SLOW)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode in (130, 143), errors
+    assert "Stopped at once by" in errors
+    for seed in (4, 5):
+        wait_for_end(compiled / "runs" / "pole" / f"seed-{seed}")
+
+
+def test_what_is_finished_goes_on_only_to_a_larger_limit(place: Path, second: Any, tmp_path: Path) -> None:
+    """And a changed file is refused; seeds and their first one may change."""
+    folder = Path(shutil.copytree(place / "runs" / "pole", tmp_path / "pole"))
+
+    def unfinished(**sets: str) -> list[int]:
+        changed = {name.replace("__", "."): value for name, value in sets.items()}
+        return groups.prepare(folder, load(place / "pole.yml", sets=changed)[0], resume=True).unfinished()
+
+    assert unfinished() == []
+    assert unfinished(train__max_timesteps="299") == []
+    assert unfinished(train__max_timesteps="301") == [4, 5, 6, 9]
+    assert unfinished(train__max_timesteps="null", train__max_episodes="5") == [4, 5, 6, 9]
+    assert unfinished(evaluate="null") == [4, 5, 6, 9]
+    assert unfinished(seed="3", seeds="2") == [3]
+    with pytest.raises(ExperimentError, match=r"changed experiment: agent\.params\.hidden\.0 \(8 -> 9\)"):
+        unfinished(agent__params__hidden="[9]")

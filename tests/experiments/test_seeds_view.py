@@ -1,0 +1,151 @@
+"""How many seeds are shown while they run, and how ``seeds`` is written. No process is started."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from axonrl.experiments.errors import ExperimentError
+from axonrl.experiments.language.schema import Experiment, load
+from axonrl.experiments.language.seeds import as_yaml, listed, told
+from axonrl.experiments.seeds import group as groups
+from axonrl.experiments.seeds import report
+from axonrl.experiments.seeds.group import FAILED, FINISHED, Group, Outcome
+from axonrl.experiments.seeds.views import SeedsView
+
+DONE = Outcome(FINISHED, 12, 300, 130, 1.25, 21.5)
+BROKEN = Outcome(FAILED, message="the disk is on fire")
+
+
+def experiment(run_file: Path, seeds: str) -> Experiment:
+    return load(run_file, sets={"seeds": seeds})[0]
+
+
+@pytest.fixture
+def group(run_file: Path, tmp_path: Path) -> Group:
+    return Group(tmp_path / "group", experiment(run_file, "[4, 7, 9]"), "0" * 32, {})
+
+
+class Clock:
+    """Says what it was told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_plain_lines(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
+    """Start and end at once, the status every five seconds."""
+    clock = Clock()
+    with SeedsView(group, [4, 7, 9], clock=clock).opened() as view:
+        view.started(4)
+        view.status(4, "timestep 10/20", 0.5)
+        view.refresh()
+        clock.now = 5.0
+        view.refresh()
+        clock.now = 6.0
+        view.refresh()
+        view.ended(4, DONE)
+        view.started(7)
+        view.ended(7, BROKEN)
+    assert capsys.readouterr().err.splitlines() == [
+        "axonrl: seed 4: started",
+        "axonrl: seed 4:  50% timestep 10/20",
+        "axonrl: seed 4: finished, 300 timesteps, 1.2 s, return 21.50",
+        "axonrl: seed 7: started",
+        "axonrl: seed 7: failed: the disk is on fire",
+    ]
+
+
+@pytest.mark.parametrize(("height", "shown"), [(20, True), (3, False)])
+def test_a_line_for_each_seed_on_a_terminal(group: Group, height: int, shown: bool) -> None:
+    """Where there are more than lines, those that run are shown."""
+    console = Console(file=io.StringIO(), force_terminal=True, width=40, height=height, _environ={})
+    with SeedsView(group, [4, 7, 9], console).opened() as view:
+        view.started(4)
+        view.started(7)
+        view.ended(4, BROKEN)
+        view.status(7, "timestep 10/20 | return(100) 21.00 | and much more than has room", 0.5)
+        view.refresh()
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "seed 7  50% timestep 10/20 | return(100…" in text
+    assert ("seed 4 failed: the disk is on fire" in text) == shown
+    assert ("seed 9 waiting" in text) == shown
+    assert ("1 ended, 1 waiting" in text) != shown
+
+
+def test_the_table_and_what_the_seeds_say_together(group: Group) -> None:
+    group.outcomes |= {4: DONE, 7: BROKEN}
+    console = Console(file=io.StringIO(), width=100)
+    console.print(report.table(group))
+    rows = [line.split() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert ["4", "finished", "12", "300", "1.2", "21.50"] in rows
+    assert ["7", "failed", "-", "-", "-", "-"] in rows
+    assert ["9", "waiting", "-", "-", "-", "-"] in rows
+    first, second = (" ".join(line.split()) for line in report.lines(group))
+    assert first == "mean of 1 seed: 21.50 (95 % interval: 21.50 to 21.50)"
+    assert second.startswith("interquartile mean of 1 seed: 21.50")
+    assert report.as_json(group)["together"]["mean"] == {"value": 21.5, "low": 21.5, "high": 21.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "seed", "seeds"),
+    [
+        ("3", 0, [0, 1, 2]),
+        ("3", 5, [5, 6, 7]),
+        ("100-102", 5, [100, 101, 102]),
+        ("3,5,9", 0, [3, 5, 9]),
+        ("7-7", 0, [7]),
+        ("0-1,9", 0, [0, 1, 9]),
+    ],
+)
+def test_the_option(run_file: Path, text: str, seed: int, seeds: list[int]) -> None:
+    found = experiment(run_file, as_yaml(text)).seeds
+    assert found is not None
+    assert listed(found, seed) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "x", "-3", "5-", "1,,2", "9-7", "1-99999999999", "1.5"])
+def test_an_invalid_option(text: str) -> None:
+    with pytest.raises(ValueError, match="must be a number of seeds"):
+        as_yaml(text)
+
+
+@pytest.mark.parametrize("value", ["0", "1001", "true", "[]", "[1, 1]", "[-1]", "[1.5]", "[true]", "many", "1.5", "{}"])
+def test_an_invalid_value_in_the_file(run_file: Path, value: str) -> None:
+    with pytest.raises(ExperimentError, match="seeds: must be the number of seeds, 1 to 1,000, or a list of different"):
+        experiment(run_file, value)
+
+
+def test_seeds_in_words() -> None:
+    assert [told(seeds) for seeds in ([3], [3, 4], [3, 4, 5], [3, 5, 4])] == ["3", "3, 4", "3 to 5", "3, 5, 4"]
+
+
+def test_a_file_with_params_in_its_seeds(run_file: Path) -> None:
+    assert experiment(run_file, '"${limit}"').seeds == 20
+
+
+def test_what_a_damaged_record_of_results_says(group: Group, tmp_path: Path, run_file: Path) -> None:
+    given = experiment(run_file, "2")
+    made = groups.prepare(tmp_path / "new", given, resume=False)
+    assert made.unfinished() == [0, 1]
+    (tmp_path / "new" / "seeds.json").write_text("{")
+    with pytest.raises(ExperimentError, match=r"seeds\.json is damaged: .*Remove it: finished seeds are found again"):
+        groups.prepare(tmp_path / "new", given, resume=True)
+    with pytest.raises(ExperimentError, match=r"has runs of many seeds already\. Use --resume"):
+        groups.prepare(tmp_path / "new", given, resume=False)
+    with pytest.raises(ExperimentError, match="has no runs of many seeds to resume"):
+        groups.prepare(tmp_path, given, resume=True)
+
+
+def test_the_outcome_of_each_seed_is_kept(tmp_path: Path, run_file: Path) -> None:
+    given: Any = experiment(run_file, "2")
+    made = groups.prepare(tmp_path / "new", given, resume=False)
+    made.ended(1, BROKEN)
+    again = groups.prepare(tmp_path / "new", experiment(run_file, "[5]"), resume=True)
+    assert again.identity == made.identity
+    assert again.outcomes == {0: Outcome(), 1: BROKEN, 5: Outcome()}
+    assert load(tmp_path / "new" / "seeds.yml")[0].seeds == [0, 1, 5]

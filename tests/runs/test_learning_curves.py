@@ -1,0 +1,40 @@
+"""The picture of several runs: what is drawn from their CSV files."""
+
+from pathlib import Path
+
+import numpy as np
+
+from axonrl.runs.history import Episode
+from axonrl.runs.learning_curve import Caption
+from axonrl.runs.learning_curves import learning_curves, window_means
+
+HEADER = "episode,global_timestep,episode_return,length,seconds\n"
+EVALUATED = "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes\n"
+
+
+def test_means_within_a_window() -> None:
+    rows = [Episode(1, 10, 1.0, 10, 0.1), Episode(2, 20, 3.0, 10, 0.1), Episode(3, 60, 8.0, 40, 0.1)]
+    found = window_means(rows, np.array([0.0, 10.0, 15.0, 20.0, 40.0, 60.0]), 20)
+    np.testing.assert_array_equal(found, [1.0, 2.0, 2.0, 2.0, np.nan, 8.0])
+    assert np.isnan(window_means([], np.array([0.0, 5.0]), 2)).all()
+
+
+def test_curves_mean_and_evaluations_are_drawn(tmp_path: Path) -> None:
+    for seed in range(3):
+        folder = tmp_path / f"seed-{seed}"
+        folder.mkdir()
+        rows = "".join(f"{n},{n * 20},{n + seed},20,0.1\n" for n in range(1, 40))
+        (folder / "episodes.csv").write_text(HEADER + rows)
+        (folder / "evaluations.csv").write_text(EVALUATED + f"400,{seed},0,20,5\n" + "800,9,0,20,5\n" * (seed != 1))
+    folders = [tmp_path / f"seed-{seed}" for seed in range(3)]
+    learning_curves(folders, tmp_path / "curves.png", Caption("CartPole-v1, dqn", "pole"))
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    svg = (tmp_path / "curves.svg").read_text()
+    for text in ("one seed, mean within 20 timesteps", "mean of 3 seeds", "95 % interval of the mean", "evaluation"):
+        assert f"<!-- {text}" in svg
+
+
+def test_a_run_without_episodes_has_no_mean_and_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    learning_curves([tmp_path / "empty"], tmp_path / "curves.png", Caption("CartPole-v1, dqn", "pole"))
+    assert "mean of" not in (tmp_path / "curves.svg").read_text()
