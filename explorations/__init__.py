@@ -5,12 +5,16 @@
 
 from .. import schedules
 from ..schedules import Exponential, Linear, PiecewiseConstant, Polynomial, Schedule, ScheduleLike, make_schedule
+from .composite import Composite
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
-from .sampling import Categorical, Gaussian, MultiCategorical
+from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
 
 __all__ = [
+    "Bernoulli",
+    "Boltzmann",
     "Categorical",
+    "Composite",
     "Constant",
     "EpsilonGreedy",
     "Exponential",

@@ -1,18 +1,25 @@
-"""Behaviour policies as JSON, frozen at one timestep, for exported policies."""
+"""Behaviour policies as JSON: whole, for compiled programs, or frozen at one timestep, for exported policies.
+
+Any policy tells its arguments by attributes of their names, as memories do, so that a user's own can be described too.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from .. import registry
 from ..checks import choice
 from ..contracts import Exploration
-from ..schedules import follows_run
+from ..errors import ArgumentError
+from ..schedules import as_value, follows_run
+from .composite import Composite
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
-from .sampling import Categorical, Gaussian, MultiCategorical
+from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
 
 _KINDS: Mapping[str, type[Any]] = {
@@ -22,10 +29,60 @@ _KINDS: Mapping[str, type[Any]] = {
     "greedy": Greedy,
     "random": Random,
     "categorical": Categorical,
+    "boltzmann": Boltzmann,
     "multi_categorical": MultiCategorical,
     "gaussian": Gaussian,
+    "bernoulli": Bernoulli,
+    "composite": Composite,
     "squashed_gaussian": SquashedGaussian,
 }
+_SPACE = "action_space"
+"""The argument that is not described: whoever makes a policy again has the space."""
+
+
+def arguments_of(exploration: Exploration) -> dict[str, Any]:
+    """``kind`` and the arguments of a policy as JSON values, schedules included; :func:`made_from` is the inverse.
+
+    The kind of a user's own policy is its class, ``package.module:name``.
+
+    Raises:
+        ArgumentError: it cannot be described; says why.
+    """
+    made = type(exploration)
+    kind = next((name for name, one in _KINDS.items() if one is made), registry.name_of(made))
+    if kind is None:
+        raise _undescribed(made, "its class cannot be imported by a name")
+    described: dict[str, Any] = {"kind": kind}
+    for name, parameter in inspect.signature(made).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise _undescribed(made, f"it takes any number of arguments (*{name})")
+        if name == _SPACE:
+            continue
+        if not hasattr(exploration, name):
+            raise _undescribed(made, f"it has no attribute {name!r} that tells its argument of that name")
+        described[name] = _as_value(made, name, getattr(exploration, name))
+    return described
+
+
+def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
+    """A policy like the one that :func:`arguments_of` described.
+
+    Args:
+        described: its result.
+        action_space: the space, or an object with the attributes of it that policies read: ``n`` and ``start`` of a
+            Discrete, ``nvec`` and ``start`` of a MultiDiscrete, ``low``, ``high`` and ``dtype`` of a Box, ``shape``
+            of a MultiBinary, ``spaces`` of a Dict or a Tuple.
+
+    Raises:
+        ArgumentError: the kind is unknown or cannot be imported, or an argument does not fit.
+    """
+    arguments = dict(described)
+    kind = arguments.pop("kind")
+    made = _KINDS[kind] if kind in _KINDS else registry.find("exploration", kind)
+    if _SPACE in inspect.signature(made).parameters:
+        arguments[_SPACE] = action_space
+    exploration: Exploration = made(**arguments)
+    return exploration
 
 
 def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
@@ -38,10 +95,10 @@ def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
     if kind is None or follows_run(exploration):
         return None
     described: dict[str, Any] = {"kind": kind}
-    if isinstance(exploration, EpsilonGreedy | GaussianNoise):
+    if isinstance(exploration, Boltzmann | EpsilonGreedy | GaussianNoise):
         described["level"] = exploration.level(timestep)
     if isinstance(exploration, Constant):
-        described["action"] = exploration({"action": np.zeros(1)}, timestep, np.random.default_rng(0))[0][0].tolist()
+        described["action"] = exploration.action.tolist()
     return described
 
 
@@ -50,22 +107,46 @@ def from_description(described: Mapping[str, Any], action_space: Mapping[str, An
 
     Args:
         described: its result.
-        action_space: the attributes of the action space that policies read: ``n`` and ``start`` of a Discrete,
-            ``nvec`` and ``start`` of a MultiDiscrete, ``low``, ``high`` and ``dtype`` of a Box.
+        action_space: the attributes of the action space that policies read, as for :func:`made_from`.
 
     Raises:
         KeyError: an entry is missing.
         ArgumentError: the kind is unknown, or does not fit the action space.
     """
-    kind, space = described["kind"], SimpleNamespace(**action_space)
+    kind, space = described["kind"], space_of(action_space)
     policy = _KINDS[choice("kind of exploration", kind, _KINDS)]
     made: Exploration
     if policy is Greedy:
         made = Greedy()
     elif policy is Constant:
         made = Constant(described["action"])
-    elif policy in (EpsilonGreedy, GaussianNoise):
+    elif policy in (Boltzmann, EpsilonGreedy, GaussianNoise):
         made = policy(described["level"], space)
     else:
         made = policy(space)
     return made
+
+
+def space_of(attributes: Mapping[str, Any]) -> SimpleNamespace:
+    """An object with the attributes of a space that policies read; those of the spaces inside of it likewise."""
+    inside = attributes.get("spaces")
+    made = attributes if inside is None else {**attributes, "spaces": {name: space_of(a) for name, a in inside.items()}}
+    return SimpleNamespace(**made)
+
+
+def _as_value(made: type[Any], name: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_as_value(made, name, item) for item in value]
+    try:
+        return as_value(value)
+    except ArgumentError as error:
+        raise _undescribed(made, f"its {name}: {error}") from None
+
+
+def _undescribed(made: type[Any], why: str) -> ArgumentError:
+    message = f"the exploration {made.__name__} cannot be described: {why}"
+    return ArgumentError(message, "exploration", made)

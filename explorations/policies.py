@@ -2,6 +2,9 @@
 
 Each follows the ``Exploration`` protocol of ``contracts.py`` for any number of environments N. None clips: the memory
 stores unclipped actions, and the environments' interface clips what reaches ``env.step``.
+
+Those that draw Discrete or MultiDiscrete actions draw legal ones only where the model predicts ``action_mask``, bool
+[N, A]. For a row without a legal action they return ``NO_LEGAL_ACTION``, which the environments' interface refuses.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array
+from ..contracts import ACTION_MASK, NO_LEGAL_ACTION, Array
 from ..errors import ArgumentError
 from ..schedules import RUN, ScheduleLike, follows_run, make_schedule
 
@@ -34,7 +37,7 @@ class Greedy:
         return 0.0
 
 
-class _Scheduled:
+class Scheduled:
     """A policy whose level follows ``global_timestep``, or the run where its schedule is ``over`` that."""
 
     def __init__(self, level: ScheduleLike, name: str, at_most: float = math.inf) -> None:
@@ -47,14 +50,15 @@ class _Scheduled:
         self._progress = progress
 
     def level(self, timestep: int) -> float:
-        """Epsilon, or sigma."""
+        """Epsilon, sigma or the temperature."""
         return float(self._schedule(timestep if self.over is None else self._progress))
 
 
-class EpsilonGreedy(_Scheduled):
+class EpsilonGreedy(Scheduled):
     """With probability epsilon a uniformly random action, else the greedy one; independently per environment.
 
-    A random action may be the greedy one, whose probability is therefore ``1 - epsilon + epsilon / n``.
+    A random action may be the greedy one, whose probability is therefore ``1 - epsilon + epsilon / n``. With
+    ``predictions["action_mask"]`` random actions are legal, and n is their number.
 
     Args:
         epsilon: probability in 0 .. 1: a number, or a schedule on ``global_timestep`` or over the run.
@@ -63,6 +67,7 @@ class EpsilonGreedy(_Scheduled):
 
     def __init__(self, epsilon: ScheduleLike, action_space: Any) -> None:
         super().__init__(epsilon, "epsilon", at_most=1)
+        self.epsilon = self._schedule
         if not is_discrete(action_space):
             raise unsuitable("EpsilonGreedy", "a Discrete action space", action_space)
         self._low = int(action_space.start)
@@ -77,13 +82,20 @@ class EpsilonGreedy(_Scheduled):
         if len(greedy) == 1:  # the usual case, in a third of the time of array operations
             if rng.random() >= epsilon:
                 return greedy, NO_EXTRAS
+            if ACTION_MASK in predictions:
+                return random_legal(predictions[ACTION_MASK], self._low, rng), NO_EXTRAS
             return np.array([rng.integers(self._low, self._high, None, np.int32)]), NO_EXTRAS
         explores = rng.random(greedy.shape) < epsilon
+        if ACTION_MASK in predictions:
+            return np.where(explores, random_legal(predictions[ACTION_MASK], self._low, rng), greedy), NO_EXTRAS
         return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), NO_EXTRAS
 
 
 class Random:
-    """Uniformly random actions in a Discrete space or a bounded Box of floats."""
+    """Uniformly random actions in a Discrete space or a bounded Box of floats.
+
+    With ``predictions["action_mask"]`` those of a Discrete space are legal.
+    """
 
     def __init__(self, action_space: Any) -> None:
         self._discrete = is_discrete(action_space)
@@ -107,6 +119,8 @@ class Random:
         """Actions int32 [N], or float32 [N, ...]; N is that of ``predictions["action"]``."""
         count = len(predictions["action"])
         if self._discrete:
+            if ACTION_MASK in predictions:
+                return random_legal(predictions[ACTION_MASK], self._low, rng), NO_EXTRAS
             return rng.integers(self._low, self._high, count, np.int32), NO_EXTRAS
         drawn = rng.uniform(self._low, self._high, (count, *self._low.shape))
         return drawn.astype(np.float32), NO_EXTRAS
@@ -127,16 +141,16 @@ class Constant:
         value = np.asarray(action)
         if value.dtype.kind not in "iuf":
             raise ArgumentError(f"Constant needs a numeric action, got {action!r}", "action", action)
-        self._action = value.astype(np.float32 if value.dtype.kind == "f" else np.int32)
+        self.action = value.astype(np.float32 if value.dtype.kind == "f" else np.int32)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 or float32 [N, ...]; N is that of ``predictions["action"]``."""
-        return np.full((len(predictions["action"]), *self._action.shape), self._action), NO_EXTRAS
+        return np.full((len(predictions["action"]), *self.action.shape), self.action), NO_EXTRAS
 
 
-class GaussianNoise(_Scheduled):
+class GaussianNoise(Scheduled):
     """The greedy action plus independent Gaussian noise in each component. Not clipped.
 
     Source: the behaviour policy of TD3 (Fujimoto et al. 2018, https://arxiv.org/abs/1802.09477, algorithm 1).
@@ -149,6 +163,7 @@ class GaussianNoise(_Scheduled):
 
     def __init__(self, sigma: ScheduleLike, action_space: Any) -> None:
         super().__init__(sigma, "sigma")
+        self.sigma = self._schedule
         if not is_float_box(action_space):
             raise unsuitable("GaussianNoise", "a Box of floats as action space", action_space)
 
@@ -159,6 +174,18 @@ class GaussianNoise(_Scheduled):
         greedy = predictions["action"].astype(np.float32, copy=False)
         noise = rng.standard_normal(greedy.shape, np.float32)
         return greedy + np.float32(self.level(timestep)) * noise, NO_EXTRAS
+
+
+def random_legal(mask: Array, start: int, rng: np.random.Generator) -> Array:
+    """Uniformly random legal actions int32 [N] from a mask bool [N, A]; ``NO_LEGAL_ACTION`` in rows without one."""
+    if len(mask) == 1:  # the usual case, in half of the time
+        legal = mask[0].nonzero()[0]
+        one = legal[rng.integers(len(legal))] + start if len(legal) else NO_LEGAL_ACTION
+        return np.array([one], np.int32)
+    sums = mask.cumsum(1)
+    total = sums[:, -1]
+    index = (sums > (rng.random(len(mask)) * total)[:, None]).argmax(1)
+    return np.where(total > 0, index + start, NO_LEGAL_ACTION).astype(np.int32)
 
 
 def is_discrete(space: Any) -> bool:

@@ -1,36 +1,77 @@
 """Stochastic policies: they draw actions from a predicted distribution and return log-probabilities.
 
-The distribution is learned, so there is no schedule or level. ``EstimatorSpec.record`` may store ``log_prob``, which
-on-policy algorithms compare with that of the updated policy. The same distributions as tensors are in
-``axonrl.models.blocks.distributions``. Calls raise an ArgumentError if a prediction is missing or has the wrong shape,
-and a NonFiniteError if it has NaN or infinity.
+But for :class:`Boltzmann` the distribution is learned, so there is no schedule or level. ``EstimatorSpec.record`` may
+store ``log_prob``, which on-policy algorithms compare with that of the updated policy. The same distributions as
+tensors are in ``axonrl.models.blocks.distributions``. Calls raise an ArgumentError if a prediction is missing or has
+the wrong shape, and a NonFiniteError if it has NaN or infinity.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from ..checks import all_finite, shortened
-from ..contracts import Array
+from ..contracts import ACTION_MASK, NO_LEGAL_ACTION, Array
 from ..errors import ArgumentError, NonFiniteError
-from .policies import is_discrete, is_float_box, unsuitable
+from ..schedules import ScheduleLike
+from .policies import NO_EXTRAS, Scheduled, is_discrete, is_float_box, unsuitable
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+class Boltzmann(Scheduled):
+    """Draws one of n actions with the probabilities softmax(values / temperature).
+
+    Reads ``predictions["q_values"]``, float [N, n], and ``predictions["action_mask"]``, bool [N, n], where the model
+    predicts it: illegal actions have probability 0.
+
+    Source: Sutton and Barto 2018, http://incompleteideas.net/book/the-book-2nd.html, section 2.8 and exercise 2.9.
+
+    Args:
+        temperature: in units of values, at least 0: a number, or a schedule on ``global_timestep`` or over the run. At
+            0 the action is greedy.
+        action_space: a Discrete space.
+    """
+
+    def __init__(self, temperature: ScheduleLike, action_space: Any) -> None:
+        super().__init__(temperature, "temperature")
+        self.temperature = self._schedule
+        if not is_discrete(action_space):
+            raise unsuitable("Boltzmann", "a Discrete action space", action_space)
+        self._start = int(action_space.start)
+        self._shape = (int(action_space.n),)
+
+    def __call__(
+        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
+    ) -> tuple[Array, Mapping[str, Array]]:
+        """Actions int32 [N]."""
+        temperature = self.level(timestep)
+        if temperature == 0:
+            return predictions["action"].astype(np.int32, copy=False), NO_EXTRAS
+        values, empty = _legal(_finite("Boltzmann", predictions, "q_values", self._shape), predictions)
+        values -= values.max(1, keepdims=True)
+        with np.errstate(over="ignore"):  # a difference too large for the temperature has probability 0
+            values /= temperature
+        index, _ = _drawn(values, rng)
+        return _actions(index + self._start, empty), NO_EXTRAS
 
 
 class Categorical:
     """Draws one of n actions with the probabilities softmax(logits).
 
-    Reads ``predictions["logits"]``, float [N, n]. Invalid actions have a large negative logit (-1e9), not an infinite
-    one.
+    Reads ``predictions["logits"]``, float [N, n], and ``predictions["action_mask"]``, bool [N, n], where the model
+    predicts it: illegal actions have probability 0. Without one, a large negative logit (-1e9) does the same, and an
+    infinite one is an error.
 
     Args:
         action_space: a Discrete space.
     """
+
+    needs: ClassVar = ("logits",)
 
     def __init__(self, action_space: Any) -> None:
         if not is_discrete(action_space):
@@ -42,19 +83,22 @@ class Categorical:
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N], and ``log_prob`` float32 [N]."""
-        index, log_prob = _drawn(_logits("Categorical", predictions, self._shape), rng)
-        return (index + self._start).astype(np.int32), {"log_prob": log_prob.astype(np.float32)}
+        logits, empty = _legal(_finite("Categorical", predictions, "logits", self._shape), predictions)
+        index, log_prob = _drawn(logits, rng)
+        return _actions(index + self._start, empty), {"log_prob": log_prob.astype(np.float32)}
 
 
 class MultiCategorical:
     """Draws several independent choices, each like :class:`Categorical`.
 
     Reads ``predictions["logits"]``, float [N, sum(nvec)]: the logits of all choices, concatenated in the order of
-    ``nvec.flat``.
+    ``nvec.flat``; and ``predictions["action_mask"]``, bool [N, sum(nvec)], where the model predicts it.
 
     Args:
         action_space: a MultiDiscrete space.
     """
+
+    needs: ClassVar = ("logits",)
 
     def __init__(self, action_space: Any) -> None:
         if not (hasattr(action_space, "nvec") and hasattr(action_space, "start")):
@@ -71,13 +115,49 @@ class MultiCategorical:
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N, *nvec.shape], and ``log_prob`` float32 [N], the sum over the choices."""
-        logits = _logits("MultiCategorical", predictions, self._shape)
+        logits = _finite("MultiCategorical", predictions, "logits", self._shape)
         count = len(logits)
+        if ACTION_MASK in predictions:
+            logits[~predictions[ACTION_MASK]] = -np.inf
         padded = np.full((count, self._padded), -np.inf)  # probability 0: never drawn
         padded[:, self._places] = logits
-        index, log_prob = _drawn(padded.reshape(-1, self._widest), rng)  # [N * D]
+        rows = padded.reshape(-1, self._widest)  # [N * D]
+        empty = _filled(rows) if ACTION_MASK in predictions else None
+        index, log_prob = _drawn(rows, rng)
         actions = index.reshape(count, *self._start.shape) + self._start
-        return actions.astype(np.int32), {"log_prob": log_prob.reshape(count, -1).sum(1).astype(np.float32)}
+        empty = None if empty is None else empty.reshape(actions.shape)
+        return _actions(actions, empty), {"log_prob": log_prob.reshape(count, -1).sum(1).astype(np.float32)}
+
+
+class Bernoulli:
+    """Draws independent bits, each 1 with the probability sigmoid(logit).
+
+    Reads ``predictions["logits"]``, float [N, ...].
+
+    Args:
+        action_space: a MultiBinary space.
+    """
+
+    needs: ClassVar = ("logits",)
+
+    def __init__(self, action_space: Any) -> None:
+        other = any(hasattr(action_space, name) for name in ("start", "low", "spaces"))
+        if other or not isinstance(getattr(action_space, "shape", None), tuple):
+            raise unsuitable("Bernoulli", "a MultiBinary action space", action_space)
+        self._shape = tuple(action_space.shape)
+        self._axes = tuple(range(1, len(self._shape) + 1))
+
+    def __call__(
+        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
+    ) -> tuple[Array, Mapping[str, Array]]:
+        """Actions int8 [N, ...], and ``log_prob`` float32 [N], the sum over the bits."""
+        logits = _finite("Bernoulli", predictions, "logits", self._shape)
+        # A logistic number is above -z with the probability sigmoid(z); log(1 - u) is finite, as u is below 1.
+        uniform = rng.random(logits.shape)
+        with np.errstate(divide="ignore"):  # log 0: the bit is 0
+            actions = np.log(uniform) - np.log1p(-uniform) > -logits
+        log_prob = -np.logaddexp(0, np.where(actions, -logits, logits)).sum(self._axes)
+        return actions.astype(np.int8), {"log_prob": log_prob.astype(np.float32)}
 
 
 class Gaussian:
@@ -88,6 +168,8 @@ class Gaussian:
     Args:
         action_space: a Box of floats.
     """
+
+    needs: ClassVar = ("mean", "log_std")
 
     def __init__(self, action_space: Any) -> None:
         if not is_float_box(action_space):
@@ -134,12 +216,34 @@ def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     return index, shifted[np.arange(len(index)), index] - np.log(total)
 
 
-def _logits(policy: str, predictions: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
-    """In float64, where the difference of any two float32 numbers is finite."""
-    logits = _predicted(policy, predictions, "logits", shape).astype(np.float64)
-    if not all_finite(logits):
-        raise NonFiniteError(f"{policy}: {_not_finite('logits', logits)}")
-    return logits
+def _finite(policy: str, predictions: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
+    """A copy in float64, where the difference of any two float32 numbers is finite."""
+    values = _predicted(policy, predictions, name, shape).astype(np.float64)
+    if not all_finite(values):
+        raise NonFiniteError(f"{policy}: {_not_finite(name, values)}")
+    return values
+
+
+def _legal(values: Array, predictions: Mapping[str, Array]) -> tuple[Array, Array | None]:
+    """Values [N, A], -inf for illegal actions, and which rows have no legal one; None if all have one."""
+    if ACTION_MASK not in predictions:
+        return values, None
+    values[~predictions[ACTION_MASK]] = -np.inf
+    return values, _filled(values)
+
+
+def _filled(rows: Array) -> Array | None:
+    """Make those of the rows [R, A] that are -inf throughout drawable; which ones, bool [R]; None if none is."""
+    empty: Array = rows.max(1) == -np.inf
+    if not empty.any():
+        return None
+    rows[empty] = 0.0
+    return empty
+
+
+def _actions(actions: Array, empty: Array | None) -> Array:
+    """int32, with ``NO_LEGAL_ACTION`` where ``empty``."""
+    return (actions if empty is None else np.where(empty, NO_LEGAL_ACTION, actions)).astype(np.int32)
 
 
 def _predicted(policy: str, predictions: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:

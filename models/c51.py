@@ -15,20 +15,21 @@ import tensorflow as tf
 
 from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..errors import ArgumentError
-from ..explorations import EpsilonGreedy
 from ..schedules import Linear, ScheduleLike
 from .blocks import distributional
-from .blocks.actions import Discrete, EpsilonParams
+from .blocks.actions import BehaviourParams, Discrete
 from .blocks.learning import learning_spec, mean_error
 from .blocks.losses import action_values
-from .blocks.networks import Network, NetworkParams, encode, encoded_shape
+from .blocks.masks import best
+from .blocks.networks import Network, NetworkParams
+from .blocks.observations import MaskParams, Observations
 from .blocks.optimizers import OptimizerParams
 from .blocks.params import flag, from_params, param, real, whole
 from .blocks.targets import TargetParams, update_target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class C51Params(EpsilonParams, TargetParams, OptimizerParams, NetworkParams):
+class C51Params(BehaviourParams, MaskParams, TargetParams, OptimizerParams, NetworkParams):
     """The parameters of C51."""
 
     learning_rate: ScheduleLike = 2.5e-4  # of the paper, like atoms, v_min and v_max
@@ -49,27 +50,31 @@ def model_fn(
 ) -> EstimatorSpec:
     """C51, for a ReplayMemory.
 
-    Predictions: ``action`` int32 [B], ``q_values`` float32 [B, A] (expected returns) and ``probabilities`` float32
-    [B, A, atoms]. Metrics: ``q_mean`` (of the actions taken), ``gradient_norm`` (before clipping), ``learning_rate``.
+    Predictions: ``action`` int32 [B], ``q_values`` float32 [B, A] (expected returns), ``probabilities`` float32
+    [B, A, atoms], and ``action_mask`` bool [B, A] where observations have a mask. Metrics: ``q_mean`` (of the actions
+    taken), ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
         ArgumentError: the action space is not Discrete, the observations do not fit, or a parameter is invalid.
     """
     params = from_params(C51Params, params)
-    actions, space = Discrete(config.action_space, "C51"), config.observation_space
+    actions = Discrete(config.action_space, "C51")
+    observations = Observations(config.observation_space, actions.space, params.action_mask)
     atoms = distributional.support(params.v_min, params.v_max, params.atoms)  # z, [N]
-    shape, heads = encoded_shape(space), {"logits": actions.num_outputs * params.atoms}
+    shape, heads = observations.shape, {"logits": actions.num_outputs * params.atoms}
 
     def log_probs(network: Network, observation: Any) -> Any:  # log p(s, a), [B, A, N]
-        logits = network(encode(observation, space))["logits"]
+        logits = network(observations.encode(observation))["logits"]
         return tf.nn.log_softmax(tf.reshape(logits, [-1, actions.num_outputs, params.atoms]))
 
     online = Network("online", shape, heads, params)
     log_p = log_probs(online, features)
     q_values = distributional.expected_values(log_p, atoms)  # [B, A]
     if mode == Modes.PREDICT:
-        predictions = {"action": actions.greedy(q_values), "q_values": q_values, "probabilities": tf.exp(log_p)}
-        return EstimatorSpec(mode, predictions, exploration=EpsilonGreedy(params.epsilon, actions.space))
+        greedy = actions.greedy(q_values, observations.mask(features))
+        predictions = {"action": greedy, "q_values": q_values, "probabilities": tf.exp(log_p)}
+        predictions |= observations.masks(features)
+        return EstimatorSpec(mode, predictions, exploration=params.behaviour(actions.space))
 
     target = Network("target", shape, heads, params, zeros=True)
     if mode == Modes.TRAIN:
@@ -78,7 +83,8 @@ def model_fn(
     action, next_observation = actions.from_environment(labels["action"]), labels["next_observation"]
     next_log_p = log_probs(target, next_observation)
     selector = log_probs(online, next_observation) if params.double else next_log_p
-    next_action = tf.argmax(distributional.expected_values(selector, atoms), axis=-1, output_type=tf.int32)  # [B]
+    next_mask = observations.mask(next_observation)
+    next_action = best(distributional.expected_values(selector, atoms), next_mask)  # [B]
     next_p = tf.exp(distributional.of_action(next_log_p, next_action))  # [B, N]
     m = distributional.projected_target(labels["reward"], labels["discount"], next_p, atoms)  # equation 7
     taken = distributional.of_action(log_p, action)  # [B, N]

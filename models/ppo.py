@@ -19,7 +19,7 @@ from .blocks import losses, rollouts
 from .blocks.actions import Actions, actions_of
 from .blocks.actor_critic import ActorCritic, ActorCriticParams
 from .blocks.learning import minimize
-from .blocks.networks import encode, encoded_shape
+from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
 from .blocks.params import from_params, optional, param, real, schedule, whole
 from .blocks.returns import gae
@@ -58,7 +58,9 @@ def model_fn(
     """PPO, for a BatchMemory.
 
     Predictions: ``action`` (the likeliest), ``value`` float32 [B], and ``logits`` float32 [B, A] for Discrete and
-    MultiDiscrete actions, ``mean`` and ``log_std`` float32 [B, ...] for Boxes. Metrics, each the mean over the steps of
+    MultiDiscrete actions, [B, ...] for MultiBinary ones, ``mean`` and ``log_std`` float32 [B, ...] for Boxes, and
+    for a Dict or a Tuple those of each leaf, as ``logits/left/arm``; ``action_mask`` bool [B, A] where observations
+    have a mask. Metrics, each the mean over the steps of
     the optimizer: ``policy_loss``, ``value_loss``, ``entropy``, ``kl`` (estimate, from the policy that acted),
     ``clip_fraction``, ``gradient_norm`` (before clipping); and ``explained_variance`` (of the returns, by the recorded
     values), ``optimizer_steps``, ``learning_rate``.
@@ -69,21 +71,20 @@ def model_fn(
     """
     params = from_params(PPOParams, params)
     actions = actions_of(config.action_space, _ALGORITHMS)
-    network = ActorCritic(encoded_shape(config.observation_space), actions, params)
+    observations = Observations(config.observation_space, actions.space, params.action_mask)
+    network = ActorCritic(observations, actions, params)
     if mode == Modes.PREDICT:
-        outputs, value = network(encode(features, config.observation_space))
-        action = actions.to_environment(actions.distribution(outputs).mode())
-        shaped = {name: actions.in_shape(output) for name, output in outputs.items()}
-        predictions = {"action": action, "value": value, **shaped}
+        outputs, value = network(features)
+        predictions = {"action": actions.likeliest(outputs), "value": value, **actions.shaped(outputs)}
         return EstimatorSpec(mode, predictions, exploration=actions.exploration(), record=("log_prob", "value"))
 
-    rollout = _rollout(network, actions, features, labels, params, config)
+    rollout = _rollout(network, actions, features, labels, params)
     coefficients = (
         scheduled(params.clip, "clip", labels),
         scheduled(params.entropy_coefficient, "entropy_coefficient", labels),
     )
     if mode == Modes.EVAL:
-        scalars = _losses(network, actions, rollout, params, config, *coefficients)
+        scalars = _losses(network, actions, rollout, params, *coefficients)
         return EstimatorSpec(mode, loss=scalars.pop("loss"), eval_metric_ops=scalars)
 
     learning_rate = learning_rate_at(params.learning_rate, labels)
@@ -91,7 +92,7 @@ def model_fn(
     optimizer.build(network.variables)
 
     def update(minibatch: Mapping[str, Any]) -> dict[str, Tensor]:
-        scalars = _losses(network, actions, minibatch, params, config, *coefficients)
+        scalars = _losses(network, actions, minibatch, params, *coefficients)
         norm = minimize(scalars["loss"], network.variables, optimizer, params.max_gradient_norm)
         return {**scalars, "gradient_norm": norm}
 
@@ -103,13 +104,11 @@ def model_fn(
     return EstimatorSpec(mode, loss=loss, metrics={**means, **metrics, "learning_rate": learning_rate})
 
 
-def _rollout(
-    network: ActorCritic, actions: Actions, features: Any, labels: Any, params: PPOParams, config: RunConfig
-) -> dict[str, Any]:
+def _rollout(network: ActorCritic, actions: Actions, features: Any, labels: Any, params: PPOParams) -> dict[str, Any]:
     """The rollout in rows [B, ...], B = T * N, with advantages (2016, equation 16) and the returns to learn."""
     rollouts.check_rollout(labels, _ALGORITHMS)
-    next_observation = encode(rollouts.rows(labels["next_observation"]), config.observation_space)
-    next_value = tf.reshape(network.value(next_observation), labels["reward"].shape)  # [T, N]
+    next_value = network.value(rollouts.rows(labels["next_observation"]))
+    next_value = tf.reshape(next_value, labels["reward"].shape)  # [T, N]
     reward, discount, truncated, value = (labels[name] for name in ("reward", "discount", "truncated", "value"))
     advantage = gae(reward, discount, truncated, value, next_value, params.gae_lambda)
     recorded = {name: labels[name] for name in ("action", "log_prob", "value")}
@@ -123,12 +122,11 @@ def _losses(
     actions: Actions,
     rows: Mapping[str, Any],
     params: PPOParams,
-    config: RunConfig,
     clip: Tensor,
     entropy_coefficient: Tensor,
 ) -> dict[str, Tensor]:
     """The loss of some rows (2017, equation 9), and its parts."""
-    outputs, value = network(encode(rows["observation"], config.observation_space))
+    outputs, value = network(rows["observation"])
     policy = actions.distribution(outputs)
     advantage = rollouts.normalized(rows["advantage"]) if params.normalize_advantages else rows["advantage"]
     log_ratio = policy.log_prob(rows["action"]) - rows["log_prob"]  # [B]

@@ -1,8 +1,12 @@
 """Kinds of action spaces: how many outputs a policy needs, their distribution, and the environment's units.
 
+Those that policies with a distribution over actions act in have ``num_outputs`` of a network and ``num_scales``
+standard deviations that are variables; ``described`` makes of both what describes the distribution, by name, and
+``shaped`` gives that the shapes of predictions.
+
 Shapes in comments: B is the batch, D the components of a continuous action, K the choices of a MultiDiscrete one.
-Inside, actions are int32 [B] from 0, int32 [B, K] from 0 or float32 [B, D]; the environment's have the space's shape
-and begin at its ``start``.
+Inside, actions are int32 [B] from 0, int32 [B, K] from 0 or float32 [B, D] (bits too); the environment's have the
+space's shape and begin at its ``start``. Those of Dict and Tuple spaces are dictionaries of such.
 """
 
 from __future__ import annotations
@@ -17,32 +21,59 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from ... import explorations
-from ...contracts import Exploration
+from ...contracts import ACTION_MASK, Exploration
 from ...errors import ArgumentError
 from ...explorations.squashed import is_bounded_box
 from ...schedules import Linear, ScheduleLike
-from . import squashed
-from .distributions import Categorical, Distribution, Gaussian, MultiCategorical
-from .params import Params, param, schedule
+from . import masks, squashed
+from .distributions import Bernoulli, Categorical, Distribution, Gaussian, Joint, MultiCategorical
+from .params import Params, one_of, param, schedule
 
 Tensor: TypeAlias = Any
 
+_BEHAVIOURS = ("epsilon_greedy", "boltzmann")
 LOG_STD_BOUNDS = (-20.0, 2.0)
 """Bounds of the log standard deviation of a squashed Gaussian, from the code of the authors of SAC."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EpsilonParams(Params):
-    """The parameter of epsilon-greedy exploration."""
+class BehaviourParams(Params):
+    """The parameters of exploration by values of actions."""
 
+    exploration: str = param(
+        "epsilon_greedy", "`boltzmann` draws from the softmax of values over the temperature", one_of(_BEHAVIOURS)
+    )
     epsilon: ScheduleLike = param(
         Linear(1.0, 0.05, 10_000),
         "probability of a random action; follows `global_timestep`",
         schedule(at_least=0, at_most=1),
     )
+    temperature: ScheduleLike = param(
+        1.0, "of `boltzmann`, in units of values; follows `global_timestep`; 0 is greedy", schedule(at_least=0)
+    )
+
+    def behaviour(self, space: spaces.Discrete) -> Exploration:
+        """The behaviour policy that they describe."""
+        if self.exploration == "boltzmann":
+            return explorations.Boltzmann(self.temperature, space)
+        return explorations.EpsilonGreedy(self.epsilon, space)
 
 
-class Discrete:
+class _Logits:
+    """What kinds of actions whose distributions follow from logits alone have in common."""
+
+    num_scales = 0
+
+    def described(self, outputs: Tensor, log_std: Tensor | None) -> dict[str, Tensor]:
+        """``logits``, the outputs themselves."""
+        return {"logits": outputs}
+
+    def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """As they are: logits have no shape of the space."""
+        return dict(outputs)
+
+
+class Discrete(_Logits):
     """One of n actions.
 
     Args:
@@ -62,16 +93,20 @@ class Discrete:
         self._start = int(space.start)
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """From ``logits`` [B, n]."""
-        return Categorical(outputs["logits"])
+        """From ``logits`` [B, n], and ``action_mask`` where there is one."""
+        return Categorical(outputs["logits"], outputs.get(ACTION_MASK))
 
     def exploration(self) -> Exploration:
         """Draws from this distribution."""
         return explorations.Categorical(self.space)
 
-    def greedy(self, values: Tensor) -> Tensor:
-        """The best action in the environment's units, int32 [B], from values [B, n]."""
-        return self.to_environment(tf.argmax(values, axis=-1, output_type=tf.int32))
+    def greedy(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The best legal action in the environment's units, int32 [B], from values [B, n] and a mask bool [B, n]."""
+        return masks.or_none(self.to_environment(masks.best(values, mask)), mask)
+
+    def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """The mode of the distribution in the environment's units, int32 [B]."""
+        return self.greedy(outputs["logits"], outputs.get(ACTION_MASK))
 
     def to_environment(self, action: Tensor) -> Tensor:
         """int32 [B]."""
@@ -81,12 +116,8 @@ class Discrete:
         """int32 [B]."""
         return action - self._start
 
-    def in_shape(self, values: Tensor) -> Tensor:
-        """Logits have no shape of the space."""
-        return values
 
-
-class MultiDiscrete:
+class MultiDiscrete(_Logits):
     """Several independent choices.
 
     Args:
@@ -100,8 +131,20 @@ class MultiDiscrete:
         self.num_outputs = sum(self._sizes)
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """From ``logits`` [B, sum of n], side by side."""
-        return MultiCategorical(outputs["logits"], self._sizes)
+        """From ``logits`` [B, sum of n], side by side, and ``action_mask`` likewise where there is one."""
+        return MultiCategorical(outputs["logits"], self._sizes, outputs.get(ACTION_MASK))
+
+    def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """The mode of the distribution in the environment's units, int32 [B, ...]."""
+        action = self.to_environment(self.distribution(outputs).mode())
+        mask = outputs.get(ACTION_MASK)
+        if mask is None:
+            return action
+        # Cut by slices: LiteRT splits no bools.
+        ends = np.cumsum(self._sizes).tolist()
+        parts = [mask[:, end - size : end] for size, end in zip(self._sizes, ends, strict=True)]
+        each = [masks.or_none(flat(action)[:, k], part) for k, part in enumerate(parts)]
+        return _unflattened(tf.stack(each, axis=-1), self.space)
 
     def exploration(self) -> Exploration:
         """Draws from this distribution."""
@@ -115,10 +158,6 @@ class MultiDiscrete:
         """int32 [B, K] from int32 [B, ...]."""
         return flat(action) - self._start
 
-    def in_shape(self, values: Tensor) -> Tensor:
-        """Logits have no shape of the space."""
-        return values
-
 
 class Box:
     """Continuous actions, in the environment's units.
@@ -129,11 +168,23 @@ class Box:
 
     def __init__(self, space: spaces.Box) -> None:
         self.space = space
-        self.num_outputs = math.prod(space.shape)
+        self.num_outputs = self.num_scales = math.prod(space.shape)
+
+    def described(self, outputs: Tensor, log_std: Tensor) -> dict[str, Tensor]:
+        """``mean`` and ``log_std`` [B, D], the outputs and what is learned beside the network [D]."""
+        return {"mean": outputs, "log_std": log_std + tf.zeros_like(outputs)}
+
+    def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """In the shape of the space's actions, [B, ...]."""
+        return {name: _unflattened(values, self.space) for name, values in outputs.items()}
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
         """From ``mean`` and ``log_std`` [B, D]."""
         return Gaussian(outputs["mean"], outputs["log_std"])
+
+    def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """The mean, float32 [B, ...]."""
+        return self.to_environment(outputs["mean"])
 
     def exploration(self) -> Exploration:
         """Draws from this distribution."""
@@ -147,9 +198,93 @@ class Box:
         """float32 [B, D] from float32 [B, ...]."""
         return flat(action)
 
-    def in_shape(self, values: Tensor) -> Tensor:
-        """What describes the distribution, [B, D], in the shape of the space's actions, [B, ...]."""
-        return _unflattened(values, self.space)
+
+class MultiBinary(_Logits):
+    """Independent bits.
+
+    Args:
+        space: a MultiBinary space.
+    """
+
+    def __init__(self, space: spaces.MultiBinary) -> None:
+        self.space = space
+        self.num_outputs = math.prod(space.shape)
+
+    def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """In the shape of the space's actions, [B, ...]."""
+        return {name: _unflattened(values, self.space) for name, values in outputs.items()}
+
+    def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
+        """From ``logits`` [B, D]."""
+        return Bernoulli(outputs["logits"])
+
+    def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """The mode of the distribution, int32 [B, ...]."""
+        return _unflattened(self.distribution(outputs).mode(), self.space)
+
+    def exploration(self) -> Exploration:
+        """Draws from this distribution."""
+        return explorations.Bernoulli(self.space)
+
+    def from_environment(self, action: Tensor) -> Tensor:
+        """float32 [B, D] from int8 or float32 [B, ...]."""
+        return flat(tf.cast(action, tf.float32))
+
+
+class Composite:
+    """The actions of a Dict or a Tuple space: each leaf has a distribution of its own.
+
+    What describes these is called as explorations read it: ``logits/left/arm`` for the leaf ``left/arm``.
+
+    Args:
+        space: a Dict or a Tuple space.
+        algorithm: for the error message.
+
+    Raises:
+        ArgumentError: there is no policy for a leaf.
+    """
+
+    def __init__(self, space: Any, algorithm: str) -> None:
+        self.space = space
+        self._parts = {name: _leaf_actions(leaf, algorithm, space) for name, leaf in _leaves(space, "")}
+        self.num_outputs = sum(part.num_outputs for part in self._parts.values())
+        self.num_scales = sum(part.num_scales for part in self._parts.values())
+
+    def described(self, outputs: Tensor, log_std: Tensor | None) -> dict[str, Tensor]:
+        """What describes each distribution, from the outputs and the scales of all of them side by side."""
+        parts = self._parts.values()
+        scaled = [part.num_scales for part in parts if part.num_scales]
+        scales = iter(tf.split(tf.convert_to_tensor(log_std), scaled) if scaled else ())
+        found: dict[str, Tensor] = {}
+        cut = tf.split(outputs, [part.num_outputs for part in parts], axis=-1)
+        for (name, part), own in zip(self._parts.items(), cut, strict=True):
+            described = part.described(own, next(scales) if part.num_scales else None)
+            found |= {f"{key}/{name}": value for key, value in described.items()}
+        return found
+
+    def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Those of each leaf, in its shape."""
+        return {
+            f"{key}/{name}": value
+            for name, part in self._parts.items()
+            for key, value in part.shaped(_of(outputs, name)).items()
+        }
+
+    def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
+        """That of all leaves together."""
+        return Joint({name: part.distribution(_of(outputs, name)) for name, part in self._parts.items()})
+
+    def likeliest(self, outputs: Mapping[str, Tensor]) -> dict[str, Any]:
+        """The likeliest action of each leaf, in the environment's units."""
+        return {name: part.likeliest(_of(outputs, name)) for name, part in self._parts.items()}
+
+    def exploration(self) -> Exploration:
+        """Draws from these distributions."""
+        return explorations.Composite(self.space)
+
+    def from_environment(self, action: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Of each leaf."""
+        return {name: part.from_environment(action[name]) for name, part in self._parts.items()}
 
 
 class SquashedBox:
@@ -199,7 +334,8 @@ class SquashedBox:
         return _unflattened(values, self.space)
 
 
-Actions: TypeAlias = Discrete | MultiDiscrete | Box
+Leaf: TypeAlias = Discrete | MultiDiscrete | MultiBinary | Box
+Actions: TypeAlias = Leaf | Composite
 """What policies with a distribution over actions can act in."""
 
 
@@ -209,15 +345,40 @@ def actions_of(space: Any, algorithm: str) -> Actions:
     Raises:
         ArgumentError: there is no policy for it.
     """
+    return (
+        Composite(space, algorithm)
+        if isinstance(space, spaces.Dict | spaces.Tuple)
+        else _leaf_actions(space, algorithm, space)
+    )
+
+
+def _leaf_actions(space: Any, algorithm: str, whole: Any) -> Leaf:
     match space:
         case spaces.Discrete():
             return Discrete(space, algorithm)
         case spaces.MultiDiscrete():
             return MultiDiscrete(space)
+        case spaces.MultiBinary():
+            return MultiBinary(space)
         case spaces.Box() if np.issubdtype(space.dtype, np.floating):
             return Box(space)
-    message = f"the action space of {algorithm} must be Discrete, MultiDiscrete or a Box of floats, got {space!r}"
-    raise ArgumentError(message, "action_space", space)
+    message = (
+        f"the action space of {algorithm} must be Discrete, MultiDiscrete, MultiBinary, a Box of floats, or a Dict or"
+        f" Tuple of these, got {whole!r}"
+    )
+    raise ArgumentError(message, "action_space", whole)
+
+
+def _leaves(space: Any, name: str) -> list[tuple[str, Any]]:
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return [(name, space)]
+    items = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+    return [leaf for key, part in items for leaf in _leaves(part, f"{name}/{key}" if name else str(key))]
+
+
+def _of(outputs: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """What describes the distribution of one leaf."""
+    return {key.partition("/")[0]: value for key, value in outputs.items() if key.partition("/")[2] == name}
 
 
 def flat(values: Tensor) -> Tensor:

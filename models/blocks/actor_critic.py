@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from ...schedules import ScheduleLike
-from .actions import Actions, Box
+from .actions import Actions
 from .networks import Network, NetworkParams
+from .observations import MaskParams, Observations
 from .optimizers import OptimizerParams
 from .params import flag, param, real, schedule
 
@@ -21,7 +20,7 @@ Tensor: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ActorCriticParams(OptimizerParams, NetworkParams):
+class ActorCriticParams(MaskParams, OptimizerParams, NetworkParams):
     """The parameters that on-policy algorithms share. Schedules follow ``global_step``, which counts rollouts."""
 
     activation: str = "tanh"
@@ -47,7 +46,7 @@ class ActorCritic:
     """Policy and value. All variables are created at once.
 
     Args:
-        shape: of an encoded observation.
+        observations: what the networks see of them.
         actions: what the policy decides.
         params: which networks.
 
@@ -55,15 +54,17 @@ class ActorCritic:
         ValueError: the network does not fit the observations.
     """
 
-    def __init__(self, shape: Sequence[int], actions: Actions, params: ActorCriticParams) -> None:
+    def __init__(self, observations: Observations, actions: Actions, params: ActorCriticParams) -> None:
+        self._observations, shape = observations, observations.shape
         scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0  # Engstrom et al. 2020, section 3
         # The small head starts with a nearly uniform policy: Andrychowicz et al. 2020, section 3.2.
         heads = {"head": actions.num_outputs}
         self._policy = Network("policy", shape, heads, params, scale=scale, head_scale=0.01)
         self._log_std: Any = None
-        if isinstance(actions, Box):
+        self._actions = actions
+        if actions.num_scales:
             with keras.name_scope("policy"):
-                initial = np.full(actions.num_outputs, params.log_std, np.float32)
+                initial = np.full(actions.num_scales, params.log_std, np.float32)
                 self._log_std = keras.Variable(initial, name="log_std")
         body = self._policy.body if params.shared else None
         self._value = Network("value", shape, {"head": 1}, params, scale=scale, body=body)
@@ -76,15 +77,14 @@ class ActorCritic:
         found = list({id(variable): variable for variable in both}.values())  # a shared body once
         return found if self._log_std is None else [*found, self._log_std]
 
-    def __call__(self, encoded: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    def __call__(self, observation: Any) -> tuple[dict[str, Tensor], Tensor]:
         """What describes the distribution over actions, by name (each [B, ...]), and the value, float32 [B]."""
+        encoded, masks = self._observations.encode(observation), self._observations.masks(observation)
         hidden = self._policy.body(encoded)
         outputs = self._policy.heads(hidden)["head"]
         value = self._value.heads(hidden if self._shared else self._value.body(encoded))["head"][:, 0]
-        if self._log_std is None:
-            return {"logits": outputs}, value
-        return {"mean": outputs, "log_std": self._log_std + tf.zeros_like(outputs)}, value
+        return {**self._actions.described(outputs, self._log_std), **masks}, value
 
-    def value(self, encoded: Tensor) -> Tensor:
+    def value(self, observation: Any) -> Tensor:
         """The value alone, float32 [B]."""
-        return self._value(encoded)["head"][:, 0]
+        return self._value(self._observations.encode(observation))["head"][:, 0]

@@ -8,10 +8,12 @@ distributions are in ``axonrl.explorations``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import tensorflow as tf
+
+from .masks import legal_logits
 
 Tensor: TypeAlias = Any
 
@@ -21,10 +23,10 @@ _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 class Distribution(Protocol):
     """A distribution over actions for each row of a batch."""
 
-    def mode(self) -> Tensor:
-        """The likeliest action: int32 [B] or [B, K], or float32 [B, D]."""
+    def mode(self) -> Any:
+        """The likeliest action: int32 [B] or [B, K], or float32 [B, D]; of a :class:`Joint`, a dictionary of such."""
 
-    def log_prob(self, action: Tensor) -> Tensor:
+    def log_prob(self, action: Any) -> Tensor:
         """Log-probability (or log-density) of actions shaped like the mode: float32 [B]."""
 
     def entropy(self) -> Tensor:
@@ -36,10 +38,11 @@ class Categorical:
 
     Args:
         logits: float32 [B, A], unnormalised log-probabilities.
+        mask: bool [B, A], the legal actions, among which all probability is; None if all are.
     """
 
-    def __init__(self, logits: Tensor) -> None:
-        self._log_probs = tf.nn.log_softmax(logits)  # [B, A]
+    def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
+        self._log_probs = tf.nn.log_softmax(legal_logits(logits, mask))  # [B, A]
 
     def mode(self) -> Tensor:
         """int32 [B]."""
@@ -61,9 +64,11 @@ class MultiCategorical:
     Args:
         logits: float32 [B, sum(sizes)], side by side.
         sizes: actions to choose from in each, K of them.
+        mask: bool [B, sum(sizes)], the legal actions, side by side; None if all are.
     """
 
-    def __init__(self, logits: Tensor, sizes: Sequence[int]) -> None:
+    def __init__(self, logits: Tensor, sizes: Sequence[int], mask: Tensor | None = None) -> None:
+        logits = legal_logits(logits, mask)
         self._parts = [Categorical(part) for part in tf.split(logits, list(sizes), axis=-1)]
 
     def mode(self) -> Tensor:
@@ -78,6 +83,54 @@ class MultiCategorical:
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the choices."""
         return tf.add_n([part.entropy() for part in self._parts])
+
+
+class Bernoulli:
+    """Independent bits.
+
+    Args:
+        logits: float32 [B, D], of each bit being 1.
+    """
+
+    def __init__(self, logits: Tensor) -> None:
+        self._logits = logits
+
+    def mode(self) -> Tensor:
+        """int32 [B, D]."""
+        return tf.where(self._logits > 0, 1, 0)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """float32 [B]: the sum over the bits, of actions float32 [B, D] that are 0 or 1."""
+        return -tf.reduce_sum(_softplus((1 - 2 * action) * self._logits), axis=-1)
+
+    def entropy(self) -> Tensor:
+        """float32 [B]: the sum over the bits."""
+        # -p log p - (1 - p) log(1 - p), with log p = -softplus(-z) and log(1 - p) = -softplus(z)
+        each = _softplus(self._logits) - self._logits * tf.sigmoid(self._logits)
+        return tf.reduce_sum(each, axis=-1)
+
+
+class Joint:
+    """Independent distributions by name: log-probabilities and entropies add.
+
+    Args:
+        parts: at least one.
+    """
+
+    def __init__(self, parts: Mapping[str, Distribution]) -> None:
+        self._parts = dict(parts)
+
+    def mode(self) -> dict[str, Any]:
+        """The mode of each."""
+        return {name: part.mode() for name, part in self._parts.items()}
+
+    def log_prob(self, action: Mapping[str, Any]) -> Tensor:
+        """float32 [B]: the sum over the parts."""
+        return tf.add_n([part.log_prob(action[name]) for name, part in self._parts.items()])
+
+    def entropy(self) -> Tensor:
+        """float32 [B]: the sum over the parts."""
+        return tf.add_n([part.entropy() for part in self._parts.values()])
 
 
 class Gaussian:
@@ -103,3 +156,9 @@ class Gaussian:
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the components."""
         return tf.reduce_sum(self._log_std + (0.5 + _LOG_SQRT_2PI) + tf.zeros_like(self._mean), axis=-1)
+
+
+def _softplus(values: Tensor) -> Tensor:
+    """``log(1 + exp(x))`` without overflow; its gradient is the sigmoid, also at 0, where that of a maximum is not."""
+    size = tf.abs(values)
+    return 0.5 * values + 0.5 * size + tf.math.log1p(tf.exp(-size))

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ...checks import choice
+from . import masks
 
 Tensor: TypeAlias = Any
 
@@ -63,7 +64,14 @@ def action_values(q_values: Tensor, action: Tensor) -> Tensor:
     return tf.reduce_sum(q_values * tf.one_hot(action, q_values.shape[-1], dtype=q_values.dtype), axis=-1)
 
 
-def q_learning(q_values: Tensor, action: Tensor, reward: Tensor, discount: Tensor, next_q_values: Tensor) -> Tensor:
+def q_learning(
+    q_values: Tensor,
+    action: Tensor,
+    reward: Tensor,
+    discount: Tensor,
+    next_q_values: Tensor,
+    next_mask: Tensor | None = None,
+) -> Tensor:
     """The TD error of Q-learning, ``r + discount * max_a Q'(s', a) - Q(s, a)``.
 
     Source: Watkins and Dayan 1992; with a target network Q', Mnih et al. 2015, equation 2 of the Methods.
@@ -74,11 +82,12 @@ def q_learning(q_values: Tensor, action: Tensor, reward: Tensor, discount: Tenso
         reward: float [B]; the discounted sum of n rewards for an n-step transition.
         discount: float [B]; gamma to the n, 0 on termination.
         next_q_values: float [B, A], of the next observation, from the target network.
+        next_mask: bool [B, A], the legal actions there; None if all are. A terminal one may have none.
 
     Returns:
         float [B].
     """
-    bootstrap = tf.reduce_max(next_q_values, axis=-1)  # [B]
+    bootstrap = masks.highest(next_q_values, next_mask)  # [B]
     return tf.stop_gradient(reward + discount * bootstrap) - action_values(q_values, action)
 
 
@@ -88,6 +97,7 @@ def double_q_learning(
     reward: Tensor,
     discount: Tensor,
     next_q_values: Tensor,
+    next_mask: Tensor | None = None,
     *,
     selector_q_values: Tensor,
 ) -> Tensor:
@@ -101,12 +111,13 @@ def double_q_learning(
         reward: float [B].
         discount: float [B]; gamma to the n, 0 on termination.
         next_q_values: float [B, A], of the next observation, from the target network: values.
+        next_mask: bool [B, A], the legal actions there; None if all are. A terminal one may have none.
         selector_q_values: float [B, A], of the next observation, from the online network: selects.
 
     Returns:
         float [B].
     """
-    next_action = tf.argmax(selector_q_values, axis=-1, output_type=tf.int32)  # [B]
+    next_action = masks.best(selector_q_values, next_mask)  # [B]
     bootstrap = action_values(next_q_values, next_action)  # [B]
     return tf.stop_gradient(reward + discount * bootstrap) - action_values(q_values, action)
 

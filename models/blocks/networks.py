@@ -283,7 +283,7 @@ def encode(observation: Any, space: Space[Any] | None) -> Tensor:
     """
     match space:
         case spaces.Dict() | spaces.Tuple():
-            parts = [encode(_part_of(observation, key), part) for key, part in _parts(space)]
+            parts = [encode(part_of(observation, key), part) for key, part in _parts(space)]
             return tf.concat([tf.reshape(part, [-1, math.prod(part.shape[1:])]) for part in parts], axis=-1)
         case spaces.Discrete():
             return tf.one_hot(observation - int(space.start), int(space.n), dtype=tf.float32)
@@ -296,18 +296,18 @@ def encode(observation: Any, space: Space[Any] | None) -> Tensor:
     return values / 255.0 if observation.dtype == tf.uint8 else values
 
 
-def _parts(space: spaces.Dict | spaces.Tuple[Any]) -> list[tuple[str, Space[Any]]]:
-    if isinstance(space, spaces.Dict):
-        return sorted(space.spaces.items())
-    return [(str(index), part) for index, part in enumerate(space.spaces)]
-
-
-def _part_of(observation: Mapping[str, Any], key: str) -> Any:
+def part_of(observation: Mapping[str, Any], key: str) -> Any:
     """A part of an observation; where that has parts of its own, those, which are ``key/name`` in ``observation``."""
     if key in observation:
         return observation[key]
     start = f"{key}/"
     return {name.removeprefix(start): value for name, value in observation.items() if name.startswith(start)}
+
+
+def _parts(space: spaces.Dict | spaces.Tuple[Any]) -> list[tuple[str, Space[Any]]]:
+    if isinstance(space, spaces.Dict):
+        return sorted(space.spaces.items())
+    return [(str(index), part) for index, part in enumerate(space.spaces)]
 
 
 def _dense(units: Sequence[int], activation: str, initializer: str, scale: float) -> list[Any]:

@@ -126,6 +126,17 @@ def flag() -> Check:
     return Check("`true`, `false`", convert)
 
 
+def text() -> Check:
+    """A string that is not empty."""
+
+    def convert(name: str, value: Any) -> str:
+        if not isinstance(value, str) or not value:
+            raise ArgumentError(f"{name} must be a name, got {value!r}", name, value)
+        return value
+
+    return Check("a name", convert)
+
+
 def sizes() -> Check:
     """The sizes of consecutive layers; an empty list means no layer."""
 

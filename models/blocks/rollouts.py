@@ -35,6 +35,7 @@ def rows(tree: Any) -> Any:
     """A tensor [T, N, ...], or a mapping of such, as [T * N, ...]."""
     if isinstance(tree, Mapping):
         return {name: rows(part) for name, part in tree.items()}
+    tree = tf.cast(tree, tf.float32) if tree.dtype == tf.int8 else tree  # bits; LiteRT shapes and gathers no int8
     return tf.reshape(tree, [tree.shape[0] * tree.shape[1], *tree.shape[2:]])
 
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from axonrl.environments import spaces
 from axonrl.explorations import (
+    Bernoulli,
+    Boltzmann,
     Categorical,
+    Composite,
     Constant,
     EpsilonGreedy,
     Gaussian,
@@ -22,7 +25,7 @@ from axonrl.explorations import (
     Random,
     SquashedGaussian,
 )
-from axonrl.explorations.describing import describe, from_description
+from axonrl.explorations.describing import arguments_of, describe, from_description, made_from, space_of
 from axonrl.policies.description import space_attributes
 
 DISCRETE = Discrete(3, start=2)
@@ -33,10 +36,17 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 }
 
 
+def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
+    """Predictions of a model for 50 environments."""
+    rng = np.random.default_rng(1)
+    return {name: rng.standard_normal((50, *shape)).astype(np.float32) for name, shape in shapes.items()}
+
+
 @pytest.mark.parametrize(
     ("exploration", "space", "description"),
     [
         (EpsilonGreedy(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "epsilon_greedy", "level": 0.75}),
+        (Boltzmann(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "boltzmann", "level": 0.75}),
         (GaussianNoise(Linear(1, 0, 4), BOX), BOX, {"kind": "gaussian_noise", "level": 0.5}),
         (Greedy(), DISCRETE, {"kind": "greedy"}),
         (Random(DISCRETE), DISCRETE, {"kind": "random"}),
@@ -48,17 +58,11 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 def test_it_comes_back_as_it_was_at_the_time(exploration: Any, space: Any, description: Any) -> None:
     assert describe(exploration, 2) == description
     again = from_description(json.loads(json.dumps(description)), ATTRIBUTES[type(space).__name__])
-    greedy = {"action": np.stack([space.sample() for _ in range(50)])}
+    greedy = {"action": np.stack([space.sample() for _ in range(50)]), **learnt(q_values=(3,))}
     first, second = (
         policy(greedy, timestep, np.random.default_rng(3))[0] for policy, timestep in ((exploration, 2), (again, 99))
     )
     assert (first.tolist(), first.dtype) == (second.tolist(), second.dtype)
-
-
-def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
-    """Predictions of a model for 50 environments."""
-    rng = np.random.default_rng(1)
-    return {name: rng.standard_normal((50, *shape)).astype(np.float32) for name, shape in shapes.items()}
 
 
 @pytest.mark.parametrize(
@@ -67,6 +71,7 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
         (Categorical, DISCRETE, "categorical", learnt(logits=(3,))),
         (MultiCategorical, MultiDiscrete([2, 4], start=[5, -1]), "multi_categorical", learnt(logits=(6,))),
         (MultiCategorical, MultiDiscrete(np.array([[2], [200]])), "multi_categorical", learnt(logits=(202,))),
+        (Bernoulli, MultiBinary((2, 1)), "bernoulli", learnt(logits=(2, 1))),
         (Gaussian, Box(-1, 1, (2, 1)), "gaussian", learnt(mean=(2, 1), log_std=(2, 1))),
         (Gaussian, Box(-np.inf, 1, (), np.float64), "gaussian", learnt(mean=(), log_std=())),
         (SquashedGaussian, BOX, "squashed_gaussian", learnt(mean=(2,), log_std=(2,))),
@@ -85,6 +90,28 @@ def test_what_draws_from_predictions_comes_back_with_the_space_of_an_exported_po
     assert (first.tolist(), first.dtype) == (second.tolist(), second.dtype)
 
 
+def test_composite_actions_come_back_with_the_spaces_inside() -> None:
+    space = Dict({"arm": Tuple([Box(-1, 1, (2,)), MultiBinary(3)]), "gear": Discrete(3, start=2)})
+    attributes = space_attributes(json.loads(json.dumps(spaces.to_json(space))))
+    exploration = Composite(space)
+    predictions = {"mean/arm/0": (2,), "log_std/arm/0": (2,), "logits/arm/1": (3,), "logits/gear": (3,)}
+    expected, _ = exploration(learnt(**predictions), 0, np.random.default_rng(3))
+    for again in (
+        from_description(json.loads(json.dumps(describe(exploration, 7))), attributes),
+        made_from(json.loads(json.dumps(arguments_of(exploration))), space_of(attributes)),
+    ):
+        found, _ = again(learnt(**predictions), 0, np.random.default_rng(3))
+        assert {name: value.tolist() for name, value in found.items()} == {
+            name: value.tolist() for name, value in expected.items()
+        }
+
+
+def test_boltzmann_comes_back_with_its_schedule() -> None:
+    described = json.loads(json.dumps(arguments_of(Boltzmann(Linear(2.0, 0.5, 10), DISCRETE))))
+    again: Any = made_from(described, DISCRETE)
+    assert [again.level(timestep) for timestep in (0, 5, 10)] == [2, 1.25, 0.5]
+
+
 class Own(Greedy):
     """May do anything."""
 
@@ -98,8 +125,8 @@ def test_what_follows_the_run_is_not_described() -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"must be one of constant, epsilon_greedy, .*; got 'boltzmann'"):
-        from_description({"kind": "boltzmann"}, {})
+    with pytest.raises(ValueError, match=r"must be one of constant, epsilon_greedy, .*; got 'softmax'"):
+        from_description({"kind": "softmax"}, {})
 
 
 def test_a_space_that_does_not_fit_is_refused() -> None:

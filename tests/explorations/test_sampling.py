@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from axonrl.contracts import Exploration
 from axonrl.errors import ArgumentError, NonFiniteError
-from axonrl.explorations import Categorical, Gaussian, MultiCategorical
+from axonrl.explorations import Bernoulli, Categorical, Composite, Gaussian, MultiCategorical
 
 LARGEST = float(np.finfo(np.float32).max)
 BELOW_ONE = 1 - 2**-53
@@ -331,3 +331,44 @@ def test_a_space_is_told_by_its_attributes_alone() -> None:
 def test_predictions_are_left_alone(policy: Any, predictions: Any) -> None:
     policy(predictions, 0, np.random.default_rng(0))[0][:] = 5  # what it returns belongs to the caller
     assert not ACTION.any()
+
+
+def test_bits_are_drawn_independently() -> None:
+    policy = Bernoulli(MultiBinary((2, 1)))
+    predictions = logits(*[[[np.log(3)], [-np.log(3)]]] * 3)  # probabilities of 1: 3/4 and 1/4
+    actions, log_prob = drawn(policy, predictions, [[[0.24], [0.74]], [[0.26], [0.76]], [[0.26], [0.0]]])
+    assert actions.dtype == np.int8
+    assert actions.tolist() == [[[0], [0]], [[1], [1]], [[1], [0]]]
+    np.testing.assert_allclose(log_prob, np.log([3 / 16, 3 / 16, 9 / 16]), rtol=1e-6)
+    extreme, log_prob = drawn(policy, logits([[LARGEST], [-LARGEST]]), [[[0.5], [BELOW_ONE]]])
+    assert (extreme.tolist(), log_prob.tolist()) == ([[[1], [0]]], [0])
+
+
+def test_parts_are_drawn_from_their_own_predictions_and_log_probabilities_add() -> None:
+    space = Dict(
+        {"arm": Tuple([MultiDiscrete([2, 2]), MultiBinary(1)]), "gear": Discrete(2, start=5), "k": Box(-1, 1, (1,))}
+    )
+    predictions = {
+        "logits/arm/0": floats([[0, 0, np.log(3), 0]] * 2),
+        "logits/arm/1": floats([[0]] * 2),
+        "logits/gear": floats([[0, np.log(3)]] * 2),
+        "mean/k": floats([[0.5]] * 2),
+        "log_std/k": floats([[0]] * 2),
+    }
+    actions, extras = Composite(space)(predictions, 0, np.random.default_rng(0))
+    shapes: dict[str, Any] = {name: (value.shape, value.dtype) for name, value in actions.items()}
+    assert shapes == {
+        "arm/0": ((2, 2), np.int32),
+        "arm/1": ((2, 1), np.int8),
+        "gear": ((2,), np.int32),
+        "k": ((2, 1), np.float32),
+    }
+    expected = np.log(0.5) + np.where(actions["arm/0"][:, 1] == 0, np.log(0.75), np.log(0.25)) + np.log(0.5)
+    expected += np.where(actions["gear"] == 6, np.log(0.75), np.log(0.25))
+    expected += [math.log(NormalDist(0.5, 1).pdf(value)) for value in actions["k"].ravel().tolist()]
+    np.testing.assert_allclose(extras["log_prob"], expected, rtol=1e-5)
+    del predictions["logits/gear"]
+    with pytest.raises(
+        ArgumentError, match=r"Composite needs predictions\['logits/gear'\]; the model predicts logits/arm"
+    ):
+        Composite(space)(predictions, 0, np.random.default_rng(0))

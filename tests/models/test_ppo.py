@@ -456,12 +456,6 @@ def test_frames(tmp_path: Path) -> None:
             {},
             "PPO and A2C learn from rollouts [T, N, ...]: use a BatchMemory",
         ),
-        (
-            Choosing(spaces.MultiBinary(3)),
-            BatchMemory(16),
-            {},
-            "the action space of PPO and A2C must be Discrete, MultiDiscrete or a Box of floats, got MultiBinary(3)",
-        ),
     ],
 )
 def test_what_does_not_fit_is_refused_before_the_first_timestep(

@@ -24,6 +24,7 @@ KINDS: list[tuple[Any, int, Any, Any, Any]] = [
         [[6, 1], [5, -1]],
     ),
     (TWO_AXES, 11, explorations.MultiCategorical, [[1, 2, 3, 0]], [[[2, 0], [3, 5]]]),
+    (spaces.MultiBinary((2, 1)), 2, explorations.Bernoulli, [[1, 0]], [[[1], [0]]]),
     (spaces.Box(-1, 1, (2,)), 2, explorations.Gaussian, [[0.5, 3.0]], [[0.5, 3.0]]),
     (spaces.Box(-1, 1, (2, 2), np.float64), 4, explorations.Gaussian, [[1.0, 2, 3, 4]], [[[1.0, 2], [3, 4]]]),
 ]
@@ -31,11 +32,41 @@ KINDS: list[tuple[Any, int, Any, Any, Any]] = [
 
 @pytest.mark.parametrize(("space", "outputs", "exploration", "inside", "outside"), KINDS)
 def test_units(space: Any, outputs: int, exploration: Any, inside: Any, outside: Any) -> None:
-    actions = actions_of(space, "PPO")
+    actions: Any = actions_of(space, "PPO")
     assert actions.num_outputs == outputs
     assert isinstance(actions.exploration(), exploration)
-    assert actions.to_environment(tf.constant(inside)).numpy().tolist() == outside
+    if hasattr(actions, "to_environment"):
+        assert actions.to_environment(tf.constant(inside)).numpy().tolist() == outside
     assert actions.from_environment(tf.constant(outside)).numpy().tolist() == inside
+
+
+def test_leaves_of_composite_actions_have_names_and_distributions_of_their_own() -> None:
+    arm = spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(2)])
+    actions: Any = actions_of(
+        spaces.Dict({"arm": arm, "gear": spaces.Discrete(3, start=5), "k": spaces.Box(0, 1, ())}), "PPO"
+    )
+    assert (actions.num_outputs, actions.num_scales) == (8, 3)
+    assert isinstance(actions.exploration(), explorations.Composite)
+    described = actions.described(tf.constant([[1.0, 2, 3, -4, 5, 6, 7, 8]]), tf.constant([0.1, 0.2, 0.3]))
+    assert {name: np.round(value, 3).tolist() for name, value in described.items()} == {
+        "mean/arm/0": [[1, 2]],
+        "log_std/arm/0": [np.array([0.1, 0.2], np.float32).round(3).tolist()],
+        "logits/arm/1": [[3, -4]],
+        "logits/gear": [[5, 6, 7]],
+        "mean/k": [[8]],
+        "log_std/k": [np.array([0.3], np.float32).round(3).tolist()],
+    }
+    assert actions.shaped(described)["mean/k"].shape == (1,)
+    likeliest = {name: value.numpy().tolist() for name, value in actions.likeliest(described).items()}
+    assert likeliest == {"arm/0": [[1, 2]], "arm/1": [[1, 0]], "gear": [7], "k": [8]}
+    inside = actions.from_environment({name: tf.constant(value) for name, value in likeliest.items()})
+    assert {name: value.numpy().tolist() for name, value in inside.items()} == {
+        "arm/0": [[1, 2]],
+        "arm/1": [[1, 0]],
+        "gear": [2],
+        "k": [[8]],
+    }
+    assert actions.distribution(described).log_prob(inside).shape == (1,)
 
 
 def test_greedy_actions_begin_at_the_start_of_the_space() -> None:
@@ -63,8 +94,9 @@ UNBOUNDED, BYTES = spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 255, (2,), n
     [
         (
             actions_of,
-            [BYTES, spaces.MultiBinary(3), None],
-            "the action space of X must be Discrete, MultiDiscrete or a Box of floats, got ",
+            [BYTES, spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Tuple([BYTES])}), None],
+            "the action space of X must be Discrete, MultiDiscrete, MultiBinary, a Box of floats, or a Dict or Tuple of"
+            " these, got ",
         ),
         (Discrete, [UNBOUNDED, spaces.MultiDiscrete([2]), None], "X needs a Discrete action space, got "),
         (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.models.blocks.distributions import Categorical, Gaussian, MultiCategorical
+from axonrl.models.blocks.distributions import Bernoulli, Categorical, Gaussian, Joint, MultiCategorical
 
 LOGITS = np.log(np.array([[1, 2, 5], [6, 1, 1]], np.float32))  # probabilities 1/8, 2/8, 5/8 and 6/8, 1/8, 1/8
 ENTROPY = [np.log(8) - (2 * np.log(2) + 5 * np.log(5)) / 8, np.log(8) - 6 * np.log(6) / 8]
@@ -138,3 +138,32 @@ def test_they_are_those_of_scipy() -> None:
     normal = stats.norm(mean.astype(float), np.exp(log_std.astype(float)))
     np.testing.assert_allclose(gaussian.log_prob(tf.constant(action)), normal.logpdf(action).sum(1), rtol=1e-4)
     np.testing.assert_allclose(gaussian.entropy(), normal.entropy().sum(1), rtol=1e-4, atol=1e-5)
+
+
+def test_bernoulli() -> None:
+    policy = Bernoulli(tf.math.log([[1.0, 3.0], [1.0, 1 / 3]]))  # probabilities of 1: 1/2, 3/4 and 1/2, 1/4
+    assert policy.mode().numpy().tolist() == [[0, 1], [0, 0]]
+    log_prob = policy.log_prob(tf.constant([[1.0, 1], [0, 1]]))
+    np.testing.assert_allclose(log_prob, np.log([0.375, 0.125]), rtol=1e-6)
+    both = np.log(2) - 0.25 * np.log(0.25) - 0.75 * np.log(0.75)
+    np.testing.assert_allclose(policy.entropy(), [both, both], rtol=1e-6)
+
+
+def test_gradients_of_bernoulli_are_finite() -> None:
+    logits = tf.Variable([[-1e4, 0.0, 1e4]])
+    with tf.GradientTape(persistent=True) as tape:
+        policy = Bernoulli(logits)
+        log_prob, entropy = policy.log_prob(tf.constant([[1.0, 1, 1]])), policy.entropy()
+    assert log_prob.numpy() == pytest.approx(-1e4 - np.log(2))
+    np.testing.assert_allclose(tape.gradient(log_prob, logits), [[1, 0.5, 0]], atol=1e-6)
+    np.testing.assert_allclose(tape.gradient(entropy, logits), [[0, 0, 0]], atol=1e-6)
+
+
+def test_independent_parts_add() -> None:
+    parts: dict[str, Any] = {"a/b": Categorical(tf.math.log([[1.0, 3]])), "c": Bernoulli(tf.zeros([1, 2]))}
+    joint = Joint(parts)
+    assert {name: mode.numpy().tolist() for name, mode in joint.mode().items()} == {"a/b": [1], "c": [[0, 0]]}
+    log_prob = joint.log_prob({"a/b": tf.constant([0]), "c": tf.constant([[1.0, 0]])})
+    np.testing.assert_allclose(log_prob, [np.log(1 / 16)], rtol=1e-6)
+    entropy = -0.25 * np.log(0.25) - 0.75 * np.log(0.75) + 2 * np.log(2)
+    np.testing.assert_allclose(joint.entropy(), [entropy], rtol=1e-6)

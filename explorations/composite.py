@@ -1,0 +1,63 @@
+"""The behaviour policy of composite actions: each part is drawn from a distribution of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..contracts import Array
+from ..errors import ArgumentError
+from .policies import is_discrete, is_float_box, unsuitable
+from .sampling import Bernoulli, Categorical, Gaussian, MultiCategorical
+
+
+class Composite:
+    """Draws the parts of an action independently; log-probabilities add.
+
+    A part of a Discrete space is drawn by :class:`Categorical`, of a MultiDiscrete one by :class:`MultiCategorical`, of
+    a Box by :class:`Gaussian`, of a MultiBinary one by :class:`Bernoulli`. Each reads its predictions under its own
+    name after a slash: ``predictions["logits/left/arm"]`` for the part ``left/arm``.
+
+    Args:
+        action_space: a Dict or a Tuple of such spaces, which may be nested. Keys of nested ones are joined by ``/``;
+            the items of a Tuple are called ``0``, ``1``, ...
+    """
+
+    def __init__(self, action_space: Any) -> None:
+        if not hasattr(action_space, "spaces"):
+            raise unsuitable("Composite", "a Dict or a Tuple as action space", action_space)
+        self._parts = [(name, _policy(space)) for name, space in _leaves(action_space, "")]
+
+    def __call__(
+        self, predictions: Mapping[str, Any], timestep: int, rng: np.random.Generator
+    ) -> tuple[dict[str, Array], Mapping[str, Array]]:
+        """A dictionary of actions [N, ...], and ``log_prob`` float32 [N], the sum over the parts."""
+        actions: dict[str, Array] = {}
+        log_probs: list[Array] = []
+        for name, draws in self._parts:
+            try:
+                own = {needed: predictions[f"{needed}/{name}"] for needed in draws.needs}
+            except KeyError as error:
+                message = f"Composite needs predictions[{error}]; the model predicts {', '.join(predictions)}"
+                raise ArgumentError(message, f"predictions[{error}]") from None
+            actions[name], extras = draws(own, timestep, rng)
+            log_probs.append(extras["log_prob"])
+        return actions, {"log_prob": np.add.reduce(log_probs)}
+
+
+def _leaves(space: Any, name: str) -> list[tuple[str, Any]]:
+    inside = getattr(space, "spaces", None)
+    if inside is None:
+        return [(name, space)]
+    items = inside.items() if isinstance(inside, Mapping) else enumerate(inside)
+    return [leaf for key, part in items for leaf in _leaves(part, f"{name}/{key}" if name else str(key))]
+
+
+def _policy(space: Any) -> Any:
+    if is_discrete(space):
+        return Categorical(space)
+    if hasattr(space, "nvec"):
+        return MultiCategorical(space)
+    return Gaussian(space) if is_float_box(space) else Bernoulli(space)

@@ -1,0 +1,138 @@
+"""Masks through the life of an agent: rows without a legal action, wrappers, exact resume, exported policies."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from axonrl import Agent, RunConfig
+from axonrl.contracts import NO_LEGAL_ACTION, ArraySpec
+from axonrl.environments import make
+from axonrl.environments.actions import actions_for
+from axonrl.errors import ArgumentError, BrokenEnvironmentError
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import dqn, ppo
+from axonrl.policies import Policy
+from axonrl.policies.boundary import actions_out
+from axonrl.tests.estimators.fakes import differences, snapshot
+
+SMALL = {"hidden": (8,), "epsilon": 0.5}
+QUIET = RunConfig(seed=3, progress=False, runtime="litert")
+
+
+class Clock(gymnasium.Env[Any, Any]):
+    """Observes the time; of three actions two are legal, which two changes; from ``end`` on none is."""
+
+    observation_space = Dict({"time": Box(0, 100, (1,)), "legal": MultiBinary(3)})
+    action_space = Discrete(3, start=5)
+
+    def __init__(self, end: int = 1000, length: int = 9) -> None:
+        self.end, self.length, self.taken = end, length, True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.time = 0
+        return self.observation(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.observation()["legal"][action - 5]
+        self.time += 1
+        ended = self.time == self.length
+        return self.observation(terminal=ended), float(action == 5), ended, False, {}
+
+    def observation(self, terminal: bool = False) -> Any:
+        legal = np.array([1, 1, 1], np.int8)
+        legal[self.time % 3] = 0
+        if terminal or self.time >= self.end:
+            legal[:] = 0
+        return {"time": np.array([self.time], np.float32), "legal": legal}
+
+
+def agent(model_dir: Path, **params: Any) -> Agent:
+    return Agent(dqn.model_fn, ReplayMemory(60, 8), model_dir, QUIET, {**SMALL, "action_mask": "legal", **params})
+
+
+@pytest.mark.parametrize("exploration", ["epsilon_greedy", "boltzmann"])
+def test_all_actions_are_legal_from_the_first_to_the_last(exploration: str, tmp_path: Path) -> None:
+    """Clock checks that; its terminal observations have no legal action, and nothing becomes NaN."""
+    made = agent(tmp_path, exploration=exploration).train(Clock(), timesteps=200)
+    assert made.evaluate(Clock(), episodes=2)["episode_length_mean"] == 9
+    policy = Policy.load(made.export(tmp_path / "policy"), seed=0)
+    nothing: Any = {"time": np.zeros((2, 1), np.float32), "legal": np.array([[0, 0, 1], [0, 0, 0]], np.int8)}
+    assert policy.act({name: value[0] for name, value in nothing.items()}) == 7
+    assert policy.act({name: value[0] for name, value in nothing.items()}, explore=True) == 7
+    assert made.predict(nothing)["action"].tolist() == [7, NO_LEGAL_ACTION]
+    with pytest.raises(ValueError, match="observation 1 has a mask without a legal action"):
+        policy.act(nothing)
+
+
+def test_a_row_without_a_legal_action_is_named(tmp_path: Path) -> None:
+    message = r"environment {0} has a mask without a legal action \(environment {0}: .* timestep 4 of it; "
+    with pytest.raises(BrokenEnvironmentError, match=message.format(0)):
+        agent(tmp_path / "one").train(Clock(4), timesteps=50)
+    copies = SyncVectorEnv([Clock, lambda: Clock(4), Clock], autoreset_mode=AutoresetMode.DISABLED)
+    several = agent(tmp_path / "several")
+    with pytest.raises(BrokenEnvironmentError, match=message.format(1)):
+        several.train(copies, timesteps=50)
+    with pytest.raises(BrokenEnvironmentError, match=message.format(0)):
+        agent(tmp_path / "three").train(Clock(), timesteps=20).evaluate(Clock(4))
+
+
+def test_a_caller_is_told_the_lane(tmp_path: Path) -> None:
+    made, clock = agent(tmp_path), Clock()
+    observation, _ = clock.reset()
+    nothing = {**observation, "legal": np.zeros(3, np.int8)}
+
+    def call() -> None:
+        with made.interact(clock.observation_space, clock.action_space, lanes=2) as interaction:
+            interaction.observe(1.0, False, False, clock.step(interaction.act(observation, lane=1))[0], lane=1)
+            interaction.act(nothing, lane=1)
+
+    with pytest.raises(ArgumentError, match="without a legal action: lane 1, timestep 1"):
+        call()
+
+
+@pytest.mark.parametrize("space", [Discrete(3, start=5), MultiDiscrete([2, 3])])
+def test_environments_refuse_what_stands_for_no_action(space: Any) -> None:
+    actions = np.stack(
+        [
+            np.full(space.shape, NO_LEGAL_ACTION if row else 0, np.int32) + 5 * (not row and not space.shape)
+            for row in (0, 1)
+        ]
+    )
+    with pytest.raises(BrokenEnvironmentError, match="environment 1 has a mask") as error:
+        actions_for(space, 2).each(actions)
+    assert error.value.environment == 1
+    attributes = {"type": type(space).__name__, "n": 3, "start": space.start, "nvec": getattr(space, "nvec", None)}
+    outputs = {"action": ArraySpec(actions.shape[1:], actions.dtype)}
+    with pytest.raises(ValueError, match="observation 1 has a mask without a legal action"):
+        actions_out({**attributes, "dtype": space.dtype}, outputs)(actions, False)
+
+
+@pytest.mark.parametrize(
+    ("model_fn", "params", "memory", "copies"),
+    [
+        (dqn.model_fn, SMALL, lambda: ReplayMemory(60, 8), None),
+        (ppo.model_fn, {"hidden": (8,), "minibatch_size": 10}, lambda: BatchMemory(20), 2),
+    ],
+)
+def test_taxi_with_the_mask_of_its_info_is_resumed_exactly(
+    model_fn: Any, params: Any, memory: Any, copies: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def taxi() -> Any:
+        return make("Taxi-v4", copies, wrappers=["mask_from_info"])
+
+    def made(name: str) -> Agent:
+        return Agent(model_fn, memory(), tmp_path / name, QUIET, params)
+
+    made("through").train(taxi(), max_timesteps=160)
+    made("cut").train(taxi(), max_timesteps=90)
+    with caplog.at_level(logging.WARNING, logger="axonrl"):
+        made("cut").train(taxi(), max_timesteps=160)
+    assert not caplog.records  # it is exact
+    assert differences(snapshot(tmp_path / "through"), snapshot(tmp_path / "cut")) == []

@@ -1,0 +1,111 @@
+"""Behaviour policies under a mask: legal actions only, drawn as the numbers of the generator say."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Discrete, MultiDiscrete
+
+from axonrl.contracts import NO_LEGAL_ACTION
+from axonrl.explorations import Boltzmann, Categorical, EpsilonGreedy, Linear, MultiCategorical, Random
+
+SPACE = Discrete(4, start=10)
+MASK = np.array([[True, False, True, False], [False, False, False, True], [False] * 4, [True] * 4])
+ROW: Any = {"action": np.array([11], np.int32)}
+
+
+class Scripted:
+    """Stands in for a NumPy generator: hands out these numbers in order."""
+
+    def __init__(self, *numbers: Any) -> None:
+        self._numbers = list(numbers)
+
+    def random(self, shape: Any = None) -> Any:
+        return np.array(self._numbers.pop(0)) if shape is not None else self._numbers.pop(0)
+
+    def integers(self, *arguments: Any) -> Any:
+        return self._numbers.pop(0)
+
+
+def chosen(policy: Any, predictions: Any, *numbers: Any) -> list[Any]:
+    rng: Any = Scripted(*numbers)
+    actions, _ = policy(predictions, 0, rng)
+    assert actions.dtype == np.int32
+    assert actions.shape[0] == len(predictions["action"])
+    drawn: list[Any] = actions.tolist()
+    return drawn
+
+
+def test_random_actions_are_drawn_among_the_legal_ones() -> None:
+    predictions = {"action": np.zeros(4, np.int32), "action_mask": MASK}
+    for numbers, first, last in (([0.0] * 4, 10, 10), ([0.49] * 4, 10, 11), ([1 - 2**-53] * 4, 12, 13)):
+        expected = [first, 13, NO_LEGAL_ACTION, last]
+        assert chosen(Random(SPACE), predictions, numbers) == expected
+        assert chosen(EpsilonGreedy(1.0, SPACE), predictions, [0.0] * 4, numbers) == expected
+
+
+def test_of_one_environment_likewise() -> None:
+    for mask, place, expected in ((MASK[:1], 1, 12), (MASK[1:2], 0, 13), (MASK[2:3], None, NO_LEGAL_ACTION)):
+        predictions = {**ROW, "action_mask": mask}
+        assert chosen(Random(SPACE), predictions, place) == [expected]
+        assert chosen(EpsilonGreedy(0.5, SPACE), predictions, 0.4, place) == [expected]
+        assert chosen(EpsilonGreedy(0.5, SPACE), predictions, 0.5) == [11]
+
+
+def test_legal_actions_are_equally_frequent() -> None:
+    mask = np.array([True, False, True, True] * 5)
+    rng = np.random.default_rng(0)
+    many, _ = Random(Discrete(20))({"action": np.zeros(15_000), "action_mask": np.tile(mask, (15_000, 1))}, 0, rng)
+    one = [Random(Discrete(20))({**ROW, "action_mask": mask[None]}, 0, rng)[0].item() for _ in range(3000)]
+    for actions in (many, np.array(one)):
+        frequency = np.bincount(actions, minlength=20)[mask] / len(actions)
+        assert np.bincount(actions, minlength=20)[~mask].sum() == 0
+        np.testing.assert_allclose(frequency, 1 / 15, atol=0.02)
+
+
+def test_rows_explore_independently() -> None:
+    predictions = {"action": np.array([12, 13, NO_LEGAL_ACTION, 11], np.int32), "action_mask": MASK}
+    policy = EpsilonGreedy(0.5, SPACE)
+    assert chosen(policy, predictions, [0.4, 0.6, 0.6, 0.4], [0.0] * 4) == [10, 13, NO_LEGAL_ACTION, 10]
+
+
+def test_a_categorical_gives_illegal_actions_no_probability() -> None:
+    logits = np.log(np.array([[1, 96, 3, 0.1], [50, 1, 1, 2], [1, 1, 1, 1], [1, 1, 1, 1]], np.float32))
+    predictions = {"action": np.zeros(4), "logits": logits, "action_mask": MASK}
+    policy = Categorical(SPACE)
+    assert chosen(policy, predictions, [0.24, 0.0, 0.5, 0.99]) == [10, 13, NO_LEGAL_ACTION, 13]  # P 1/4 and 3/4
+    rng: Any = Scripted([0.26] * 4)
+    actions, extras = policy(predictions, 0, rng)
+    assert actions.tolist() == [12, 13, NO_LEGAL_ACTION, 11]
+    np.testing.assert_allclose(extras["log_prob"][[0, 1, 3]], np.log([0.75, 1, 0.25]), rtol=1e-6)
+    assert logits[0, 1] == np.float32(np.log(96))  # the caller's stay as they were
+
+
+def test_several_choices_are_masked_each_for_itself() -> None:
+    policy = MultiCategorical(MultiDiscrete([2, 3], start=[5, -1]))
+    mask = np.array([[True, False, False, True, True], [False, False, True, False, False]])
+    predictions = {"action": np.zeros((2, 2)), "logits": np.log([[1.0, 9, 9, 1, 3]] * 2), "action_mask": mask}
+    rng: Any = Scripted([0.9, 0.2, 0.1, 0.9])
+    actions, extras = policy(predictions, 0, rng)
+    assert actions.tolist() == [[5, 0], [NO_LEGAL_ACTION, -1]]
+    assert extras["log_prob"][0] == pytest.approx(np.log(0.25))
+    assert np.isfinite(extras["log_prob"]).all()
+
+
+def test_boltzmann_draws_from_the_softmax_of_values_over_the_temperature() -> None:
+    values = np.array([[2 * np.log(3), 0.0, 0, -1e9]] * 2, np.float32)  # at temperature 2: 3 to 1 to 1
+    predictions = {"action": np.array([10, 10], np.int32), "q_values": values}
+    policy = Boltzmann(Linear(2.0, 0.0, 10), SPACE)
+    assert chosen(policy, predictions, [0.59, 0.61]) == [10, 11]
+    assert chosen(policy, predictions, [0.79, 0.81]) == [11, 12]
+    masked = {**predictions, "action_mask": MASK[[0, 2]]}  # 3 to 1 for actions 0 and 2
+    assert chosen(policy, masked, [0.74, 0.9]) == [10, NO_LEGAL_ACTION]
+    assert chosen(policy, masked, [0.76, 0.9]) == [12, NO_LEGAL_ACTION]
+    assert [policy.level(t) for t in (0, 5, 10)] == [2, 1, 0]
+    greedy, _ = policy(predictions, 10, np.random.default_rng(0))
+    assert greedy.tolist() == [10, 10]
+
+
+def test_a_temperature_next_to_nothing_is_greedy_without_overflow() -> None:
+    values = np.array([[1.0, 3e38, -3e38, 0]], np.float32)
+    assert chosen(Boltzmann(1e-300, SPACE), {**ROW, "q_values": values}, [0.999]) == [11]

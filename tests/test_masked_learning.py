@@ -1,0 +1,76 @@
+"""A task where nine of ten actions are illegal is learned from far fewer timesteps with the mask than without."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Dict, Discrete, MultiBinary
+
+from axonrl import Agent, RunConfig
+from axonrl.hooks import EvaluationHook
+from axonrl.memories import ReplayMemory
+from axonrl.models import dqn
+
+LENGTH = 8
+CHOICES = 20
+BEST = 1.0 - 0.1 * (LENGTH - 2)
+
+
+class Doors(gymnasium.Env[Any, Any]):
+    """Eight places in a row, each with its own two of twenty actions: one leads on, one back, as do the illegal ones.
+
+    Each step costs 0.1; reaching the last place pays 1 and ends the episode.
+    """
+
+    observation_space = Dict({"action_mask": MultiBinary(CHOICES), "place": Discrete(LENGTH)})
+    action_space = Discrete(CHOICES)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place, self.steps = 0, 0
+        return self.observation(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.place = self.place + 1 if action == self.doors()[1] else max(0, self.place - 1)
+        self.steps += 1
+        arrived = self.place == LENGTH - 1
+        return self.observation(), 1.0 if arrived else -0.1, arrived, self.steps >= 100 and not arrived, {}
+
+    def doors(self) -> tuple[int, int]:
+        back = (7 * self.place + 3) % CHOICES
+        return back, (back + 10 + self.place % 5) % CHOICES
+
+    def observation(self) -> Any:
+        mask = np.zeros(CHOICES, np.int8)
+        if self.place < LENGTH - 1:  # the last place is terminal: nothing is legal there
+            mask[list(self.doors())] = 1
+        return {"action_mask": mask, "place": self.place}
+
+
+class Unmasked(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """The same without the mask."""
+
+    observation_space = Doors.observation_space["place"]
+
+    def observation(self, observation: Any) -> Any:
+        return observation["place"]
+
+
+def timesteps_to_solve(make: Callable[[], Any], seed: int, at_most: int, model_dir: Path | None = None) -> int | None:
+    """How long DQN trains until its greedy policy takes the shortest way; None where that is not enough."""
+    params = {"hidden": (32,), "learning_rate": 3e-3, "epsilon": 0.5, "target_update_period": 50}
+    memory = ReplayMemory(20_000, 32, discount=0.9)
+    agent = Agent(dqn.model_fn, memory, model_dir, RunConfig(seed=seed, progress=False), params)
+    watch = EvaluationHook(50, episodes=1, env=make(), stop_at=BEST - 1e-6)
+    agent.train(make(), first_update=50, update_frequency=1, max_timesteps=at_most, hooks=[watch])
+    solved = agent.evaluate(make(), episodes=1)["episode_return_mean"] > BEST - 1e-6
+    return agent.global_timestep if solved else None
+
+
+def test_the_mask_saves_nine_tenths_of_the_timesteps(tmp_path: Path) -> None:
+    """See docs/algorithms/index.md for more seeds."""
+    with_mask = timesteps_to_solve(Doors, 0, 2000, tmp_path / "with")
+    assert with_mask is not None
+    assert timesteps_to_solve(lambda: Unmasked(Doors()), 0, 10 * with_mask, tmp_path / "without") is None
