@@ -1,28 +1,32 @@
-"""Actions for environments: checked, clipped, and cast to the dtype of the action space."""
+"""Actions for environments: checked, clipped, and cast to the dtype of the action space.
+
+Actions of Dict and Tuple spaces come as flat dictionaries of arrays, and leave as the space nests them.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 from ..checks import all_finite
-from ..contracts import Array
-from ..errors import ArgumentError, NonFiniteError
+from ..contracts import NO_LEGAL_ACTION, Array, ArraySpec
+from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from . import spaces
 
 
-class Actions:
+class ArrayActions:
     """Turns a batch of actions [N, ...] into arguments of ``env.step``. The only place where actions are clipped.
 
     Args:
-        space: one environment's action space; ArgumentError if unsupported.
+        space: one environment's action space, which is neither a Dict nor a Tuple.
+        spec: of one action.
         num_envs: N.
     """
 
-    def __init__(self, space: spaces.AnySpace, num_envs: int) -> None:
-        spec = spaces.action_spec(space)
+    def __init__(self, space: spaces.AnySpace, spec: ArraySpec, num_envs: int) -> None:
         self._space = space
         self._shape = (num_envs, *spec.shape)
         self._is_discrete = isinstance(space, Discrete)
@@ -33,7 +37,7 @@ class Actions:
         limits: Any = (space.low, space.high) if isinstance(space, Box) else spaces.limits(space)
         self._low, self._high = limits
 
-    def each(self, actions: Array) -> list[Any]:
+    def each(self, actions: Any) -> list[Any]:
         """One action per environment, of the type of ``space.sample()``: NumPy integers for Discrete, else arrays.
 
         Args:
@@ -42,6 +46,7 @@ class Actions:
         Raises:
             ArgumentError: wrong shape or dtype, or an action outside the space.
             NonFiniteError: an action is NaN, or infinite where its space is unbounded.
+            BrokenEnvironmentError: an action is ``NO_LEGAL_ACTION``; names the environment.
         """
         if not self._is_discrete:
             batch = self.batch(actions)
@@ -50,10 +55,11 @@ class Actions:
         low, high = self._low, self._high
         for value in actions.tolist():
             if not low <= value <= high:
+                _check_legal(actions)
                 raise ArgumentError(f"the action {value} is not in {self._space}", "actions", actions)
         return list(actions.astype(self._dtype))
 
-    def single(self, actions: Array) -> Any:
+    def single(self, actions: Any) -> Any:
         """:meth:`each` for the only environment."""
         if self._is_discrete and actions.shape == (1,) and actions.dtype.kind == "i":
             value = actions.item()
@@ -62,7 +68,7 @@ class Actions:
         (one,) = self.each(actions)  # raises for invalid actions
         return one
 
-    def batch(self, actions: Array) -> Array:
+    def batch(self, actions: Any) -> Array:
         """A new array [N, ...] in the space's dtype, clipped for a Box; raises as :meth:`each`."""
         self._check_kind(actions)
         if self._is_box:
@@ -70,9 +76,16 @@ class Actions:
             if not all_finite(array):
                 raise NonFiniteError(f"an action for {self._space} is not finite: {actions.tolist()}")
             return array
-        if bool(((actions < self._low) | (actions > self._high)).any()):  # before the cast, which may wrap around
+        if self._is_discrete:  # Python compares a few numbers faster than NumPy
+            each = actions.tolist()
+            is_outside = min(each) < self._low or max(each) > self._high
+        else:
+            is_outside = bool(((actions < self._low) | (actions > self._high)).any())
+        if is_outside:  # found before the cast, which may wrap around
+            _check_legal(actions)
             raise ArgumentError(f"an action of {actions.tolist()} is not in {self._space}", "actions", actions)
-        return actions.astype(self._dtype)
+        made: Array = actions.astype(self._dtype)
+        return made
 
     def _check_kind(self, actions: Array) -> None:
         if not isinstance(actions, np.ndarray):
@@ -81,3 +94,66 @@ class Actions:
             expected = f"{'float' if self._is_box else 'integer'} array of shape {self._shape}"
             found = f"{actions.dtype} {actions.shape}"
             raise ArgumentError(f"actions for {self._space} must be an {expected}, got {found}", "actions", actions)
+
+
+class CompositeActions:
+    """The same for a Dict or a Tuple space: actions are a flat dictionary of arrays [N, ...].
+
+    Args:
+        space: one environment's action space; ArgumentError if unsupported.
+        num_envs: N.
+    """
+
+    def __init__(self, space: spaces.AnySpace, num_envs: int) -> None:
+        self._space = space
+        self._leaves = {
+            leaf.name: ArrayActions(leaf.space, leaf.spec, num_envs) for leaf in spaces.leaves(space, "action")
+        }
+
+    def each(self, actions: Any) -> list[Any]:
+        """One action per environment, of the type of ``space.sample()``; raises as :meth:`ArrayActions.each`."""
+        self._check(actions)
+        columns = [leaf.each(actions[name]) for name, leaf in self._leaves.items()]
+        return [nested(self._space, dict(zip(self._leaves, row, strict=True))) for row in zip(*columns, strict=True)]
+
+    def single(self, actions: Any) -> Any:
+        """:meth:`each` for the only environment."""
+        self._check(actions)
+        return nested(self._space, {name: leaf.single(actions[name]) for name, leaf in self._leaves.items()})
+
+    def batch(self, actions: Any) -> Any:
+        """New arrays [N, ...], nested as a vector environment takes them; raises as :meth:`ArrayActions.batch`."""
+        self._check(actions)
+        return nested(self._space, {name: leaf.batch(actions[name]) for name, leaf in self._leaves.items()})
+
+    def _check(self, actions: Any) -> None:
+        if not isinstance(actions, Mapping) or actions.keys() != self._leaves.keys():
+            found = ", ".join(map(repr, actions)) if isinstance(actions, Mapping) else type(actions).__name__
+            expected = ", ".join(map(repr, self._leaves))
+            message = f"actions for {self._space} must be a mapping of {expected} to arrays, got {found}"
+            raise ArgumentError(message, "actions", actions)
+
+
+Actions: TypeAlias = ArrayActions | CompositeActions
+
+
+def actions_for(space: spaces.AnySpace, num_envs: int) -> Actions:
+    """What turns actions [N, ...] of a space into arguments of ``env.step``; ArgumentError if it is unsupported."""
+    spec = spaces.action_spec(space)
+    return ArrayActions(space, spec, num_envs) if isinstance(spec, ArraySpec) else CompositeActions(space, num_envs)
+
+
+def nested(space: spaces.AnySpace, values: Mapping[str, Any], prefix: str = "") -> Any:
+    """The values of a space's leaves, by name, as the space nests them."""
+    if not isinstance(space, Dict | Tuple):
+        return values[prefix]
+    inside = {key: nested(part, values, f"{prefix}/{key}" if prefix else key) for key, part in spaces.parts(space)}
+    return dict(zip(space.spaces, inside.values(), strict=True)) if isinstance(space, Dict) else tuple(inside.values())
+
+
+def _check_legal(actions: Array) -> None:
+    """Raise ``BrokenEnvironmentError`` for the first row that a mask left no action."""
+    without = (actions == NO_LEGAL_ACTION).reshape(len(actions), -1).any(axis=1)
+    if without.any():
+        row = int(without.argmax())
+        raise BrokenEnvironmentError(f"the observation of environment {row} has a mask without a legal action", row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
 
 import gymnasium
@@ -12,9 +12,9 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from ..checks import all_finite, shortened
-from ..contracts import Array, ArrayTree
+from ..contracts import Array, ArrayTree, State
 from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
-from .actions import Actions
+from .actions import actions_for
 from .observations import MismatchError, Observations, keep_rows
 from .spaces import AnySpace
 
@@ -54,8 +54,11 @@ class BatchedEnvironment(abc.ABC):
         owned: whether :meth:`close` closes ``env``. Environments of the user stay open.
     """
 
-    skips_rows: ClassVar[bool] = False
+    skips_rows: bool = False
     """Whether rows may be reset while others step: such rows are no transitions."""
+
+    resets_itself: ClassVar[bool] = False
+    """Whether resets by mask only tell what has happened, or will in the next step."""
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class BatchedEnvironment(abc.ABC):
         self.not_exact = not_exact
         self._owned = owned
         self._observations = Observations(observation_space, num_envs)
-        self._actions = Actions(action_space, num_envs)
+        self._actions = actions_for(action_space, num_envs)
         self._last: ArrayTree | None = None
 
     def reset(self, mask: Array | None, seeds: Sequence[int]) -> ArrayTree:
@@ -109,7 +112,7 @@ class BatchedEnvironment(abc.ABC):
                 raise ArgumentError(message, "mask", mask)
             mask = None
         if mask is None or chosen.any():
-            batch = self._reset(chosen, [int(seed) for seed in seeds], everything=mask is None)
+            batch = self._reset(chosen, seeds, everything=mask is None)
             if self._last is not None:
                 keep_rows(batch, self._last, ~chosen)
             self._check_finite("reset", batch)
@@ -117,12 +120,12 @@ class BatchedEnvironment(abc.ABC):
         return self._current()
 
     @abc.abstractmethod
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: ArrayTree) -> Step:
         """Take one action in every environment.
 
         Args:
-            actions: [N, ...] in the environment's units, in the dtype of ``spaces.action_spec``. Box actions are
-                clipped to the space's bounds.
+            actions: [N, ...] in the environment's units, as ``spaces.action_spec`` lays them out and in its dtype. Box
+                actions are clipped to the space's bounds.
 
         Raises:
             BrokenEnvironmentError: an environment raised, or returned something outside its spaces.
@@ -130,13 +133,30 @@ class BatchedEnvironment(abc.ABC):
             ArgumentError: an action has the wrong shape or dtype, or is outside the space.
         """
 
+    @property
+    def saves_state(self) -> bool:
+        """Whether :meth:`state_dict` returns one."""
+        return False
+
+    def state_dict(self) -> State | None:
+        """What the environments' future follows from; None where they do not say, so that episodes are replayed."""
+        return None
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned, instead of a first reset.
+
+        Raises:
+            ValueError: these environments save no state, or the state is that of others.
+        """
+        raise ValueError(f"{self.name} saves no state")
+
     def close(self) -> None:
         """Close the environments if they are owned."""
         if self._owned:
             self.env.close()
 
     @abc.abstractmethod
-    def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
+    def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         """A new batch whose ``chosen`` rows are first observations; ``everything``: reset all, with their seeds."""
 
     def _current(self) -> ArrayTree:
@@ -174,12 +194,12 @@ class Copies(BatchedEnvironment):
         super().__init__(env, num_envs=len(envs), **details)
         self._envs = tuple(envs)
 
-    def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
+    def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         batch = self._observations.empty()
         for i, env in enumerate(self._envs):
             if chosen[i]:
                 try:
-                    result = env.reset(seed=seeds[i])
+                    result = env.reset(seed=int(seeds[i]))
                 except Exception as error:
                     raise self._raised("reset", error, i) from error
                 if not isinstance(result, tuple) or len(result) != 2:
@@ -187,7 +207,7 @@ class Copies(BatchedEnvironment):
                 self._put("reset", batch, i, result[0])
         return batch
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: ArrayTree) -> Step:
         """One action in each, in order."""
         if self._last is None:
             self._current()

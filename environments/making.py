@@ -20,9 +20,11 @@ from ..checks import count
 from ..errors import ArgumentError
 from . import minatar
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
-from .normalization import NormalizedEnvironment, Wrapped, are_copies, wrappers_of
+from .native import NativeVectorEnv, check_native, make_native
+from .normalization import BY_NAME, NormalizedEnvironment, Wrapped, WrappedVector, are_copies, wrappers_of
+from .pooled import NOT_EXACT, Pool, PooledEnv, PooledVectorEnv
 from .single import Single
-from .vectors import NextStepVector, SameStepVector, Vector
+from .vectors import NativeVector, NextStepVector, SameStepVector, Vector
 from .wrapping import Given, Wrapping
 
 logger = logging.getLogger("axonrl")
@@ -37,16 +39,28 @@ _EXTRAS = {
     "ale_py": "atari",
 }
 """Module of an environment to the extra of axonrl that installs its dependencies."""
+SYNC, NATIVE, ENVPOOL = "sync", "native", "envpool"
+VECTORIZATIONS = (SYNC, NATIVE, ENVPOOL)
+"""How several copies are stepped: one after the other; as arrays; by threads."""
 VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 """Keyword arguments of ``gymnasium.make_vec`` that are recorded among those of the environment."""
 
 
 @overload
-def make(env_id: str, num_envs: None = None, *, wrappers: Sequence[Given] = (), **kwargs: Any) -> AnyEnv: ...
-@overload
-def make(env_id: str, num_envs: int, *, wrappers: Sequence[Given] = (), **kwargs: Any) -> AnyVectorEnv: ...
 def make(
-    env_id: str, num_envs: int | None = None, *, wrappers: Sequence[Given] = (), **kwargs: Any
+    env_id: str, num_envs: None = None, *, vectorization: str = SYNC, wrappers: Sequence[Given] = (), **kwargs: Any
+) -> AnyEnv: ...
+@overload
+def make(
+    env_id: str, num_envs: int, *, vectorization: str = SYNC, wrappers: Sequence[Given] = (), **kwargs: Any
+) -> AnyVectorEnv: ...
+def make(
+    env_id: str,
+    num_envs: int | None = None,
+    *,
+    vectorization: str = SYNC,
+    wrappers: Sequence[Given] = (),
+    **kwargs: Any,
 ) -> AnyEnv | AnyVectorEnv:
     """Make an environment from its id.
 
@@ -58,13 +72,18 @@ def make(
         env_id: an id of Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), MinAtar or the Arcade Learning
             Environment (``"ALE/Pong-v5"``).
         num_envs: number of copies; None makes a single environment.
+        vectorization: how copies are stepped: ``"sync"``, one after the other, for every id; ``"native"``, as arrays,
+            for those of Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
+            ``"envpool"``, by the threads of EnvPool, for its ids: such a run is not exact.
         wrappers: names, or mappings ``{"kind": name, argument: value, ...}``, the innermost first; see
             ``environments.wrapping``. ``normalize_observation`` and ``normalize_reward`` share their statistics among
             all copies.
-        **kwargs: passed to ``gymnasium.make``: ``max_episode_steps`` and the environment's own arguments.
+        **kwargs: passed to ``gymnasium.make``, or ``envpool.make``: ``max_episode_steps`` and the environment's own
+            arguments; for EnvPool also ``num_threads``.
 
     Returns:
-        A ``gymnasium.Env``; for ``num_envs`` copies, also for one, a ``SyncVectorEnv`` with autoreset disabled.
+        A ``gymnasium.Env``; for ``num_envs`` copies, also for one, a ``SyncVectorEnv`` with autoreset disabled, or
+        another vector environment.
         Gymnasium's checker is left out unless ``disable_env_checker=False`` is given: a batched environment checks
         more.
 
@@ -77,11 +96,25 @@ def make(
         raise ArgumentError(f"env_id must be an id, such as 'CartPole-v1', got {env_id!r}", "env_id", env_id)
     if num_envs is not None:
         num_envs = count("num_envs", num_envs)
+    if vectorization not in VECTORIZATIONS:
+        message = f"vectorization must be one of {', '.join(VECTORIZATIONS)}, got {vectorization!r}"
+        raise ArgumentError(message, "vectorization", vectorization)
+    if vectorization != SYNC:
+        if num_envs is None:
+            message = f"vectorization {vectorization!r} needs the number of copies, num_envs"
+            raise ArgumentError(message, "num_envs", num_envs)
+        return _make_vector(env_id, num_envs, vectorization, Wrapping(wrappers), kwargs)
     if wrappers:
         return _make_wrapped(env_id, num_envs, Wrapping(wrappers), kwargs)
     if num_envs is None:
         return _make_one(env_id, kwargs)
     return SyncVectorEnv([lambda: _make_one(env_id, kwargs)] * num_envs, autoreset_mode=AutoresetMode.DISABLED)
+
+
+def vectorization_of(env: Any) -> str:
+    """How the copies in ``env`` are stepped: the ``vectorization`` that :func:`make` was given."""
+    inside = getattr(env, "unwrapped", None)
+    return NATIVE if isinstance(inside, NativeVectorEnv) else ENVPOOL if isinstance(inside, PooledVectorEnv) else SYNC
 
 
 def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
@@ -128,6 +161,10 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
     """
     if isinstance(env, str):
         return _make_one(env, {})
+    if isinstance(env, WrappedVector):
+        return Wrapped(similar(env.env), env.normalizers, None, env.given)
+    if isinstance(env, PooledVectorEnv):
+        return PooledEnv(env.pool)
     if isinstance(env, VectorWrapper):
         raise _pass_env(env, "wrappers of a vector environment do not fit a single one")
     if isinstance(env, SyncVectorEnv) and are_copies(env.envs):
@@ -159,7 +196,7 @@ def _make_wrapped(
         for _ in range(num_envs or 1):
             envs.append(_make_one(env_id, kwargs))
             envs[-1] = wrapping.wrap(envs[-1])
-        normalizers = wrapping.normalizers(envs[0], len(envs))
+        normalizers = wrapping.normalizers(envs[0].observation_space, len(envs))
     except ValueError:
         for env in envs:
             env.close()
@@ -169,6 +206,21 @@ def _make_wrapped(
         return wrapped[0]
     functions = [functools.partial(wrapped.__getitem__, row) for row in range(len(wrapped))]
     return SyncVectorEnv(functions, autoreset_mode=AutoresetMode.DISABLED)
+
+
+def _make_vector(
+    env_id: str, num_envs: int, vectorization: str, wrapping: Wrapping, kwargs: dict[str, Any]
+) -> AnyVectorEnv:
+    wrapping.refuse_around_each(f"the copies of {env_id} with vectorization {vectorization!r}")
+    env: NativeVectorEnv | PooledVectorEnv
+    if vectorization == NATIVE:
+        check_native(env_id, kwargs)
+        env = make_native(_make_one(env_id, kwargs), num_envs)
+    else:
+        env = PooledVectorEnv(Pool(env_id, num_envs, kwargs))
+    if not wrapping.given:
+        return env
+    return WrappedVector(env, wrapping.normalizers(env.single_observation_space, num_envs), wrapping.given)
 
 
 def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
@@ -236,13 +288,20 @@ def _warn_if_rewards_are_hidden(env: AnyEnv | AnyVectorEnv) -> None:
     """Behind another wrapper the environment's own rewards are not visible."""
     around = list(wrappers_of(env))
     for wrapper in around:
-        if isinstance(wrapper, Wrapped) and wrapper.row is not None and wrapper.normalizers.reward is not None:
+        if isinstance(wrapper, BY_NAME) and wrapper.row is not None and wrapper.normalizers.reward is not None:
             outer = type(env if around[0] is wrapper else around[0]).__name__
             logger.warning("%s wraps normalize_reward: all returns will be sums of normalised rewards", outer)
             return
 
 
 def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
+    if isinstance(env, NativeVectorEnv):
+        return NativeVector(env, num_envs=env.num_envs, **_details(env, None))
+    if isinstance(env, PooledVectorEnv):
+        details = {**_details(env, None), "name": env.pool.env_id, "not_exact": NOT_EXACT}
+        return NextStepVector(env, num_envs=env.num_envs, **details)
+    if isinstance(env, WrappedVector):
+        return NormalizedEnvironment(env, _open_vector(env.env), env.normalizers, learns=True)
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
     if type(env) is SyncVectorEnv:  # whatever its mode: its parts are stepped here, and none of them resets itself
         if are_copies(env.envs):

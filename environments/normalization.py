@@ -14,12 +14,13 @@ import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import SyncVectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
 
 from ..checks import number
-from ..contracts import Array, ArrayTree
+from ..contracts import Array, ArrayTree, State
 from ..errors import ArgumentError
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Step
-from .observations import copied
+from .observations import as_mapping, copied, from_mapping
 
 _EPSILON: Final = 1e-8
 """Added to variances, as in VecNormalize and Gymnasium."""
@@ -171,6 +172,60 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return normalize(batch)[0]
 
 
+class WrappedVector(VectorWrapper[Any, Any, Any]):
+    """A vector environment that was made with wrappers by name, which are normalisation alone.
+
+    The batched interface looks through it, as through :class:`Wrapped`.
+
+    Args:
+        env: with autoreset disabled.
+        normalizers: of all its environments.
+        given: the wrappers as they were given, each ``{"kind": name, argument: value, ...}``.
+    """
+
+    row: Final = 0
+    """As in :class:`Wrapped`: the statistics are updated."""
+
+    def __init__(self, env: AnyVectorEnv, normalizers: Normalizers, given: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(env)
+        self.given = given
+        self.normalizers = normalizers
+        if normalizers.observation is not None:
+            self.single_observation_space = normalizers.observation.space
+            self.observation_space = batch_space(self.single_observation_space, env.num_envs)
+        self._last: Any = None
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start episodes, in the rows of ``options["reset_mask"]`` if it is given."""
+        mask = (options or {}).get("reset_mask")
+        rows = np.ones(self.num_envs, np.bool_) if mask is None else mask.copy()
+        batch, infos = self.env.reset(seed=seed, options=options)
+        observation, reward = self.normalizers
+        if reward is not None:
+            reward.begin(rows)
+        if observation is not None:
+            observation.learn(batch[rows])
+            batch = observation(batch)
+            if not rows.all():
+                batch[~rows] = self._last[~rows]
+        self._last = batch
+        return copied(batch), infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take one action in each environment."""
+        batch, rewards, terminated, truncated, infos = self.env.step(actions)
+        observation, reward = self.normalizers
+        if observation is not None:
+            observation.learn(batch)
+            batch = observation(batch)
+        self._last = batch
+        return copied(batch), rewards if reward is None else reward(rewards), terminated, truncated, infos
+
+
+BY_NAME: Final = (Wrapped, WrappedVector)
+"""Around environments that were made with wrappers by name."""
+
+
 def are_copies(envs: Sequence[AnyEnv]) -> TypeGuard[Sequence[Wrapped]]:
     """Whether all of these share one normalisation, and either all or none update it."""
     first = envs[0]
@@ -206,21 +261,24 @@ class NormalizedEnvironment(BatchedEnvironment):
             not_exact=inner.not_exact,
         )
         self._inner = inner
+        self.skips_rows = inner.skips_rows
         self._normalizers = normalizers
         self._learns = learns
 
-    def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
+    def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         batch: Any = self._inner.reset(None if everything else chosen, seeds)
         observation, reward = self._normalizers
         if reward is not None and self._learns:
             reward.begin(chosen)
         if observation is None:
             return copied(batch)
+        if self._inner.resets_itself and not everything:
+            return copied(self._current())  # the first observations are those of the next step
         if self._learns:
             observation.learn(batch[chosen])
         return observation(batch)
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: ArrayTree) -> Step:
         """One action in each copy."""
         self._current()
         step = self._inner.step(actions)
@@ -231,8 +289,29 @@ class NormalizedEnvironment(BatchedEnvironment):
                 observation.learn(batch)
             batch = observation(batch)
         self._last = batch
-        normalized = None if reward is None or not self._learns else reward(step.reward)
+        if reward is None or not self._learns:
+            return step._replace(observation=batch)
+        if step.acted is None:
+            return step._replace(observation=batch, normalized_reward=reward(step.reward))
+        normalized, rows = np.zeros(self.num_envs), np.flatnonzero(step.acted)
+        if len(rows):
+            normalized[rows] = reward(step.reward[rows], rows)
         return step._replace(observation=batch, normalized_reward=normalized)
+
+    @property
+    def saves_state(self) -> bool:
+        """Do the copies?"""
+        return self._inner.saves_state
+
+    def state_dict(self) -> State | None:
+        """That of the copies; statistics are saved by :mod:`.statistics`."""
+        inner = self._inner.state_dict()
+        return None if inner is None else {"inner": inner, **as_mapping(self._current())}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        self._inner.load_state_dict(state["inner"])
+        self._last = from_mapping(state)
 
 
 def wrappers_of(env: Any) -> Iterator[Any]:

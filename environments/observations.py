@@ -82,6 +82,16 @@ def keep_rows(batch: ArrayTree, before: ArrayTree, rows: Array) -> None:
         array[rows] = old[rows]
 
 
+def as_mapping(batch: Any) -> dict[str, Any]:
+    """A copy of a batch for a state, which :func:`from_mapping` turns back."""
+    return {"tree": copied(batch)} if isinstance(batch, Mapping) else {"array": copied(batch)}
+
+
+def from_mapping(value: Mapping[str, Any]) -> Any:
+    """The batch of :func:`as_mapping`."""
+    return value.get("tree", value.get("array"))
+
+
 def _arrays(batch: ArrayTree) -> list[Array]:
     return list(batch.values()) if isinstance(batch, Mapping) else [batch]
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contracts import Array, ArrayTree
+from ..contracts import ArrayTree
 from .batched import AnyEnv, Copies, Step
 from .observations import MismatchError
 
@@ -32,11 +32,11 @@ class Single(Copies):
         super().__init__(env, [env], **details)
         self._step = env.step
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: ArrayTree) -> Step:
         """One action."""
         return self.step_single(actions).batched()
 
-    def step_single(self, actions: Array) -> SingleStep:
+    def step_single(self, actions: ArrayTree) -> SingleStep:
         """A faster :meth:`step`, a third less in a small environment; ``actions`` are [1, ...] here, too."""
         if self._last is None:
             self._current()

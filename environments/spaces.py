@@ -22,12 +22,12 @@ AnySpace: TypeAlias = "Space[Any]"
 
 _INT32 = np.iinfo(np.int32)
 _OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
-_ACTIONS = "float Box, Discrete, MultiDiscrete and MultiBinary"
+_ACTIONS = "float Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
 
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """One array of an observation: its flat name (empty for a plain space), its space and its spec."""
+    """One array of an observation or of an action: its flat name (empty for a plain space), its space and its spec."""
 
     name: str
     space: AnySpace
@@ -50,28 +50,30 @@ def observation_spec(space: AnySpace) -> SpecTree:
     return found[0].spec
 
 
-def action_spec(space: AnySpace) -> ArraySpec:
-    """The array of one action: Discrete int32 (), Box float32, MultiDiscrete int32, MultiBinary int8.
+def action_spec(space: AnySpace) -> SpecTree:
+    """The arrays of one action: Discrete int32 (), Box float32, MultiDiscrete int32, MultiBinary int8.
+
+    Returns:
+        Dict and Tuple spaces become one flat dictionary, as for :func:`observation_spec`.
 
     Raises:
         ArgumentError: the space is unsupported.
     """
-    if isinstance(space, Discrete | MultiDiscrete | MultiBinary) or (
-        isinstance(space, Box) and space.dtype.kind == "f"
-    ):
-        return _leaf_spec(space)
-    message = f"the action space {space} is not supported; supported are {_ACTIONS}"
-    raise ArgumentError(message, "action_space", space)
+    found = leaves(space, "action")
+    for leaf in found:
+        if isinstance(leaf.space, Box) and leaf.space.dtype.kind != "f":
+            raise _unsupported_action(space)
+    return {leaf.name: leaf.spec for leaf in found} if isinstance(space, Dict | Tuple) else found[0].spec
 
 
-def leaves(space: AnySpace) -> tuple[Leaf, ...]:
-    """The arrays of an observation in the order of the space; raises as :func:`observation_spec`."""
-    found = tuple(_leaves(space, ""))
+def leaves(space: AnySpace, of: str = "observation") -> tuple[Leaf, ...]:
+    """The arrays of an observation, or of an action, in the order of the space; raises as :func:`observation_spec`."""
+    found = tuple(_leaves(space, "", of))
     names = [leaf.name for leaf in found]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        message = f"the observation space {space} has two entries that are both called {twice!r}"
-        raise ArgumentError(message, "observation_space", space)
+        message = f"the {of} space {space} has two entries that are both called {twice!r}"
+        raise ArgumentError(message, f"{of}_space", space)
     return found
 
 
@@ -87,14 +89,27 @@ def limits(space: AnySpace) -> tuple[Any, Any] | None:
     return None
 
 
-def _leaves(space: AnySpace, prefix: str) -> list[Leaf]:
+def _leaves(space: AnySpace, prefix: str, of: str) -> list[Leaf]:
     if not isinstance(space, Dict | Tuple):
+        if of == "action" and not isinstance(space, Box | Discrete | MultiDiscrete | MultiBinary):
+            raise _unsupported_action(space)
         return [Leaf(prefix, space, _leaf_spec(space))]
     if not len(space):
-        message = f"the observation space has an empty {type(space).__name__}" + (prefix and f" at {prefix!r}")
-        raise ArgumentError(message, "observation_space", space)
-    items = space.spaces.items() if isinstance(space, Dict) else enumerate(space.spaces)
-    return [leaf for key, item in items for leaf in _leaves(item, f"{prefix}/{key}" if prefix else str(key))]
+        message = f"the {of} space has an empty {type(space).__name__}" + (prefix and f" at {prefix!r}")
+        raise ArgumentError(message, f"{of}_space", space)
+    return [leaf for key, item in parts(space) for leaf in _leaves(item, f"{prefix}/{key}" if prefix else key, of)]
+
+
+def parts(space: AnySpace) -> list[tuple[str, AnySpace]]:
+    """The entries of a Dict, or the items of a Tuple, with their names."""
+    if isinstance(space, Dict):
+        return [(str(key), item) for key, item in space.spaces.items()]
+    return [(str(index), item) for index, item in enumerate(space.spaces)] if isinstance(space, Tuple) else []
+
+
+def _unsupported_action(space: AnySpace) -> ArgumentError:
+    message = f"the action space {space} is not supported; supported are {_ACTIONS}"
+    return ArgumentError(message, "action_space", space)
 
 
 def _leaf_spec(space: AnySpace) -> ArraySpec:

@@ -13,7 +13,7 @@ from gymnasium import wrappers
 from gymnasium.vector import SyncVectorEnv
 
 from ..contracts import State
-from .normalization import Wrapped, are_copies, wrappers_of
+from .normalization import BY_NAME, Wrapped, are_copies, wrappers_of
 
 _KINDS = (
     wrappers.NormalizeObservation,
@@ -88,7 +88,7 @@ def as_in_training(env: Any, statistics: State) -> contextlib.AbstractContextMan
     Raises:
         ValueError: as for :func:`frozen`.
     """
-    by_name = any(isinstance(wrapper, Wrapped) and any(wrapper.normalizers) for wrapper in wrappers_of(env))
+    by_name = any(isinstance(wrapper, BY_NAME) and any(wrapper.normalizers) for wrapper in wrappers_of(env))
     return frozen(env, statistics) if by_name else contextlib.nullcontext()
 
 
@@ -114,7 +114,7 @@ def _learning(env: Any) -> list[Any]:
     """The wrappers that learn, or what they have in common, each of them once."""
     found: list[Any] = []
     for wrapper in wrappers_of(env):
-        if isinstance(wrapper, Wrapped):
+        if isinstance(wrapper, BY_NAME):
             found += [one for one in wrapper.normalizers if one is not None]
         elif isinstance(wrapper, _KINDS):
             found.append(wrapper)
@@ -124,12 +124,12 @@ def _learning(env: Any) -> list[Any]:
 def _last_to_observe(env: Any) -> Any:
     """The outermost wrapper that may change observations, or what is inside of all wrappers."""
     while True:
-        if isinstance(env, _BLIND) or (isinstance(env, Wrapped) and env.normalizers.observation is None):
+        if isinstance(env, _BLIND) or (isinstance(env, BY_NAME) and env.normalizers.observation is None):
             env = env.env
         elif isinstance(env, SyncVectorEnv) and (env.num_envs == 1 or are_copies(env.envs)):
             env = env.envs[0]
         else:
-            return env.normalizers.observation if isinstance(env, Wrapped) else env
+            return env.normalizers.observation if isinstance(env, BY_NAME) else env
 
 
 def _read(wrapper: Any) -> State:

@@ -6,16 +6,19 @@ https://farama.org/Vector-Autoreset-Mode describes the three modes.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from ..checks import shortened
-from ..contracts import Array, ArrayTree
+from ..contracts import Array, ArrayTree, State
 from ..errors import ArgumentError, BrokenEnvironmentError
 from .batched import AnyVectorEnv, BatchedEnvironment, Step
-from .observations import MismatchError, copied
+from .native.vector import NativeVectorEnv
+from .observations import MismatchError, as_mapping, copied, from_mapping
+from .pooled import PooledVectorEnv
 
 
 class Vector(BatchedEnvironment):
@@ -23,12 +26,12 @@ class Vector(BatchedEnvironment):
 
     env: AnyVectorEnv
 
-    def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
+    def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         # The first reset uses the mask, too: without one the environments would receive other options.
-        masked = [seed if asked else None for seed, asked in zip(seeds, chosen, strict=True)]
+        masked = [int(seed) if asked else None for seed, asked in zip(seeds, chosen, strict=True)]
         return self._call_reset(masked, {"reset_mask": chosen.copy()})
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: ArrayTree) -> Step:
         """One call for all."""
         return self._call_step(actions)[0]
 
@@ -41,7 +44,7 @@ class Vector(BatchedEnvironment):
             self._refuse("reset", f"{shortened(result)}, expected (observations, infos)")
         return self._batch("reset", result[0])
 
-    def _call_step(self, actions: Array) -> tuple[Step, Any]:
+    def _call_step(self, actions: ArrayTree) -> tuple[Step, Any]:
         self._current()
         batch = self._actions.batch(actions)
         try:
@@ -76,22 +79,72 @@ class Vector(BatchedEnvironment):
             self._refuse("step", f"{given}, expected {np.dtype(dtype).name} [{self.num_envs}]")
         return array.astype(dtype, copy=False)
 
+    @property
+    def saves_state(self) -> bool:
+        """Does the outermost object say that it does? What wraps another one without saying so may have its own state.
+
+        It says so by the methods ``state_dict`` and ``load_state_dict``.
+        """
+        return all(callable(getattr(type(self.env), name, None)) for name in ("state_dict", "load_state_dict"))
+
+    def state_dict(self) -> State | None:
+        """The vector environment's own, where it offers one."""
+        if not self.saves_state:
+            return None
+        env: Any = self.env
+        return {"environment": dict(env.state_dict()), **as_mapping(self._current())}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Hand it back to the vector environment."""
+        if not self.saves_state:
+            raise ValueError(f"{self.name} saves no state")
+        env: Any = self.env
+        env.load_state_dict(state["environment"])
+        self._last = from_mapping(state)
+
+
+class NativeVector(Vector):
+    """One of axonrl's own vector environments: what it returns needs neither checks nor copies."""
+
+    def __init__(self, env: NativeVectorEnv, **details: Any) -> None:
+        super().__init__(env, **details)
+        self._native = env
+
+    def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
+        lanes = np.flatnonzero(chosen).tolist()
+        return self._native.begin(lanes, [int(seeds[lane]) for lane in lanes])
+
+    def step(self, actions: ArrayTree) -> Step:
+        """One call for all."""
+        if self._last is None:
+            self._current()
+        observation, reward, terminated, truncated, _ = self._native.step(self._actions.batch(actions))
+        self._last = observation
+        return Step(observation, reward, terminated, truncated, None)
+
 
 class SelfResettingVector(Vector):
     """A vector environment that resets its environments itself: seeds are used only when all are reset."""
+
+    resets_itself = True
 
     def __init__(self, env: AnyVectorEnv, **details: Any) -> None:
         super().__init__(env, **details)
         self._ended: Array = np.zeros(self.num_envs, np.bool_)
 
     @abc.abstractmethod
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: ArrayTree) -> Step:
         """One call for all; sets ``_ended`` for the rows whose episode ended."""
 
-    def _reset(self, chosen: Array, seeds: list[int], *, everything: bool) -> ArrayTree:
+    @property
+    def saves_state(self) -> bool:
+        """False: such a run is not exact anyway."""
+        return False
+
+    def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         if everything:
             self._ended = np.zeros(self.num_envs, np.bool_)
-            return self._call_reset(seeds if _takes_list(self.env) else seeds[0], None)
+            return self._call_reset([int(seed) for seed in seeds] if _takes_list(self.env) else int(seeds[0]), None)
         running = np.flatnonzero(chosen & ~self._ended).tolist()
         if running:
             message = f"{self.name} resets itself: environments {running} cannot be reset in mid-episode"
@@ -102,7 +155,7 @@ class SelfResettingVector(Vector):
 class SameStepVector(SelfResettingVector):
     """``AutoresetMode.SAME_STEP``: the step that ends an episode also starts the next one."""
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: ArrayTree) -> Step:
         """One call for all; final observations come from ``infos["final_obs"]``."""
         step, infos = self._call_step(actions)
         self._ended = step.terminated | step.truncated
@@ -129,7 +182,7 @@ class NextStepVector(SelfResettingVector):
 
     skips_rows = True
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: ArrayTree) -> Step:
         """One call for all; rows whose episode ended on the previous step did not act."""
         acted = ~self._ended if self._ended.any() else None
         step, _ = self._call_step(actions)
@@ -139,4 +192,4 @@ class NextStepVector(SelfResettingVector):
 
 def _takes_list(env: AnyVectorEnv) -> bool:
     """Whether ``reset`` takes one seed per environment. Other vector environments share one generator."""
-    return isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+    return isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv | PooledVectorEnv)

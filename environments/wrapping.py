@@ -10,13 +10,14 @@ from typing import Any, Final, TypeAlias
 import gymnasium
 import numpy as np
 from gymnasium import wrappers
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from ..checks import count, did_you_mean, integer, number
-from ..contracts import Array
+from ..contracts import ACTION_MASK, Array
 from ..errors import ArgumentError
 from .batched import AnyEnv
 from .normalization import NormalizeObservation, NormalizeReward, Normalizers
+from .spaces import AnySpace
 
 Given: TypeAlias = "str | Mapping[str, Any]"
 """A wrapper in a list: its name, or ``{"kind": name, argument: value, ...}``."""
@@ -39,12 +40,12 @@ class WrapperError(ArgumentError):
         self.key = key
 
 
-def normalize_observation(env: AnyEnv, num_envs: int, *, clip: float = 10.0) -> NormalizeObservation:
+def normalize_observation(space: AnySpace, num_envs: int, *, clip: float = 10.0) -> NormalizeObservation:
     """Observations of mean 0 and variance 1, by running statistics of all copies; clipped to ``-clip .. clip``."""
-    return NormalizeObservation(env.observation_space, clip)
+    return NormalizeObservation(space, clip)
 
 
-def normalize_reward(env: AnyEnv, num_envs: int, *, discount: float = 0.99, clip: float = 10.0) -> NormalizeReward:
+def normalize_reward(space: AnySpace, num_envs: int, *, discount: float = 0.99, clip: float = 10.0) -> NormalizeReward:
     """Rewards scaled by the running deviation of their discounted sum; clipped to ``-clip .. clip``. Training only."""
     return NormalizeReward(num_envs, discount, clip)
 
@@ -142,6 +143,54 @@ def channels_last(env: AnyEnv) -> AnyEnv:
     return _move_channels(env, 0, -1)
 
 
+class MaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
+    """The mask of legal actions, which the environment reports in ``info``, as part of the observation.
+
+    Observations are ``{"observation": ..., "action_mask": ...}``, the mask bool: an entry for each action of a
+    Discrete space, those of all choices, concatenated, for a MultiDiscrete one.
+    """
+
+    def __init__(self, env: AnyEnv, name: str) -> None:
+        gymnasium.utils.RecordConstructorArgs.__init__(self, name=name)
+        gymnasium.Wrapper.__init__(self, env)
+        if not isinstance(name, str):
+            raise ArgumentError(f"name must be a key of info, got {name!r}", "name", name)
+        match env.action_space:
+            case Discrete(n=n):
+                size = int(n)
+            case MultiDiscrete(nvec=nvec):
+                size = int(nvec.sum())
+            case _:
+                raise _unsuitable("action_space", "must be Discrete or MultiDiscrete", env.action_space)
+        mask: Box[Any] = Box(0, 1, (size,), np.bool_)
+        self.observation_space = Dict({"observation": env.observation_space, ACTION_MASK: mask})
+        self._name, self._shape = name, (size,)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """As the environment's, with the mask."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._masked(observation, info), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """As the environment's, with the mask."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._masked(observation, info), reward, terminated, truncated, info
+
+    def _masked(self, observation: Any, info: Mapping[str, Any]) -> dict[str, Any]:
+        if self._name not in info:
+            raise ValueError(f"info has no {self._name!r}, only {', '.join(map(repr, info)) or 'nothing'}")
+        given = np.asarray(info[self._name])
+        mask: Array = given.astype(np.bool_)
+        if given.shape != self._shape or (given.dtype != np.bool_ and (given != mask).any()):
+            raise ValueError(f"info[{self._name!r}] must be {self._shape[0]} bits, one per action, got {given!r}")
+        return {"observation": observation, ACTION_MASK: mask}
+
+
+def mask_from_info(env: AnyEnv, *, name: str = ACTION_MASK) -> AnyEnv:
+    """The mask of legal actions from ``info[name]``: observations are ``{"observation": ..., "action_mask": ...}``."""
+    return MaskFromInfo(env, name)
+
+
 def _move_channels(env: AnyEnv, source: int, destination: int) -> AnyEnv:
     space = env.observation_space
     if not isinstance(space, Box) or len(space.shape) != 3:
@@ -157,7 +206,7 @@ def _unsuitable(kind: str, problem: str, space: gymnasium.Space[Any]) -> Argumen
 
 _AROUND_EACH: Final[Mapping[str, Callable[..., AnyEnv]]] = {
     function.__name__: function
-    for function in (time_limit, frame_stack, atari, rescale_action, channels_first, channels_last)
+    for function in (time_limit, frame_stack, atari, rescale_action, channels_first, channels_last, mask_from_info)
 }
 _AROUND_ALL: Final[Mapping[str, Callable[..., Any]]] = {
     function.__name__: function for function in (normalize_observation, normalize_reward)
@@ -201,10 +250,17 @@ class Wrapping:
             env = _attempt(_AROUND_EACH[name], (env,), arguments, index)
         return env
 
-    def normalizers(self, env: AnyEnv, num_envs: int) -> Normalizers:
-        """The normalisation of ``num_envs`` copies like ``env``; ``WrapperError`` if it does not fit."""
+    def refuse_around_each(self, what: str) -> None:
+        """``WrapperError`` if one of the list goes around each copy, for copies that no wrapper can be put around."""
+        for index, name, _ in self._each:
+            advice = "pass max_episode_steps to the environment (kwargs in a file)" if name == "time_limit" else ""
+            advice = advice or "use vectorization 'sync'"
+            raise WrapperError(f"{name} cannot be put around {what}; {advice}", index, "kind", name)
+
+    def normalizers(self, space: AnySpace, num_envs: int) -> Normalizers:
+        """The normalisation of ``num_envs`` copies with these observations; ``WrapperError`` if unsuitable."""
         made = {
-            name: _attempt(_AROUND_ALL[name], (env, num_envs), arguments, index)
+            name: _attempt(_AROUND_ALL[name], (space, num_envs), arguments, index)
             for name, (index, arguments) in self._all.items()
         }
         return Normalizers(made.get("normalize_observation"), made.get("normalize_reward"))

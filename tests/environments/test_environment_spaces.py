@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 
 from axonrl.contracts import ArraySpec
 from axonrl.environments import spaces
+from axonrl.environments.actions import actions_for
 from axonrl.errors import ArgumentError
 
 BOOLEANS: Any = Box(0, 1, (10, 10, 4), bool)
@@ -92,9 +93,7 @@ def test_action_arrays(space: Any, shape: Any, dtype: Any) -> None:
     assert spaces.action_spec(space) == ArraySpec(shape, dtype)
 
 
-@pytest.mark.parametrize(
-    "space", [Box(0, 9, (2,), np.int32), BOOLEANS, Tuple([Discrete(2)]), Dict({"a": Discrete(2)}), Text(3)]
-)
+@pytest.mark.parametrize("space", [Box(0, 9, (2,), np.int32), BOOLEANS, Text(3)])
 def test_unsupported_action_spaces_are_named(space: Any) -> None:
     with pytest.raises(ArgumentError, match="is not supported; supported are float Box, Discrete, Multi") as caught:
         spaces.action_spec(space)
@@ -167,3 +166,51 @@ def test_json_errors_say_what_is_wrong() -> None:
         with pytest.raises(ArgumentError, match=message) as caught:
             convert(given)
         assert caught.value.argument == argument
+
+
+def test_composite_actions_are_a_flat_dictionary() -> None:
+    space = Dict({"arm": Tuple([Box(-1, 1, (2,), np.float64), MultiBinary(3)]), "gear": Discrete(3, start=5)})
+    expected = {
+        "arm/0": ArraySpec((2,), np.float32),
+        "arm/1": ArraySpec((3,), np.int8),
+        "gear": ArraySpec((), np.int32),
+    }
+    assert spaces.action_spec(space) == expected
+    actions = actions_for(space, 2)
+    given = {
+        "arm/0": np.array([[0.5, 3], [-3, 0]], np.float32),
+        "arm/1": np.array([[1, 0, 1], [0, 0, 1]]),
+        "gear": np.array([5, 7]),
+    }
+    first, second = actions.each(given)
+    assert space.contains(first)
+    assert space.contains(second)
+    assert (first["arm"][0].tolist(), first["arm"][1].tolist(), first["gear"]) == ([0.5, 1], [1, 0, 1], 5)
+    batch = actions.batch(given)
+    assert batch["arm"][0].tolist() == [[0.5, 1], [-1, 0]]
+    assert (batch["arm"][1].dtype, batch["gear"].tolist()) == (np.int8, [5, 7])
+    one = actions_for(space, 1).single({name: value[1:] for name, value in given.items()})
+    assert (one["arm"][0].tolist(), one["gear"]) == ([-1, 0], 7)
+    for wrong in ({"arm/0": given["arm/0"]}, given["gear"]):
+        with pytest.raises(ArgumentError, match="must be a mapping of 'arm/0', 'arm/1', 'gear' to arrays, got"):
+            actions.batch(wrong)
+    with pytest.raises(ArgumentError, match="the action 8 is not in Discrete"):
+        actions.each({**given, "gear": np.array([5, 8])})
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (Dict({"a": Box(0, 9, (2,), np.int32)}), "is not supported; supported are float Box"),
+        (Tuple([Discrete(2), Text(3)]), "is not supported; supported are float Box"),
+        (Dict({"a": Dict()}), "the action space has an empty Dict at 'a'"),
+        (
+            Dict({"a/b": Discrete(2), "a": Dict({"b": Discrete(2)})}),
+            "the action space .* has two entries that are both",
+        ),
+    ],
+)
+def test_composite_actions_that_are_unsupported(space: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message) as error:
+        spaces.action_spec(space)
+    assert error.value.argument == "action_space"

@@ -9,14 +9,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from axonrl import environments
 from axonrl.environments.normalization import Moments, NormalizeObservation, NormalizeReward
 from axonrl.environments.single import Single
-from axonrl.environments.wrapping import WrapperError
+from axonrl.environments.wrapping import WrapperError, mask_from_info
 from axonrl.errors import ArgumentError
 
 make: Callable[..., Any] = environments.make
@@ -481,3 +481,68 @@ def test_an_environment_that_is_refused_is_closed(monkeypatch: Any) -> None:
         with pytest.raises(WrapperError):
             make("Line-v0", 2, wrappers=wrappers)
         assert closed
+
+
+# -- masks from info --------------------------------------------------------------------------------------------------
+
+
+class Reports(Line):
+    """A Line whose info has what is given."""
+
+    def __init__(self, actions: Any = None, **info: Any) -> None:
+        super().__init__(actions=actions)
+        self.info = info
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return super().reset(seed=seed)[0], self.info
+
+    def step(self, action: Any) -> Any:
+        return *super().step(action)[:4], self.info
+
+
+@pytest.mark.parametrize(
+    ("actions", "given"),
+    [(Discrete(2, start=3), [1, 0]), (MultiDiscrete([2, 3]), np.array([0, 1, 1, 1, 0], np.int8))],
+)
+def test_a_mask_comes_from_info(actions: Any, given: Any) -> None:
+    env = mask_from_info(Reports(actions, legal=given), name="legal")
+    first, _ = env.reset()
+    second, *_ = env.step(3)
+    for observation, numbers in ((first, [0, 0]), (second, [1, 10])):
+        assert env.observation_space.contains({**observation, "observation": observation["observation"]})
+        assert observation["observation"].tolist() == numbers
+        assert (observation["action_mask"].tolist(), observation["action_mask"].dtype) == (
+            [bool(x) for x in given],
+            bool,
+        )
+
+
+@pytest.mark.parametrize(
+    ("info", "message"),
+    [
+        ({"x": 1, "y": 2}, "info has no 'action_mask', only 'x', 'y'"),
+        ({}, "info has no 'action_mask', only nothing"),
+        ({"action_mask": [1, 0, 1]}, r"info\['action_mask'\] must be 2 bits, one per action, got array\(\[1, 0, 1\]\)"),
+        ({"action_mask": [1.0, 0.5]}, "must be 2 bits"),
+    ],
+)
+def test_info_without_a_mask_is_an_error(info: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mask_from_info(Reports(**info)).reset()
+
+
+def test_copies_with_masks_are_made_again_from_their_spec() -> None:
+    env = make("Taxi-v4", 2, wrappers=[{"kind": "mask_from_info", "name": "action_mask"}])
+    batch = open_environment(env).reset(None, [1, 2])
+    assert {name: (value.shape, value.dtype) for name, value in batch.items()} == {
+        "observation": ((2,), np.int32),
+        "action_mask": ((2, 6), bool),
+    }
+    again = similar(env)
+    assert again.observation_space == env.single_observation_space
+    assert again.reset(seed=1)[0]["action_mask"].tolist() == batch["action_mask"][0].tolist()
+
+
+def test_a_mask_needs_actions_to_choose_from() -> None:
+    with pytest.raises(WrapperError, match="must be Discrete or MultiDiscrete, got Box"):
+        make("Pendulum-v1", wrappers=["mask_from_info"])

@@ -1,0 +1,60 @@
+"""Functions of float64 arrays with the very bits that NumPy gives for one number at a time.
+
+Sums, products and quotients are rounded the same way everywhere (IEEE 754). Powers are not: NumPy squares an array by
+a multiplication, and one number by the C library's ``pow``, which differs in the last bit once in a thousand times.
+Sines and cosines are the same wherever NumPy's loop treats each element alike, which :func:`same_as_scalar` finds out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ...contracts import Array
+
+InPlace: TypeAlias = "Callable[[Array, Array], Any]"
+"""``function(x, out)``: writes the function of each element of ``x`` [size] into ``out`` [size]."""
+
+_PROBES: Final = 1024
+"""Numbers, at least, with which loops over arrays are compared with calls for one number."""
+_LARGEST: Final = 50.0
+"""Of them, the largest absolute value: angles of these environments are smaller."""
+
+
+def same_as_scalar(function: np.ufunc, size: int) -> InPlace:
+    """``function`` of each element of contiguous arrays [size], with the bits that it has for that element alone.
+
+    This is ``function`` itself if its loop over so many elements, vectorised or not, gives the same in each place, as
+    it does in all versions of NumPy that are known; else one call for each element.
+
+    Args:
+        function: ``np.sin`` or ``np.cos``.
+        size: of the arrays.
+    """
+    rows = -(-_PROBES // size)
+    probes = np.random.default_rng(0).uniform(-1.0, 1.0, (rows, size)) * np.geomspace(1e-3, _LARGEST, rows)[:, None]
+    at_once, alone = np.empty(size), np.empty(size)
+    for row in probes:
+        function(row, at_once)
+        one_by_one(function, row, alone)
+        if at_once.tobytes() != alone.tobytes():
+            return lambda x, out: one_by_one(function, x, out)
+    return function
+
+
+def one_by_one(function: np.ufunc, x: Array, out: Array) -> None:
+    """A call of ``function`` for each element of ``x``, which is a NumPy number then."""
+    out[:] = [function(value) for value in x]
+
+
+def squared(x: Array) -> list[Any]:
+    """``value ** 2`` of each element of ``x``, which is a NumPy number then."""
+    return [value**2 for value in x]
+
+
+def math_cos(x: Array) -> list[float]:
+    """``math.cos`` of each element of ``x``."""
+    return list(map(math.cos, x.tolist()))

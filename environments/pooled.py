@@ -1,0 +1,204 @@
+"""EnvPool's environments, which threads of C++ step, as Gymnasium vector environments.
+
+EnvPool (Weng et al., 2022, https://arxiv.org/abs/2206.10558) resets environments itself, on the step after an episode's
+end, from random generators of its own that are seeded once: a run in them cannot be resumed exactly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import difflib
+import importlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from ..contracts import Array
+from ..errors import ArgumentError
+
+NOT_EXACT: Final = (
+    "EnvPool resets environments itself, from random generators that cannot be saved; vectorization 'sync' would be"
+    " exact"
+)
+_SEEDS: Final = 2**31 - 1
+"""EnvPool's seeds are below it."""
+_TAKEN: Final = ("num_envs", "batch_size", "seed", "env_seed", "env_type", "gym_reset_return_info")
+"""Arguments that are given here."""
+_OWN: Final = ("num_threads", "thread_affinity_offset", "max_num_players", "base_path")
+"""Arguments of the pool, which no environment of Gymnasium has."""
+
+
+class Pool:
+    """Makes EnvPool's environments of one id, again for every set of seeds: a pool is seeded when it is made.
+
+    Args:
+        env_id: EnvPool's id: ``HalfCheetah-v5``, ``Pong-v5``.
+        num_envs: N.
+        arguments: of ``envpool.make``: ``num_threads``, ``max_episode_steps`` and the environment's own.
+
+    Raises:
+        ArgumentError: EnvPool is not installed, has no such id, or does not take the arguments.
+    """
+
+    def __init__(self, env_id: str, num_envs: int, arguments: Mapping[str, Any]) -> None:
+        self.env_id = env_id
+        self.num_envs = num_envs
+        self.arguments = dict(arguments)
+        self._module = _envpool()
+        for name in _TAKEN:
+            if name in arguments:
+                message = f"{env_id} with vectorization 'envpool' takes no argument {name!r}: it follows from the run"
+                raise ArgumentError(message, "kwargs", self.arguments)
+        if env_id not in (known := self._module.list_all_envs()):
+            near = difflib.get_close_matches(env_id.rpartition("/")[2], known, n=3)
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "see envpool.list_all_envs()"
+            raise ArgumentError(f"EnvPool has no {env_id!r}; {hint}", "env_id", env_id)
+        self._pool: Any = self._made([0] * num_envs)
+        self.observation_space: Any = self._pool.observation_space
+        self.action_space: Any = _as_gymnasium(self._pool.action_space)
+        self._action_dtype = self._pool.action_space.dtype
+
+    def reset(self, seeds: Sequence[int] | None) -> Any:
+        """New episodes everywhere, from these seeds or from where the generators stand; the observations [N, ...]."""
+        if seeds is not None:
+            self.close()
+            self._pool = self._made([int(seed % _SEEDS) for seed in seeds])
+        return self._pool.reset()[0]
+
+    def step(self, actions: Array) -> tuple[Any, Array, Array, Array]:
+        """Observations [N, ...], rewards, terminated and truncated [N]."""
+        results = self._pool.step(actions.astype(self._action_dtype, copy=False))
+        observations, rewards, terminated, truncated, _ = results
+        return observations, rewards.astype(np.float64), terminated, truncated
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.close()
+
+    def gymnasiums_spec(self) -> Any:
+        """The spec of Gymnasium's environment of this id with these arguments; None where there is none."""
+        if self.env_id not in gymnasium.registry:
+            return None
+        spec = copy.deepcopy(gymnasium.spec(self.env_id))
+        spec.kwargs |= {name: value for name, value in self.arguments.items() if name not in _OWN}
+        spec.max_episode_steps = spec.kwargs.pop("max_episode_steps", spec.max_episode_steps)
+        return spec
+
+    def _made(self, seeds: list[int]) -> Any:
+        try:
+            with _quiet():
+                pool = self._module.make(
+                    self.env_id, env_type="gymnasium", num_envs=self.num_envs, env_seed=seeds, **self.arguments
+                )
+                _ = pool.observation_space, pool.action_space  # made when they are first read
+            return pool
+        except Exception as error:  # whatever EnvPool does that is given wrong arguments
+            given = f" with {self.arguments}" if self.arguments else ""
+            message = f"{self.env_id} could not be made by EnvPool{given}: {type(error).__name__}: {error}"
+            raise ArgumentError(message, "kwargs", self.arguments) from error
+
+
+class PooledVectorEnv(VectorEnv[Any, Any, Any]):
+    """N of EnvPool's environments, which reset themselves on the step after an episode's end.
+
+    Actions of a Box are float32, as Gymnasium's are. An episode that terminates on the very step at which its time
+    limit truncates it counts as truncated: EnvPool does not tell these apart.
+
+    Args:
+        pool: with N environments.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
+        self.pool = pool
+        self.num_envs = pool.num_envs
+        self.spec = pool.gymnasiums_spec()
+        self.single_observation_space, self.single_action_space = pool.observation_space, pool.action_space
+        self.observation_space = batch_space(pool.observation_space, self.num_envs)
+        self.action_space = batch_space(pool.action_space, self.num_envs)
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start episodes everywhere.
+
+        Args:
+            seed: a seed for each environment, or the first of N consecutive ones.
+            options: none are supported.
+        """
+        if options:
+            raise ValueError(f"{self.pool.env_id} of EnvPool takes no options, got {options}")
+        seeds = [seed + lane for lane in range(self.num_envs)] if isinstance(seed, int) else seed
+        if seeds is not None and len(seeds) != self.num_envs:
+            raise ValueError(f"{self.pool.env_id} needs {self.num_envs} seeds, got {len(seeds)}")
+        return self.pool.reset(seeds), {}
+
+    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Take one action in each environment, but where an episode has ended: there the next one begins."""
+        return (*self.pool.step(actions), {})
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the threads."""
+        self.pool.close()
+
+
+class PooledEnv(gymnasium.Env[Any, Any]):
+    """One of EnvPool's environments, for evaluations: whoever steps it resets it, and its seed decides the episode."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = Pool(pool.env_id, 1, {**pool.arguments, "num_threads": 1})
+        self.spec = self.pool.gymnasiums_spec()
+        # It renders nothing itself: Gymnasium's environment is made where images are wanted, if there is one.
+        self.metadata = {"render_modes": [] if self.spec is None else ["human", "rgb_array"]}
+        self.observation_space, self.action_space = self.pool.observation_space, self.pool.action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode."""
+        return _row(self.pool.reset(None if seed is None else [seed])), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take one action."""
+        observation, reward, terminated, truncated = self.pool.step(np.asarray(action)[None])
+        return _row(observation), float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
+
+    def close(self) -> None:
+        """End its thread."""
+        self.pool.close()
+
+
+def _envpool() -> Any:
+    try:
+        with _quiet():
+            return importlib.import_module("envpool")
+    except ImportError as error:
+        message = f"EnvPool is not installed or cannot be loaded ({error}): pip install 'axonrl[envpool]'"
+        raise ArgumentError(message, "vectorization", "envpool") from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Gymnasium's warnings about the precision of bounds, which users cannot change."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _as_gymnasium(space: Any) -> Any:
+    """An action space as Gymnasium's environments have it: its Boxes are float32."""
+    if isinstance(space, Box) and space.dtype == np.float64:
+        with _quiet():
+            return Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
+    return space
+
+
+def _row(observation: Any) -> Any:
+    if isinstance(observation, Mapping):
+        return {name: _row(value) for name, value in observation.items()}
+    return observation[0]

@@ -1,0 +1,167 @@
+"""EnvPool's environments behind the same interface; reset steps are no transitions, and such a run is not exact."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from axonrl import environments
+from axonrl.environments.describing import arguments_of
+from axonrl.environments.pooled import PooledEnv
+from axonrl.environments.wrapping import WrapperError
+from axonrl.errors import ArgumentError
+
+# Tests read arrays from what these return.
+make: Callable[..., Any] = environments.make
+open_environment: Callable[..., Any] = environments.open_environment
+similar: Callable[..., Any] = environments.similar
+
+
+def pooled(env_id: str = "CartPole-v1", num_envs: int = 3, **kwargs: Any) -> Any:
+    pytest.importorskip("envpool", reason="EnvPool is not installed, so nothing of it is tested: axonrl[envpool]")
+    return make(env_id, num_envs, vectorization="envpool", **kwargs)
+
+
+def test_without_envpool_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "envpool", None)
+    with pytest.raises(ArgumentError, match=r"EnvPool is not installed .*: pip install 'axonrl\[envpool\]'"):
+        make("CartPole-v1", 2, vectorization="envpool")
+
+
+def test_it_has_the_spaces_of_gymnasium() -> None:
+    for env_id, dtype in (("CartPole-v1", np.float32), ("Pendulum-v1", np.float32), ("HalfCheetah-v5", np.float64)):
+        env = pooled(env_id, num_threads=2)
+        assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+        assert env.single_observation_space.dtype == dtype
+        if env_id != "HalfCheetah-v5":  # needs MuJoCo
+            one = gymnasium.make(env_id)
+            assert env.single_observation_space == one.observation_space
+            assert env.single_action_space == one.action_space
+        observations = env.reset(seed=1)[0]
+        assert env.observation_space.contains(observations)
+        action = env.action_space.sample()
+        observations, rewards, *_ = env.step(action)
+        assert rewards.dtype == np.float64
+        assert env.observation_space.contains(observations)
+    assert env.single_action_space == gymnasium.spaces.Box(-1.0, 1.0, (6,), np.float32)
+    frames = pooled("Pong-v5", 1)
+    assert frames.single_observation_space.shape == (4, 84, 84)
+    assert frames.reset(seed=1)[0].dtype == np.uint8
+    assert similar(frames).spec is None
+
+
+def test_seeds_decide_while_the_environments_are_new() -> None:
+    env, other = pooled(), pooled(num_threads=2)
+    first = env.reset(seed=[7, 8, 2**40])[0]
+    assert first.tolist() == other.reset(seed=[7, 8, 2**40])[0].tolist()
+    assert first.tolist() != env.reset()[0].tolist()  # the generators have moved on
+    assert first[:2].tolist() == env.reset(seed=7)[0][:2].tolist()  # 7, 8 and 9
+    with pytest.raises(ValueError, match="needs 3 seeds, got 1"):
+        env.reset(seed=[1])
+    with pytest.raises(ValueError, match="takes no options"):
+        env.reset(options={"reset_mask": np.ones(3, np.bool_)})
+
+
+def test_reset_steps_are_no_transitions_and_last_observations_are_kept() -> None:
+    env = open_environment(pooled(num_envs=2, max_episode_steps=10))
+    assert env.skips_rows
+    assert env.not_exact.startswith("EnvPool resets environments itself")
+    assert not env.saves_state
+    env.reset(None, [1, 2])
+    ends: list[tuple[int, bool, bool]] = []
+    lengths, acted_before = np.zeros(2, np.int64), np.ones(2, np.bool_)
+    for step in range(40):
+        played = env.step(np.array([1, step % 2]))
+        acted = np.ones(2, np.bool_) if played.acted is None else played.acted
+        lengths += acted
+        assert acted[~acted_before].all()  # a reset takes one step
+        ended = played.terminated | played.truncated
+        for lane in np.flatnonzero(ended).tolist():
+            falling = abs(played.observation[lane, 2]) > 12 * np.pi / 180
+            at_limit = lengths[lane] == 10  # where EnvPool tells of no termination
+            assert bool(played.terminated[lane]) == bool(falling and not at_limit)
+            assert bool(played.truncated[lane]) == bool(at_limit)
+            ends.append((int(lengths[lane]), bool(played.terminated[lane]), bool(played.truncated[lane])))
+            lengths[lane] = 0
+        assert (np.abs(played.observation[~acted]) <= 0.05).all()  # the first ones of the next episodes
+        assert (played.reward[~acted] == 0).all()
+        if ended.any():
+            env.reset(ended, [3, 4])
+        acted_before = acted
+    assert (10, False, True) in ends
+    assert any(terminated for _, terminated, _ in ends)
+
+
+def test_normalisation_learns_each_observation_once_and_no_reset_step() -> None:
+    wrapped = pooled(num_envs=2, max_episode_steps=4, wrappers=["normalize_observation", "normalize_reward"])
+    plain = open_environment(pooled(num_envs=2, max_episode_steps=4))
+    env = open_environment(wrapped)
+    assert env.skips_rows
+    env.reset(None, [1, 2])
+    seen = [plain.reset(None, [1, 2])]
+    for step in range(13):
+        actions = np.array([step % 2, 1 - step % 2])
+        played, plainly = env.step(actions), plain.step(actions)
+        seen.append(plainly.observation)
+        if plainly.acted is not None:
+            assert (played.normalized_reward[~plainly.acted] == 0).all()
+        if (ended := played.terminated | played.truncated).any():
+            before = played.observation
+            assert env.reset(ended, [3, 4]).tolist() == before.tolist()
+            plain.reset(ended, [3, 4])
+    observation, reward = wrapped.normalizers
+    rows = np.concatenate(seen)
+    assert observation.obs_rms.count == len(rows)
+    np.testing.assert_allclose(observation.obs_rms.mean, rows.mean(0), rtol=1e-6)
+    assert reward.return_rms.count == 2 * 13 - 2 * 2  # each was reset after 4 steps, and after 4 more
+
+
+def test_an_evaluation_environment_follows_from_its_seed() -> None:
+    env = pooled("Pendulum-v1", max_episode_steps=5, num_threads=2)
+    one = similar(env)
+    assert isinstance(one, PooledEnv)
+    episodes = []
+    for _ in range(2):
+        observations = [one.reset(seed=11)[0]]
+        while True:
+            observation, reward, terminated, truncated, _ = one.step(np.array([0.5], np.float32))
+            observations.append(observation)
+            if terminated or truncated:
+                break
+        assert (len(observations), truncated, type(reward)) == (6, True, float)
+        episodes.append(np.stack(observations).tolist())
+    assert episodes[0] == episodes[1]
+    assert type(similar(one).unwrapped).__name__ == "PendulumEnv"  # which renders
+    assert similar(one).spec.max_episode_steps == 5
+
+
+def test_it_is_described() -> None:
+    env = pooled(num_threads=2, max_episode_steps=9, wrappers=["normalize_observation"])
+    assert arguments_of(env) == {
+        "id": "CartPole-v1",
+        "kwargs": {"num_threads": 2, "max_episode_steps": 9},
+        "wrappers": [{"kind": "normalize_observation"}],
+        "vectorization": "envpool",
+    }
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "message"),
+    [
+        ("ALE/Pong-v5", {}, "EnvPool has no 'ALE/Pong-v5'; did you mean 'Pong-v5'"),
+        ("CartPole-v1", {"sed": 1}, "CartPole-v1 could not be made by EnvPool with {'sed': 1}: TypeError"),
+        ("CartPole-v1", {"seed": 1}, "takes no argument 'seed': it follows from the run"),
+    ],
+)
+def test_mistakes(env_id: str, kwargs: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        pooled(env_id, **kwargs)
+
+
+def test_wrappers_around_each_copy_are_refused() -> None:
+    with pytest.raises(WrapperError, match="channels_last cannot be put around the copies of Pong-v5 with vectoriz"):
+        pooled("Pong-v5", wrappers=["channels_last"])
