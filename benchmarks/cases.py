@@ -9,19 +9,33 @@ from typing import Any, Final
 CONTENDERS: Final = {
     "axonrl": "axonrl",
     "axonrl_agent": "axonrl",
+    "axonrl_native": "axonrl, native",
+    "axonrl_envpool": "axonrl, EnvPool",
     "axonrl_loop": "axonrl",
+    "axonrl_shares": "axonrl",
     "axonrl_policy": "axonrl, exported",
     "gymnasium": "Gymnasium",
     "sb3": "Stable-Baselines3",
+    "sb3_compiled": "Stable-Baselines3, compiled",
+    "sb3_envpool": "Stable-Baselines3, EnvPool",
     "sbx": "SBX",
+    "sbx_envpool": "SBX, EnvPool",
+    "rltools": "RLtools",
+    "rejax": "rejax",
     "torch": "torch",
     "jax": "JAX",
+    "numpy": "NumPy's OpenBLAS",
     "cpprb": "cpprb",
 }
 """The modules of ``contenders/``, and their names in the results."""
-OURS: Final = frozenset({"axonrl", "axonrl_agent", "axonrl_loop", "axonrl_policy"})
-PEERS: Final = frozenset({"sb3", "sbx", "torch", "jax", "cpprb"})
-"""Contenders that run in the peers' environment."""
+OURS: Final = frozenset(name for name in CONTENDERS if name.startswith("axonrl"))
+ENVIRONMENTS: Final = {
+    ".venv-bench": ("sb3", "sb3_compiled", "sbx", "torch", "jax", "cpprb"),
+    ".venv-bench-envpool": ("sb3_envpool", "sbx_envpool"),
+    ".venv-bench-rejax": ("rejax",),
+    ".venv-bench-rltools": ("rltools",),
+}
+"""The peers' environments, and who runs there. All others run in axonrl's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +96,9 @@ TOPICS: Final = {
         " off, in one CartPole-v1. Two hidden layers of 64 units, ReLU, batches of 32 from a memory of 50,000, Adam at"
         " 1e-3, Huber loss, a hard update of the target network every 500 timesteps, epsilon 0.05. A first call of"
         " 1,000 timesteps compiles everything and is not timed; the second call is, as a whole: axonrl's ends with"
-        " writing a checkpoint. Gradients are clipped to a norm of 10, but for SBX, which does not clip.",
+        " writing a checkpoint. Gradients are clipped to a norm of 10, but for SBX, which does not clip. Compiled:"
+        " `torch.compile` of the policy, as Stable-Baselines3's documentation shows, and of both networks in it, since"
+        " the policy alone would not reach them.",
         more_is_better=True,
     ),
     "ppo": Topic(
@@ -90,14 +106,43 @@ TOPICS: Final = {
         "`Agent.train` with its default hooks, `PPO.learn` of Stable-Baselines3 and of SBX with their reports switched"
         " off. Policy and value have two hidden layers of 64 units each, tanh; 10 epochs, Adam at 3e-4. CartPole-v1:"
         " 8 environments, rollouts of 256 timesteps of each, minibatches of 256. HalfCheetah-v5: 4 environments, 512"
-        " timesteps of each, minibatches of 64. A first rollout compiles everything and is not timed.",
+        " timesteps of each, minibatches of 64. A first rollout compiles everything and is not timed. All step"
+        ' Gymnasium\'s environments in Python but for those named native (`vectorization="native"`) and EnvPool, which'
+        " has a thread for each of ours. Compiled: `torch.compile` of the policy, as Stable-Baselines3's documentation"
+        " shows, which reaches acting, and of `evaluate_actions`, which learns. RLtools is C++, compiled for these very"
+        " sizes with `-march=native -ffast-math` and MKL; it clips no gradients, and acts in actions from -1 to 1.",
         more_is_better=True,
     ),
     "sac": Topic(
         "SAC on Pendulum-v1, one update per timestep: timesteps per second",
         "As for DQN, with `SAC.learn`: actor and twin critics with two hidden layers, automatic temperature, soft"
-        " targets. 400 timesteps, 300 of them without updates, compile everything and are not timed.",
+        " targets. 400 timesteps, 300 of them without updates, compile everything and are not timed. Compiled:"
+        " `torch.compile` of the actor and of both pairs of critics. RLtools as for PPO.",
         more_is_better=True,
+    ),
+    "whole": Topic(
+        "Loop and environment in one program: timesteps per second",
+        "rejax with gymnax compiles learning, acting, exploring and its own copy of the environment into one program of"
+        " JAX, which returns when all timesteps are done: no checkpoints, no hooks, no environment in Python. It is"
+        " made for many runs at once on an accelerator; this is one run on one thread of a processor. axonrl steps"
+        " Gymnasium's environments, as in the tables above. Settings are those above, but for what rejax cannot set:"
+        " its DQN has a squared loss; gradients are clipped number by number instead of by their norm; PPO's actor"
+        " and critic have an optimizer each, and the value is clipped; SAC's target entropy is its own; an episode that"
+        " is truncated counts as terminated.",
+        more_is_better=True,
+    ),
+    "products": Topic(
+        "SAC: microseconds of one update, and of its matrix products alone",
+        "axonrl: one run of the training step on one batch. The others: every matrix product of such an update, one"
+        " after the other, in the same shapes and with the same matrices transposed, and nothing else: `numpy.matmul`"
+        " and `torch.mm` with one thread. The operations of all products are in the row's name.",
+    ),
+    "shares": Topic(
+        "Where axonrl's own time goes",
+        "Clocks around the methods of the environment (`step` and `reset` of each of Gymnasium's copies), the stepper"
+        " (`act`, which also explores, and `learn`, which also draws the batch) and the memory (`step` or `extend`),"
+        " during a whole call of `Agent.train` with its default hooks. Everything else: the loop, hooks, batching the"
+        " copies, the checkpoint at the end and the clocks themselves.",
     ),
     "loop": Topic(
         "The loop without updates: CPU microseconds",
@@ -136,6 +181,12 @@ TOPICS: Final = {
         " (VmHWM). Files are in the machine's cache.",
     ),
     "cli": Topic("`axonrl --help`: seconds", "From the start of the process to its end."),
+    "vector": Topic(
+        "CartPole-v1, several copies: microseconds of a step of all",
+        "axonrl's native copies, behind the interface that a run has them, and Gymnasium's own environments in a"
+        " SyncVectorEnv with autoreset disabled. Random actions; episodes that ended are reset by mask, each with a"
+        " seed of its own. Steps alone, and with the resets that they take.",
+    ),
     "environment": Topic(
         "CartPole-v1 alone: timesteps per second",
         "Random actions, with resets: what nobody who steps it can exceed.",
@@ -144,23 +195,41 @@ TOPICS: Final = {
 }
 """Function of the contenders' modules to topic, in the order of the results."""
 
-_DQN = ("axonrl_agent", "sb3", "sbx")
+_SB3 = ("sb3", "sb3_compiled", "sbx")
+_DQN = ("axonrl_agent", *_SB3)
+_WHOLE = ("axonrl_agent", "rejax")
+_PRODUCTS = ("axonrl_agent", "numpy", "torch")
 _ACT = ("axonrl_agent", "axonrl_policy", "torch", "jax", "sb3")
 _UPDATE = ("axonrl_agent", "torch", "jax", "sb3", "sbx")
-_CARTPOLE, _CHEETAH = "CartPole-v1", "HalfCheetah-v5"
+_CARTPOLE, _CHEETAH, _CHEETAH_2 = "CartPole-v1", "HalfCheetah-v5", "HalfCheetah-v5, two threads"
+_EVERY_TIMESTEP = {"update_frequency": 1, "timesteps": 10_000}
+_PPO_CARTPOLE = {"env_id": _CARTPOLE, "num_envs": 8, "rollout": 256, "minibatch": 256, "rollouts": 20}
+_PPO_CHEETAH = {"env_id": _CHEETAH, "num_envs": 4, "rollout": 512, "minibatch": 64, "rollouts": 8}
+_SAC_64 = {"hidden": [64, 64], "batch": 64, "timesteps": 3_000}
+_SAC_256 = {"hidden": [256, 256], "batch": 256, "timesteps": 1_000}
+_PRODUCTS_256 = "2x256, batch 256: 546 MFLOP"
 _SECONDS, _BATCHES, _CNN, _SMALL, _LARGE = 0.5, [1, 8, 64], "Nature CNN", "2x64", "2x256"
 UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
 """Networks and batch sizes."""
 CASES: Final = (
-    Case("dqn", _DQN, {"update_frequency": 1, "timesteps": 10_000}, "one update per timestep"),
+    Case("dqn", _DQN, _EVERY_TIMESTEP, "one update per timestep"),
     Case("dqn", _DQN, {"update_frequency": 4, "timesteps": 20_000}, "one update per 4"),
     Case("dqn", _DQN, {"update_frequency": 10, "timesteps": 20_000}, "one update per 10"),
-    Case(
-        "ppo", _DQN, {"env_id": _CARTPOLE, "num_envs": 8, "rollout": 256, "minibatch": 256, "rollouts": 20}, _CARTPOLE
-    ),
-    Case("ppo", _DQN, {"env_id": _CHEETAH, "num_envs": 4, "rollout": 512, "minibatch": 64, "rollouts": 8}, _CHEETAH),
-    Case("sac", _DQN, {"hidden": [64, 64], "batch": 64, "timesteps": 3_000}, "2x64, batch 64"),
-    Case("sac", _DQN, {"hidden": [256, 256], "batch": 256, "timesteps": 1_000}, "2x256, batch 256"),
+    Case("ppo", ("axonrl_agent", "axonrl_native", *_SB3, "sb3_envpool", "sbx_envpool"), _PPO_CARTPOLE, _CARTPOLE),
+    Case("ppo", ("axonrl_agent", *_SB3, "sb3_envpool", "sbx_envpool", "rltools"), _PPO_CHEETAH, _CHEETAH),
+    Case("ppo", ("axonrl_agent", "axonrl_envpool", "sb3_envpool", "sbx_envpool"), _PPO_CHEETAH, _CHEETAH_2, threads=2),
+    Case("sac", (*_DQN, "rltools"), _SAC_64, "2x64, batch 64"),
+    Case("sac", (*_DQN, "rltools"), _SAC_256, "2x256, batch 256"),
+    Case("whole", _WHOLE, {"algorithm": "dqn", "arguments": _EVERY_TIMESTEP}, "DQN, CartPole-v1"),
+    Case("whole", _WHOLE, {"algorithm": "ppo", "arguments": _PPO_CARTPOLE}, "PPO, CartPole-v1"),
+    Case("whole", _WHOLE, {"algorithm": "sac", "arguments": _SAC_64}, "SAC, Pendulum-v1, 2x64, batch 64"),
+    Case("whole", _WHOLE, {"algorithm": "sac", "arguments": _SAC_256}, "SAC, Pendulum-v1, 2x256, batch 256"),
+    Case("products", _PRODUCTS, {"hidden": [64, 64], "batch": 64, "seconds": _SECONDS}, "2x64, batch 64: 9.0 MFLOP"),
+    Case("products", _PRODUCTS, {"hidden": [256, 256], "batch": 256, "seconds": _SECONDS}, _PRODUCTS_256),
+    Case("shares", ("axonrl_shares",), {"algorithm": "dqn", "timesteps": 10_000}, "DQN, CartPole-v1"),
+    Case("shares", ("axonrl_shares",), {"algorithm": "ppo", "timesteps": 40_960}, "PPO, 8 times CartPole-v1"),
+    Case("shares", ("axonrl_shares",), {"algorithm": "ppo_native", "timesteps": 40_960}, "PPO, 8 native CartPole-v1"),
+    Case("shares", ("axonrl_shares",), {"algorithm": "sac", "timesteps": 3_000}, "SAC, Pendulum-v1, 2x64, batch 64"),
     Case("loop", ("axonrl_loop",), {"timesteps": 50_000}),
     Case("act", _ACT, {"networks": [_SMALL, _LARGE, _CNN], "batches": _BATCHES, "seconds": _SECONDS}),
     Case("act", _ACT, {"networks": [_CNN], "batches": _BATCHES, "seconds": _SECONDS}, "two threads", threads=2),
@@ -170,25 +239,37 @@ CASES: Final = (
     Case("prioritized", ("axonrl", "cpprb"), {"seconds": _SECONDS}),
     Case("actor", ("axonrl_agent", "axonrl_policy", "sb3")),
     Case("cli", ("axonrl",), {"times": 5}),
+    Case("vector", ("axonrl", "gymnasium"), {"copies": [8, 64], "seconds": _SECONDS}),
     Case("environment", ("gymnasium",), {"timesteps": 100_000}),
 )
-QUICK: Final = {"timesteps": 2_000, "rollouts": 1, "seconds": 0.05, "times": 1}
+QUICK: Final = {"timesteps": 2_048, "rollouts": 1, "seconds": 0.05, "times": 1}
 """Arguments of a quick run, which only shows that everything works."""
 
-_EVERY, _FOURTH, _CONVOLUTIONS = "one update per timestep", "one update per 4", "Nature CNN, batch 1"
+_EVERY, _CONVOLUTIONS = "one update per timestep", "Nature CNN, batch 1"
 GOALS: Final = (
-    *(Goal(f"DQN on CartPole, {_EVERY}", "dqn", _EVERY, "axonrl_agent", peer, 12) for peer in ("sb3", "sbx")),
-    *(Goal(f"DQN on CartPole, {_FOURTH}", "dqn", _FOURTH, "axonrl_agent", peer, 12) for peer in ("sb3", "sbx")),
-    *(Goal(f"PPO on {_CARTPOLE}", "ppo", _CARTPOLE, "axonrl_agent", *goal) for goal in (("sb3", 6), ("sbx", 5))),
-    Goal(f"PPO on {_CHEETAH}", "ppo", _CHEETAH, "axonrl_agent", "sb3", 3),
     *(
-        Goal(f"SAC, {row}", "sac", row, "axonrl_agent", peer, at_least)
-        for row, peer, at_least in (
-            ("2x64, batch 64", "sb3", 8),
-            ("2x64, batch 64", "sbx", 5),
-            ("2x256, batch 256", "sb3", 2.7),
-            ("2x256, batch 256", "sbx", 1.2),
+        Goal(f"DQN on CartPole, {row}", "dqn", row, "axonrl_agent", "sb3", at_least)
+        for row, at_least in ((_EVERY, 15), ("one update per 4", 12), ("one update per 10", 10))
+    ),
+    Goal(f"DQN on CartPole, {_EVERY}", "dqn", _EVERY, "axonrl_agent", "sb3_compiled", 8),
+    *(Goal(f"PPO on {_CARTPOLE}", "ppo", _CARTPOLE, "axonrl_native", *goal) for goal in (("sb3", 7), ("sbx", 4.7))),
+    Goal(f"PPO on {_CARTPOLE}", "ppo", _CARTPOLE, "axonrl_agent", "sb3_compiled", 4),
+    Goal(f"PPO on {_CHEETAH}", "ppo", _CHEETAH, "axonrl_agent", "sb3", 3),
+    Goal(f"PPO on {_CHEETAH_2}", "ppo", _CHEETAH_2, "axonrl_envpool", "axonrl_agent", 1.4),
+    *(
+        Goal("SAC, 2x64, batch 64", "sac", "2x64, batch 64", "axonrl_agent", *goal)
+        for goal in (("sb3", 12), ("sbx", 3.5), ("rltools", 1.0))
+    ),
+    *(
+        Goal(
+            "SAC, 2x256, batch 256: matrix products alone",
+            "products",
+            f"one update, {_PRODUCTS_256}",
+            "axonrl_agent",
+            peer,
+            0.8,
         )
+        for peer in ("numpy", "torch")
     ),
     Goal(
         "a timestep, at most 1.5 times its parts",
@@ -227,6 +308,8 @@ GOALS: Final = (
         Goal(f"prioritized memory, {row}", "prioritized", row, "axonrl", "cpprb", 1)
         for row in ("add", "sample 32", "update 32", "add, sample 32 and update 32")
     ),
+    Goal("a step of 8 native CartPoles", "vector", "8 copies", "axonrl", "gymnasium", 3),
+    Goal("a step of 64 native CartPoles", "vector", "64 copies", "axonrl", "gymnasium", 10),
     Goal("memory, sample 32", "memory", "sample 32", "axonrl", "sb3", 3),
     Goal("memory, sample 32", "memory", "sample 32", "axonrl", "cpprb", 1),
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 PACKAGES: Final = (
     *("axonrl", "tensorflow", "keras", "ai-edge-litert", "stable-baselines3", "torch", "sbx-rl", "jax", "flax"),
-    *("optax", "cpprb", "gymnasium", "numpy"),
+    *("optax", "cpprb", "envpool", "rejax", "gymnax", "rltools", "mkl", "mujoco", "gymnasium", "numpy"),
 )
 
 

@@ -6,9 +6,12 @@ import dataclasses
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from .cases import CASES, CONTENDERS, GOALS, OURS, TOPICS, Goal
+from .cases import CASES, CONTENDERS, ENVIRONMENTS, GOALS, OURS, TOPICS, Case, Goal
 
-MISSING = "-"
+MISSING, FAILED = "-", "failed"
+SHARES = "shares"
+WIDEST = 6
+"""Ratios beside each other; more of them are one below the other."""
 
 
 @dataclasses.dataclass
@@ -17,12 +20,13 @@ class Results:
 
     Args:
         machine: the machine and the date.
-        versions: of ``axonrl``'s environment and of the ``peers``'.
+        versions: of ``axonrl``'s environment and of the peers', by the name of the environment.
         executors: of axonrl's networks.
         repeats: measurements of each cell.
         complete: all topics at full length, on an idle machine.
         values: topic, row and contender to one number per repeat.
         failures: contender, case, repeat and the last lines of output.
+        installed: of the peers' environments, seconds and megabytes; empty for one that is missing.
     """
 
     machine: Mapping[str, str]
@@ -32,6 +36,7 @@ class Results:
     complete: bool
     values: dict[str, dict[str, dict[str, list[float]]]] = dataclasses.field(default_factory=dict)
     failures: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    installed: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
 
     def add(self, topic: str, row: str, contender: str, value: float) -> None:
         """Add one measurement."""
@@ -60,7 +65,7 @@ def number(value: float) -> str:
 def spread(values: Sequence[float]) -> str:
     """The median and the range; no value means a failure."""
     if not values:
-        return "failed"
+        return FAILED
     median = number(statistics.median(values))
     return median if len(values) == 1 else f"{median} ({number(min(values))} to {number(max(values))})"
 
@@ -94,19 +99,59 @@ def goals(results: Results) -> str:
     return table(["", "ratio of medians", "at least", "measured", "goal"], rows)
 
 
+def case_of(topic: str, row: str) -> Case:
+    """The case that fills a row: the one whose label is longest."""
+    cases = [
+        case for case in CASES if case.topic == topic and f", {row}".endswith(f", {case.label}" if case.label else "")
+    ]
+    return max(cases, key=lambda case: len(case.label))
+
+
+def cell(results: Results, topic: str, row: str, contender: str) -> str:
+    """A measurement; ``MISSING`` where nobody asked for it."""
+    if contender not in case_of(topic, row).contenders:
+        return MISSING
+    return spread(results.get(topic, row, contender))
+
+
 def section(results: Results, topic: str) -> str:
     """One topic: all measurements, and ratios to the peers."""
-    contenders = list(dict.fromkeys(one for case in CASES if case.topic == topic for one in case.contenders))
-    rows = results.values[topic]
-    cells = [[row, *(spread(results.get(topic, row, one)) for one in contenders)] for row in rows]
-    measured = table(["", *(CONTENDERS[one] for one in contenders)], cells)
-    parts = [f"## {TOPICS[topic].title}", TOPICS[topic].text, measured]
-    pairs = [(ours, peer) for ours in contenders for peer in contenders if ours in OURS and peer not in OURS]
+    heading = [f"## {TOPICS[topic].title}", TOPICS[topic].text]
+    if topic == SHARES:
+        return "\n\n".join([*heading, shares(results)])
+    cases = [case for case in CASES if case.topic == topic]
+    contenders = [one for one in CONTENDERS if any(one in case.contenders for case in cases)]
+    rows = list(results.values[topic])
+    cells = [[row, *(cell(results, topic, row, one) for one in contenders)] for row in rows]
+    parts = [*heading, table(["", *(CONTENDERS[one] for one in contenders)], cells)]
+    pairs = [
+        (ours, peer)
+        for ours in contenders
+        for peer in contenders
+        if ours in OURS and peer not in OURS and any({ours, peer} <= set(case.contenders) for case in cases)
+    ]
     if pairs:
         names = [f"{CONTENDERS[ours]} against {CONTENDERS[peer]}" for ours, peer in pairs]
         ratios = [[row, *(times(results.ratio(topic, row, *pair)) for pair in pairs)] for row in rows]
-        parts.append(table(["times as good", *names], ratios))
+        lines = [["times as good", *names], *ratios]
+        if len(pairs) > WIDEST:
+            lines = [list(line) for line in zip(*lines, strict=True)]
+        parts.append(table(lines[0], lines[1:]))
     return "\n\n".join(parts)
+
+
+def shares(results: Results) -> str:
+    """The shares of a timestep: a row for each case, a column for each quantity."""
+    rows = results.values[SHARES]
+    labels = [case.label for case in CASES if case.topic == SHARES]
+    quantities = list(
+        dict.fromkeys(row.removesuffix(f", {label}") for label in labels for row in rows if row.endswith(label))
+    )
+    cells = [
+        [label, *(spread(results.get(SHARES, f"{quantity}, {label}", "axonrl_shares")) for quantity in quantities)]
+        for label in labels
+    ]
+    return table(["", *quantities], cells)
 
 
 def failures(results: Results) -> str:
@@ -123,13 +168,27 @@ def failures(results: Results) -> str:
 def conditions(results: Results) -> str:
     """The machine and the versions."""
     machine = table(["", "machine"], [[key, value] for key, value in results.machine.items()])
-    ours, peers = results.versions["axonrl"], results.versions["peers"]
-    packages = list(dict.fromkeys([*ours, *peers]))
-    rows = [[package, ours.get(package, MISSING), peers.get(package, MISSING)] for package in packages]
+    packages = list(dict.fromkeys(package for found in results.versions.values() for package in found))
+    rows = [[package, *(found.get(package, MISSING) for found in results.versions.values())] for package in packages]
     executors = "; ".join(f"{network}: {executor}" for network, executor in results.executors.items())
     return "\n\n".join(
-        [machine, table(["versions", "axonrl's environment", "the peers'"], rows), f"axonrl's executors: {executors}."]
+        [
+            machine,
+            table(["versions", *results.versions], rows),
+            environments(results),
+            f"axonrl's executors: {executors}.",
+        ]
     )
+
+
+def environments(results: Results) -> str:
+    """The peers' environments: who is in them, how long they took to install, how large they are."""
+    rows = []
+    for name, contenders in ENVIRONMENTS.items():
+        found = results.installed.get(name, {})
+        seconds, megabytes = (number(found[key]) if key in found else MISSING for key in ("seconds", "megabytes"))
+        rows.append([name, ", ".join(CONTENDERS[one] for one in contenders), seconds, megabytes])
+    return table(["environment", "peers", "seconds to install, with pip's cache as it was", "MB"], rows)
 
 
 def how(results: Results) -> str:

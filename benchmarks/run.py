@@ -1,6 +1,6 @@
 """Measure axonrl and its peers in turn and write the results: ``make bench``.
 
-    python -m axonrl.benchmarks.run --peers .venv-bench/bin/python [--only dqn act] [--repeats 3] [--quick] [--draft]
+    python -m axonrl.benchmarks.run --peers . [--only dqn act] [--repeats 3] [--quick] [--draft]
 
 A complete run needs an idle machine and writes ``RESULTS.md`` and ``results.json`` to ``benchmarks/``. Parts, quick
 runs and drafts go to ``runs/benchmarks/``, whatever the load.
@@ -17,12 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import report
-from .cases import CASES, PEERS, QUICK, TOPICS, UPDATES, Case
+from .cases import CASES, CONTENDERS, ENVIRONMENTS, QUICK, TOPICS, UPDATES, Case
 from .machine import load, machine
 
 HERE = Path(__file__).resolve().parent
@@ -83,26 +83,66 @@ class Runner:
     """Starts measurements.
 
     Args:
-        peers: the Python of the peers' environment.
+        peers: the folder of the peers' environments.
         quick: reduce timesteps and seconds.
     """
 
-    peers: str
+    peers: Path
     quick: bool
 
     def measure(self, case: Case, contender: str) -> dict[str, Any]:
         """Quantities, by name."""
-        python = self.peers if contender in PEERS else sys.executable
-        cut = {name: QUICK[name] for name in case.arguments if name in QUICK} if self.quick else {}
-        arguments = json.dumps({**case.arguments, **cut})
-        command = [python, "-m", "axonrl.benchmarks.measure", contender, case.topic, arguments]
+        arguments = json.dumps(shorter(case.arguments) if self.quick else dict(case.arguments))
+        command = [self._python(contender), "-m", "axonrl.benchmarks.measure", contender, case.topic, arguments]
         found: dict[str, Any] = last_line(command, case.threads)
         return found
 
+    def _python(self, contender: str) -> str:
+        for venv, contenders in ENVIRONMENTS.items():
+            if contender in contenders:
+                return str(python_in(self.peers, venv))
+        return sys.executable
+
+    def missing(self) -> dict[str, str]:
+        """The peers that are not installed, and the environment that they should be in."""
+        missing = [venv for venv in ENVIRONMENTS if not stamp_in(self.peers, venv).exists()]
+        return {contender: venv for venv in missing for contender in ENVIRONMENTS[venv]}
+
     def versions(self) -> dict[str, dict[str, str]]:
-        """Versions in the two environments."""
-        pythons = {"axonrl": sys.executable, "peers": self.peers}
+        """Versions in all environments."""
+        there = [venv for venv in ENVIRONMENTS if venv not in self.missing().values()]
+        pythons = {"axonrl's": sys.executable, **{venv: str(python_in(self.peers, venv)) for venv in there}}
         return {name: last_line([python, "-c", VERSIONS], 1) for name, python in pythons.items()}
+
+    def installed(self) -> dict[str, dict[str, float]]:
+        """How long the peers' environments took to install, in seconds, and their megabytes."""
+        found = {}
+        for venv in ENVIRONMENTS:
+            if stamp_in(self.peers, venv).exists():
+                seconds = Path(self.peers, venv, "seconds").read_text()
+                size = sum(path.lstat().st_size for path in (self.peers / venv).rglob("*"))
+                found[venv] = {"seconds": float(seconds), "megabytes": size / 1e6}
+        return found
+
+
+def shorter(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a quick run."""
+    cut = {name: shorter(value) if isinstance(value, Mapping) else value for name, value in arguments.items()}
+    return {**cut, **{name: QUICK[name] for name in arguments if name in QUICK}}
+
+
+def python_in(peers: Path, venv: str) -> Path:
+    """An environment's Python. Not resolved: it is a link, and finds its packages beside it."""
+    return Path(peers, venv, "bin", "python").absolute()
+
+
+def stamp_in(peers: Path, venv: str) -> Path:
+    """What ``make`` leaves in an environment that is whole."""
+    return Path(peers, venv, "installed-bench")
+
+
+def loud(line: str) -> None:
+    print(f"\n*** {line} ***\n", file=sys.stderr, flush=True)
 
 
 def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
@@ -113,8 +153,16 @@ def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
         executors={},
         repeats=repeats,
         complete=not runner.quick and set(topics) == set(TOPICS),
+        installed=runner.installed(),
     )
-    turns = [(case, contender) for case in CASES if case.topic in topics for contender in case.contenders]
+    missing = runner.missing()
+    for contender, venv in missing.items():
+        case = Case("everything", (contender,))
+        error = MeasurementError(f"{venv} is not installed; `make bench` says why")
+        results.failures.append(_failure(case, contender, 1, error))
+        loud(f"{CONTENDERS[contender]} is skipped: {error}")
+    wanted = [(case, contender) for case in CASES if case.topic in topics for contender in case.contenders]
+    turns = [(case, contender) for case, contender in wanted if contender not in missing]
     try:
         results.executors = runner.measure(Case("executors", (), {"networks": UPDATES}), "axonrl_agent")
     except MeasurementError as error:
@@ -127,7 +175,7 @@ def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
                 found = runner.measure(case, contender)
             except MeasurementError as error:
                 results.failures.append(_failure(case, contender, repeat, error))
-                print(f"{where}: failed: {error}", flush=True)
+                loud(f"{where}: failed: {error}")
                 continue
             for quantity, value in found.items():
                 results.add(case.topic, case.row(quantity), contender, value)
@@ -156,7 +204,7 @@ def write(results: report.Results, folder: Path) -> None:
 def main(current_load: Callable[[], float] = load) -> int:
     """0, or 1 if a measurement failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", default=".venv-bench/bin/python", help="the Python of the peers' environment")
+    parser.add_argument("--peers", default=".", help="the folder of the peers' environments, .venv-bench and so on")
     parser.add_argument("--only", nargs="+", default=list(TOPICS), choices=list(TOPICS), help="topics to measure")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of everything")
     parser.add_argument("--quick", action="store_true", help="once and briefly, to see that everything works")
@@ -164,10 +212,9 @@ def main(current_load: Callable[[], float] = load) -> int:
     arguments = parser.parse_args()
     if arguments.repeats < 1:
         parser.error(f"--repeats must be at least 1, got {arguments.repeats}")
-    # Not resolved: a virtual environment's Python is a link, and finds its packages beside it.
-    peers = Path(arguments.peers).absolute()
-    if not peers.exists():
-        parser.error(f"there is no Python at {arguments.peers}: make bench installs the peers")
+    peers = Path(arguments.peers)
+    if not any(stamp_in(peers, venv).exists() for venv in ENVIRONMENTS):
+        parser.error(f"there are no environments of peers in {arguments.peers}: make bench installs them")
     is_part = arguments.quick or arguments.draft or set(arguments.only) != set(TOPICS)
     if not is_part and (found := current_load()) > MAX_LOAD:
         parser.error(
@@ -175,7 +222,7 @@ def main(current_load: Callable[[], float] = load) -> int:
             " Wait, or use --draft to write to runs/benchmarks/ instead"
         )
     began = time.monotonic()
-    runner = Runner(str(peers), arguments.quick)
+    runner = Runner(peers, arguments.quick)
     results = run(runner, arguments.only, 1 if arguments.quick else arguments.repeats)
     results.complete = not is_part
     write(results, HERE.parent / "runs" / "benchmarks" if is_part else HERE)

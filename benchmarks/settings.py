@@ -33,6 +33,8 @@ PRIORITY_EPSILON: Final = 1e-6
 PPO: Final = {"learning_rate": 3e-4, "epochs": 10, "clip": 0.2, "gae_lambda": 0.95, "max_gradient_norm": 0.5}
 SAC: Final = {"learning_rate": 1e-3, "target_update_rate": 0.005}
 SAC_FIRST_UPDATE: Final = 300
+SAC_WARM_UP: Final = SAC_FIRST_UPDATE + 100
+"""Timesteps before the measured ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +98,11 @@ def cartpole() -> Any:
     import gymnasium
 
     return gymnasium.make("CartPole-v1", disable_env_checker=True)
+
+
+def vector_actions(copies: int) -> Array:
+    """Random actions of CartPole [T, N]."""
+    return np.random.default_rng(0).integers(0, 2, (1_000, copies))
 
 
 def environment_for(network: Network) -> Any:

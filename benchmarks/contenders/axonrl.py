@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from axonrl.environments import make, open_environment
 from axonrl.memories import ReplayMemory
 
 from .. import settings
 from ..memory import TRANSITION
 from ..settings import NETWORKS
-from ..timing import microseconds, seconds_of_command
+from ..timing import microseconds, seconds_of_command, vector_step_microseconds
 
 
 def filled(sampler: str) -> tuple[ReplayMemory, Callable[[], None]]:
@@ -41,6 +43,21 @@ def filled(sampler: str) -> tuple[ReplayMemory, Callable[[], None]]:
     for _ in range(settings.MEMORY_SIZE):
         add()
     return replay, add
+
+
+def vector(copies: Sequence[int], seconds: float) -> dict[str, float]:
+    """Microseconds of a step of native copies, behind the interface that a run has them."""
+    found = {}
+    for number in copies:
+        env = open_environment(make("CartPole-v1", number, vectorization="native"))
+        env.reset(None, range(number))
+
+        def step(actions: Any, env: Any = env) -> Any:
+            return env.step(actions)[2:4]
+
+        measured = vector_step_microseconds(step, env.reset, settings.vector_actions(number), seconds)
+        found[f"{number} copies"], found[f"{number} copies, with resets"] = measured
+    return found
 
 
 def memory(seconds: float) -> dict[str, float]:

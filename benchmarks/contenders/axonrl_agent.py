@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,31 +67,66 @@ def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
         return {"": timesteps / seconds_of(lambda: train(timesteps))}
 
 
-def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
+def ppo_in(env: Any, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
     """Timesteps per second of ``Agent.train`` with PPO; ``rollout`` timesteps of each environment."""
     size = rollout * num_envs
-    params = {"hidden": [64, 64], "minibatch_size": minibatch, **settings.PPO}
-    env = make(env_id, num_envs)
     with tempfile.TemporaryDirectory() as folder:
-        memory = BatchMemory(size, discount=settings.DISCOUNT)
-        agent = Agent(ppo_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
+        agent = ppo_agent(size, minibatch, folder)
         agent.train(env, timesteps=size)
         return {"": rollouts * size / seconds_of(lambda: agent.train(env, timesteps=rollouts * size))}
+
+
+def ppo_agent(size: int, minibatch: int, folder: str) -> Agent:
+    """PPO with the settings of all contenders, and rollouts of ``size`` timesteps."""
+    params = {"hidden": [64, 64], "minibatch_size": minibatch, **settings.PPO}
+    memory = BatchMemory(size, discount=settings.DISCOUNT)
+    return Agent(ppo_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
+
+
+def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
+    """Timesteps per second, stepping Gymnasium's environments."""
+    return ppo_in(make(env_id, num_envs), num_envs, rollout, minibatch, rollouts)
+
+
+def sac_agent(hidden: Sequence[int], batch: int, folder: str) -> Agent:
+    """SAC with the settings of all contenders."""
+    memory = ReplayMemory(settings.MEMORY_SIZE, batch, discount=settings.DISCOUNT)
+    params = {"hidden": hidden, **settings.SAC}
+    return Agent(sac_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
 
 
 def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``Agent.train`` with SAC, one update per timestep."""
     env = make("Pendulum-v1")
     with tempfile.TemporaryDirectory() as folder:
-        memory = ReplayMemory(settings.MEMORY_SIZE, batch, discount=settings.DISCOUNT)
-        params = {"hidden": hidden, **settings.SAC}
-        agent = Agent(sac_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
+        agent = sac_agent(hidden, batch, folder)
 
         def train(count: int) -> None:
             agent.train(env, settings.SAC_FIRST_UPDATE, 1, timesteps=count)
 
-        train(settings.SAC_FIRST_UPDATE + 100)
+        train(settings.SAC_WARM_UP)
         return {"": timesteps / seconds_of(lambda: train(timesteps))}
+
+
+ALGORITHMS: dict[str, Callable[..., dict[str, float]]] = {"dqn": dqn, "ppo": ppo, "sac": sac}
+
+
+def whole(algorithm: str, arguments: dict[str, Any]) -> dict[str, float]:
+    """Timesteps per second of an algorithm, stepping environments in Python."""
+    return ALGORITHMS[algorithm](**arguments)
+
+
+def products(hidden: Sequence[int], batch: int, seconds: float) -> dict[str, float]:
+    """Microseconds of one update of SAC, on one batch."""
+    env = make("Pendulum-v1")
+    with tempfile.TemporaryDirectory() as folder:
+        agent = sac_agent(hidden, batch, folder)
+        agent.train(env, settings.SAC_FIRST_UPDATE, 1, timesteps=settings.SAC_FIRST_UPDATE)
+        stepper = agent._trainer.state().stepper
+        executor, sample = stepper.executor, stepper.memory.sample()
+        counters = {"global_step": 1, "global_timestep": settings.SAC_FIRST_UPDATE, "progress": 0.0}
+        draws = [request.draw(stepper.generators["noise"]) for request in stepper._noise]
+        return {"one update": microseconds(partial(executor.train, sample, counters, draws), seconds)}
 
 
 def act(networks: Sequence[str], batches: Sequence[int], seconds: float) -> dict[str, float]:
@@ -113,7 +148,7 @@ def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float
         with tempfile.TemporaryDirectory() as folder:
             agent = trained(NETWORKS[name], folder, batch)
             executor, sample = agent._model.executor, agent._trainer.needed_memory().sample()
-            counters = {"global_step": 1, "global_timestep": batch}
+            counters = {"global_step": 1, "global_timestep": batch, "progress": 0.0}
             found[f"{name}, batch {batch}"] = microseconds(partial(executor.train, sample, counters, []), seconds)
     return found
 

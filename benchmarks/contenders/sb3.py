@@ -47,20 +47,27 @@ def timesteps_per_second(model: Any, timesteps: int) -> float:
     return timesteps / seconds_of(lambda: model.learn(timesteps, log_interval=None, reset_num_timesteps=False))
 
 
-def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
-    """Timesteps per second of ``DQN.learn``."""
+def dqn_model(update_frequency: int) -> Any:
+    """DQN with the settings that everyone has."""
     policy = {"net_arch": [64, 64]}
     more = {"max_grad_norm": settings.MAX_GRADIENT_NORM, "policy_kwargs": policy, **arguments(update_frequency)}
-    return {"": timesteps_per_second(DQN("MlpPolicy", settings.cartpole(), **more), timesteps)}
+    return DQN("MlpPolicy", settings.cartpole(), **more)
 
 
-def ppo_with(
-    algorithm: Any, policy: Any, env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int
-) -> dict[str, float]:
-    """Timesteps per second of ``learn``; ``rollout`` timesteps of each environment."""
-    given, size = settings.PPO, rollout * num_envs
-    env = DummyVecEnv([partial(gymnasium.make, env_id, disable_env_checker=True)] * num_envs)
-    model = algorithm(
+def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``DQN.learn``."""
+    return {"": timesteps_per_second(dqn_model(update_frequency), timesteps)}
+
+
+def gymnasium_copies(env_id: str, num_envs: int) -> Any:
+    """Copies of an environment, stepped in turn."""
+    return DummyVecEnv([partial(gymnasium.make, env_id, disable_env_checker=True)] * num_envs)
+
+
+def ppo_model(algorithm: Any, policy: Any, env: Any, rollout: int, minibatch: int) -> Any:
+    """PPO with the settings that everyone has; ``rollout`` timesteps of each environment."""
+    given = settings.PPO
+    return algorithm(
         "MlpPolicy",
         env,
         learning_rate=given["learning_rate"],
@@ -75,20 +82,28 @@ def ppo_with(
         seed=0,
         device="cpu",
     )
+
+
+def ppo_speed(model: Any, rollouts: int) -> dict[str, float]:
+    """Timesteps per second of ``learn``, after a first rollout."""
+    size = model.n_steps * model.n_envs
     model.learn(size, log_interval=None)
     learn = partial(model.learn, rollouts * size, log_interval=None, reset_num_timesteps=False)
     return {"": rollouts * size / seconds_of(learn)}
 
 
+PPO_LAYERS = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}, "activation_fn": torch.nn.Tanh}
+
+
 def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
     """Timesteps per second of ``PPO.learn``."""
-    layers = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}, "activation_fn": torch.nn.Tanh}
-    return ppo_with(PPO, layers, env_id, num_envs, rollout, minibatch, rollouts)
+    env = gymnasium_copies(env_id, num_envs)
+    return ppo_speed(ppo_model(PPO, PPO_LAYERS, env, rollout, minibatch), rollouts)
 
 
-def sac_with(algorithm: Any, hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
-    """Timesteps per second of ``learn``, with one update per timestep."""
-    model = algorithm(
+def sac_model(algorithm: Any, hidden: Sequence[int], batch: int) -> Any:
+    """SAC with the settings that everyone has, and one update per timestep."""
+    return algorithm(
         "MlpPolicy",
         gymnasium.make("Pendulum-v1", disable_env_checker=True),
         learning_rate=settings.SAC["learning_rate"],
@@ -103,14 +118,18 @@ def sac_with(algorithm: Any, hidden: Sequence[int], batch: int, timesteps: int) 
         seed=0,
         device="cpu",
     )
-    model.learn(settings.SAC_FIRST_UPDATE + 100, log_interval=None)
+
+
+def sac_speed(model: Any, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``learn``."""
+    model.learn(settings.SAC_WARM_UP, log_interval=None)
     learn = partial(model.learn, timesteps, log_interval=None, reset_num_timesteps=False)
     return {"": timesteps / seconds_of(learn)}
 
 
 def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``SAC.learn``."""
-    return sac_with(SAC, hidden, batch, timesteps)
+    return sac_speed(sac_model(SAC, hidden, batch), timesteps)
 
 
 def policy_for(network: Network) -> Any:

@@ -9,7 +9,18 @@ import flax
 from sbx import DQN, PPO, SAC
 
 from .. import settings
-from .sb3 import arguments, ppo_with, sac_with, timesteps_per_second, update_with
+from .sb3 import (
+    arguments,
+    gymnasium_copies,
+    ppo_model,
+    ppo_speed,
+    sac_model,
+    sac_speed,
+    timesteps_per_second,
+    update_with,
+)
+
+PPO_LAYERS = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}, "activation_fn": flax.linen.tanh}
 
 
 def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
@@ -20,13 +31,13 @@ def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
 
 def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
     """Timesteps per second of ``PPO.learn``."""
-    layers = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}, "activation_fn": flax.linen.tanh}
-    return ppo_with(PPO, layers, env_id, num_envs, rollout, minibatch, rollouts)
+    env = gymnasium_copies(env_id, num_envs)
+    return ppo_speed(ppo_model(PPO, PPO_LAYERS, env, rollout, minibatch), rollouts)
 
 
 def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``SAC.learn``."""
-    return sac_with(SAC, hidden, batch, timesteps)
+    return sac_speed(sac_model(SAC, hidden, batch), timesteps)
 
 
 def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float]:

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from .. import settings
+from ..products import matrices_of
 from ..settings import NETWORKS, Array, Network
 from ..timing import microseconds
 
@@ -81,6 +82,18 @@ def act(networks: Sequence[str], batches: Sequence[int], seconds: float) -> dict
 def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float]:
     """Microseconds of forward, Huber loss, backward, clipping and Adam, on one batch of NumPy arrays."""
     return {f"{name}, batch {batch}": fastest(step_of, NETWORKS[name], batch, seconds) for name, batch in networks}
+
+
+def products(hidden: Sequence[int], batch: int, seconds: float) -> dict[str, float]:
+    """Microseconds of all matrix products of one update of SAC, one after the other, with torch's library."""
+    ready = [tuple(map(torch.from_numpy, matrices)) for matrices in matrices_of(hidden, batch)]
+
+    def multiply() -> None:
+        for a, b, out in ready:
+            torch.mm(a, b, out=out)
+
+    with torch.inference_mode():
+        return {"one update": microseconds(multiply, seconds)}
 
 
 def fastest(make: Callable[..., Any], network: Network, batch: int, seconds: float) -> float:

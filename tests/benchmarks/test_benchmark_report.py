@@ -86,6 +86,26 @@ def test_a_section_shows_what_failed() -> None:
     assert "| add | - | 2.50x |" in lines
 
 
+def test_who_was_not_asked_has_not_failed() -> None:
+    found = results()
+    found.add("ppo", "HalfCheetah-v5", "axonrl_agent", 2.0)
+    found.add("ppo", "HalfCheetah-v5, two threads", "axonrl_agent", 3.0)
+    assert report.cell(found, "ppo", "HalfCheetah-v5", "axonrl_native") == "-"
+    assert report.cell(found, "ppo", "HalfCheetah-v5", "rltools") == "failed"
+    assert report.cell(found, "ppo", "HalfCheetah-v5, two threads", "rltools") == "-"
+    assert report.cell(found, "ppo", "HalfCheetah-v5, two threads", "axonrl_agent") == "3.00"
+
+
+def test_shares_have_a_column_for_each_part() -> None:
+    found = results()
+    for label, learning in (("DQN, CartPole-v1", 60.0), ("PPO, 8 times CartPole-v1", 40.0)):
+        found.add("shares", f"acting, %, {label}", "axonrl_shares", 10.0)
+        found.add("shares", f"learning, %, {label}", "axonrl_shares", learning)
+    lines = report.section(found, "shares").splitlines()
+    assert "|  | acting, % | learning, % |" in lines
+    assert "| PPO, 8 times CartPole-v1 | 10.0 | 40.0 |" in lines
+
+
 def test_alike_failures_are_told_once() -> None:
     found = results()
     for repeat in "123":

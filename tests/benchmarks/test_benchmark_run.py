@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from axonrl.benchmarks import run, timing
-from axonrl.benchmarks.cases import CASES, CONTENDERS, GOALS, OURS, PEERS, TOPICS, Case
+from axonrl.benchmarks import products, run, timing
+from axonrl.benchmarks.cases import CASES, CONTENDERS, ENVIRONMENTS, GOALS, OURS, TOPICS, Case
 from axonrl.benchmarks.report import Results
 from axonrl.benchmarks.run import MeasurementError, Runner, last_line
 
@@ -18,7 +18,9 @@ FOLDER = Path(run.__file__).parent / "contenders"
 def rows(case: Case) -> set[str]:
     """The rows that a case fills, by its arguments."""
     arguments = case.arguments
-    if case.topic == "act":
+    if case.topic == "products":
+        quantities = ["one update"]
+    elif case.topic == "act":
         quantities = [f"{name}, batch {batch}" for name in arguments["networks"] for batch in arguments["batches"]]
     elif case.topic == "update":
         quantities = [f"{name}, batch {batch}" for name, batch in arguments["networks"]]
@@ -26,6 +28,9 @@ def rows(case: Case) -> set[str]:
         quantities = ["a timestep, episodes of 500", "an episode", "the parts together"]
     elif case.topic == "prioritized":
         quantities = ["add", "sample 32", "update 32", "add, sample 32 and update 32"]
+    elif case.topic == "vector":
+        copies = [f"{number} copies" for number in arguments["copies"]]
+        quantities = [*copies, *(f"{one}, with resets" for one in copies)]
     else:
         quantities = ["add", "sample 32"] if case.topic == "memory" else [""]
     return {case.row(quantity) for quantity in quantities}
@@ -41,14 +46,16 @@ def test_every_contender_has_what_its_cases_ask_for() -> None:
 
 def test_every_module_is_a_known_contender() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == set(CONTENDERS)
-    assert set(CONTENDERS) >= OURS | PEERS
+    peers = [one for contenders in ENVIRONMENTS.values() for one in contenders]
+    assert len(peers) == len(set(peers))
+    assert not OURS & set(peers)
+    assert set(CONTENDERS) >= OURS | set(peers)
     assert {case.topic for case in CASES} == set(TOPICS)
 
 
-def test_all_cases_of_a_topic_have_the_same_contenders_and_rows_of_their_own() -> None:
+def test_all_cases_of_a_topic_have_rows_of_their_own() -> None:
     for topic in TOPICS:
         cases = [case for case in CASES if case.topic == topic]
-        assert len({case.contenders for case in cases}) == 1
         assert len(set.union(*map(rows, cases))) == sum(len(rows(case)) for case in cases)
 
 
@@ -61,28 +68,37 @@ def test_every_goal_is_about_something_that_is_measured(goal: Any) -> None:
     assert {goal.ours, goal.peer} <= set(cases[0].contenders)
 
 
-def written(monkeypatch: pytest.MonkeyPatch, load: float, *arguments: str) -> tuple[Path, bool]:
+def install(folder: Path, *venvs: str) -> None:
+    """What ``make`` leaves in an environment that is whole."""
+    for venv in venvs:
+        (folder / venv).mkdir()
+        (folder / venv / "installed-bench").touch()
+        (folder / venv / "seconds").write_text("38\n")
+
+
+def written(folder: Path, monkeypatch: pytest.MonkeyPatch, load: float, *arguments: str) -> tuple[Path, bool]:
     """The folder that results go to, and whether they are complete, at this load of the machine."""
     results = Results({}, {}, {}, 1, complete=True)
     found: list[tuple[Path, bool]] = []
     monkeypatch.setattr(run, "run", lambda *_: results)
     monkeypatch.setattr(run, "write", lambda results, folder: found.append((folder, results.complete)))
-    monkeypatch.setattr(sys, "argv", ["run", "--peers", sys.executable, *arguments])
+    monkeypatch.setattr(sys, "argv", ["run", "--peers", str(folder), *arguments])
     assert run.main(lambda: load) == 0
     return found[0]
 
 
 def test_a_complete_run_needs_an_idle_machine(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert written(monkeypatch, 0.5) == (run.HERE, True)
+    install(tmp_path, ".venv-bench")
+    assert written(tmp_path, monkeypatch, 0.5) == (run.HERE, True)
     with pytest.raises(SystemExit) as raised:
-        written(monkeypatch, 0.83)
+        written(tmp_path, monkeypatch, 0.83)
     assert raised.value.code == 2
     message = "the machine is busy: its 1-minute load is 0.83, and RESULTS.md needs at most 0.5. Wait, or use --draft"
     assert message in capsys.readouterr().err
     for arguments in (["--draft"], ["--quick"], ["--only", "memory"]):
-        assert written(monkeypatch, 0.83, *arguments) == (run.HERE.parent / "runs" / "benchmarks", False)
+        assert written(tmp_path, monkeypatch, 0.83, *arguments) == (run.HERE.parent / "runs" / "benchmarks", False)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -100,7 +116,7 @@ class Recording(Runner):
     turns: list[str]
 
     def versions(self) -> dict[str, dict[str, str]]:
-        return {"axonrl": {}, "peers": {}}
+        return {"axonrl's": {}}
 
     def measure(self, case: Case, contender: str) -> dict[str, Any]:
         self.turns.append(contender)
@@ -109,14 +125,48 @@ class Recording(Runner):
         return {"add": float(len(self.turns))}
 
 
-def test_contenders_take_turns_and_a_failure_stops_nobody() -> None:
-    runner = Recording("python", quick=False)
+def test_contenders_take_turns_and_a_failure_stops_nobody(tmp_path: Path) -> None:
+    install(tmp_path, *ENVIRONMENTS)
+    runner = Recording(tmp_path, quick=False)
     object.__setattr__(runner, "turns", [])
     found = run.run(runner, ["memory"], repeats=2)
     assert runner.turns == ["axonrl_agent", *["axonrl", "sb3", "cpprb"] * 2]  # the first is asked for its executors
     assert found.values == {"memory": {"add": {"axonrl": [2.0, 5.0], "sb3": [3.0, 6.0], "cpprb": [7.0]}}}
     assert found.failures == [{"contender": "cpprb", "case": "memory", "repeat": "1", "error": "status 1\nboom"}]
     assert not found.complete
+
+
+def test_who_is_not_installed_is_skipped_with_a_loud_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install(tmp_path, *set(ENVIRONMENTS) - {".venv-bench-rltools"})
+    runner = Recording(tmp_path, quick=False)
+    object.__setattr__(runner, "turns", [])
+    found = run.run(runner, ["memory", "sac"], repeats=1)
+    assert "rltools" not in runner.turns
+    assert runner.turns[-3:] == ["axonrl", "sb3", "cpprb"]
+    why = ".venv-bench-rltools is not installed; `make bench` says why"
+    assert f"*** RLtools is skipped: {why} ***" in capsys.readouterr().err
+    assert {"contender": "rltools", "case": "everything", "repeat": "1", "error": why} in found.failures
+    assert found.installed[".venv-bench"]["seconds"] == 38
+    assert ".venv-bench-rltools" not in found.installed
+
+
+def test_a_quick_run_is_shorter_in_nested_arguments_too() -> None:
+    given = {"algorithm": "dqn", "arguments": {"update_frequency": 1, "timesteps": 10_000}}
+    assert run.shorter(given) == {"algorithm": "dqn", "arguments": {"update_frequency": 1, "timesteps": 2_048}}
+
+
+def test_the_operations_of_an_update_of_sac() -> None:
+    # Actor 3, 2, 2 and critics 4, 2, 1, in operations per row of the batch: a forward pass of either is 20.
+    targets = 20 + 2 * 20
+    critics = 2 * (20 + 20 + 4)  # forward, kernels, the hidden layer's gradient
+    actor = 20 + 2 * (20 + 20) + 20 + 8  # forward, through both critics to the action, kernels, the hidden layer's
+    assert sum(map(products.operations, products.sac_products([2], 5))) == 5 * (targets + critics + actor)
+    for case in CASES:
+        if case.topic == "products":
+            count = sum(
+                map(products.operations, products.sac_products(case.arguments["hidden"], case.arguments["batch"]))
+            )
+            assert case.label.endswith(f": {count / 1e6:.{0 if count > 1e8 else 1}f} MFLOP")
 
 
 def test_the_last_line_counts(tmp_path: Path) -> None:
@@ -152,7 +202,7 @@ def test_a_process_that_ends_before_it_acts_is_an_error() -> None:
     [
         (["--only", "ddqn"], "invalid choice: 'ddqn'"),
         (["--repeats", "0"], "--repeats must be at least 1, got 0"),
-        (["--peers", "nowhere/python"], "there is no Python at nowhere/python: make bench installs the peers"),
+        (["--peers", "nowhere"], "there are no environments of peers in nowhere: make bench installs them"),
     ],
 )
 def test_wrong_arguments_are_refused(

@@ -1,0 +1,160 @@
+"""What a compiled program costs: from process start to the first update, memory, and further learners and seeds.
+
+``python -m axonrl.benchmarks.compiled [--repeats N]`` prints a table. Goals: the first update within 0.6 s of the start
+of the process, 90 MB resident; ten learners in one process at most 5 MB each beyond their memories.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+CASES: Final[dict[str, dict[str, Any]]] = {
+    "DQN CartPole 2x64": {
+        "model": "dqn",
+        "env": "CartPole-v1",
+        "params": {},
+        "memory": "ReplayMemory",
+        "arguments": {"size": 10_000, "batch_size": 64},
+    },
+    "PPO CartPole 2x64, 8 copies": {
+        "model": "ppo",
+        "env": "CartPole-v1",
+        "copies": 8,
+        "params": {},
+        "memory": "BatchMemory",
+        "arguments": {"size": 1024, "batch_size": 1024},
+    },
+    "SAC Pendulum 2x64": {
+        "model": "sac",
+        "env": "Pendulum-v1",
+        "params": {"hidden": [64, 64]},
+        "memory": "ReplayMemory",
+        "arguments": {"size": 10_000, "batch_size": 64},
+    },
+}
+LEARNERS: Final = 10
+
+
+def compiled(case: dict[str, Any], directory: Path) -> dict[str, float]:
+    """Compile, in this process; returns seconds: of TensorFlow's import, of all of it, and of each further seed."""
+    begin = time.perf_counter()
+    import tensorflow as tf  # noqa: F401
+
+    loaded = time.perf_counter()
+    from .. import Agent, RunConfig, memories, registry
+    from ..environments import make
+
+    memory = getattr(memories, case["memory"])(**case["arguments"])
+    config = RunConfig(seed=0, progress=False)
+    agent = Agent(registry.find("model_fn", case["model"]), memory, directory / "run", config, case["params"])
+    env: Any = make(case["env"], case.get("copies"))
+    agent.compile(directory / "one", env)
+    once = time.perf_counter()
+    agent.compile(directory / "compiled", env, seeds=range(8))
+    eight = time.perf_counter()
+    agent.compile(directory / "one", env)  # converted already, as for the eight
+    again = time.perf_counter()
+    env.close()
+    return {"import": loaded - begin, "compile": once - loaded, "seed": ((eight - once) - (again - eight)) / 7}
+
+
+def first_update(case: dict[str, Any], directory: Path, started: float) -> dict[str, float]:
+    """Train until the first update; returns the seconds since ``started`` and the resident MB then."""
+    from .. import Agent, RunConfig, memories
+    from ..environments import make
+    from ..hooks import Hook
+
+    found: dict[str, float] = {}
+
+    class Noting(Hook):
+        def after_update(self, session: Any, facts: Any) -> None:
+            if not found:
+                found.update(seconds=time.monotonic() - started, megabytes=resident())
+
+    memory = getattr(memories, case["memory"])(**case["arguments"])
+    agent = Agent(
+        None, memory, directory / "trained", RunConfig(seed=3, progress=False), compiled=directory / "compiled"
+    )
+    agent.train(make(case["env"], case.get("copies")), 100, 1, hooks=Noting(), steps=1)
+    return found
+
+
+def learners(case: dict[str, Any], directory: Path) -> dict[str, float]:
+    """Further steppers in one process, after a first: MB of each beyond its memory, and milliseconds to make it."""
+    from .. import memories
+    from ..estimators.limits import Schedule
+    from ..estimators.stepping import Stepper
+
+    def one(seed: int) -> Stepper:
+        memory = getattr(memories, case["memory"])(**case["arguments"])
+        lanes = case.get("copies", 1)
+        return Stepper.load(directory / "compiled", memory, seed=seed % 8, lanes=lanes, schedule=Schedule(100, 1))
+
+    kept = [one(0)]
+    before, begin = resident(), time.perf_counter()
+    kept += [one(seed) for seed in range(LEARNERS)]
+    seconds, after = time.perf_counter() - begin, resident()
+    memory: Any = kept[-1].memory
+    return {"megabytes": (after - before) / LEARNERS - memory.nbytes / 1e6, "milliseconds": 1e3 * seconds / LEARNERS}
+
+
+def resident() -> float:
+    """The largest resident memory of this process so far, in MB (Linux)."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024 / 1e6
+
+
+def _child(what: str, name: str, directory: Path) -> dict[str, float]:
+    command = [sys.executable, "-m", "axonrl.benchmarks.compiled", "--child", what, name, str(directory)]
+    ran = subprocess.run([*command, str(time.monotonic())], capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """Measure every case, each in processes of its own, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        what, name, directory, started = arguments.child
+        case, folder = CASES[name], Path(directory)
+        if what == "compiled":
+            print(json.dumps(compiled(case, folder)))
+        elif what == "first_update":
+            print(json.dumps(first_update(case, folder, float(started))))
+        else:
+            print(json.dumps(learners(case, folder)))
+        return
+    print("| case | compile | each further seed | first update | resident then | each further learner |")
+    print("|---|---|---|---|---|---|")
+    for name in CASES:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            made = _child("compiled", name, folder)
+            runs = []
+            for repeat in range(arguments.repeats):
+                (folder / "trained").rename(folder / f"trained-{repeat}") if repeat else None
+                runs.append(_child("first_update", name, folder))
+            more = _child("learners", name, folder)
+        seconds = sorted(run["seconds"] for run in runs)
+        print(
+            f"| {name} | {made['import']:.1f} s TensorFlow, {made['compile']:.1f} s | {made['seed']:.2f} s"
+            f" | {statistics.median(seconds):.2f} s ({seconds[0]:.2f} to {seconds[-1]:.2f})"
+            f" | {max(run['megabytes'] for run in runs):.0f} MB"
+            f" | {more['megabytes']:.1f} MB, {more['milliseconds']:.1f} ms |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
