@@ -12,7 +12,7 @@ from ..contracts import Array
 from ..environments import spaces
 from ..explorations import Greedy
 from ..policies import description
-from ..policies.boundary import ActionsOut, ObservationsIn
+from ..policies.boundary import ObservationsIn, actions_out
 from ..runs.snapshot import PolicySnapshot
 from ..schedules import follows_run
 from .export import normalization_of, parts_of
@@ -40,7 +40,7 @@ class Acting:
         self._exploration = copy.deepcopy(Greedy() if predict.exploration is None else predict.exploration)
         self._noise = predict.noise
         attributes = description.space_attributes(spaces.to_json(action_space))
-        self._actions = ActionsOut(attributes, predict.outputs["action"].dtype)
+        self._actions = actions_out(attributes, predict.outputs)
         self._rng = np.random.default_rng([seed, _STREAM])
         self._state: dict[str, Array] | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ import gymnasium
 from .. import registry
 from ..checks import count
 from ..contracts import Array, Memory, ModelFn, RunConfig
+from ..environments.making import open_environment
 from ..errors import ArgumentError
 from ..facts import EpisodeStats
 from ..policies.reasons import from_record
@@ -48,6 +49,8 @@ class Agent(Estimator):
         params: hyperparameters for ``model_fn``: a mapping, or the dataclass of a built-in one (``DQNParams(...)``).
         warm_start: where the initial weights of a new run come from: a run folder, a file that holds a policy, weights
             by name, or a :class:`WarmStart`.
+        compiled: a directory that :meth:`compile` wrote, instead of ``model_fn``: no TensorFlow is loaded. Without a
+            seed in ``config``, a new run has the seed of the compilation.
 
     Raises:
         ValueError: an argument breaks the contract, or contradicts what ``model_dir`` recorded.
@@ -63,12 +66,13 @@ class Agent(Estimator):
         params: Mapping[str, Any] | Any = None,
         *,
         warm_start: WarmStartLike | None = None,
+        compiled: str | Path | None = None,
     ) -> None:
         given: object = memory
         if given is not None and not isinstance(given, Memory):
             message = f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}"
             raise ArgumentError(message, "memory", memory)
-        super().__init__(model_fn, model_dir, config, params)
+        super().__init__(model_fn, model_dir, config, params, compiled=compiled)
         self._trainer = Trainer(self._run, self._model, self._evaluator, memory, as_warm_start(warm_start))
 
     @classmethod
@@ -195,6 +199,47 @@ class Agent(Estimator):
                 session.run(schedule)
         return self
 
+    def compile(
+        self,
+        directory: str | Path,
+        env: AnyEnv | tuple[gymnasium.Space[Any], gymnasium.Space[Any]],
+        memory: Memory | None = None,
+        *,
+        lanes: int = 1,
+        seeds: Iterable[int] | None = None,
+    ) -> Path:
+        """Write the training program as a directory that trains without TensorFlow.
+
+        ``Agent(None, compiled=directory, memory=...)`` runs it, to the very weights of the Agent that compiled.
+
+        Args:
+            directory: a new one, an empty one, or a compiled program's, which is replaced; whole or not at all.
+            env: what will be trained in, or the spaces (observation, action) of one environment of it.
+            memory: one of the settings of the training's; None for the Agent's.
+            lanes: where spaces are given, how many environments there will be.
+            seeds: of the runs that initial weights are written for; None for this Agent's. Others can be added later
+                (:func:`axonrl.policies.add_seeds`).
+
+        Returns:
+            The directory.
+
+        Raises:
+            ValueError: the model cannot be compiled (names the part, and why), ``directory`` holds something else, or
+                an argument does not fit.
+            CheckpointError: it cannot be written.
+        """
+        from .compiling import compile_program
+
+        memory = self._trainer.needed_memory() if memory is None else memory
+        if isinstance(env, tuple):
+            return compile_program(self._run, *env, memory, count("lanes", lanes), directory, seeds)
+        opened = open_environment(env)
+        try:
+            where = opened.observation_space, opened.action_space
+            return compile_program(self._run, *where, memory, opened.num_envs, directory, seeds)
+        finally:
+            opened.close()
+
     def check(self, env: AnyEnv, first_update: int = 35, update_frequency: int = 10, hooks: Any = None) -> RunSummary:
         """Refuse now what ``train`` with the same arguments would refuse before its first timestep.
 
@@ -207,14 +252,14 @@ class Agent(Estimator):
             ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
         """
         with self._trainer.opened(env, as_hooks(hooks), Schedule(first_update, update_frequency)) as session:
-            (observation, action), store = session.spaces, self._model.program.store
+            (observation, action), program = session.spaces, self._model.program
             started = self._run.record
             reasons = {} if started is None else started.runtime_why
             return RunSummary(
                 observation_space=observation,
                 action_space=action,
                 num_envs=session.num_envs,
-                parts=parts_of(store.variables(), store.predict_variables()),
+                parts=parts_of(program.variables(), program.predict_variables()),
                 memory_bytes=getattr(self.memory, "nbytes", None),
                 runtimes={} if started is None else started.runtime,
                 why={part: str(from_record(why)) for part, why in reasons.items()},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, ArraySpec, ArrayTree, State
+from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
 from ..environments.batched import BatchedEnvironment
 from ..facts import EpisodeStats
 from ..runs.seeding import episode_seed
@@ -24,12 +25,17 @@ class Episodes:
 
     Args:
         num_envs: N.
-        action: spec of one action.
+        action: spec of one action. The parts of a composite one are kept side by side as float64, which holds them all
+            exactly.
         run_seed: the run's seed, from which every episode's seed follows.
     """
 
-    def __init__(self, num_envs: int, action: ArraySpec, run_seed: int) -> None:
+    def __init__(self, num_envs: int, action: SpecTree, run_seed: int) -> None:
         self._run_seed = run_seed
+        self._parts: Mapping[str, ArraySpec] | None = None
+        if not isinstance(action, ArraySpec):
+            self._parts, width = action, sum(math.prod(spec.shape) for spec in action.values())
+            action = ArraySpec((width,), np.float64)
         self.num_envs = num_envs
         self.running = np.zeros(num_envs, bool)
         self.index = np.zeros(num_envs, np.int64)
@@ -67,7 +73,7 @@ class Episodes:
             self._started[i] = now
         return self.seeds
 
-    def record(self, actions: Array, rewards: Array | float, acted: Array | None) -> None:
+    def record(self, actions: ArrayTree, rewards: Array | float, acted: Array | None) -> None:
         """One timestep.
 
         Args:
@@ -84,7 +90,10 @@ class Episodes:
             self.returns += np.where(acted, rewards, 0.0)
             self._begins += ~acted
 
-    def _log(self, actions: Array) -> None:
+    def _log(self, actions: ArrayTree) -> None:
+        if not isinstance(actions, np.ndarray):
+            rows = [np.reshape(actions[name], (self.num_envs, -1)) for name in self._parts or actions]
+            actions = np.concatenate(rows, axis=1, dtype=np.float64)
         if self._num_actions == len(self._actions):
             self._keep(self._needed_actions(), self._actions.dtype)
         if actions.dtype is not self._actions.dtype:
@@ -144,7 +153,7 @@ class Episodes:
             if step > 0 and begins.any():
                 env.reset(begins, self.seeds)
                 returns[begins] = 0.0
-            played = env.step(actions[total - period + position, rows])
+            played = env.step(self._as_taken(actions[total - period + position, rows]))
             returns += played.reward
             observation, ended = played.observation, played.terminated | played.truncated
         early = ended & self.running
@@ -180,6 +189,18 @@ class Episodes:
         self._started[:] = time.perf_counter()
         self._num_actions, self._begins = 0, -state["lengths"]
         self._keep(state["actions"], state["actions"].dtype)
+
+    def _as_taken(self, actions: Array) -> ArrayTree:
+        """Logged actions [N, ...] as they were recorded."""
+        if self._parts is None:
+            return actions
+        ends = np.cumsum([math.prod(spec.shape) for spec in self._parts.values()]).tolist()
+        columns = np.split(actions, ends[:-1], axis=1)
+        # Floats stay float64: the environment may have been given more than float32 holds.
+        return {
+            name: column.reshape(-1, *spec.shape).astype(np.float64 if spec.dtype.kind == "f" else spec.dtype)
+            for (name, spec), column in zip(self._parts.items(), columns, strict=True)
+        }
 
     def _needed_actions(self) -> Array:
         """The actions [T, N, ...] of every environment's last episode, all ending now."""

@@ -14,7 +14,6 @@ from ..checks import count
 from ..contracts import Array, ModelFn, RunConfig
 from ..errors import ArgumentError
 from ..facts import HOOK_EVENTS, EpisodeStats, Session
-from ..runtimes.tracing.signature import describe
 from .evaluator import Evaluator
 from .model import Model
 from .run import Run
@@ -34,6 +33,7 @@ class Estimator:
         config: how the run is run.
         params: hyperparameters for ``model_fn``, a mapping or a dataclass; None takes those that ``model_dir``
             recorded, if it did.
+        compiled: a directory that ``Agent.compile`` wrote, instead of ``model_fn``: no TensorFlow is loaded.
 
     Raises:
         ValueError: the function breaks the contract, or contradicts what ``model_dir`` recorded.
@@ -46,8 +46,10 @@ class Estimator:
         model_dir: str | Path | None = None,
         config: RunConfig | None = None,
         params: Mapping[str, Any] | Any = None,
+        *,
+        compiled: str | Path | None = None,
     ) -> None:
-        self._run = Run(model_fn, model_dir, config, params)
+        self._run = Run(model_fn, model_dir, config, params, compiled)
         self._model = Model(self._run)
         self._evaluator = Evaluator(self._run, self._model)
         self._acting: Acting | None = None
@@ -68,8 +70,8 @@ class Estimator:
         return self._run.params
 
     def __repr__(self) -> str:
-        kind, model_fn = type(self).__name__, describe(self._run.model_fn)
-        return f"{kind}({model_fn}, model_dir={str(self.model_dir)!r}, seed={self._run.seed})"
+        kind, model = type(self).__name__, self._run.describe_model()
+        return f"{kind}({model}, model_dir={str(self.model_dir)!r}, seed={self._run.seed})"
 
     def get_weights(self, *, policy: str = "last") -> dict[str, Array]:
         """The weights that act, by name: copies.
@@ -95,8 +97,8 @@ class Estimator:
         self._run.refresh()
         if self._run.config.observation_space is None:
             raise ValueError(f"summary needs the spaces: train, check or evaluate first; {self.model_dir} holds no run")
-        store = self._model.program.store
-        return table_of(store.variables(), store.predict_variables())
+        program = self._model.program
+        return table_of(program.variables(), program.predict_variables())
 
     def predict(self, observations: Any, *, policy: str = "last") -> dict[str, Array]:
         """PREDICT's predictions for a batch of observations.
@@ -226,7 +228,7 @@ class Estimator:
             raise ValueError(f"export needs a trained run, and {self.model_dir} holds none")
         snapshot = self._evaluator.policy(policy)
         exported = dataclasses.replace(snapshot, name=policy, weights=self._model.predict_weights(snapshot))
-        return export(self._model.program, self.config, exported, directory, self._run.programs)
+        return export(self._model, self.config, exported, directory)
 
 
 def as_hooks(hooks: Any) -> tuple[Any, ...]:

@@ -67,7 +67,7 @@ class Evaluator:
         """The policy that no training has changed. The source of a warm start is read once."""
         weights, statistics = self._model.executor.get_predict_weights(), None
         if self.warm_start is not None:
-            acting = self._model.program.store.predict_variables()
+            acting = self._model.program.predict_variables()
             taken = take(self.warm_start, acting, acting)
             weights, statistics = {**weights, **taken.weights}, taken.statistics
         return PolicySnapshot("initial", weights, statistics, Counters())

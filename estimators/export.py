@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,13 +12,13 @@ from gymnasium.spaces import Discrete, MultiBinary, MultiDiscrete
 
 from ..contracts import ArraySpec, RunConfig, State
 from ..environments import spaces
-from ..errors import CheckpointError
 from ..explorations import Greedy
 from ..explorations.describing import describe
 from ..policies import description, patching
 from ..policies.patching import FrozenProgram
 from ..runs.arrays import encode_arrays
-from ..runs.files import FileRecord, make_folders, remove, sync_folder, write_file, write_json_atomically
+from ..runs.files import write_json_atomically
+from ..runs.folders import staged, target_of, written
 from ..runs.provenance import provenance
 from ..runs.snapshot import PolicySnapshot
 from ..schedules import follows_run
@@ -27,26 +26,25 @@ from ..schedules import follows_run
 if TYPE_CHECKING:
     import gymnasium
 
-    from ..runtimes.choosing import Cache
-    from ..runtimes.tracing.program import Program
+    from ..policies.modes import ModelProgram
+    from .model import Model
 
 logger = logging.getLogger("axonrl")
 
-_FILES: Final = frozenset({description.FILE, description.PROGRAM, description.WEIGHTS})
+_FILES: Final = (description.FILE, description.PROGRAM, description.WEIGHTS)
 
 
-def export(program: Program, config: RunConfig, policy: PolicySnapshot, directory: str | Path, cache: Cache) -> Path:
+def export(model: Model, config: RunConfig, policy: PolicySnapshot, directory: str | Path) -> Path:
     """Write a policy.
 
     It is written beside ``directory`` and renamed, so that a directory of this name is whole. An export that is there
     is replaced; anything else that is there is refused.
 
     Args:
-        program: the traced ``model_fn``.
+        model: what acts.
         config: with the spaces.
         policy: what to export, with PREDICT's weights.
         directory: where to; its parents are created.
-        cache: where converted programs are kept.
 
     Returns:
         The directory.
@@ -55,14 +53,9 @@ def export(program: Program, config: RunConfig, policy: PolicySnapshot, director
         ValueError: LiteRT cannot run the model (names the op), or ``directory`` holds something else.
         CheckpointError: it cannot be written.
     """
-    from ..runtimes.frozen import acting_program
-
-    if not isinstance(directory, str | os.PathLike) or not str(directory):
-        raise ValueError(f"directory must be a path, got {directory!r}")
-    target = Path(directory).absolute()
-    _refuse_other(target)
+    target, program = target_of(directory, "an export", _FILES), model.program
     try:
-        made = acting_program(program, cache)
+        made = model.acting_program()
     except ValueError as error:
         raise ValueError(f"{program.name} cannot be exported: {error}") from error
     frozen = isinstance(made, FrozenProgram)
@@ -70,60 +63,23 @@ def export(program: Program, config: RunConfig, policy: PolicySnapshot, director
     placements = patching.to_json(made.placements) if isinstance(made, FrozenProgram) else None
     described = _described(program, config, policy)
     _warn(described)
-    staged = target.with_name(f".{target.name}.tmp")
-    try:
-        make_folders(target.parent)
-        if staged.exists():  # of a writer that was killed
-            remove(staged)
-        staged.mkdir()
+    with staged(target) as folder:
         described["program"] = {
-            **_written(staged / description.PROGRAM, [content]),
+            **written(folder / description.PROGRAM, [content]),
             "weights": "constants" if frozen else "variables",
             "placements": placements,
         }
         specs = {name: ArraySpec(array.shape, array.dtype) for name, array in policy.weights.items()}
         described["weights"] = {
-            **_written(staged / description.WEIGHTS, encode_arrays(policy.weights)),
+            **written(folder / description.WEIGHTS, encode_arrays(policy.weights)),
             "arrays": description.specs_to_json(specs),
         }
-        write_json_atomically(staged / description.FILE, described)
-        _put_in_place(staged, target)
-    except OSError as error:
-        raise CheckpointError(f"{target} cannot be written: {error}") from error
+        write_json_atomically(folder / description.FILE, described)
     logger.info("exported to %s", target)
     return target
 
 
-def _refuse_other(target: Path) -> None:
-    """Only what an export wrote is written over."""
-    if not target.exists() and not target.is_symlink():
-        return
-    if not target.is_dir() or target.is_symlink():
-        raise ValueError(f"export needs a directory: {target} is a file or a link")
-    found = {path.name for path in target.iterdir()}
-    if found and (description.FILE not in found or not found <= _FILES):
-        others = ", ".join(sorted(found - _FILES)[:3]) or ", ".join(sorted(found))
-        raise ValueError(f"{target} holds something else than an export ({others}): choose another directory")
-
-
-def _put_in_place(staged: Path, target: Path) -> None:
-    before = target.with_name(f".{target.name}.old")
-    if before.exists():  # of a writer that was killed
-        remove(before)
-    if target.exists():
-        target.rename(before)
-    staged.rename(target)
-    sync_folder(target.parent)
-    if before.exists():
-        remove(before)
-
-
-def _written(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    written: FileRecord = write_file(path, pieces)
-    return {"file": path.name, "size": written.size, "sha256": written.sha256}
-
-
-def _described(program: Program, config: RunConfig, policy: PolicySnapshot) -> dict[str, Any]:
+def _described(program: ModelProgram, config: RunConfig, policy: PolicySnapshot) -> dict[str, Any]:
     predict = program.predict
     exploration = Greedy() if predict.exploration is None else predict.exploration
     explores = describe(exploration, policy.counters.global_timestep)
@@ -146,7 +102,7 @@ def _described(program: Program, config: RunConfig, policy: PolicySnapshot) -> d
         "normalization_note": normalization_note,
         "action": {
             "space": spaces.to_json(action),
-            **description.specs_to_json({"array": spaces.action_spec(action)}),
+            **_action_arrays(action),
         },
         "predictions": description.specs_to_json(predict.outputs),
         "state": None if predict.state is None else description.specs_to_json(predict.state),
@@ -157,6 +113,13 @@ def _described(program: Program, config: RunConfig, policy: PolicySnapshot) -> d
         if follows_run(exploration)
         else f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described",
     }
+
+
+def _action_arrays(space: gymnasium.Space[Any]) -> dict[str, Any]:
+    spec = spaces.action_spec(space)
+    if isinstance(spec, ArraySpec):
+        return description.specs_to_json({"array": spec})
+    return {"arrays": description.specs_to_json(spec)}
 
 
 def parts_of(observation: gymnasium.Space[Any]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array, ArrayTree
-from ..environments.actions import Actions
+from ..environments.actions import Actions, actions_for
 from ..environments.observations import MismatchError, Observations
-from ..errors import ArgumentError, NonFiniteError
+from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..facts import EpisodeStats
 from .limits import Schedule
 from .session import MonitoredSession
@@ -62,7 +62,8 @@ class Interaction:
             array [K, ...].
 
         Raises:
-            ArgumentError: a lane has an action in flight, or the observation is not of the space.
+            ArgumentError: a lane has an action in flight, the observation is not of the space, or its mask has no legal
+                action.
             NonFiniteError: the observation is NaN or infinite.
         """
         chosen = self._chosen(lane, lanes)
@@ -71,23 +72,30 @@ class Interaction:
                 message = f"lane {one} has an action in flight: observe(..., lane={one}) comes before the next act"
                 raise ArgumentError(message, "lane", one)
         batch = self._observed(observation, len(chosen), lanes is not None, "act")
-        actions = self.session.guarded(lambda: self._act(batch, chosen))
-        codec = self._codecs(len(chosen))[1]
-        return codec.batch(actions) if lanes is not None else codec.single(actions)
+        return self.session.guarded(lambda: self._act(batch, chosen, lanes is not None))
 
-    def _act(self, batch: ArrayTree, chosen: list[int]) -> Array:
+    def _act(self, batch: ArrayTree, chosen: list[int], many: bool) -> Any:
         if self._stepper.owed:
             self.session.monitor.learn()  # left over by a limit of an earlier session
         self._begin_episodes(chosen)
         began = time.perf_counter()
         actions, recorded = self._stepper.act_for(batch, np.array(chosen))
+        codec = self._codecs(len(chosen))[1]
+        try:
+            taken = codec.batch(actions) if many else codec.single(actions)
+        except BrokenEnvironmentError as error:  # the environment is the caller's
+            lane, timestep = chosen[error.environment or 0], self.session.global_timestep
+            message = (
+                f"act was given an observation with a mask without a legal action: lane {lane}, timestep {timestep}"
+            )
+            raise ArgumentError(message, "observation", batch) from error
         values = {"observation": batch, "action": actions, **recorded}
         for k, one in enumerate(chosen):
             self._rows[one] = {key: _row(value, k) for key, value in values.items()}
         self._in_flight[chosen] = True
         self._left = time.perf_counter()
         self._acting += self._left - began
-        return actions
+        return taken
 
     def _begin_episodes(self, chosen: list[int]) -> None:
         episodes = self._state.episodes
@@ -193,7 +201,7 @@ class Interaction:
 
     def _codecs(self, size: int) -> tuple[Observations, Actions]:
         if size not in self._by_size:
-            self._by_size[size] = Observations(self._observation_space, size), Actions(self._action_space, size)
+            self._by_size[size] = Observations(self._observation_space, size), actions_for(self._action_space, size)
         return self._by_size[size]
 
     def _observed(self, value: Any, size: int, many: bool, method: str) -> ArrayTree:

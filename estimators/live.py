@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -17,10 +17,12 @@ from ..environments.making import open_environment, similar
 from ..environments.recording import preview, recorded, rendering
 from ..environments.statistics import as_in_training
 from ..facts import EpisodeStats, VideoFacts
-from .eval_mode import EvalMode
 from .evaluation import COPIES, Watchers, summarize
 from .evaluator import Evaluator
 from .state import TrainingState
+
+if TYPE_CHECKING:
+    from .eval_mode import EvalMode
 
 
 class LiveEvaluations:

@@ -118,18 +118,20 @@ class _One:
     """The only environment: numbers where several have arrays, which take most of the time."""
 
     def __init__(self, env: Single) -> None:
-        self.step: Callable[[Array], SingleStep] = env.step_single
+        self.step: Callable[[ArrayTree], SingleStep] = env.step_single
         self._row: ArrayTree | None = None  # the very object that the memory was handed last: it need not compare
 
     def begin(self) -> None:
         self._row = None
 
-    def transition(self, observation: ArrayTree, action: Array, step: Any, recorded: dict[str, Any]) -> dict[str, Any]:
+    def transition(
+        self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]
+    ) -> dict[str, Any]:
         row = first_row(observation) if self._row is None else self._row
         self._row = following = first_row(step.observation)
         return {
             "observation": row,
-            "action": action[0],
+            "action": action[0] if type(action) is np.ndarray else first_row(action),
             "reward": step.reward,
             "terminated": step.terminated,
             "truncated": step.truncated,
@@ -152,13 +154,15 @@ class _Many:
     """Several environments: arrays [N, ...]."""
 
     def __init__(self, env: BatchedEnvironment) -> None:
-        self.step: Callable[[Array], Step] = env.step
+        self.step: Callable[[ArrayTree], Step] = env.step
         self._none = np.zeros(env.num_envs, np.bool_).tobytes()
 
     def begin(self) -> None:
         pass
 
-    def transition(self, observation: ArrayTree, action: Array, step: Any, recorded: dict[str, Any]) -> dict[str, Any]:
+    def transition(
+        self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]
+    ) -> dict[str, Any]:
         return {
             "observation": observation,
             "action": action,

@@ -1,31 +1,29 @@
-"""The model of a run: what was traced, and the executor that runs it."""
+"""The model of a run: a program, and the executor that runs it."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..contracts import Array, SpecTree
-from ..environments import spaces
 from ..policies.executors import Acted, Executor
-from ..quiet import load_tensorflow
-from ..runs.seeding import model_seed
+from ..policies.modes import ModelProgram, TrainMode
+from ..policies.patching import FrozenActor, FrozenProgram
+from ..policies.reasons import Choice
 from ..runs.snapshot import PolicySnapshot
-from ..runtimes.tracing.signature import BoundModelFn
 from .failures import refuse_non_finite
 from .run import Run
 from .stepping import zero_state
 
 if TYPE_CHECKING:
-    from ..policies.patching import FrozenActor
-    from ..runtimes.choosing import Choice
-    from ..runtimes.tracing.program import Program, Train
+    from .compiled import CompiledModel
+    from .eval_mode import EvalMode
+    from .traced import TracedModel
 
 logger = logging.getLogger("axonrl")
 Act = Callable[..., Acted]
@@ -33,10 +31,10 @@ Act = Callable[..., Acted]
 
 
 class Model:
-    """A ``model_fn`` traced for a run's spaces, with the executor that was chosen for it.
+    """The program of a run, traced for its spaces or compiled before, with the executor that was chosen for it.
 
     Args:
-        run: gives the function, its params and the spaces; keeps converted programs.
+        run: says which program, and with what it was started.
     """
 
     def __init__(self, run: Run) -> None:
@@ -45,18 +43,21 @@ class Model:
         self._trains = False
 
     @functools.cached_property
-    def program(self) -> Program:
-        """The traced program: PREDICT; TRAIN and EVAL when they are asked for."""
-        load_tensorflow()
-        from ..runtimes.tracing.program import Program
+    def _source(self) -> TracedModel | CompiledModel:
+        if self._run.compiled is not None:
+            from .compiled import CompiledModel
 
-        run = self._run
-        if run.config.observation_space is None:
-            raise ValueError(f"{run.model_dir} holds no run yet: its spaces are not known")
-        bound = BoundModelFn(run.model_fn, run.params, run.config, run.model_dir)
-        program = Program(bound, spaces.observation_spec(run.config.observation_space), model_seed(run.seed))
-        run.spaces_fixed = True
-        return program
+            return CompiledModel(self._run, self._run.compiled)
+        from .traced import TracedModel
+
+        traced = TracedModel(self._run)
+        self._run.spaces_fixed = True
+        return traced
+
+    @property
+    def program(self) -> ModelProgram:
+        """What was traced or compiled."""
+        return self._source.program
 
     @property
     def executor(self) -> Executor:
@@ -64,16 +65,16 @@ class Model:
         if self._executor is None:
             run = self._run
             kept = run.record.runtime if run.record is not None and run.config.runtime == "auto" else None
-            self._executor, _ = self._choose(None, kept)
+            self._executor, _ = self._choose(kept)
         return self._executor
 
-    def prepare_training(self, batch: Mapping[str, SpecTree]) -> tuple[Train, Executor, Choice]:
-        """Trace TRAIN for these batches, and choose what runs it: what the run was started with, if it was.
+    def prepare_training(self, batch: Mapping[str, SpecTree]) -> tuple[TrainMode, Executor, Choice]:
+        """TRAIN for these batches, and what runs it: what the run was started with, if it was.
 
         Raises:
             ValueError: the function breaks the contract, or the run was started with another runtime.
         """
-        train = self.program.trace_train(batch)
+        train = self._source.train(batch)
         run = self._run
         runtime, kept = run.config.runtime, None if run.record is None else run.record.runtime
         if kept is not None and runtime != "auto" and set(kept.values()) != {runtime}:
@@ -81,16 +82,30 @@ class Model:
             raise ValueError(
                 f"{run.model_dir} was started with {started}; got runtime={runtime!r}: choose another model_dir"
             )
-        self._executor, choice = self._choose(train, kept)
+        self._executor, choice = self._choose(kept)
         self._trains = True
         return train, self._executor, choice
 
-    def _choose(self, train: Train | None, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
-        from ..runtimes.choosing import choose
-
-        executor, choice = choose(self.program, train, self._run.config.runtime, kept, self._run.programs)
+    def _choose(self, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
+        executor, choice = self._source.choose(kept)
         logger.info("%s", choice)
         return executor, choice
+
+    def eval_mode(self) -> EvalMode:
+        """EVAL on batches of the memory; TRAIN must be known. ``ValueError`` if there is none."""
+        return self._source.eval_mode()
+
+    def acting_program(self) -> FrozenProgram | bytes:
+        """PREDICT alone in LiteRT, to be exported.
+
+        Returns:
+            A frozen program where that pays and works; else the content of a file whose weights are set through the
+            signature ``set``.
+
+        Raises:
+            ValueError: LiteRT cannot run it; names the op.
+        """
+        return self._source.acting_program()
 
     def fresh_state(self, size: int) -> dict[str, Array] | None:
         """Zeros [size, ...] for each recurrent state; None if the model has none."""
@@ -141,24 +156,4 @@ class Model:
 
     @functools.cached_property
     def _frozen(self) -> FrozenActor | None:
-        """LiteRT with constant weights, for a run that acts in TensorFlow only because its model is large.
-
-        It follows from the run's record and from the model, so that it is the same after a resume.
-        """
-        from ..policies.patching import FrozenActor
-        from ..runtimes.frozen import freeze, pays
-        from ..runtimes.litert.conversion import ConversionError
-
-        predict, started = self.program.predict, self._run.record
-        if self._run.config.runtime != "auto" or not pays(predict):
-            return None
-        if started and started.runtime_why.get("actor", {}).get("code") != "large":
-            return None
-        try:
-            content = freeze(self.program, self._run.programs)
-        except ConversionError as error:
-            logger.info("Evaluation uses TensorFlow: %s", error)
-            return None
-        logger.info("Evaluation uses a frozen LiteRT program.")
-        state = None if predict.state is None else sorted(predict.state)
-        return FrozenActor(content, sorted(predict.outputs), state, num_threads=min(2, os.cpu_count() or 1))
+        return self._source.frozen()

@@ -67,7 +67,7 @@ class Monitor:
         self,
         listeners: Sequence[Event],
         observation: ArrayTree,
-        action: Array,
+        action: ArrayTree,
         outcome: tuple[Array, Array, Array],
         following: ArrayTree,
     ) -> None:

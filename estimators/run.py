@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 
@@ -17,6 +17,9 @@ from .. import registry
 from ..contracts import ModelFn, RunConfig, State
 from ..environments import spaces
 from ..errors import ArgumentError, CheckpointError
+from ..policies.compiled import CompiledProgram
+from ..policies.compiled import read as read_compiled
+from ..policies.reasons import Choice
 from ..runs import record
 from ..runs.checkpoints import CheckpointStore
 from ..runs.programs import FOLDER, ProgramCache
@@ -24,11 +27,8 @@ from ..runs.provenance import differences, provenance
 from ..runs.record import RunRecord
 from ..runs.seeding import draw_seed
 from ..runs.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
-from ..runtimes.tracing.signature import check_signature
+from ..runtimes.tracing.signature import check_signature, describe
 from .failures import refuse_non_finite
-
-if TYPE_CHECKING:
-    from ..runtimes.choosing import Choice
 
 logger = logging.getLogger("axonrl")
 
@@ -41,6 +41,7 @@ class Run:
         model_dir: as for ``Agent``.
         config: as for ``Agent``.
         params: as for ``Agent``.
+        compiled: as for ``Agent``.
 
     Raises:
         ValueError: an argument breaks the contract, or contradicts the record.
@@ -53,7 +54,13 @@ class Run:
         model_dir: str | Path | None,
         config: RunConfig | None,
         params: Mapping[str, Any] | None,
+        compiled: str | Path | None = None,
     ) -> None:
+        if compiled is not None and model_fn is not None:
+            message = f"model_fn and compiled are two ways to say what the model is; got {model_fn!r} and {compiled!r}"
+            raise ArgumentError(message, "compiled", compiled)
+        self.compiled = None if compiled is None else read_compiled(compiled)
+        """The program that is used instead of a function, which is None then."""
         self.model_dir = _folder(model_dir)
         self.config = RunConfig() if config is None else config
         """With the run's seed, and with its spaces once they are known."""
@@ -62,13 +69,20 @@ class Run:
         params = _as_mapping(params)
         self._given_seed = self.config.seed
         self.record = record.read(self.model_dir)
-        self.model_fn = self._find(model_fn)
-        self.params = self._recorded_params() if params is None else dict(params)
-        check_signature(self.model_fn, self.params)
-        self.seed = draw_seed() if self._given_seed is None else int(self._given_seed)
+        self.model_fn = None if self.compiled is not None else self._find(model_fn)
+        if self.compiled is not None:
+            self.params, self.model_name = self._compiled_params(self.compiled, params), self.compiled.model_fn
+        elif self.model_fn is not None:
+            self.params = self._recorded_params() if params is None else dict(params)
+            check_signature(self.model_fn, self.params)
+            self.model_name = registry.name_of(self.model_fn)
+        self.seed = self._new_seed()
         self.spaces_fixed = False
-        """Is a model traced for the spaces of ``config``?"""
+        """Is there a model for the spaces of ``config``?"""
         self.adopt(self.record)
+        if self.compiled is not None:
+            self.take_spaces(*map(spaces.from_json, self.compiled.spaces))
+            self.spaces_fixed = True
         self.store = CheckpointStore(self.model_dir, self.config.keep_checkpoint_max)
         self.programs = ProgramCache(self.model_dir / FOLDER)
         self.current: int | None = None
@@ -86,6 +100,28 @@ class Run:
             found: ModelFn = registry.find("model_fn", model_fn)
             return found
         return model_fn
+
+    def _new_seed(self) -> int:
+        """The seed of a run that starts now: the given one, that of the compilation, or one that is drawn."""
+        if self._given_seed is not None:
+            return int(self._given_seed)
+        return draw_seed() if self.compiled is None else self.compiled.seed
+
+    def _compiled_params(self, compiled: CompiledProgram, given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """Those that were compiled; ``ValueError`` if others are given."""
+        had, has = compiled.params, None if given is None else record.recordable(given)[0]
+        if has is not None and json.loads(json.dumps(has)) != (had or {}):
+            raise ArgumentError(f"{compiled.directory} was compiled with params {had}, got {has}", "params", given)
+        return None if had is None else dict(had)
+
+    def describe_model(self) -> str:
+        """The model, for messages."""
+        return describe(self.model_fn) if self.model_fn is not None else f"compiled={str(self.compiled_directory)!r}"
+
+    @property
+    def compiled_directory(self) -> Path | None:
+        """Where the compiled program is; None where a function is traced."""
+        return None if self.compiled is None else self.compiled.directory
 
     def _recorded_params(self) -> dict[str, Any] | None:
         if self.record is None or (self.record.params is None and not self.record.unrecorded):
@@ -169,15 +205,15 @@ class Run:
         params, unrecorded = record.recordable(self.params)
         self.record = RunRecord(
             seed=self.seed,
-            model_fn=registry.name_of(self.model_fn),
+            model_fn=self.model_name,
             params=params,
-            unrecorded=unrecorded,
+            unrecorded=unrecorded if self.compiled is None else self.compiled.unrecorded,
             observation_space=observation,
             action_space=action,
             num_envs=num_envs,
             runtime=choice.runtimes,
             runtime_why={part: dataclasses.asdict(reason) for part, reason in choice.why.items()},
-            made_with=provenance(),
+            made_with=self._provenance(),
             environment=environment if record.is_json(environment) else None,
             memory=memory,
             warm_start=warm_start,
@@ -211,11 +247,16 @@ class Run:
             self.record = dataclasses.replace(self.record, not_exact=(*self.record.not_exact, why))
             self.record.write(self.model_dir)
 
+    def _provenance(self) -> dict[str, Any]:
+        """What this run computes with: TensorFlow and Keras only made what is compiled."""
+        made = {} if self.compiled is None else self.compiled.made_with
+        return {**provenance(), **{name: made[name] for name in ("tensorflow", "keras") if name in made}}
+
     def compare_provenance(self) -> None:
         """A run that is resumed with other versions, threads or another machine is not exact from there on."""
         if self.record is None:
             return
-        now = provenance()
+        now = self._provenance()
         changed = differences(self.record.made_with, now)
         if changed:
             self.record = dataclasses.replace(self.record, made_with=now)

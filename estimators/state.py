@@ -10,6 +10,7 @@ import numpy as np
 
 from ..contracts import Array, State
 from ..environments.batched import BatchedEnvironment
+from ..environments.observations import as_mapping, from_mapping
 from ..environments.statistics import frozen, statistics_of
 from ..runs.snapshot import Counters, PolicySnapshot
 from .episodes import Episodes
@@ -22,7 +23,8 @@ class TrainingState:
     """The parts of a run that change while it trains. ``state_dict`` of all of them is a checkpoint.
 
     ``observation`` [N, ...] is where the running episodes stand; ``statistics`` is what the wrappers of ``env`` had
-    learnt when the state was saved. Without an ``env`` a caller owns the loop, and running episodes cannot be replayed:
+    learnt when the state was saved; ``environment`` is the state of ``env`` then, where it saves one, and episodes need
+    no replay. Without an ``env`` a caller owns the loop, and running episodes cannot be replayed:
     a checkpoint cuts them. ``waiting`` [N] tells which lanes had an action in flight then.
     """
 
@@ -31,6 +33,7 @@ class TrainingState:
     observation: Any = None
     hooks: State = dataclasses.field(default_factory=dict)
     statistics: State | None = None
+    environment: State | None = None
     env: BatchedEnvironment | None = None
     waiting: Array | None = None
 
@@ -48,7 +51,10 @@ class TrainingState:
         return self.statistics if self.env is None else statistics_of(self.env.env)
 
     def bring_back(self, env: BatchedEnvironment) -> str | None:
-        """Make ``env`` stand where the running episodes do: replay them, or cut them where that leads nowhere.
+        """Make ``env`` stand where the running episodes do.
+
+        Its own state is handed back to it, where it saved one; else episodes are replayed, or cut where that leads
+        nowhere.
 
         Returns:
             Why the run does not resume exactly in this environment; None if it does.
@@ -64,7 +70,7 @@ class TrainingState:
             if env.not_exact is not None:
                 self.episodes.cut()
                 return env.not_exact
-            if not running.any():
+            if not running.any() or self._handed_back(env):
                 return None
             try:
                 observation, returns = self.episodes.replay(env)
@@ -76,6 +82,16 @@ class TrainingState:
         self.observation = observation
         return None if reproduced else "it does not repeat an episode from its seed and actions"
 
+    def _handed_back(self, env: BatchedEnvironment) -> bool:
+        """Whether ``env`` took over the state that was saved: not so if that is another kind of environment's."""
+        if self.environment is None or not env.saves_state:
+            return False
+        try:
+            env.load_state_dict(self.environment)
+        except ValueError:
+            return False
+        return True
+
     def cut(self) -> None:
         """The running episodes end here, truncated: those of lanes whose caller owns the loop, at a checkpoint."""
         self.episodes.cut()
@@ -85,13 +101,17 @@ class TrainingState:
         """A checkpoint's content."""
         self.statistics = self.current_statistics()
         running = bool(self.episodes.running.any())
+        if self.env is not None:
+            self.environment = self.env.state_dict() if running else None
         state = {
             **self.stepper.state_dict(),
             "episodes": self.episodes.state_dict(),
-            "observation": _as_mapping(self.observation) if running else {},
+            "observation": as_mapping(self.observation) if running else {},
             "hooks": self.hooks,
             "statistics": self.statistics,
         }
+        if self.environment is not None:
+            state["environment"] = self.environment
         return state if self.waiting is None else {**state, "waiting": self.waiting.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -102,18 +122,11 @@ class TrainingState:
         """
         self.stepper.load_state_dict(state)
         self.episodes.load_state_dict(state["episodes"])
-        self.observation = _from_mapping(state["observation"])
+        self.observation = from_mapping(state["observation"])
         self.hooks = state["hooks"]
         self.statistics = state["statistics"]
+        self.environment = state.get("environment")
         self.waiting = state.get("waiting")
-
-
-def _as_mapping(observation: Any) -> dict[str, Any]:
-    return {"tree": dict(observation)} if isinstance(observation, Mapping) else {"array": observation}
-
-
-def _from_mapping(value: Mapping[str, Any]) -> Any:
-    return value.get("tree", value.get("array"))
 
 
 def _rows_equal(a: Any, b: Any, rows: Array) -> bool:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 
-from ..contracts import Array, ArrayTree, Memory, ModelFn, RunConfig, State
+from ..contracts import Array, ArrayTree, Exploration, Memory, ModelFn, RunConfig, State
 from ..environments import spaces
 from ..errors import ArgumentError
 from ..explorations import Greedy
 from ..facts import UpdateFacts
 from ..policies.executors import Executor
+from ..policies.learner import Learner
+from ..policies.modes import PredictMode, TrainMode
 from ..runs.programs import shared
 from ..runs.seeding import generators, model_seed
 from ..runs.snapshot import Counters, PolicySnapshot
@@ -23,10 +26,7 @@ from ..runtimes.tracing.signature import BoundModelFn, check_signature
 from ..schedules import follows_run
 from .failures import refuse_unchanged
 from .limits import Limits, Schedule
-from .training import check_td_error, shapes_of
-
-if TYPE_CHECKING:
-    from ..runtimes.tracing.program import Predict, Train
+from .training import check_batch, check_td_error, shapes_of
 
 
 class Stepper:
@@ -37,8 +37,8 @@ class Stepper:
     to ``owed``, and whoever drives the stepper calls :meth:`learn` that often.
 
     Args:
-        predict: traced PREDICT.
-        train: traced TRAIN.
+        predict: what acts.
+        train: what learns.
         executor: runs both.
         memory: built for these lanes, with the generator ``"memory"`` of ``rngs``.
         lanes: N.
@@ -48,8 +48,8 @@ class Stepper:
 
     def __init__(
         self,
-        predict: Predict,
-        train: Train,
+        predict: PredictMode,
+        train: TrainMode,
         executor: Executor,
         memory: Memory,
         lanes: int,
@@ -59,7 +59,7 @@ class Stepper:
         self.executor = executor
         self.memory = memory
         self.lanes = lanes
-        self.exploration = Greedy() if predict.exploration is None else predict.exploration
+        self.exploration: Exploration = Greedy() if predict.exploration is None else predict.exploration
         self.generators = rngs
         self.schedule = schedule
         self.counters = Counters()
@@ -124,16 +124,49 @@ class Stepper:
         memory.build(shapes.transition, lanes, rngs["memory"])
         return cls(program.predict, train, executor, memory, lanes, rngs, schedule)
 
+    @classmethod
+    def load(
+        cls,
+        directory: str | Path,
+        memory: Memory,
+        *,
+        lanes: int = 1,
+        seed: int | None = None,
+        schedule: Schedule | None = None,
+    ) -> Stepper:
+        """A stepper of its own, of a program that ``Agent.compile`` wrote: no TensorFlow is loaded.
+
+        Args:
+            directory: the program's.
+            memory: a new one, of the settings that it was compiled for; it is built here.
+            lanes: N.
+            seed: as for :meth:`make`; None for the one that it was compiled with.
+            schedule: as for :meth:`make`.
+
+        Raises:
+            ValueError: as for :meth:`axonrl.policies.Learner.load`; the memory gives other batches.
+        """
+        learner = Learner.load(directory, seed)
+        program, schedule = learner.program, Schedule(35, 10) if schedule is None else schedule
+        observation, action = map(spaces.from_json, program.spaces)
+        shapes = shapes_of(program.predict, observation, action, memory, lanes, schedule)
+        check_batch(program, shapes.batch)
+        check_td_error(program.train, memory)
+        rngs = generators(program.seed if seed is None else seed)
+        memory.build(shapes.transition, lanes, rngs["memory"])
+        return cls(program.predict, program.train, learner, memory, lanes, rngs, schedule)
+
     # -- acting -------------------------------------------------------------------------------------------------------
 
-    def act(self, observation: ArrayTree) -> tuple[Array, dict[str, Any]]:
+    def act(self, observation: ArrayTree) -> tuple[ArrayTree, dict[str, Any]]:
         """The behaviour policy's actions, and what is to be stored with them.
 
         Args:
             observation: [N, ...], as ``environments.spaces`` lays it out. Not changed, and not kept.
 
         Returns:
-            Actions [N, ...], and what the spec asks to record [N, ...], recurrent state included.
+            Actions [N, ...] (a flat dictionary of arrays for a Dict or a Tuple space), and what the spec asks to record
+            [N, ...], recurrent state included.
         """
         recurrent, requests = self.recurrent, self._acting_noise
         draws = [request.draw(self._rng) for request in requests] if requests else ()
@@ -152,7 +185,7 @@ class Stepper:
             recorded["state"] = recurrent
         return action, recorded
 
-    def act_for(self, observation: ArrayTree, lanes: Array) -> tuple[Array, dict[str, Any]]:
+    def act_for(self, observation: ArrayTree, lanes: Array) -> tuple[ArrayTree, dict[str, Any]]:
         """As :meth:`act`, for some of the lanes: rows k belong to ``lanes[k]``.
 
         Raises:

@@ -23,13 +23,13 @@ from ..hooks.defaults import with_defaults
 from ..hooks.hook import Hooks
 from ..memories.describing import arguments_of as memory_arguments
 from ..policies.executors import Executor, check_weights
+from ..policies.reasons import Choice
 from ..runs import record
 from ..runs.arrays import split_state
 from ..runs.seeding import generators
 from ..runs.snapshot import Counters
 from ..runs.starts import ensure_start
 from .episodes import Episodes
-from .eval_mode import EvalMode
 from .evaluator import Evaluator
 from .failures import refuse_non_finite
 from .limits import Schedule
@@ -43,7 +43,7 @@ from .training import check_first_update, check_td_error, shapes_of
 from .warm_start import Taken, WarmStart, refuse_other, take
 
 if TYPE_CHECKING:
-    from ..runtimes.choosing import Choice
+    from .eval_mode import EvalMode
 
 logger = logging.getLogger("axonrl")
 
@@ -245,8 +245,8 @@ class Trainer:
         """The initial weights of a run that starts now are those of the warm start, where it has them."""
         if self.warm_start is None or self._run.store.newest() is not None:
             return None
-        store = self._model.program.store
-        taken = take(self.warm_start, store.variables(), store.predict_variables())
+        program = self._model.program
+        taken = take(self.warm_start, program.variables(), program.predict_variables())
         executor.set_weights({**executor.get_weights(), **taken.weights})
         return taken
 
@@ -300,7 +300,7 @@ class Trainer:
                 )
             program, before = self._model.program, loaded[1]["weights"]
             every = {name: ArraySpec(array.shape, array.dtype) for name, array in before.items()}
-            acting = program.store.predict_variables()
+            acting = program.predict_variables()
             if missing := [name for name in acting if name not in every]:
                 raise ValueError(
                     f"the newest checkpoint of {run.model_dir} does not fit {program.name}: it lacks"
@@ -320,7 +320,7 @@ class Trainer:
 
     @functools.cached_property
     def _eval_mode(self) -> EvalMode:
-        return EvalMode(self._model.program, self._run.seed)
+        return self._model.eval_mode()
 
 
 def _first_statistics(lanes: Lanes, taken: Taken | None) -> State:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
@@ -13,10 +13,10 @@ import numpy as np
 from ..contracts import Array, ArraySpec, ArrayTree, Exploration, Memory, SpecTree
 from ..environments import spaces
 from ..explorations import Greedy
+from ..policies.compiled import CompiledProgram
+from ..policies.executors import action_names, with_parts
+from ..policies.modes import PredictMode, TrainMode
 from .limits import Schedule
-
-if TYPE_CHECKING:
-    from ..runtimes.tracing.program import Predict, Train
 
 RESERVED: Final = (
     *("observation", "action", "reward", "terminated", "truncated", "next_observation"),
@@ -36,7 +36,7 @@ class Shapes:
 
 
 def shapes_of(
-    predict: Predict,
+    predict: PredictMode,
     observation: gymnasium.Space[Any],
     action: gymnasium.Space[Any],
     memory: Memory,
@@ -47,7 +47,7 @@ def shapes_of(
     """What this model and this memory make of these spaces.
 
     Args:
-        predict: traced PREDICT.
+        predict: what acts.
         observation: the observation space.
         action: the action space.
         memory: not built; it is left as it is.
@@ -58,6 +58,7 @@ def shapes_of(
     Raises:
         ValueError: the memory does not fit.
     """
+    _check_action(predict.outputs, action)
     exploration = Greedy() if predict.exploration is None else predict.exploration
     recorded = recorded_specs(predict.record, predict.outputs, exploration, lanes)
     transition = transition_specs(observation, action, predict.state, recorded)
@@ -65,6 +66,17 @@ def shapes_of(
     if schedule is not None:
         check_first_update(schedule, trial)
     return Shapes(transition, batch_specs(trial, transition, lanes, masks))
+
+
+def _check_action(outputs: Mapping[str, ArraySpec], space: gymnasium.Space[Any]) -> None:
+    """Raise ``ValueError`` if the model predicts one array where the space has several, or others than these."""
+    expected = spaces.action_spec(space)
+    names = ["action"] if isinstance(expected, ArraySpec) else [f"action/{name}" for name in sorted(expected)]
+    found = sorted(action_names(outputs))
+    if names != found:
+        raise ValueError(
+            f"the action space {space} needs the predictions {', '.join(names)}; there is {', '.join(found)}"
+        )
 
 
 def check_first_update(schedule: Schedule, memory: Memory) -> None:
@@ -77,12 +89,24 @@ def check_first_update(schedule: Schedule, memory: Memory) -> None:
     )
 
 
-def check_td_error(train: Train, memory: Memory) -> None:
+def check_td_error(train: TrainMode, memory: Memory) -> None:
     """Raise ``ValueError`` if the memory draws by TD errors and the model has none."""
     if getattr(memory, "needs_td_error", False) and not train.has_td_error:
         raise ValueError(
             f"this {type(memory).__name__} draws by TD errors, and the TRAIN spec has none: return"
             " EstimatorSpec(..., td_error=...) from model_fn, or use a uniform sampler"
+        )
+
+
+def check_batch(program: CompiledProgram, batch: Mapping[str, SpecTree]) -> None:
+    """Raise ``ValueError`` if a program was compiled for other batches than these."""
+    expected = program.train.batch
+    differing = [key for key in sorted({*batch, *expected}) if batch.get(key) != expected.get(key)]
+    if differing:
+        key = differing[0]
+        raise ValueError(
+            f"{program.directory} was compiled for batches whose {key!r} is {_text(expected.get(key))}, and this memory"
+            f" and these environments give {_text(batch.get(key))}: use those of then, or compile again"
         )
 
 
@@ -118,8 +142,8 @@ def recorded_specs(
     """
     if not names:
         return {}
-    zeros: dict[str, Array] = {name: np.zeros((num_envs, *spec.shape), spec.dtype) for name, spec in outputs.items()}
-    _, extras = copy.deepcopy(exploration)(zeros, 0, np.random.default_rng(0))
+    zeros: dict[str, Any] = {name: np.zeros((num_envs, *spec.shape), spec.dtype) for name, spec in outputs.items()}
+    _, extras = copy.deepcopy(exploration)(with_parts(zeros), 0, np.random.default_rng(0))
     found: dict[str, ArraySpec] = {}
     for name in names:
         if name in RESERVED:
@@ -193,3 +217,11 @@ def _spec_of(value: ArrayTree) -> SpecTree:
     if isinstance(value, Mapping):
         return {key: ArraySpec(leaf.shape, leaf.dtype) for key, leaf in value.items()}
     return ArraySpec(value.shape, value.dtype)
+
+
+def _text(spec: SpecTree | None) -> str:
+    if spec is None:
+        return "missing"
+    if isinstance(spec, ArraySpec):
+        return f"{spec.dtype}{list(spec.shape)}"
+    return "{" + ", ".join(f"{key}: {_text(value)}" for key, value in spec.items()) + "}"

@@ -140,7 +140,7 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
             continue
         array, variable = theirs[key], variables[name]
         shape = tuple(variable.shape)
-        if array.shape != shape or array.dtype != np.dtype(variable.dtype.as_numpy_dtype):
+        if array.shape != shape or array.dtype != variable.dtype:
             here = f"{variable.dtype.name}{list(shape)}"
             unfit[key[0]] = f"{key[0]} is {array.dtype}{list(array.shape)} there and {here} here"
         else:

@@ -5,13 +5,13 @@ The rules are those of ``environments/``, in which a policy was trained; without
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..checks import all_finite, shortened
-from ..contracts import Array
+from ..contracts import NO_LEGAL_ACTION, Array, ArraySpec
 from .description import Normalization, Part
 
 
@@ -94,7 +94,7 @@ class ObservationsIn:
         return (array.reshape(1, *shape) if single else array.reshape(-1, *shape)), single
 
 
-class ActionsOut:
+class _ArrayOut:
     """Turns actions [B, ...] into what ``env.step`` takes.
 
     Args:
@@ -124,11 +124,12 @@ class ActionsOut:
         """Actions in the dtype and within the bounds of the space; of one observation, without the batch axis.
 
         Raises:
-            ValueError: an action is not finite, or does not exist.
+            ValueError: an action is not finite, does not exist, or no action was legal.
         """
         if self._kind == "Discrete" and single:
             action = actions.item()
             if not self._low <= action <= self._high:
+                _check_legal(actions)
                 raise ValueError(f"the model's action {action} is not in {self._low} .. {self._high}")
             return self._scalar(action)
         array = actions.astype(self._dtype, copy=False)
@@ -137,8 +138,53 @@ class ActionsOut:
             if not all_finite(array):
                 raise ValueError(f"the model's action is not finite: {shortened(actions)}")
         elif bool(((array < self._low) | (array > self._high)).any()):
+            _check_legal(actions)
             raise ValueError(f"the model's action {shortened(actions)} is not in {self._low} .. {self._high}")
         return array[0] if single else array
+
+
+class _CompositeOut:
+    """The same for the parts of a Dict or a Tuple space."""
+
+    def __init__(self, space: Mapping[str, Any], outputs: Mapping[str, ArraySpec], name: str) -> None:
+        self._is_tuple = space["type"] == "Tuple"
+        names = {key: f"{name}/{key}" if name else key for key in space["spaces"]}
+        self._parts = {key: (names[key], _out(part, outputs, names[key])) for key, part in space["spaces"].items()}
+
+    def __call__(self, actions: Mapping[str, Array], single: bool) -> Any:
+        made = {
+            key: part(actions, single) if isinstance(part, _CompositeOut) else part(actions[name], single)
+            for key, (name, part) in self._parts.items()
+        }
+        return tuple(made.values()) if self._is_tuple else made
+
+
+def actions_out(space: Mapping[str, Any], outputs: Mapping[str, ArraySpec]) -> Callable[[Any, bool], Any]:
+    """What turns actions [B, ...] into what ``env.step`` takes: a function of these, and of whether it is only one.
+
+    Args:
+        space: attributes of the action space.
+        outputs: the model's predictions.
+
+    Raises:
+        ValueError: the model predicts other actions.
+    """
+    return _out(space, outputs, "")
+
+
+def _out(space: Mapping[str, Any], outputs: Mapping[str, ArraySpec], name: str) -> _ArrayOut | _CompositeOut:
+    if "spaces" in space:
+        return _CompositeOut(space, outputs, name)
+    predicted = f"action/{name}" if name else "action"
+    if predicted not in outputs:
+        raise ValueError(f"its predictions have no {predicted!r}, which the action space needs: {', '.join(outputs)}")
+    return _ArrayOut(space, outputs[predicted].dtype)
+
+
+def _check_legal(actions: Array) -> None:
+    without = (actions == NO_LEGAL_ACTION).reshape(len(actions), -1).any(axis=1)
+    if without.any():
+        raise ValueError(f"observation {int(without.argmax())} has a mask without a legal action")
 
 
 def _flat(value: Any, name: str) -> list[tuple[str, Any]]:

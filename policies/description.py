@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -82,15 +82,21 @@ def read(directory: Path) -> Description:
         ValueError: it is missing, damaged, or of another format version; names the file.
     """
     path = directory / FILE
-    value = read_json(path)
+    value = read_json(path, FORMAT, FORMAT_VERSION, "export it again")
     try:
         return _parsed(path, value)
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a whole description of a policy: {error!r}") from error
 
 
-def read_json(path: Path) -> Mapping[str, Any]:
-    """A ``policy.json`` of a format that this version reads.
+def read_json(path: Path, kind: str, version: int, advice: str) -> Mapping[str, Any]:
+    """A JSON file of a format that this version reads.
+
+    Args:
+        path: the file.
+        kind: what it must say that its format is.
+        version: likewise, of the format's version.
+        advice: what to do where it is of another version.
 
     Raises:
         ValueError: it is not; names the file.
@@ -98,21 +104,33 @@ def read_json(path: Path) -> Mapping[str, Any]:
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
-        raise ValueError(f"{path} cannot be read ({error.strerror}): is this the directory of an export?") from error
+        raise ValueError(f"{path} cannot be read ({error.strerror}): is this the right directory?") from error
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise ValueError(f"{path} does not describe a policy: its format must be {FORMAT!r}")
-    if value.get("format_version") != FORMAT_VERSION:
+    if not isinstance(value, dict) or value.get("format") != kind:
+        raise ValueError(f"{path} is something else: its format must be {kind!r}")
+    if value.get("format_version") != version:
         raise ValueError(
             f"{path} is of format version {value.get('format_version')!r}, and this version of axonrl reads"
-            f" {FORMAT_VERSION}: export it again"
+            f" {version}: {advice}"
         )
     return value
 
 
-def read_part(description: Description, part: str) -> bytes:
-    """The content of the ``program`` or of the ``weights``, which is what was written.
+class Described(Protocol):
+    """A directory's JSON file, with an entry for each of the other files."""
+
+    @property
+    def path(self) -> Path:
+        """Of the JSON file."""
+
+    @property
+    def everything(self) -> Mapping[str, Any]:
+        """What it holds."""
+
+
+def read_part(description: Described, part: str) -> bytes:
+    """The content of the file of this entry, the ``program`` or the ``weights``, which is what was written.
 
     Raises:
         ValueError: the file is missing or damaged; names it.
@@ -122,7 +140,7 @@ def read_part(description: Description, part: str) -> bytes:
         path = description.path.parent / str(recorded["file"])
         size, digest = recorded["size"], recorded["sha256"]
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{description.path} is not a whole description of a policy: {error!r}") from error
+        raise ValueError(f"{description.path} is not a whole description: {error!r}") from error
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -130,7 +148,7 @@ def read_part(description: Description, part: str) -> bytes:
     if len(content) != size:
         raise ValueError(f"{path} is damaged: it has {len(content)} bytes instead of {size}")
     if hashlib.sha256(content).hexdigest() != digest:
-        raise ValueError(f"{path} is damaged: it does not have the SHA-256 that {FILE} gives")
+        raise ValueError(f"{path} is damaged: it does not have the SHA-256 that {description.path.name} gives")
     return content
 
 
@@ -140,7 +158,10 @@ def specs_to_json(specs: Mapping[str, ArraySpec]) -> dict[str, Any]:
 
 
 def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a space that ``environments.spaces.to_json`` described: numbers and arrays."""
+    """The attributes of a space that ``environments.spaces.to_json`` described: numbers and arrays.
+
+    Of a Dict or a Tuple: ``spaces``, the attributes of the spaces inside by name.
+    """
     found: dict[str, Any] = {"type": space["type"]}
     if space["type"] == "Box":
         shape, dtype = tuple(space["shape"]), np.dtype(space["dtype"])
@@ -156,7 +177,12 @@ def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
         sizes, start = (np.array(space[name], dtype) for name in ("nvec", "start"))
         return {**found, "nvec": sizes, "start": start, "dtype": dtype}
     if space["type"] == "MultiBinary":
-        return found
+        size = space["n"]
+        return {**found, "shape": (size,) if isinstance(size, int) else tuple(size)}
+    if space["type"] == "Dict":
+        return {**found, "spaces": {str(key): space_attributes(part) for key, part in space["spaces"]}}
+    if space["type"] == "Tuple":
+        return {**found, "spaces": {str(i): space_attributes(part) for i, part in enumerate(space["spaces"])}}
     raise ValueError(f"no action space is a {space['type']}")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from ..contracts import Array, ArraySpec, ArrayTree
 
 Features: TypeAlias = "ArrayTree | Mapping[str, ArrayTree]"
 """Observations; for a recurrent model ``{"observation": observations, "state": {name: array}}``."""
-Acted: TypeAlias = "tuple[dict[str, Array], dict[str, Array] | None]"
-"""Predictions [N, ...] by name, and the next recurrent state of a model that has one."""
+Acted: TypeAlias = "tuple[dict[str, Any], dict[str, Array] | None]"
+"""Predictions [N, ...] by name, and the next recurrent state of a model that has one. A composite ``action`` is a
+dictionary of arrays."""
+_PARTS: Final = "action/"
 
 
 class TrainResult(NamedTuple):
@@ -85,6 +87,20 @@ class ActorAndLearner:
         """Set the learner's variables; as every executor."""
         self._learner.set_weights(weights)
         self._stale = True
+
+
+def action_names(names: Iterable[str]) -> list[str]:
+    """Which predictions of a program are its action: ``action``, or the parts of a composite one, ``action/<name>``."""
+    names = list(names)
+    return ["action"] if "action" in names else [name for name in names if name.startswith(_PARTS)]
+
+
+def with_parts(predictions: dict[str, Any]) -> dict[str, Any]:
+    """Predictions of a program, by name, with the parts of a composite action as one mapping, ``action``."""
+    if "action" in predictions:
+        return predictions
+    parts = {name.removeprefix(_PARTS): predictions.pop(name) for name in action_names(predictions)}
+    return {"action": parts, **predictions}
 
 
 def leaves(tree: Any) -> list[Array]:

@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from ..contracts import Array
 from ..quiet import stderr_aside
-from .executors import Acted, Features, leaves
+from .executors import Acted, Features, leaves, with_parts
 
 _drain: Callable[[Iterable[Any]], None] = deque[Any](maxlen=0).extend
 """Takes everything out of an iterator, and keeps nothing."""
@@ -125,6 +125,7 @@ class ActSignature:
     ) -> None:
         self._signature = signature
         self._predictions = predictions
+        self._composite = "action" not in predictions
         self._state = state
         self._zeros = list(zeros)
         self._size = 1
@@ -140,6 +141,8 @@ class ActSignature:
             self._size = size
         outputs = self._signature(arrays)
         predictions = dict(zip(self._predictions, outputs))  # noqa: B905 (the state follows)
+        if self._composite:
+            predictions = with_parts(predictions)
         if self._state is None:
             return predictions, None
-        return predictions, dict(zip(self._state, outputs[len(predictions) :], strict=True))
+        return predictions, dict(zip(self._state, outputs[len(self._predictions) :], strict=True))

@@ -11,12 +11,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
 from ..checks import all_finite
-from ..contracts import Array, ArraySpec
+from ..contracts import Array, ArraySpec, ArrayTree
 from ..explorations.describing import from_description
 from . import description as descriptions
-from .boundary import ActionsOut, ObservationsIn
+from .boundary import ObservationsIn, actions_out
 from .description import Description
-from .executors import check_weights
+from .executors import check_weights, with_parts
 from .interpreter import LiteProgram
 from .patching import FrozenProgram
 
@@ -56,8 +56,9 @@ class Policy:
         self._state_names = None if description.state is None else sorted(description.state)
         self._state: list[Array] | None = None
         self._observations = ObservationsIn(description.observation, description.is_dict, description.normalization)
-        self._actions = ActionsOut(description.action_space, description.predictions["action"].dtype)
-        self._greedy = self._names.index("action")
+        self._actions = actions_out(description.action_space, description.predictions)
+        self._composite = "action" not in self._names
+        self._greedy = 0 if self._composite else self._names.index("action")
         placements = description.placements
         self._frozen = None if placements is None else FrozenProgram(program, placements)
         self._weights: dict[str, Array] = {}
@@ -102,8 +103,8 @@ class Policy:
             rng: what exploring draws from; None for the policy's own generator.
 
         Returns:
-            What ``env.step`` takes: an integer scalar for a Discrete space, else an array; of a batch, an array
-            [B, ...]. Actions of a Box are clipped to its bounds.
+            What ``env.step`` takes: an integer scalar for a Discrete space, a dictionary or a tuple for a Dict or a
+            Tuple, else an array; of a batch, arrays [B, ...]. Actions of a Box are clipped to its bounds.
 
         Raises:
             ValueError: the observation's shape or dtype is another, or it has NaN or infinity; the behaviour policy
@@ -116,17 +117,19 @@ class Policy:
         if self._state_names is not None:
             first = len(self._names)
             self._state = [self._output(first + i) for i in range(len(self._state_names))]
-        actions = self._behave(rng) if explore else self._output(self._greedy)
-        return self._actions(actions, single)
+        if explore:
+            return self._actions(self._behave(rng), single)
+        return self._actions(self._predictions()["action"] if self._composite else self._output(self._greedy), single)
 
-    def predict(self, observations: Any) -> dict[str, Array]:
+    def predict(self, observations: Any) -> dict[str, Any]:
         """The model's predictions for a batch of observations; a recurrent model sees them as first ones.
 
         Args:
             observations: a batch [B, ...], or one, which counts as a batch of one.
 
         Returns:
-            Name to array [B, ...]; ``"action"`` is the greedy action, not clipped.
+            Name to array [B, ...]; ``"action"`` is the greedy action, not clipped: for a Dict or a Tuple space a
+            dictionary of arrays.
 
         Raises:
             ValueError: as for :meth:`act`.
@@ -216,8 +219,8 @@ class Policy:
         except RuntimeError as error:
             raise ValueError(f"LiteRT could not run {self._described.model}: {error}") from error
 
-    def _predictions(self) -> dict[str, Array]:
-        return {name: self._output(i) for i, name in enumerate(self._names)}
+    def _predictions(self) -> dict[str, Any]:
+        return with_parts({name: self._output(i) for i, name in enumerate(self._names)})
 
     def _with_state(self, features: list[Array]) -> list[Array]:
         size = len(features[0])
@@ -230,10 +233,11 @@ class Policy:
             )
         return [*features, *self._state]
 
-    def _behave(self, rng: np.random.Generator | None) -> Array:
+    def _behave(self, rng: np.random.Generator | None) -> ArrayTree:
         if self._explore is None:
             why = self.description.get("exploration_note")
             raise ValueError(f"explore=True, but this policy was exported without its behaviour policy: {why}")
+        actions: ArrayTree
         actions, _ = self._explore(self._predictions(), 0, self._rng if rng is None else rng)
         return actions
 

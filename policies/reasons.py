@@ -6,6 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
+LITERT: Final = "litert"
+TENSORFLOW: Final = "tensorflow"
+ACTOR: Final = "actor"
+LEARNER: Final = "learner"
+
 SMALL: Final = "small"
 LARGE: Final = "large"
 NOT_LISTED: Final = "not_listed"
@@ -23,7 +28,7 @@ _SENTENCES: Final = {
     REQUESTED: "as requested",
     RECORDED: "as recorded when this run started",
 }
-_TITLES: Final = {"litert": "LiteRT", "tensorflow": "TensorFlow"}
+_TITLES: Final = {LITERT: "LiteRT", TENSORFLOW: "TensorFlow"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +45,17 @@ class Reason:
 
     def __str__(self) -> str:
         return _SENTENCES.get(self.code, self.code).format(self.detail)
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The executors of a run. ``runtimes`` and ``why`` have an entry for the actor and one for the learner."""
+
+    runtimes: Mapping[str, str]
+    why: Mapping[str, Reason]
+
+    def __str__(self) -> str:
+        return sentence(self.runtimes, self.why)
 
 
 def from_record(value: Mapping[str, Any]) -> Reason:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,20 +19,20 @@ from .starts import read_starts
 CURVE: Final = "learning_curve.png"
 POINTS: Final = 201
 """Of a smoothed curve."""
-_BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9591c", "#6b7280"
+BLUE, ORANGE, GREY = "#1f5fa8", "#d9591c", "#6b7280"
 STYLE: Final[dict[Any, Any]] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": _GREY,
+    "axes.edgecolor": GREY,
     "axes.labelcolor": "#374151",
     "axes.titlelocation": "left",
     "axes.titleweight": "bold",
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": "#e5e7eb",
-    "xtick.color": _GREY,
-    "ytick.color": _GREY,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
     "legend.frameon": False,
 }
 
@@ -43,16 +44,22 @@ class Caption(NamedTuple):
     subtitle: str
 
 
-def caption(folder: Path) -> Caption:
-    """Environment and algorithm; then the run's name, its seed, versions and the day on which it started."""
+def caption(folder: Path, name: str = "", seeds: str = "") -> Caption:
+    """Environment and algorithm; then the run's name, its seed, versions and the day on which it started.
+
+    Args:
+        folder: the run folder; of several runs, the first one's.
+        name: of several runs.
+        seeds: theirs, in words.
+    """
     found = record.read(folder)
     started, *_ = [*read_starts(folder), {}]
     versions = started.get("made_with", {})
     environment = None if found is None or found.environment is None else found.environment["id"]
     algorithm = "" if found is None else algorithm_of(found.model_fn)
     parts = [
-        folder.name,
-        "" if found is None else f"seed {found.seed}",
+        name or folder.name,
+        seeds or ("" if found is None else f"seed {found.seed}"),
         *(f"{name} {versions[name]}" for name in ("axonrl", "tensorflow") if name in versions),
         str(started.get("started", ""))[:10],
     ]
@@ -80,27 +87,39 @@ def learning_curve(folder: Path, final: Mapping[str, float] | None = None, polic
         CheckpointError: a record of the run is damaged.
         ValueError: a CSV file is damaged; names the line.
     """
+    with picture(folder / CURVE, caption(folder)) as axes:
+        _draw(axes, folder, final, policy)
+    return folder / CURVE
+
+
+@contextlib.contextmanager
+def picture(path: Path, above: Caption) -> Iterator[Any]:
+    """Matplotlib's axes to draw returns over timesteps into; at the end they are saved as PNG and SVG.
+
+    Args:
+        path: of the PNG; the SVG is beside it.
+        above: what stands above.
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    title, subtitle = caption(folder)
+    title, subtitle = above
     with mpl.rc_context(STYLE):  # pyplot keeps figures, and looks for a display
         figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
-        axes.set_title(subtitle, fontsize=8, fontweight="normal", color=_GREY, parse_math=False)
-        above: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
-        axes.annotate(title, (0, 1), **above, fontsize=12, fontweight="bold", parse_math=False)
-        _draw(axes, folder, final, policy)
+        axes.set_title(subtitle, fontsize=8, fontweight="normal", color=GREY, parse_math=False)
+        place: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
+        axes.annotate(title, (0, 1), **place, fontsize=12, fontweight="bold", parse_math=False)
+        yield axes
         if axes.get_legend_handles_labels()[0]:
             figure.legend(loc="outside lower center", ncols=3, fontsize=8)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.set_xlim(left=0)
-        for path in (folder / CURVE, (folder / CURVE).with_suffix(".svg")):
-            with replacing(path) as temporary:
-                figure.savefig(temporary, format=path.suffix[1:])
-    return folder / CURVE
+        for file in (path, path.with_suffix(".svg")):
+            with replacing(file) as temporary:
+                figure.savefig(temporary, format=file.suffix[1:])
 
 
 def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: str) -> None:
@@ -108,11 +127,11 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
     if episodes:
         timesteps = np.array([row.global_timestep for row in episodes])
         returns = np.array([row.episode_return for row in episodes])
-        axes.plot(timesteps, returns, ".", color=_BLUE, alpha=0.35, markersize=3, markeredgewidth=0, label="episode")
+        axes.plot(timesteps, returns, ".", color=BLUE, alpha=0.35, markersize=3, markeredgewidth=0, label="episode")
         window = smoothing_window(int(timesteps[-1]))
         at, mean, low, high = smoothed(timesteps, returns, window)
-        axes.plot(at, mean, color=_BLUE, label=f"mean within {window:,} timesteps")
-        axes.fill_between(at, low, high, color=_BLUE, alpha=0.15, linewidth=0, label="10 to 90 % of these episodes")
+        axes.plot(at, mean, color=BLUE, label=f"mean within {window:,} timesteps")
+        axes.fill_between(at, low, high, color=BLUE, alpha=0.15, linewidth=0, label="10 to 90 % of these episodes")
     if evaluations:
         evaluated = [(row.global_timestep, row.episode_return_mean) for row in evaluations]
         bars = np.array([_bar(row) for row in evaluations]).T
@@ -120,7 +139,7 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
         axes.errorbar(
             *zip(*evaluated, strict=True),
             bars,
-            color=_ORANGE,
+            color=ORANGE,
             fmt="o",
             markersize=4,
             elinewidth=1,
@@ -130,7 +149,7 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
     if final is not None:
         value = final["episode_return_mean"]
         label = f"{policy} policy, {int(final['episodes'])} episodes: {value:,.1f}"
-        axes.axhline(value, color=_ORANGE, linestyle="--", linewidth=1, label=label)
+        axes.axhline(value, color=ORANGE, linestyle="--", linewidth=1, label=label)
 
 
 def _bar(row: Evaluation) -> tuple[float, float]:

@@ -22,7 +22,7 @@ def provenance() -> dict[str, str | int | None]:
         **{package: _version(package) for package in PACKAGES},
         "machine": platform.machine(),
         "processor": _processor(),
-        "threads": _threads(),
+        "threads": processors(),
         # TensorFlow's own switches that change bits: oneDNN's kernels, and threads fewer than the processors.
         **{name: os.environ.get(name) for name in ("TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS")},
     }
@@ -50,7 +50,7 @@ def _processor() -> str:
     return names[0] if names else platform.processor()
 
 
-def _threads() -> int:
+def processors() -> int:
     """The processors that this process may use, which is what the executors' threads follow."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on every system
     return len(affinity(0)) if affinity else os.cpu_count() or 1

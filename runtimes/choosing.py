@@ -6,7 +6,6 @@ TensorFlow. TensorFlow runs everything else. Actor and learner are chosen separa
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Final, TypeAlias
@@ -15,36 +14,21 @@ import tensorflow as tf
 
 from ..policies import reasons
 from ..policies.executors import ActorAndLearner, Executor
-from ..policies.reasons import Reason
+from ..policies.reasons import ACTOR, LEARNER, LITERT, TENSORFLOW, Choice, Reason
 from ..quiet import announce
 from .litert import listing
 from .litert.conversion import ConversionError, convert
-from .litert.executor import LiteRTExecutor
+from .litert.executor import lite_executor
 from .litert.fingerprint import fingerprint
 from .tensorflow import TensorFlowExecutor
 from .tracing.program import Predict, Program, Train
 from .trial import try_out
 
-LITERT: Final = "litert"
-TENSORFLOW: Final = "tensorflow"
-ACTOR: Final = "actor"
-LEARNER: Final = "learner"
 _FORMAT: Final = "5"
 """Version of the conversion. Raise it when the same functions convert to other programs."""
 
 Cache: TypeAlias = "Callable[[str, str, Callable[[], bytes]], bytes]"
 """``cache(name, key, make)`` returns the cached content of this name and key, or else what ``make`` returns."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """The executors of a run. ``runtimes`` and ``why`` have an entry for the actor and one for the learner."""
-
-    runtimes: Mapping[str, str]
-    why: Mapping[str, Reason]
-
-    def __str__(self) -> str:
-        return reasons.sentence(self.runtimes, self.why)
 
 
 def choose(
@@ -144,13 +128,13 @@ def _executor(program: Program, train: Train | None, contents: Mapping[tuple[str
     if not contents:
         return TensorFlowExecutor(program, train)
     if train is None or (ACTOR, LEARNER) in contents:
-        return LiteRTExecutor(program, train, next(iter(contents.values())))
+        return lite_executor(program, train, next(iter(contents.values())))
     actor: Executor = TensorFlowExecutor(program, None)
     learner: Executor = TensorFlowExecutor(program, train)
     if (ACTOR,) in contents:
-        actor = LiteRTExecutor(program, None, contents[ACTOR,])
+        actor = lite_executor(program, None, contents[ACTOR,])
     if (LEARNER,) in contents:
-        learner = LiteRTExecutor(program, train, contents[LEARNER,])
+        learner = lite_executor(program, train, contents[LEARNER,])
     return ActorAndLearner(actor, learner)
 
 

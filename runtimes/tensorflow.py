@@ -12,9 +12,10 @@ import tensorflow as tf
 
 from ..contracts import Array, ArraySpec, ArrayTree
 from ..policies.batches import BatchBoundary
-from ..policies.executors import Acted, Features, TrainResult, check_weights, leaves
+from ..policies.executors import Acted, Features, TrainResult, check_weights, leaves, with_parts
+from ..policies.modes import COUNTERS
 from .tracing import graphs
-from .tracing.program import COUNTERS, Eval, Program, Train
+from .tracing.program import Eval, Program, Train
 
 _FEW: Final = 8
 """Up to this many observations, the short way is faster even for a convolutional network, a single chain of ops."""
@@ -55,7 +56,7 @@ class TensorFlowExecutor:
         few = len(leaves(features)[0]) <= _FEW
         inputs = [features, draws or self._zeros] if self._zeros else [features]
         outputs = iter((self._act_on_few if few else self._act)(*inputs))
-        predictions = {name: next(outputs) for name in self._predictions}
+        predictions = with_parts({name: next(outputs) for name in self._predictions})
         return predictions, None if self._state is None else {name: next(outputs) for name in self._state}
 
     def train(

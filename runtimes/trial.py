@@ -9,11 +9,13 @@ import tensorflow as tf
 
 from ..contracts import Array
 from ..policies import reasons
-from ..policies.executors import Executor
+from ..policies.executors import Executor, leaves
+from ..policies.lite_executor import LiteRTExecutor
+from ..policies.modes import COUNTERS
 from .litert.conversion import ConversionError
-from .litert.executor import LiteRTExecutor
+from .litert.executor import lite_executor
 from .tensorflow import TensorFlowExecutor
-from .tracing.program import COUNTERS, Program, Train
+from .tracing.program import Program, Train
 
 _TOLERANCE: Final = 1e-2
 """Relative. Rounding differs by 1e-6: this finds conversions that fail silently."""
@@ -37,7 +39,7 @@ def try_out(program: Program, train: Train | None, content: bytes) -> None:
     theirs = TensorFlowExecutor(program, train)
     before = theirs.get_weights()
     try:
-        lite = LiteRTExecutor(program, train, content)
+        lite = lite_executor(program, train, content)
         for byte in _BYTES:
             if _compared(lite, theirs, program, train, byte):
                 return
@@ -66,9 +68,10 @@ def _compare_actions(lite: Executor, theirs: Executor, program: Program, byte: i
     rng = np.random.default_rng(0)
     draws = [request.draw(rng) for request in program.predict.noise]
     expected, found = theirs.act(features, draws)[0], lite.act(features, draws)[0]
-    for name, array in expected.items():
-        if array.dtype.kind == "f":  # the best of two equal actions may be either
-            _compare(f"predictions[{name!r}]", found[name], array)
+    for name, value in expected.items():
+        for array, other in zip(leaves(value), leaves(found[name]), strict=True):
+            if array.dtype.kind == "f":  # the best of two equal actions may be either
+                _compare(f"predictions[{name!r}]", other, array)
 
 
 def _compare_updates(lite: Executor, theirs: Executor, train: Train, byte: int) -> None:

@@ -22,6 +22,18 @@ def tensors(model: str, field: str, values: Any) -> dict[str, Tensor]:
     return {name: _tensor(model, f"{field}[{name!r}]", value) for name, value in values.items()}
 
 
+def predictions(model: str, values: Any) -> dict[str, Tensor]:
+    """A spec's predictions as tensors by name. The parts of a composite action are called ``action/<name>``."""
+    action = values.get("action") if isinstance(values, Mapping) else None
+    if not isinstance(action, Mapping):
+        return tensors(model, "predictions", values)
+    parts = {f"action/{name}": value for name, value in action.items()}
+    others = {name: value for name, value in values.items() if name != "action"}
+    if twice := sorted(parts.keys() & others.keys()):
+        raise ValueError(f"{model}: predictions has {twice[0]!r}, which is also a part of its 'action'")
+    return tensors(model, "predictions", {**parts, **others})
+
+
 def _tensor(model: str, what: str, value: Any) -> Tensor:
     try:
         return tf.convert_to_tensor(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import itertools
 import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,24 +20,24 @@ import numpy as np
 import tensorflow as tf
 
 from ... import noise
-from ...contracts import ArraySpec, EstimatorSpec, Exploration, Modes, SpecTree
+from ...contracts import ArraySpec, EstimatorSpec, Modes, SpecTree
+from ...policies.executors import action_names, leaves
+from ...policies.modes import COUNTERS, PredictMode, TrainMode, VariableSpec
 from . import graphs
-from .outputs import Tensor, check_next_state, eval_outputs, row_specs, tensors, train_outputs
+from .outputs import Tensor, check_next_state, eval_outputs, predictions, row_specs, tensors, train_outputs
 from .signature import BoundModelFn
 from .variables import VariableStore
 
 Tree: TypeAlias = Any
 """A tensor, or a dictionary of tensors."""
 
-COUNTERS = {"global_step": np.int64, "global_timestep": np.int64, "progress": np.float32}
-"""What ``labels`` has beside the batch, in the order of a program's inputs, and its dtype."""
 _GENERATORS = threading.RLock()
 """Held while a trace uses the process's random generators: two Agents may be traced in two threads."""
 _FLOAT_LABELS = ("reward", "terminated", "truncated", "discount", "weight")
 
 
-@dataclasses.dataclass(frozen=True)
-class Predict:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Predict(PredictMode):
     """The traced PREDICT mode.
 
     ``function(features)`` returns ``{"predictions": {...}}``, and ``"state"`` for a recurrent model; the batch axis of
@@ -46,19 +47,10 @@ class Predict:
 
     function: Any
     large: str | None
-    exploration: Exploration | None
-    record: tuple[str, ...]
-    state: Mapping[str, ArraySpec] | None
-    outputs: Mapping[str, ArraySpec]
-    not_exact: tuple[str, ...]
-    """The stateful random ops it runs."""
-    evaluation_hooks: tuple[Any, ...]
-    noise: tuple[noise.Request, ...] = ()
-    """What behaviour draws in training; everywhere else it is zero."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Train:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train(TrainMode):
     """The traced TRAIN mode.
 
     ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}`` (the loss, then the metrics in the
@@ -66,17 +58,7 @@ class Train:
     """
 
     function: Any
-    batch: Mapping[str, SpecTree]
     large: str | None
-    metrics: tuple[str, ...]
-    noise: tuple[noise.Request, ...]
-    not_exact: tuple[str, ...]
-    """The stateful random ops it runs."""
-    training_hooks: tuple[Any, ...]
-    has_td_error: bool = False
-    """Does the spec have TD errors?"""
-    reads_progress: bool = False
-    """Does it need to know how long the run is?"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +119,7 @@ class Program:
                 " call optimizer.apply(gradients, variables) inside model_fn"
             )
         self._batch = batch
+        reads = graphs.read_inputs(function.graph)
         return Train(
             function=function,
             batch=batch,
@@ -146,8 +129,8 @@ class Program:
             not_exact=graphs.stateful_random_ops(ops),
             training_hooks=spec.training_hooks,
             has_td_error=spec.td_error is not None,
-            reads_progress=len(tf.nest.flatten(batch)) + list(COUNTERS).index("progress")
-            in graphs.read_inputs(function.graph),
+            reads=frozenset(reads),
+            reads_progress=len(leaves(batch)) + list(COUNTERS).index("progress") in reads,
         )
 
     def trace_eval(self) -> Eval:
@@ -168,6 +151,17 @@ class Program:
             )
         return Eval(function=function, batch=self._batch, metrics=tuple(spec.eval_metric_ops), noise=tuple(requests))
 
+    def variables(self) -> dict[str, VariableSpec]:
+        """The variables in order, each under a unique name, which is the same in every process."""
+        return {
+            name: VariableSpec(tuple(v.shape), np.dtype(v.dtype.as_numpy_dtype), bool(v.trainable))
+            for name, v in self.store.variables().items()
+        }
+
+    def predict_variables(self) -> dict[str, VariableSpec]:
+        """Those that PREDICT created, which come first."""
+        return dict(itertools.islice(self.variables().items(), self.store.num_predict))
+
     def without_noise(self) -> Program:
         """The same program, whose PREDICT takes no noise: what it draws in training is zero."""
         function, requests = self.predict.function, self.predict.noise
@@ -186,7 +180,7 @@ class Program:
     def _call(self, features: Tree, labels: Mapping[str, Tree] | None, mode: str) -> EstimatorSpec:
         """The one place where the user's function is called; always within a trace."""
         variables = self.store.lending() if mode == Modes.EVAL else self.store.handing_over(mode)
-        with variables, _seeded(self._seed):
+        with variables, seeded(self._seed):
             spec = self._model_fn(features, labels, mode)
         graphs.forget_custom_gradients(tf.compat.v1.get_default_graph())
         return spec
@@ -205,7 +199,7 @@ class Program:
             function, spec, _ = self._predict_function(features, state, requests)
         self.store.check_used(Modes.PREDICT, function)
         outputs = row_specs(self.name, "predictions", function.structured_outputs["predictions"])
-        if "action" not in outputs:
+        if not action_names(outputs):
             raise ValueError(f"{self.name}: predictions has no 'action', only {list(outputs)}")
         if requests:
             self._refuse_noisy_action(function, len(requests))
@@ -236,9 +230,9 @@ class Program:
 
         def call(features: Tree, draws: Sequence[Tensor] = ()) -> dict[str, dict[str, Tensor]]:
             with asked.supplying(draws):
-                spec = self._call(_as_features(features), None, Modes.PREDICT)
+                spec = self._call(as_features(features), None, Modes.PREDICT)
             specs.append(spec)
-            outputs = {"predictions": tensors(self.name, "predictions", spec.predictions)}
+            outputs = {"predictions": predictions(self.name, spec.predictions)}
             if spec.state is not None:
                 outputs["state"] = tensors(self.name, "state", spec.state)
             if state is not None:
@@ -255,8 +249,9 @@ class Program:
         graph = function.graph
         last = len(graph.inputs) - len(function.captured_inputs)
         draws = set(range(last - number, last))
-        place = sorted(function.structured_outputs["predictions"]).index("action")
-        if draws & graphs.inputs_of(graph, graph.outputs[place]):
+        names = sorted(function.structured_outputs["predictions"])
+        places = [names.index(name) for name in action_names(names)]
+        if any(draws & graphs.inputs_of(graph, graph.outputs[place]) for place in places):
             raise ValueError(
                 f"{self.name}: predictions['action'] depends on axonrl.noise. It is the greedy action, which"
                 " evaluations and exports take without noise. Return the noisy action as another prediction, such as"
@@ -283,7 +278,7 @@ class Program:
         asked = _Asked(self.name, requests)
 
         def call(batch: Mapping[str, Tree], counters: Mapping[str, Tensor], draws: Sequence[Tensor]) -> dict[str, Any]:
-            features, labels = _as_labels(batch)
+            features, labels = as_labels(batch)
             with asked.supplying(draws):
                 spec = self._call(features, {**labels, **counters}, mode)
             specs.append(spec)
@@ -336,29 +331,29 @@ def tensor_specs(spec: SpecTree, batch_axes: tuple[int | None, ...] = ()) -> Tre
     return {k: tensor_specs(v, batch_axes) for k, v in spec.items()}
 
 
-def _as_features(tree: Tree) -> Tree:
+def as_features(tree: Tree) -> Tree:
     """What a model sees: bits (bool, MultiBinary's int8) as float32; everything else as it is stored."""
     if isinstance(tree, Mapping):
-        return {k: _as_features(v) for k, v in tree.items()}
+        return {k: as_features(v) for k, v in tree.items()}
     return tf.cast(tree, tf.float32) if tree.dtype in (tf.bool, tf.int8) else tree
 
 
-def _as_labels(batch: Mapping[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
+def as_labels(batch: Mapping[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
     """A batch as the contract's features and labels: in their types, and with recurrent state among the features."""
     labels = dict(batch)
-    features = _as_features(labels.pop("observation"))
+    features = as_features(labels.pop("observation"))
     if isinstance(labels.get("state"), Mapping):  # what a spec records under this name is one tensor
         features = {"observation": features, "state": labels.pop("state")}
     for key, value in labels.items():
         if key == "next_observation":
-            labels[key] = _as_features(value)
+            labels[key] = as_features(value)
         elif key in _FLOAT_LABELS or getattr(value, "dtype", None) == tf.bool:
             labels[key] = tf.cast(value, tf.float32)
     return features, labels
 
 
 @contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Within a trace, initial values follow ``seed``; the caller's random generators are left as they were.
 
     Keras draws initialisers' seeds from Python's generator. TensorFlow's ops follow the seed of the graph that is

@@ -59,19 +59,27 @@ class VariableStore:
         """How many of them PREDICT created."""
 
     @contextlib.contextmanager
-    def handing_over(self, mode: str) -> Iterator[None]:
+    def handing_over(self, mode: str) -> Iterator[dict[int, tf.Tensor]]:
         """One call of ``model_fn``: requested variables are the stored ones in order, then new ones.
+
+        Yields:
+            the initial values of new variables, as symbolic tensors: place to tensor.
 
         Raises:
             ValueError: a requested variable differs from the stored one at its place; or, at the end, a stored one
                 was not requested.
         """
-        cursor = 0
+        cursor, values = 0, dict[int, tf.Tensor]()
 
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
             nonlocal cursor
-            if tf.executing_eagerly() and callable(kwargs.get("initial_value")):
-                kwargs["initial_value"] = _seeded_value(kwargs["initial_value"])
+            initial, is_new = kwargs.get("initial_value"), cursor == len(self._entries)
+            if callable(initial) and tf.executing_eagerly():
+                function = _seeded_function(initial)
+                kwargs["initial_value"] = function()
+                values[cursor] = function.outputs[0]
+            elif callable(initial) and is_new:
+                kwargs["initial_value"] = _noting(initial, values, cursor)
             if cursor == len(self._entries):
                 self._entries.append(Entry(next_creator(**kwargs), _name_asked_for(kwargs)))
             else:
@@ -80,7 +88,7 @@ class VariableStore:
             return self._entries[cursor - 1].variable
 
         with tf.variable_creator_scope(creator):
-            yield
+            yield values
         if cursor < len(self._entries):
             self._refuse_missing(mode, cursor)
 
@@ -213,7 +221,17 @@ def _asked_for(kwargs: Mapping[str, Any]) -> Described:
     return Described(_name_asked_for(kwargs), value.dtype, shape)
 
 
-def _seeded_value(initial: Callable[[], Any]) -> tf.Tensor:
+def _noting(initial: Callable[[], Any], values: dict[int, tf.Tensor], place: int) -> Callable[[], tf.Tensor]:
+    """The same initial value, noted when it is computed."""
+
+    def compute() -> tf.Tensor:
+        values[place] = tf.convert_to_tensor(initial())
+        return values[place]
+
+    return compute
+
+
+def _seeded_function(initial: Callable[[], Any]) -> Any:
     """An initial value that Keras computes outside the graph being traced, where TensorFlow's ops are not seeded.
 
     Python's generator is the trace's own.
@@ -224,7 +242,7 @@ def _seeded_value(initial: Callable[[], Any]) -> tf.Tensor:
         tf.random.set_seed(seed)  # of this function's graph
         return initial()
 
-    return tf.function(compute, autograph=False).get_concrete_function()()
+    return tf.function(compute, autograph=False).get_concrete_function()
 
 
 def _advice(variable_name: str) -> str:

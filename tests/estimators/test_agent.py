@@ -110,7 +110,7 @@ def test_a_run_in_a_self_resetting_environment_goes_on_after_a_restart(
     [
         (spaces.Text(3), Discrete(2)),
         (spaces.Sequence(Discrete(2)), Discrete(2)),
-        (Counting.observation_space, spaces.Dict({"a": Discrete(2)})),
+        (Counting.observation_space, spaces.Dict({"a": spaces.Text(3)})),
         (Counting.observation_space, Box(0, 5, (1,), np.int32)),
     ],
     ids=lambda space: type(space).__name__,
@@ -127,6 +127,12 @@ def test_other_spaces_are_refused_before_the_first_step(
     assert env.seeds == []
     assert list(tmp_path.iterdir()) == []
     one.train(Counting(), timesteps=2)  # nothing was settled by that
+
+
+def test_a_model_that_predicts_one_array_where_the_space_has_several(tmp_path: Path) -> None:
+    env = Counting(action_space=spaces.Dict({"left": Discrete(2), "right": Discrete(3)}))
+    with pytest.raises(ValueError, match=r"needs the predictions action/left, action/right; there is action$"):
+        agent(tmp_path).train(env, timesteps=2)
 
 
 def test_an_action_space_that_the_model_cannot_use(tmp_path: Path) -> None:

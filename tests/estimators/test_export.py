@@ -23,6 +23,7 @@ from axonrl.explorations import EpsilonGreedy, Greedy
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
+from axonrl.runs import folders
 from axonrl.runtimes import Policy, frozen
 from axonrl.tests.estimators.fakes import At, Counting, agent, aiming_model, linear_model, vector
 
@@ -205,8 +206,10 @@ def test_an_export_is_replaced_and_anything_else_is_refused(tmp_path: Path) -> N
         made.export(target / "notes.txt")
 
 
-@pytest.mark.parametrize("at", ["_written", "write_json_atomically", "_put_in_place"])
-def test_a_crash_leaves_the_old_export_or_none(tmp_path: Path, monkeypatch: Any, at: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "at"), [(exporting, "written"), (exporting, "write_json_atomically"), (Path, "rename")]
+)
+def test_a_crash_leaves_the_old_export_or_none(tmp_path: Path, monkeypatch: Any, module: Any, at: str) -> None:
     made = trained(tmp_path / "run")
     target = tmp_path / "exported"
 
@@ -214,14 +217,14 @@ def test_a_crash_leaves_the_old_export_or_none(tmp_path: Path, monkeypatch: Any,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(exporting, at, killed)
+        patch.setattr(module, at, killed)
         with pytest.raises(KeyboardInterrupt):
             made.export(target)
     assert not target.exists()
     made.export(target)
     made.train(Counting(), first_update=4, timesteps=10)
     with monkeypatch.context() as patch:
-        patch.setattr(exporting, at, killed)
+        patch.setattr(module, at, killed)
         with pytest.raises(KeyboardInterrupt):
             made.export(target)
     assert Policy.load(target).description["trained"]["global_timestep"] == 20
@@ -236,7 +239,7 @@ def test_a_disk_that_is_full_is_an_error_of_ours(tmp_path: Path, monkeypatch: An
     def full(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(exporting, "write_file", full)
+    monkeypatch.setattr(folders, "write_file", full)
     with pytest.raises(CheckpointError, match=r"exported cannot be written: .*No space left"):
         made.export(tmp_path / "exported")
 

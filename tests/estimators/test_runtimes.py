@@ -20,11 +20,11 @@ from axonrl.errors import CheckpointError, NonFiniteError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
+from axonrl.policies.lite_executor import LiteRTExecutor
 from axonrl.policies.reasons import Reason
 from axonrl.runs.arrays import load_arrays
 from axonrl.runtimes import choosing
 from axonrl.runtimes.litert.conversion import ConversionError
-from axonrl.runtimes.litert.executor import LiteRTExecutor
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, saved, snapshot, vector
 

@@ -20,10 +20,10 @@ from axonrl.estimators.state import TrainingState
 from axonrl.estimators.stepping import Stepper, zero_rows
 from axonrl.explorations import Greedy
 from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.policies.modes import PredictMode, TrainMode
 from axonrl.runs.arrays import join_state, split_state
 from axonrl.runs.seeding import generators
 from axonrl.runs.snapshot import Counters
-from axonrl.runtimes.tracing.program import Predict, Train
 
 ACTION = ArraySpec((), np.int32)
 SPECS = {
@@ -76,9 +76,7 @@ def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory
     rngs = generators(7)
     memory = ReplayMemory(8, 2) if memory is None else memory
     memory.build(SPECS, num_envs, rngs["memory"])
-    predict = Predict(
-        function=None,
-        large=None,
+    predict = PredictMode(
         exploration=Counting(),
         record=(),
         state=None,
@@ -86,7 +84,7 @@ def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory
         not_exact=(),
         evaluation_hooks=(),
     )
-    train = Train(function=None, batch={}, large=None, metrics=(), noise=(), not_exact=(), training_hooks=())
+    train = TrainMode(batch={}, metrics=(), noise=(), reads=frozenset())
     stepper = Stepper(predict, train, Weights(*names), memory, num_envs, rngs, Schedule(35, 10))
     return TrainingState(stepper, Episodes(num_envs, ACTION, 7))
 

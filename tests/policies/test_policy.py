@@ -403,10 +403,10 @@ def test_a_damaged_file_is_named(discrete: Path, tmp_path: Path, file: str, dama
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "policy.json cannot be read .*: is this the directory of an export?"),
+        (None, "policy.json cannot be read .*: is this the right directory?"),
         ("{", "policy.json is not JSON"),
-        ("[]", "policy.json does not describe a policy"),
-        ("{}", "policy.json does not describe a policy"),
+        ("[]", "policy.json is something else: its format must be"),
+        ("{}", "policy.json is something else: its format must be"),
         (
             '{"format": "axonrl policy", "format_version": 2}',
             "is of format version 2, and this version of axonrl reads 1",
@@ -435,7 +435,7 @@ def test_what_is_no_description_is_named(discrete: Path, tmp_path: Path, text: s
         (lambda d: d["observation"]["arrays"].clear(), "cannot be used: list index out of range"),
         (lambda d: d["action"]["space"].update(n=float("inf")), "cannot convert float infinity"),
         (lambda d: d["predictions"].clear(), "KeyError|'action'"),
-        (lambda d: d["exploration"].update(kind="boltzmann"), "must be one of .* got 'boltzmann'"),
+        (lambda d: d["exploration"].update(kind="softmax"), "must be one of .* got 'softmax'"),
         (lambda d: d["exploration"].update(level=2), "epsilon must stay in 0 .. 1"),
         (lambda d: d["action"]["space"].update(type="Text"), "no action space is a Text"),
         (lambda d: d["program"].pop("sha256"), "KeyError.*sha256"),

@@ -16,12 +16,12 @@ import tensorflow as tf
 
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import ActorAndLearner, Executor
-from axonrl.policies.reasons import Reason
+from axonrl.policies.lite_executor import LiteRTExecutor
+from axonrl.policies.reasons import Choice, Reason
 from axonrl.runs.programs import shared
 from axonrl.runtimes import choosing
-from axonrl.runtimes.choosing import Choice, choose
+from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.litert.conversion import ConversionError, convert
-from axonrl.runtimes.litert.executor import LiteRTExecutor
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program, Train
 

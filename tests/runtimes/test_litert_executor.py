@@ -16,7 +16,7 @@ from axonrl.policies.executors import Executor
 from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.litert.conversion import convert
-from axonrl.runtimes.litert.executor import LiteRTExecutor
+from axonrl.runtimes.litert.executor import lite_executor
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
 
@@ -69,7 +69,7 @@ def scaling(features: Any, labels: Any, mode: str) -> EstimatorSpec:
 def test_a_program_may_act_only(trace: Make) -> None:
     program = trace(scaling)
     content = convert({"act": program.predict.function}, list(program.store.variables().values()))
-    executor = LiteRTExecutor(program, None, content)
+    executor = lite_executor(program, None, content)
     assert executor.acts
     assert executor.act(np.ones((2, 4), np.float32))[0]["action"].tolist() == [2, 2]
     with pytest.raises(ValueError, match=r"^this executor of .*\.scaling only acts$"):
@@ -81,7 +81,7 @@ def test_a_program_may_learn_only(trace: Make, batch_specs: Make, batch_of: Make
     specs = batch_specs(2)
     train = program.trace_train(specs)
     content = convert({"train": train.function}, list(program.store.variables().values()))
-    executor = LiteRTExecutor(program, train, content)
+    executor = lite_executor(program, train, content)
     assert not executor.acts
     assert executor.train(batch_of(specs), COUNTERS, []).scalars.tolist() == [3]
     assert executor.get_predict_weights() == {"0000.scale": 3}
@@ -94,8 +94,8 @@ def test_weights_begin_as_tensorflows_are(trace: Make) -> None:
     (variable,) = program.store.variables().values()
     content = convert({"act": program.predict.function}, [variable])
     variable.assign(7.0)
-    assert LiteRTExecutor(program, None, content).get_weights() == {"0000.scale": 7}
-    executor = LiteRTExecutor(program, None, content)
+    assert lite_executor(program, None, content).get_weights() == {"0000.scale": 7}
+    executor = lite_executor(program, None, content)
     executor.set_weights({"0000.scale": np.array(5, np.float32)})
     assert variable.numpy() == 7  # and are its own from then on
 
@@ -105,4 +105,4 @@ def test_what_is_not_a_program_is_refused(damage: Make, trace: Make) -> None:
     program = trace(scaling)
     content = convert({"act": program.predict.function}, list(program.store.variables().values()))
     with pytest.raises(ValueError, match="LiteRT does not take this program"):
-        LiteRTExecutor(program, None, damage(content))
+        lite_executor(program, None, damage(content))

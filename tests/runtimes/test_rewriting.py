@@ -14,7 +14,7 @@ from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.policies.interpreter import LiteProgram
 from axonrl.runtimes.litert import arithmetic, rewriting
 from axonrl.runtimes.litert.conversion import ConversionError, convert
-from axonrl.runtimes.litert.executor import LiteRTExecutor
+from axonrl.runtimes.litert.executor import lite_executor
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 
 Make = Callable[..., Any]
@@ -277,7 +277,7 @@ def test_both_executors_train_alike_through_every_rewritten_gradient(
     train = program.trace_train(specs)
     listed = list(program.store.variables().values())
     content = convert({"act": program.predict.function, "train": train.function}, listed)
-    lite, theirs = LiteRTExecutor(program, train, content), TensorFlowExecutor(program, train)
+    lite, theirs = lite_executor(program, train, content), TensorFlowExecutor(program, train)
     for step in range(10):
         batch = batch_of(specs, seed=step)
         counters = {"global_step": step, "global_timestep": step, "progress": 0.0}

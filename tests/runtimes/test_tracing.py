@@ -221,6 +221,12 @@ def test_what_train_must_not_return(returned: dict[str, Any], message: str, trac
     ("predictions", "message"),
     [
         (lambda x: {"q": x}, "predictions has no 'action', only ['q']"),
+        (lambda x: {"action": {}, "q": x}, "predictions has no 'action', only ['q']"),
+        (lambda x: {"action": {"a": None}}, "predictions['action/a'] must be a tensor, got None"),
+        (
+            lambda x: {"action": {"a": x}, "action/a": x},
+            "predictions has 'action/a', which is also a part of its 'action'",
+        ),
         (lambda x: {"action": None}, "predictions['action'] must be a tensor, got None"),
         (lambda x: {"action": tf.constant(0)}, "predictions['action'] must have the shape [B, ...]"),
         (lambda x: {"action": x[0]}, "predictions['action'] must have the shape [B, ...]"),

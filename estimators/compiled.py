@@ -1,0 +1,72 @@
+"""A run's model, compiled before: no TensorFlow is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..contracts import SpecTree
+from ..policies.compiled import CompiledProgram
+from ..policies.executors import Executor
+from ..policies.learner import Learner
+from ..policies.modes import TrainMode
+from ..policies.patching import FrozenActor, FrozenProgram
+from ..policies.reasons import LITERT, RECORDED, TENSORFLOW, Choice, Reason
+from .run import Run
+from .training import check_batch
+
+if TYPE_CHECKING:
+    from .eval_mode import EvalMode
+
+
+class CompiledModel:
+    """The model of a directory that ``Agent.compile`` wrote.
+
+    Args:
+        run: gives the seed and the executors that it was started with.
+        program: what was compiled.
+    """
+
+    def __init__(self, run: Run, program: CompiledProgram) -> None:
+        self._run = run
+        self.program = program
+
+    def train(self, batch: Mapping[str, SpecTree]) -> TrainMode:
+        """TRAIN; ``ValueError`` if it was compiled for other batches than these."""
+        check_batch(self.program, batch)
+        return self.program.train
+
+    def choose(self, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
+        """What runs it: LiteRT. ``ValueError`` if the run is TensorFlow's, or needs initial weights that are not there.
+
+        Args:
+            kept: the executors that the run started with.
+        """
+        run, program = self._run, self.program
+        if run.config.runtime == TENSORFLOW or (kept is not None and TENSORFLOW in kept.values()):
+            who = "runtime='tensorflow' was given" if kept is None else f"{run.model_dir} was started in TensorFlow"
+            raise ValueError(f"{program.directory} is compiled for LiteRT, and {who}: use the Agent without compiled")
+        if run.store.newest() is not None and run.seed not in program.seeds():
+            # A run that continues has its weights in its checkpoint.
+            weights = {name: np.zeros(spec.shape, spec.dtype) for name, spec in program.variables().items()}
+        else:
+            weights = program.weights(run.seed)
+        reasons = program.why if kept is None else dict.fromkeys(program.why, Reason(RECORDED))
+        return Learner(program, weights), Choice(dict.fromkeys(program.why, LITERT), reasons)
+
+    def eval_mode(self) -> EvalMode:
+        """There is none."""
+        raise ValueError(
+            f"mode 'eval' runs in TensorFlow, and {self.program.directory} is compiled without it: leave eval_batches"
+            " out of the EvaluationHook, or use the Agent without compiled"
+        )
+
+    def acting_program(self) -> FrozenProgram | bytes:
+        """PREDICT alone, to be exported."""
+        return self.program.acting_program()
+
+    def frozen(self) -> FrozenActor | None:
+        """None: what is compiled acts in LiteRT anyway."""
+        return None

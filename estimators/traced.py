@@ -1,0 +1,91 @@
+"""A run's model, traced from its ``model_fn``."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..contracts import SpecTree
+from ..environments import spaces
+from ..policies.executors import Executor
+from ..policies.patching import FrozenActor, FrozenProgram
+from ..policies.reasons import Choice
+from ..quiet import load_tensorflow
+from ..runs.seeding import model_seed
+from ..runtimes.tracing.signature import BoundModelFn
+from .run import Run
+
+if TYPE_CHECKING:
+    from ..runtimes.tracing.program import Train
+    from .eval_mode import EvalMode
+
+logger = logging.getLogger("axonrl")
+
+
+class TracedModel:
+    """What tracing, conversion and TensorFlow are needed for.
+
+    Args:
+        run: gives the function, its params, the spaces and the seed; keeps converted programs.
+
+    Raises:
+        ValueError: the function breaks the contract.
+    """
+
+    def __init__(self, run: Run) -> None:
+        load_tensorflow()
+        from ..runtimes.tracing.program import Program
+
+        if run.config.observation_space is None or run.model_fn is None:
+            raise ValueError(f"{run.model_dir} holds no run yet: its spaces are not known")
+        bound = BoundModelFn(run.model_fn, run.params, run.config, run.model_dir)
+        self._run = run
+        self.program = Program(bound, spaces.observation_spec(run.config.observation_space), model_seed(run.seed))
+        self._train: Train | None = None
+
+    def train(self, batch: Mapping[str, SpecTree]) -> Train:
+        """TRAIN for these batches."""
+        self._train = self.program.trace_train(batch)
+        return self._train
+
+    def choose(self, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
+        """What runs PREDICT, and TRAIN once that is traced; ``kept`` are the executors that the run started with."""
+        from ..runtimes.choosing import choose
+
+        return choose(self.program, self._train, self._run.config.runtime, kept, self._run.programs)
+
+    def eval_mode(self) -> EvalMode:
+        """EVAL on batches of the memory."""
+        from .eval_mode import EvalMode
+
+        return EvalMode(self.program, self._run.seed)
+
+    def acting_program(self) -> FrozenProgram | bytes:
+        """PREDICT alone in LiteRT, to be exported; ``ValueError`` if it cannot run there."""
+        from ..runtimes.frozen import acting_program
+
+        return acting_program(self.program, self._run.programs)
+
+    def frozen(self) -> FrozenActor | None:
+        """LiteRT with constant weights, for a run that acts in TensorFlow only because its model is large.
+
+        It follows from the run's record and from the model, so that it is the same after a resume.
+        """
+        from ..runtimes.frozen import freeze, pays
+        from ..runtimes.litert.conversion import ConversionError
+
+        predict, started = self.program.predict, self._run.record
+        if self._run.config.runtime != "auto" or not pays(predict):
+            return None
+        if started and started.runtime_why.get("actor", {}).get("code") != "large":
+            return None
+        try:
+            content = freeze(self.program, self._run.programs)
+        except ConversionError as error:
+            logger.info("Evaluation uses TensorFlow: %s", error)
+            return None
+        logger.info("Evaluation uses a frozen LiteRT program.")
+        state = None if predict.state is None else sorted(predict.state)
+        return FrozenActor(content, sorted(predict.outputs), state, num_threads=min(2, os.cpu_count() or 1))

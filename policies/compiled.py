@@ -1,0 +1,280 @@
+"""What ``Agent.compile`` writes: a training program as files. Loads no TensorFlow.
+
+================================  ====================================================================================
+file                              what it is
+================================  ====================================================================================
+``program.json``                  the description: modes, variables, spaces, versions, and a digest of each program
+``program.tflite``                acting and learning, with the variables inside
+``policy.tflite``                 acting alone, for exports
+``initial.pb``                    the initialisers, as a graph of TensorFlow that takes what follows from a seed; where
+                                  they can be one
+``weights/seed-<n>.safetensors``  the initial values of all variables for one seed of a run
+================================  ====================================================================================
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from ..contracts import Array, ArraySpec, SpecTree
+from ..errors import ArgumentError
+from ..explorations.describing import made_from, space_of
+from ..noise import Request
+from . import patching
+from .description import read_json, read_part, space_attributes
+from .modes import PredictMode, TrainMode, VariableSpec
+from .patching import FrozenProgram
+from .reasons import Reason, from_record
+
+FILE: Final = "program.json"
+PROGRAM: Final = "program.tflite"
+POLICY: Final = "policy.tflite"
+INITIAL: Final = "initial.pb"
+WEIGHTS: Final = "weights"
+FORMAT: Final = "axonrl compiled program"
+FORMAT_VERSION: Final = 1
+RUNTIME: Final = "ai-edge-litert"
+"""The package whose version a program's results depend on."""
+_NAME: Final = re.compile(r"seed-([0-9]+)\.safetensors")
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledProgram:
+    """A directory that ``Agent.compile`` wrote, as far as running it needs it; ``everything`` is all that ``FILE`` has.
+
+    Its modes have an exploration of their own: read the directory again for another run in the same process.
+    """
+
+    path: Path
+    everything: Mapping[str, Any]
+    name: str
+    predict: PredictMode
+    train: TrainMode
+    every_variable: Mapping[str, VariableSpec]
+    num_predict: int
+    why: Mapping[str, Reason]
+
+    @property
+    def directory(self) -> Path:
+        """Where it is."""
+        return self.path.parent
+
+    @property
+    def seed(self) -> int:
+        """That of the run that it was compiled for."""
+        return int(self.everything["seed"])
+
+    @property
+    def spaces(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Those of one environment's observations and actions, as JSON values."""
+        return self.everything["spaces"]["observation"], self.everything["spaces"]["action"]
+
+    @property
+    def model_fn(self) -> str | None:
+        """The name under which the function can be imported; None if it has none."""
+        name: str | None = self.everything["model_fn"]
+        return name
+
+    @property
+    def params(self) -> Mapping[str, Any] | None:
+        """The function's params, but for those of ``unrecorded``, which JSON cannot hold."""
+        params: Mapping[str, Any] | None = self.everything["params"]
+        return params
+
+    @property
+    def unrecorded(self) -> tuple[str, ...]:
+        """Names of other params."""
+        return tuple(self.everything["unrecorded"])
+
+    @property
+    def made_with(self) -> Mapping[str, Any]:
+        """Versions and machine of the compilation."""
+        made: Mapping[str, Any] = self.everything["made_with"]
+        return made
+
+    def variables(self) -> Mapping[str, VariableSpec]:
+        """The variables in order, by name."""
+        return self.every_variable
+
+    def predict_variables(self) -> Mapping[str, VariableSpec]:
+        """Those that PREDICT created, which come first."""
+        names = list(self.every_variable)[: self.num_predict]
+        return {name: self.every_variable[name] for name in names}
+
+    def program(self) -> bytes:
+        """The content of the LiteRT file that acts and learns; ``ValueError`` if it is damaged."""
+        return read_part(self, "program")
+
+    def acting_program(self) -> FrozenProgram | bytes:
+        """The LiteRT file that only acts; ``ValueError`` if it is damaged."""
+        content, placements = read_part(self, "policy"), self.everything["policy"]["placements"]
+        return content if placements is None else FrozenProgram(content, patching.from_json(placements))
+
+    # -- initial weights ----------------------------------------------------------------------------------------------
+
+    def seeds(self) -> list[int]:
+        """The seeds that there are initial weights for, sorted."""
+        found = [_NAME.fullmatch(path.name) for path in (self.directory / WEIGHTS).glob("seed-*.safetensors")]
+        return sorted(int(match[1]) for match in found if match)
+
+    def weights_path(self, seed: int) -> Path:
+        """Where the initial weights of a seed are, or would be."""
+        return self.directory / WEIGHTS / f"seed-{seed}.safetensors"
+
+    def weights(self, seed: int) -> dict[str, Array]:
+        """The initial weights of a run with this seed, by name.
+
+        Raises:
+            ValueError: there are none for it, which says for which there are; or the file is damaged.
+        """
+        path = self.weights_path(seed)
+        if not path.exists():
+            raise ArgumentError(
+                f"{self.directory} has no initial weights for seed {seed}, only for {_listed(self.seeds())}."
+                f" axonrl.policies.add_seeds({str(self.directory)!r}, [{seed}]) makes them where TensorFlow is",
+                "seed",
+                seed,
+            )
+        try:
+            with safe_open(path, framework="np") as file:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                about = dict(file.metadata() or {})
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"{path} cannot be read: {error}") from error
+        expected = {name: (spec.shape, spec.dtype) for name, spec in self.every_variable.items()}
+        if {name: (array.shape, array.dtype) for name, array in arrays.items()} != expected:
+            raise ValueError(f"{path} does not hold the variables that {FILE} describes")
+        if about.get("program") != self.everything["program"]["sha256"]:
+            raise ValueError(f"{path} holds the weights of another program than {PROGRAM}")
+        ordered = {name: arrays[name] for name in expected}
+        if about.get("sha256") != digest(ordered):
+            raise ValueError(f"{path} is damaged: its content does not have the SHA-256 that was written")
+        return ordered
+
+
+def read(directory: str | Path) -> CompiledProgram:
+    """The program in a directory.
+
+    Raises:
+        ValueError: a file is missing, damaged, or of other versions; names it.
+    """
+    path = Path(directory) / FILE
+    value = read_json(path, FORMAT, FORMAT_VERSION, "compile it again")
+    try:
+        compiled = _parsed(path, value)
+        made_with = compiled.made_with[RUNTIME]
+        _ = compiled.seed, compiled.spaces, compiled.model_fn, compiled.params, compiled.unrecorded
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not a whole description of a program: {error!r}") from error
+    here = metadata.version(RUNTIME)
+    if made_with != here:
+        raise ValueError(
+            f"{path} was compiled with {RUNTIME} {made_with}, and this is {here}, whose results may differ: compile it"
+            " again"
+        )
+    return compiled
+
+
+def digest(weights: Mapping[str, Array]) -> str:
+    """SHA-256 of weights, in the order of the program's variables."""
+    sha = hashlib.sha256()
+    for name, array in weights.items():
+        sha.update(f"{name} {array.dtype.name} {array.shape} ".encode())
+        sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()
+
+
+def modes_to_json(predict: PredictMode, train: TrainMode, exploration: Mapping[str, Any]) -> dict[str, Any]:
+    """The modes as ``program.json`` has them; ``exploration`` describes PREDICT's."""
+    return {
+        "predict": {
+            "outputs": _tree_to_json(predict.outputs),
+            "exploration": exploration,
+            "record": list(predict.record),
+            "state": None if predict.state is None else _tree_to_json(predict.state),
+            "noise": [dataclasses.asdict(request) for request in predict.noise],
+        },
+        "train": {
+            "batch": _tree_to_json(train.batch),
+            "metrics": list(train.metrics),
+            "noise": [dataclasses.asdict(request) for request in train.noise],
+            "reads": sorted(train.reads),
+            "has_td_error": train.has_td_error,
+            "reads_progress": train.reads_progress,
+        },
+    }
+
+
+def variables_to_json(variables: Mapping[str, VariableSpec]) -> list[dict[str, Any]]:
+    """Variables as ``program.json`` has them, in their order."""
+    return [
+        {"name": name, "shape": list(spec.shape), "dtype": spec.dtype.name, "trainable": spec.trainable}
+        for name, spec in variables.items()
+    ]
+
+
+def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
+    predict, train = value["predict"], value["train"]
+    space = space_of(space_attributes(value["spaces"]["action"]))
+    return CompiledProgram(
+        path=path,
+        everything=value,
+        name=str(value["model"]),
+        predict=PredictMode(
+            outputs=_tree(predict["outputs"]),
+            exploration=made_from(predict["exploration"], space),
+            record=tuple(predict["record"]),
+            state=None if predict["state"] is None else _tree(predict["state"]),
+            noise=_requests(predict["noise"]),
+        ),
+        train=TrainMode(
+            batch=_tree(train["batch"]),
+            metrics=tuple(train["metrics"]),
+            noise=_requests(train["noise"]),
+            reads=frozenset(train["reads"]),
+            has_td_error=bool(train["has_td_error"]),
+            reads_progress=bool(train["reads_progress"]),
+        ),
+        every_variable={
+            one["name"]: VariableSpec(tuple(one["shape"]), np.dtype(one["dtype"]), bool(one["trainable"]))
+            for one in value["variables"]
+        },
+        num_predict=int(value["predict_variables"]),
+        why={part: from_record(reason) for part, reason in value["runtime_why"].items()},
+    )
+
+
+def _requests(value: Sequence[Mapping[str, Any]]) -> tuple[Request, ...]:
+    return tuple(Request(one["kind"], tuple(one["shape"]), one["low"], one["high"]) for one in value)
+
+
+def _tree_to_json(tree: Mapping[str, SpecTree]) -> dict[str, Any]:
+    return {
+        name: {"shape": list(spec.shape), "dtype": spec.dtype.name}
+        if isinstance(spec, ArraySpec)
+        else {"parts": _tree_to_json(spec)}
+        for name, spec in tree.items()
+    }
+
+
+def _tree(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _tree(spec["parts"]) if "parts" in spec else ArraySpec(tuple(spec["shape"]), spec["dtype"])
+        for name, spec in value.items()
+    }
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    """``0 to 7``, or ``0, 5, 9``."""
+    if len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1:
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds)) or "none"

@@ -1,0 +1,110 @@
+"""The LiteRT executor: acting and learning in one program that keeps the weights inside. Loads no TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..contracts import Array, ArraySpec, ArrayTree
+from .batches import BatchBoundary
+from .executors import Acted, Features, TrainResult, check_weights
+from .interpreter import ActSignature, LiteProgram, Signature
+from .modes import COUNTERS, ModelProgram, PredictMode, TrainMode
+
+
+class LiteRTExecutor:
+    """Runs a converted program.
+
+    Args:
+        program: what was converted.
+        train: its TRAIN, or None to act only.
+        content: of the LiteRT file that was converted from PREDICT, from TRAIN, or from both.
+        weights: what the variables are at first.
+
+    Raises:
+        ValueError: LiteRT does not take the program.
+    """
+
+    def __init__(
+        self, program: ModelProgram, train: TrainMode | None, content: bytes, weights: Mapping[str, Array]
+    ) -> None:
+        self._name = program.name
+        predict = program.predict_variables()
+        variables = program.variables() if train is not None else predict
+        self._specs = {name: ArraySpec(v.shape, v.dtype) for name, v in variables.items()}
+        self._predict = {name: self._specs[name] for name in predict}
+        signatures = LiteProgram(content).signatures
+        self._get, self._set = signatures.get("get"), signatures.get("set")
+        self._put(weights)
+        self._act = _acting(program.predict, signatures["act"]) if "act" in signatures else None
+        self.acts = self._act is not None
+        self._train = None if train is None else signatures["train"]
+        if self._train is not None and train is not None:
+            self._batch = BatchBoundary(train.batch, train.reads)
+            first = self._batch.number
+            self._train.leave_out(set(range(first + len(COUNTERS))) - train.reads)  # noise is always passed
+            counters = {
+                name: np.zeros((), dtype) for i, (name, dtype) in enumerate(COUNTERS.items(), first) if i in train.reads
+            }
+            self._counters, self._counter_arrays = tuple(counters.items()), tuple(counters.values())
+
+    def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
+        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
+
+        Raises:
+            ValueError: it only learns.
+        """
+        if self._act is None:
+            raise ValueError(f"this executor of {self._name} only learns")
+        return self._act(features, draws)
+
+    def train(
+        self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
+    ) -> TrainResult:
+        """One training step on a batch of the traced shapes.
+
+        Raises:
+            ValueError: it only acts, or an array of another shape or dtype; names the key.
+        """
+        if self._train is None:
+            raise ValueError(f"this executor of {self._name} only acts")
+        for name, array in self._counters:
+            array[()] = counters[name]
+        arrays = (*self._batch.arrays(batch), *self._counter_arrays, *draws)
+        try:
+            scalars, *td_error = self._train(arrays)
+        except ValueError:
+            self._batch.converted(batch)  # says which array has another shape
+            raise
+        return TrainResult(scalars, td_error[0] if td_error else None)
+
+    def get_weights(self) -> dict[str, Array]:
+        """Every variable by name, copied."""
+        return {} if self._get is None else dict(zip(self._specs, self._get([]), strict=True))
+
+    def get_predict_weights(self) -> dict[str, Array]:
+        """The variables that PREDICT uses, by name, copied."""
+        weights = self.get_weights()
+        return {name: weights[name] for name in self._predict}
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Set PREDICT's variables, or all; nothing is set where something does not fit.
+
+        Raises:
+            ValueError: a name too many or too few, another shape or dtype; names it.
+        """
+        check_weights(self._name, weights, self._predict, self._specs)
+        if len(weights) < len(self._specs):
+            weights = {**self.get_weights(), **weights}
+        self._put(weights)
+
+    def _put(self, weights: Mapping[str, Array]) -> None:
+        if self._set is not None:
+            self._set([np.asarray(weights[name]) for name in self._specs])
+
+
+def _acting(predict: PredictMode, signature: Signature) -> ActSignature:
+    state = None if predict.state is None else sorted(predict.state)
+    zeros = [np.zeros(request.shape, request.dtype) for request in predict.noise]
+    return ActSignature(signature, sorted(predict.outputs), state, zeros)

@@ -1,0 +1,413 @@
+"""Compiled once, trained anywhere: to the very weights of the process that compiled."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium.spaces import Box, Discrete
+
+from axonrl import Agent, EstimatorSpec, Modes, RunConfig, noise
+from axonrl.environments import spaces
+from axonrl.errors import ArgumentError
+from axonrl.estimators.compiling import add_seeds
+from axonrl.estimators.limits import Schedule
+from axonrl.estimators.stepping import Stepper
+from axonrl.explorations import EpsilonGreedy, GaussianNoise
+from axonrl.hooks import EvaluationHook, NaNGuard
+from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
+from axonrl.models import dqn, ppo, sac
+from axonrl.policies import Learner, Policy
+from axonrl.policies import add_seeds as add_seeds_elsewhere
+from axonrl.policies.compiled import read
+from axonrl.runs.seeding import model_seed
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.schedules import Linear
+from axonrl.tests.estimators import compiled_child as child
+from axonrl.tests.estimators.fakes import agent, linear_model
+
+SEEDS = (2, 5)
+
+
+def recurrent(features: Any, labels: Any, mode: str, params: Any, config: RunConfig) -> EstimatorSpec:
+    """A user's own: an LSTM cell that acts on what it remembers, and learns with noise and RMSprop."""
+    known = isinstance(features, dict)
+    observation = features["observation"] if known else features
+    size = tf.shape(observation)[0]
+    names = ("carry", "hidden")
+    state = {name: features["state"][name] if known else tf.zeros([size, 4]) for name in names}
+    cell, head = keras.layers.LSTMCell(4), keras.layers.Dense(1, kernel_initializer="truncated_normal")
+    scale = tf.Variable(tf.random.uniform((1,), 0.5, 1.5), name="scale")  # seeded by the graph, not by Keras
+    output, (hidden, carry) = cell(observation, [state["hidden"], state["carry"]])
+    action = 2.0 * tf.tanh(head(output) * scale)
+    if mode == Modes.PREDICT:
+        exploration = GaussianNoise(Linear(0.5, 0.1, 50), config.action_space)
+        following = {"carry": carry, "hidden": hidden}
+        return EstimatorSpec(mode, {"action": action}, exploration=exploration, state=following if known else state)
+    loss = tf.reduce_mean((action - labels["reward"][:, None] - params["shift"] * noise.normal(action.shape)) ** 2)
+    variables = [*cell.trainable_variables, *head.trainable_variables]
+    gradients = tf.gradients(loss, [v.value for v in variables])
+    keras.optimizers.RMSprop(1e-2).apply(gradients, variables)
+    return EstimatorSpec(mode, loss=loss, metrics={"mean": tf.reduce_mean(action)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A run: its model, its environment, and how far it goes, by stages."""
+
+    model_fn: Any
+    memory: str
+    memory_arguments: dict[str, Any]
+    env: tuple[str, int | None]
+    stages: tuple[int, int]
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    schedule: tuple[int, int] = (2, 40)
+    """update_frequency and first_update."""
+
+    def opened(self) -> Any:
+        return child.opened(self.env)
+
+    def agent(self, folder: Path, seed: int = SEEDS[0]) -> Agent:
+        memory = {"ReplayMemory": ReplayMemory, "BatchMemory": BatchMemory}[self.memory](**self.memory_arguments)
+        config = RunConfig(seed=seed, progress=False, save_checkpoints_secs=None)
+        return Agent(self.model_fn, memory, folder, config, self.params)
+
+
+SMALL = {"hidden": [8, 8]}
+CASES = {
+    "dqn": Case(dqn.model_fn, "ReplayMemory", {"size": 500, "batch_size": 8}, ("CartPole-v1", None), (60, 150), SMALL),
+    "ppo": Case(
+        ppo.model_fn,
+        "BatchMemory",
+        {"size": 32, "batch_size": 32},
+        ("CartPole-v1", 4),
+        (70, 160),
+        {**SMALL, "minibatch_size": 16},
+    ),
+    "sac": Case(sac.model_fn, "ReplayMemory", {"size": 500, "batch_size": 8}, ("Pendulum-v1", None), (60, 130), SMALL),
+    "recurrent": Case(
+        recurrent, "ReplayMemory", {"size": 500, "batch_size": 8}, ("Pendulum-v1", 2), (60, 130), {"shift": 0.1}
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Each case, compiled for the seeds."""
+    folder = tmp_path_factory.mktemp("compiled")
+    made = {}
+    for name, case in CASES.items():
+        env = case.opened()
+        made[name] = case.agent(folder / f"{name}-run").compile(folder / name, env, seeds=SEEDS)
+        env.close()
+        assert not list((folder / f"{name}-run").glob("checkpoints"))  # no run begins
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained(compiled: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the process without TensorFlow says of each case."""
+    folder = tmp_path_factory.mktemp("runs")
+    jobs = [
+        {**dataclasses.asdict(case), "model_fn": None, "seed": SEEDS[1], "compiled": str(compiled[name])}
+        | {"model_dir": str(folder / name)}
+        for name, case in CASES.items()
+    ]
+    command = [sys.executable, child.__file__]
+    ran = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["loaded"] == []
+    return {name: (folder / name, result) for name, result in zip(CASES, found["results"], strict=True)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_weights_are_those_of_a_process_with_tensorflow(name: str, trained: dict[str, Any], tmp_path: Path) -> None:
+    """Also of a run that went on in another Agent; seed 5 has no trace in the directory, only initial weights."""
+    case, (_, result) = CASES[name], trained[name]
+    expected = [
+        child.train(case.agent(tmp_path, SEEDS[1]), case.env, timesteps, case.schedule) for timesteps in case.stages
+    ]
+    assert result["digests"] == expected
+    assert expected[0] != expected[1]
+
+
+def test_runs_go_on_with_the_function_or_compiled(
+    trained: dict[str, Any], compiled: dict[str, Path], tmp_path: Path
+) -> None:
+    """The run of a compiled program is an ordinary one: the record names the function, and TensorFlow continues it."""
+    case, (folder, _) = CASES["dqn"], trained["dqn"]
+    shutil.copytree(folder, tmp_path / "run")
+    loaded = Agent.load(tmp_path / "run", config=RunConfig(progress=False, save_checkpoints_secs=None))
+    assert loaded.params == SMALL
+    after = child.train(loaded, case.env, 200, case.schedule)
+    whole = Agent(None, ReplayMemory(500, 8), tmp_path / "whole", _config(5), compiled=compiled["dqn"])
+    assert child.train(whole, case.env, 200, case.schedule) == after
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["not_exact"] == []
+    assert record["model_fn"] == "dqn"
+
+
+def test_acting_evaluating_and_exporting_are_those_of_the_function(
+    trained: dict[str, Any], compiled: dict[str, Path]
+) -> None:
+    folder, result = trained["dqn"]
+    ours = Agent(None, ReplayMemory(500, 8), folder, _config(5), compiled=compiled["dqn"])
+    theirs = Agent(dqn.model_fn, ReplayMemory(500, 8), folder, _config(5), SMALL)
+    assert ours.evaluate("CartPole-v1", episodes=3) == theirs.evaluate("CartPole-v1", episodes=3)
+    assert "adam/online_mlp_dense1_kernel_momentum" in ours.summary()
+    observations = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
+    for name, array in theirs.predict(observations).items():
+        np.testing.assert_array_equal(ours.predict(observations)[name], array)
+    assert result["exported"] == ["policy.json", "policy.tflite", "weights.safetensors"]
+    policy, again = Policy.load(folder / "exported"), theirs.export(folder / "again")
+    np.testing.assert_array_equal(policy.act(observations), theirs.act(observations))
+    assert (folder / "exported" / "policy.tflite").read_bytes() == (again / "policy.tflite").read_bytes()
+
+
+def test_a_learner_and_a_stepper_of_their_own(compiled: dict[str, Path]) -> None:
+    learner = Learner.load(compiled["dqn"], seed=5)
+    before = learner.get_weights()
+    again = Learner.load(compiled["dqn"])
+    assert [name for name in before if not np.array_equal(before[name], again.get_weights()[name])] != []
+    steppers = [
+        Stepper.load(compiled["dqn"], ReplayMemory(500, 8), seed=5, schedule=Schedule(40, 2)),
+        Stepper.make(
+            dqn.model_fn,
+            Box(-np.inf, np.inf, (4,), np.float32),
+            Discrete(2),
+            ReplayMemory(500, 8),
+            params=SMALL,
+            seed=5,
+            schedule=Schedule(40, 2),
+        ),
+    ]
+    for stepper in steppers:
+        rng = np.random.default_rng(0)
+        for _ in range(50):
+            observation, following = rng.random((2, 1, 4), np.float32)
+            action, _ = stepper.act(observation)
+            ended = np.zeros(1, bool)
+            reward = np.ones(1, np.float32)
+            stepper.store(
+                {
+                    "observation": observation,
+                    "action": action,
+                    "reward": reward,
+                    "terminated": ended,
+                    "truncated": ended,
+                    "next_observation": following,
+                }
+            )
+            while stepper.owed:
+                stepper.learn()
+                stepper.owed -= 1
+    ours, theirs = (stepper.weights() for stepper in steppers)
+    assert steppers[0].counters.global_step == 6
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+# -- initial weights --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sac", "recurrent"])
+def test_initial_weights_are_those_of_tracing(name: str, compiled: dict[str, Path]) -> None:
+    """Of Keras' layers, of the target network, and of variables that the function itself makes."""
+    case, program = CASES[name], read(compiled[name])
+    observation, action = map(spaces.from_json, program.spaces)
+    config = RunConfig(seed=SEEDS[1], observation_space=observation, action_space=action)
+    bound = BoundModelFn(case.model_fn, case.params, config, None)
+    traced = Program(bound, spaces.observation_spec(observation), model_seed(SEEDS[1]))
+    traced.trace_train(program.train.batch)
+    found = program.weights(SEEDS[1])
+    expected = {variable: v.numpy() for variable, v in traced.store.variables().items()}
+    assert list(found) == list(expected)
+    for variable, array in expected.items():
+        np.testing.assert_array_equal(found[variable], array)
+
+
+def test_seeds_that_come_later(compiled: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(compiled["dqn"], tmp_path / "compiled")
+    with pytest.raises(ArgumentError, match=r"no initial weights for seed 7, only for 2, 5\. .*add_seeds\(") as caught:
+        Agent(None, ReplayMemory(500, 8), tmp_path / "run", _config(7), compiled=tmp_path / "compiled").train(
+            "CartPole-v1", 40, max_timesteps=50
+        )
+    assert caught.value.argument == "seed"
+    assert not (tmp_path / "run" / "run.json").exists()
+    add_seeds_elsewhere(tmp_path / "compiled", [2, 7])
+    case = CASES["dqn"]
+    later = Agent(None, ReplayMemory(500, 8), tmp_path / "run", _config(7), compiled=tmp_path / "compiled")
+    assert child.train(later, case.env, 60, case.schedule) == child.train(
+        case.agent(tmp_path / "traced", 7), case.env, 60, case.schedule
+    )
+    with pytest.raises(ArgumentError, match="seeds"):
+        add_seeds(tmp_path / "compiled", [-1])
+
+
+def test_a_function_that_has_changed_makes_no_more_seeds(compiled: dict[str, Path]) -> None:
+    def changed(features: Any, labels: Any, mode: str, params: Any, config: RunConfig) -> EstimatorSpec:
+        with tf.init_scope():
+            tf.random.normal(())
+        tf.random.uniform(())  # the second random op is now the third
+        return recurrent(features, labels, mode, params, config)
+
+    with pytest.raises(ValueError, match=r"does not give the initial weights of .* any more: .*scale is another"):
+        add_seeds(compiled["recurrent"], [9], changed)
+
+
+def test_the_initialisers_are_a_program_where_they_can_be(compiled: dict[str, Path], tmp_path: Path) -> None:
+    """Keras' can; what the graph's seed gives cannot, and the function must be called again, by its name."""
+    described = {name: json.loads((folder / "program.json").read_text()) for name, folder in compiled.items()}
+    assert [name for name, one in described.items() if one["initial"] is None] == ["recurrent"]
+    shutil.copytree(compiled["sac"], tmp_path / "sac")
+    renamed = {**described["sac"], "model_fn": None}
+    (tmp_path / "sac" / "program.json").write_text(json.dumps(renamed))
+    before = read(tmp_path / "sac").weights(SEEDS[1])
+    read(tmp_path / "sac").weights_path(SEEDS[1]).unlink()
+    add_seeds(tmp_path / "sac", SEEDS)
+    after = read(tmp_path / "sac").weights(SEEDS[1])
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    shutil.copytree(compiled["recurrent"], tmp_path / "nameless")
+    (tmp_path / "nameless" / "program.json").write_text(json.dumps({**described["recurrent"], "model_fn": None}))
+    with pytest.raises(ValueError, match=r"the model_fn of .* has no importable name"):
+        add_seeds(tmp_path / "nameless", [9])
+
+
+# -- what cannot be compiled ------------------------------------------------------------------------------------------
+
+
+class Undescribed:
+    """Of a user: tells nothing of its argument."""
+
+    def __init__(self, secret: float) -> None:
+        self._secret = secret
+
+    def __call__(self, predictions: Any, timestep: int, rng: Any) -> Any:
+        return predictions["action"], {}
+
+
+def _with(change: Callable[[EstimatorSpec], EstimatorSpec]) -> Any:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return change(linear_model(features, labels, mode))
+
+    return model
+
+
+def _undescribed(spec: EstimatorSpec) -> EstimatorSpec:
+    return dataclasses.replace(spec, exploration=Undescribed(1.0)) if spec.mode == Modes.PREDICT else spec
+
+
+def _callable_schedule(spec: EstimatorSpec) -> EstimatorSpec:
+    policy = EpsilonGreedy(lambda t, ops=None: 0.5, Discrete(2))
+    return dataclasses.replace(spec, exploration=policy) if spec.mode == Modes.PREDICT else spec
+
+
+def _hooked(spec: EstimatorSpec) -> EstimatorSpec:
+    return dataclasses.replace(spec, training_hooks=(NaNGuard(),)) if spec.mode == Modes.TRAIN else spec
+
+
+def _own_op(spec: EstimatorSpec) -> EstimatorSpec:
+    if spec.mode != Modes.TRAIN:
+        return spec
+    return dataclasses.replace(spec, metrics={"drawn": tf.random.uniform(())})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_undescribed, r"the exploration Undescribed cannot be described: it has no attribute 'secret'"),
+        (_callable_schedule, r"the exploration EpsilonGreedy cannot be described: its epsilon: .* not one of axonrl's"),
+        (_hooked, r"its spec of mode 'train' carries training_hooks \(NaNGuard\)"),
+        (_own_op, r"TensorFlow runs its learner: .* agree with TensorFlow on .*RandomUniform"),
+    ],
+)
+def test_what_cannot_be_compiled_is_named(change: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"cannot be compiled: .*{message}|cannot be compiled: {message}"):
+        agent(tmp_path / "run", model=_with(change)).compile(tmp_path / "compiled", "CartPole-v1")
+    assert not (tmp_path / "compiled").exists()
+
+
+def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[str, Path], tmp_path: Path) -> None:
+    def given(memory: Any = None, params: Any = None, **config: Any) -> Agent:
+        memory = ReplayMemory(500, 8) if memory is None else memory
+        return Agent(None, memory, tmp_path / "run", _config(5, **config), params, compiled=compiled["dqn"])
+
+    with pytest.raises(ValueError, match=r"whose 'action' is int32\[8\], and .* give int32\[16\]"):
+        given(ReplayMemory(500, 16)).train("CartPole-v1", 40, max_timesteps=50)
+    with pytest.raises(ValueError, match=r"whose 'weight' is missing, and .* give float32\[8\]"):
+        given(ReplayMemory(500, 8, sampler=Prioritized())).train("CartPole-v1", 40, max_timesteps=50)
+    with pytest.raises(ValueError, match="observation space is"):
+        given().train("Acrobot-v1", 40, max_timesteps=50)
+    with pytest.raises(ArgumentError, match="was compiled with params"):
+        given(params={"hidden": [4]})
+    with pytest.raises(ValueError, match="compiled for LiteRT, and runtime='tensorflow' was given"):
+        given(runtime="tensorflow").train("CartPole-v1", 40, max_timesteps=50)
+    with pytest.raises(ArgumentError, match="two ways"):
+        Agent(dqn.model_fn, compiled=compiled["dqn"])
+    with pytest.raises(ValueError, match="mode 'eval' runs in TensorFlow"):
+        given().train("CartPole-v1", 40, max_timesteps=50, hooks=EvaluationHook(10, episodes=1, eval_batches=1))
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+# -- damage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(compiled: dict[str, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(compiled["dqn"], tmp_path / "copied"))
+
+
+@pytest.mark.parametrize("name", ["program.json", "program.tflite", "weights/seed-5.safetensors"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "changed"])
+def test_damage_is_named(name: str, damage: str, copied: Path) -> None:
+    path = copied / name
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-9] if damage == "cut" else content)
+    with pytest.raises(ValueError, match="seed 5" if (name, damage) == (f"weights/{path.name}", "missing") else name):
+        Learner.load(copied, seed=5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format_version": 2}, "program.json is of format version 2, and this version of axonrl reads 1"),
+        ({"format": "axonrl policy"}, "program.json is something else"),
+        ({"made_with": {"ai-edge-litert": "0.1"}}, "compiled with ai-edge-litert 0.1, and this is"),
+        ({"predict": None}, "not a whole description of a program: TypeError"),
+        ({"variables": []}, "does not hold the variables"),
+    ],
+)
+def test_another_version_is_named(change: dict[str, Any], message: str, copied: Path) -> None:
+    path = copied / "program.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ValueError, match=message):
+        Learner.load(copied, seed=5)
+
+
+def test_nothing_but_a_compiled_program_is_written_over(copied: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    one = agent(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"holds something else than a compiled program \(notes.txt\)"):
+        one.compile(tmp_path / "mine", "CartPole-v1")
+    spaces = Box(-np.inf, np.inf, (4,), np.float32), Discrete(2)
+    assert one.compile(copied, spaces, ReplayMemory(100, 4)) == copied
+    learner = Learner.load(copied)
+    assert (learner.program.model_fn, learner.program.seeds()) == (f"{linear_model.__module__}:linear_model", [0])
+
+
+def _config(seed: int, **config: Any) -> RunConfig:
+    return RunConfig(seed=seed, progress=False, save_checkpoints_secs=None, **config)
