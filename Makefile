@@ -1,7 +1,7 @@
 # Three commands do everything on a machine that has make and a Python from 3.10 to 3.13:
 #   make run     installs axonrl into .venv and trains
 #   make test    installs what the tests need (.venv-polyaxon holds the server of some), then runs lint, types, docs and tests
-#   make bench   installs the peers into .venv-bench, then measures axonrl against them
+#   make bench   installs the peers into .venv-bench and .venv-bench-*, then measures axonrl against them
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
 EXPERIMENT ?= experiments/dqn_cartpole.yml
@@ -16,11 +16,15 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python)
 SUITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 
+# Peers that change each other have an environment each; what is in it is in benchmarks/requirements*.txt.
+PEERS := .venv-bench .venv-bench-envpool .venv-bench-rejax .venv-bench-rltools
+REQUIREMENTS = $(patsubst .venv-bench%,benchmarks/requirements%.txt,$(VENV))
+
 DOCKER := $(CURDIR)/build/docker
 # What the wheel is tried with: the oldest Python and the newest.
 TRIED ?= python3.10 python3.13
 
-.PHONY: help run test test-server bench docs lint types format docker-check wheel wheel-check clean
+.PHONY: help run test test-server bench bench-resume docs lint types format docker-check wheel wheel-check clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
@@ -29,6 +33,7 @@ help:
 	@echo "make test     install, then lint, types, docs and tests"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
+	@echo "make bench-resume kill runs of axonrl and its peers, resume them, and write the table of docs/resume.md"
 	@echo "make lint     ruff: rules and format"
 	@echo "make types    mypy, strict"
 	@echo "make docs     build the documentation: .build/site/index.html; a broken link or an unknown name is an error"
@@ -37,7 +42,7 @@ help:
 	@echo "make docker-check run what the Dockerfile runs, in a new virtual environment; takes some minutes"
 	@echo "make wheel    build the wheel and the source distribution into dist/"
 	@echo "make wheel-check  build them, then install and try the wheel with $(TRIED); takes some minutes"
-	@echo "make clean    remove .venv, .venv-bench, .venv-polyaxon and what tools left behind; runs/ stays"
+	@echo "make clean    remove .venv, .venv-bench*, .venv-polyaxon and what tools left behind; runs/ stays"
 
 run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" $(if $(MODEL_DIR),--model-dir "$(MODEL_DIR)") $(ARGS)
@@ -50,11 +55,24 @@ test: lint types docs test-server
 test-server:
 	@$(MAKE) --no-print-directory VENV=.venv-polyaxon .venv-polyaxon/installed-server
 
-# The peers have an environment of their own, as their users have it: made by the same rules, under another name.
+# The peers have environments of their own, as their users have them: made by the same rules, under other names. What
+# does not install is skipped, and said again in the results.
 bench: $(VENV)/installed-run
-	@$(PIP) --editable ".[mujoco]"
-	@$(MAKE) --no-print-directory VENV=.venv-bench .venv-bench/installed-bench
-	$(BIN)/python -m axonrl.benchmarks.run --peers .venv-bench/bin/python $(ARGS)
+	@$(PIP) --editable ".[envpool,mujoco]"
+	@$(INSTALL_PEERS)
+	$(BIN)/python -m axonrl.benchmarks.run --peers . $(ARGS)
+
+bench-resume: PEERS := .venv-bench .venv-bench-torchrl
+bench-resume: $(VENV)/installed-run
+	@$(INSTALL_PEERS)
+	$(BIN)/python -m axonrl.benchmarks.resume --peers . $(ARGS)
+
+define INSTALL_PEERS
+for venv in $(PEERS); do \
+    $(MAKE) --no-print-directory VENV=$$venv $$venv/installed-bench || \
+        printf '%s\n' "" "*** $$venv could not be installed: its peers are skipped. See above. ***" "" >&2; \
+done
+endef
 
 lint: $(VENV)/installed-test
 	$(BIN)/python -m ruff check .
@@ -93,7 +111,7 @@ wheel-check: wheel
 	.ci/wheel-check dist/*.whl $(TRIED)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-polyaxon build dist axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-bench .venv-bench-* .venv-polyaxon build dist axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed-run: $(VENV)/made-in setup.cfg pyproject.toml
@@ -107,10 +125,13 @@ $(VENV)/installed-test: $(VENV)/made-in setup.cfg pyproject.toml
 	@touch $@ $(VENV)/installed-run
 
 # The benchmarks are modules of axonrl, which needs nothing else to be imported: there it comes without TensorFlow.
-$(VENV)/installed-bench: $(VENV)/made-in setup.cfg benchmarks/requirements.txt
-	@echo "Installing the peers of the benchmarks into $(VENV); the first time this takes some minutes."
-	@$(PIP) --requirement benchmarks/requirements.txt
-	@$(PIP) --no-deps --editable .
+# What it took at first, in seconds, is kept for the results.
+$(VENV)/installed-bench: $(VENV)/made-in setup.cfg $(REQUIREMENTS)
+	@echo "Installing peers of the benchmarks into $(VENV); the first time this takes some minutes."
+	@rm -f $@
+	@began=$$(date +%s); \
+	$(PIP) --requirement $(REQUIREMENTS) && $(PIP) --no-deps --editable . && \
+	{ [ -e $(VENV)/seconds ] || echo $$(($$(date +%s) - began)) >$(VENV)/seconds; }
 	@touch $@
 
 $(VENV)/installed-server: $(VENV)/made-in tests/requirements-server.txt

@@ -23,6 +23,10 @@ Array: TypeAlias = NDArray[Any]
 """A NumPy array of any dtype."""
 ArrayTree: TypeAlias = "Array | Mapping[str, Array]"
 """One array, or a flat dictionary of arrays (Dict spaces)."""
+ACTION_MASK: Final = "action_mask"
+"""The prediction, bool [N, A], that tells explorations which actions are legal."""
+NO_LEGAL_ACTION: Final = -(2**31)
+"""What stands for the action of a row whose mask has no legal one; environments refuse it."""
 State: TypeAlias = "Mapping[str, Any]"
 """What ``state_dict`` returns: strings to arrays, JSON values or further such mappings, never pickled objects."""
 
@@ -123,18 +127,19 @@ class Exploration(Protocol):
     """
 
     def __call__(
-        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
-    ) -> tuple[Array, Mapping[str, Array]]:
+        self, predictions: Mapping[str, Any], timestep: int, rng: np.random.Generator
+    ) -> tuple[Any, Mapping[str, Array]]:
         """Choose actions.
 
         Args:
-            predictions: the PREDICT spec's predictions as arrays [N, ...]; ``predictions["action"]`` is greedy.
+            predictions: the PREDICT spec's predictions as arrays [N, ...]; ``predictions["action"]`` is greedy, and a
+                dictionary of arrays for a Dict or a Tuple action space.
             timestep: ``global_timestep`` before this step.
             rng: the run's generator for exploration, the only permitted source of randomness.
 
         Returns:
-            actions [N, ...] in the environment's units, and extras: arrays [N, ...] that ``EstimatorSpec.record``
-            may name.
+            actions [N, ...] in the environment's units, laid out as ``predictions["action"]``, and extras: arrays
+            [N, ...] that ``EstimatorSpec.record`` may name.
         """
         ...
 
@@ -146,7 +151,8 @@ class EstimatorSpec:
     Args:
         mode: the mode it was called with.
         predictions: name to tensor [B, ...]; required in PREDICT. ``predictions["action"]`` is the greedy action in
-            the environment's units.
+            the environment's units. For a Dict or a Tuple space it is a mapping: the keys of nested spaces are joined
+            by ``/``, the items of a Tuple are called ``"0"``, ``"1"``, ...
         loss: scalar tensor; required in TRAIN and EVAL.
         train_op: operation or tensor to run; may be omitted when the trace assigns variables (a Keras optimizer's
             ``apply`` does).

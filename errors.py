@@ -21,6 +21,10 @@ class ArgumentError(ValueError):
         return str(self.args[0])
 
 
+class NotCompilableError(ValueError):
+    """A model works, and ``Agent.compile`` cannot write it: it runs in TensorFlow alone. The message says why."""
+
+
 class _LocatedError(Exception):
     """An error that may know the index of the environment that caused it."""
 

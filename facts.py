@@ -35,10 +35,13 @@ class EpisodeFacts:
 
 
 class TimestepFacts(NamedTuple):
-    """One (vector) step was taken; every array is [N, ...]. Not to be changed."""
+    """One (vector) step was taken; every array is [N, ...]. Not to be changed.
+
+    ``action`` is an array, for a Dict or a Tuple space a flat dictionary of arrays.
+    """
 
     observation: ArrayTree
-    action: Array
+    action: Any
     reward: Array
     terminated: Array
     truncated: Array

@@ -45,6 +45,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "final_values": "axonrl.hooks:FinalValuesHook",
         "progress": "axonrl.hooks:ProgressHook",
     },
+    "exploration": {},  # those of axonrl have names of their own in explorations/describing.py
     "tracker": {
         "polyaxon": "axonrl.experiments.polyaxon.tracker:PolyaxonServer",
         "mlflow": "axonrl.experiments.tracking.mlflow:MLflowTracker",
@@ -57,7 +58,7 @@ def find(kind: str, name: str) -> Any:
     """The function or class behind a name.
 
     Args:
-        kind: ``"model_fn"``, ``"memory"``, ``"hook"`` or ``"tracker"``.
+        kind: ``"model_fn"``, ``"memory"``, ``"hook"``, ``"exploration"`` or ``"tracker"``.
         name: a short name, or ``package.module:attribute``.
 
     Raises:

@@ -270,6 +270,22 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
     return schedule
 
 
+def as_value(schedule: Any) -> float | dict[str, Any]:
+    """What :func:`make_schedule` makes this schedule of: a number or a mapping, of JSON values.
+
+    Raises:
+        ArgumentError: it is a user's own.
+    """
+    if type(schedule) is Constant:
+        return schedule.value
+    for kind, one in KINDS.items():
+        if type(schedule) is one:
+            fields = [(field, getattr(schedule, field.name)) for field in dataclasses.fields(schedule)]
+            given = {field.name: value for field, value in fields if value != field.default}
+            return {"kind": kind} | {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
+    raise ArgumentError(f"{schedule!r} is not one of axonrl's schedules ({', '.join(KINDS)})", "schedule", schedule)
+
+
 def follows_run(schedule: object) -> bool:
     """Whether a schedule, or an exploration that has one, follows the run's progress."""
     return getattr(schedule, "over", None) == RUN

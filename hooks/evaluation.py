@@ -71,6 +71,11 @@ class EvaluationHook(Hook):
         self._evaluated_at: int | None = None
 
     @property
+    def runs_eval(self) -> bool:
+        """Does it run the model_fn's EVAL, which needs TensorFlow?"""
+        return "eval_batches" in self._asked
+
+    @property
     def best(self) -> float | None:
         """The highest mean return so far; None before the first evaluation."""
         return self._best

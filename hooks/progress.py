@@ -49,13 +49,13 @@ class ProgressHook(StatusHook):
         """Open the display."""
         from rich.live import Live
 
-        self._console = console = self._console or _error_console()
+        self._console = console = self._console or error_console()
         live = console.is_terminal and not console.is_dumb_terminal
         self._every_secs = self._live_secs if live else max(self._live_secs, PLAIN_SECS)
         super().begin(session, facts)
         if live:
             with contextlib.ExitStack() as stack:
-                self._live = stack.enter_context(_shown_above(Live(console=console, auto_refresh=False)))
+                self._live = stack.enter_context(shown_above(Live(console=console, auto_refresh=False)))
                 self._show(session, self._line(session))
                 self._display = stack.pop_all()
 
@@ -126,7 +126,7 @@ def packed(parts: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def _error_console() -> Console:
+def error_console() -> Console:
     """Standard error; silent after it was closed."""
     from rich import console
 
@@ -138,7 +138,7 @@ def _error_console() -> Console:
 
 
 @contextlib.contextmanager
-def _shown_above(display: contextlib.AbstractContextManager[Live]) -> Iterator[Live]:
+def shown_above(display: contextlib.AbstractContextManager[Live]) -> Iterator[Live]:
     """Open the display, with log lines above it.
 
     The display replaces ``sys.stdout`` and ``sys.stderr``, but logging's handlers hold the original streams.

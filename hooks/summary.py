@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import math
+import os
 import re
+import socket
 import struct
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +39,8 @@ EXPERIMENT: Final = "experiment.yml"
 FLUSH_SECS = 10
 """Maximum seconds until an event is on disk."""
 QUEUE_SIZE = 100
-"""Events passed to the writer's thread at once: waking it takes as long as several timesteps."""
+"""Events that are written at once."""
+_FILES: Final = itertools.count()
 
 
 class SummaryHook(Hook):
@@ -158,11 +163,9 @@ class SummaryHook(Hook):
             self._close()
 
     def _open(self, session: Session) -> None:
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
         directory = session.model_dir / FOLDER
         directory.mkdir(parents=True, exist_ok=True)
-        self._writer = EventFileWriter(str(directory), QUEUE_SIZE, FLUSH_SECS / 2)
+        self._writer = _EventFile(directory)
 
     def _close(self) -> None:
         if self._writer is not None:
@@ -183,13 +186,13 @@ class SummaryHook(Hook):
     def _write(self, session: Session, values: Mapping[str, Any]) -> None:
         """Queue one event with all values."""
         if not self._waiting:
-            self._hand_over_at = self._clock() + FLUSH_SECS / 2  # the writer takes the other half
+            self._hand_over_at = self._clock() + FLUSH_SECS
         self._waiting.append((time.time(), session.global_timestep, values))
         if len(self._waiting) >= QUEUE_SIZE:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Pass queued events to the writer's thread."""
+        """Write the queued events."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         waiting, self._waiting, self._hand_over_at = self._waiting, [], math.inf
@@ -205,6 +208,32 @@ class SummaryHook(Hook):
                 else:
                     summary.value.add(tag=tag, simple_value=value)
             self._writer.add_event(_event(wall_time, timestep, summary))
+        if waiting:
+            self._writer.flush()
+
+
+class _EventFile:
+    """A new file of events. TensorBoard's own writer loads TensorFlow, where that is installed."""
+
+    def __init__(self, directory: Path) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        now = time.time()
+        name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_FILES)}"
+        self._file = (directory / name).open("wb")
+        self._records = RecordWriter(self._file)
+        self.add_event(Event(wall_time=now, file_version="brain.Event:2"))
+        self.flush()
+
+    def add_event(self, event: Any) -> None:
+        self._records.write(event.SerializeToString())
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _event(wall_time: float, timestep: int, summary: Any) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from typing import Any
 
 from .. import registry, schedules
+from ..errors import ArgumentError
 from . import samplers
 
 
@@ -21,7 +21,7 @@ def arguments_of(memory: Any) -> dict[str, Any] | None:
     kind = registry.name_of(type(memory))
     try:
         return None if kind is None else {"kind": kind, **_arguments(memory)}
-    except (AttributeError, TypeError):
+    except (AttributeError, ArgumentError):
         return None
 
 
@@ -34,16 +34,7 @@ def _as_value(value: Any) -> Any:
         return value
     if isinstance(value, list | tuple):
         return [_as_value(item) for item in value]
-    if isinstance(value, schedules.Constant):
-        return value.value
-    for kinds in (samplers.KINDS, schedules.KINDS):
-        for kind, one in kinds.items():
-            if type(value) is one:
-                fields = _fields(value) if dataclasses.is_dataclass(value) else _arguments(value)
-                return {"kind": kind, **fields}
-    raise TypeError(f"{value!r} is not a value of an experiment file")
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    given = {field.name: (getattr(value, field.name), field.default) for field in dataclasses.fields(value)}
-    return {name: _as_value(one) for name, (one, default) in given.items() if one != default}
+    for kind, one in samplers.KINDS.items():
+        if type(value) is one:
+            return {"kind": kind, **_arguments(value)}
+    return schedules.as_value(value)

@@ -204,7 +204,13 @@ def test_where_private_names_are_used_the_next_version_is_left_out(of: str) -> N
 
 # -- extras -----------------------------------------------------------------------------------------------------------
 
-OPTIONAL: Final = {"ale_py": "atari", "minatar": "minatar", "mlflow": "mlflow", "moviepy": "video"}
+OPTIONAL: Final = {
+    "ale_py": "atari",
+    "envpool": "envpool",
+    "minatar": "minatar",
+    "mlflow": "mlflow",
+    "moviepy": "video",
+}
 """Modules that axonrl imports and does not require, and the extra that brings each."""
 
 

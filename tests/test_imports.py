@@ -33,7 +33,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "environments": set(),
     "memories": set(),
     "explorations": set(),
-    "policies": {"explorations"},
+    "policies": {"explorations", "noise"},
     "models": {"explorations", "noise"},
     "runtimes": {"explorations", "noise", "policies"},
     "hooks": {"runs"},

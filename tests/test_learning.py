@@ -6,12 +6,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Dict, Discrete
 
 from axonrl import Agent, RunConfig
 from axonrl.hooks import EvaluationHook
-from axonrl.memories import ReplayMemory
-from axonrl.models import c51, dqn
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import a2c, c51, dqn, ppo
 
 LENGTH = 6
 BEST = 1.0 - 0.1 * (LENGTH - 2)
@@ -71,3 +71,34 @@ def test_dqn_learns_to_balance(tmp_path: Path) -> None:
     watch = EvaluationHook(1000, episodes=10, stop_at=195.0)
     agent.train("CartPole-v1", first_update=500, update_frequency=2, max_timesteps=20_000, hooks=[watch])
     assert agent.evaluate("CartPole-v1", episodes=20, policy="best")["episode_return_mean"] >= 150
+
+
+class Throws(gymnasium.Env[Any, Any]):
+    """Observes a side and a distance; pays 1 for the right side, less the error of the throw. Chance gets -0.5."""
+
+    observation_space = Box(-1, 1, (2,))
+    action_space = Dict({"side": Discrete(2), "throw": Box(-2, 2, (1,))})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.observation(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        side, distance = self.seen.tolist()
+        reward = float(action["side"] == (side > 0)) - abs(float(action["throw"][0]) - distance)
+        self.steps += 1
+        return self.observation(), reward, self.steps == 10, False, {}
+
+    def observation(self) -> Any:
+        self.seen = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return self.seen
+
+
+@pytest.mark.parametrize(("algorithm", "size"), [(ppo, 256), (a2c, 32)])
+def test_composite_actions_are_learned(algorithm: Any, size: int, tmp_path: Path) -> None:
+    params = {"hidden": (32,), "learning_rate": 5e-3, "log_std": -0.5}
+    memory = BatchMemory(size, discount=0.0)  # what follows does not depend on the action
+    agent = Agent(algorithm.model_fn, memory, tmp_path, RunConfig(seed=0), params)
+    agent.train(Throws(), max_timesteps=8192)
+    assert agent.evaluate(Throws(), episodes=20)["episode_return_mean"] > 7.5

@@ -202,8 +202,18 @@ def beside_it_in_a_function(features: Any, draw: Any) -> Any:
     return {"action": both[0], "other": both[1]}
 
 
+def in_one_part_of_several(features: Any, draw: Any) -> Any:
+    return {"action": {"a": tf.reduce_sum(features, 1), "b": features @ draw}}
+
+
 @pytest.mark.parametrize(
-    ("predicting", "allowed"), [(noisy_action, False), (hidden_in_a_function, False), (beside_it_in_a_function, True)]
+    ("predicting", "allowed"),
+    [
+        (noisy_action, False),
+        (hidden_in_a_function, False),
+        (beside_it_in_a_function, True),
+        (in_one_part_of_several, False),
+    ],
 )
 def test_a_greedy_action_that_depends_on_noise_is_refused(predicting: Any, allowed: bool) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:

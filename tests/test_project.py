@@ -124,10 +124,11 @@ def test_the_changelog_begins_with_this_version() -> None:
 def test_no_file_names_a_path_of_a_machine() -> None:
     machine = re.compile(r"(?<![\w.}])/(?:home|root|Users|work|opt|tmp)/\w")
     suffixes = {".py", ".md", ".yml", ".yaml", ".toml", ".cfg", ".txt", ".json", ""}
-    generated = {".git", ".venv", ".venv-bench", ".venv-polyaxon", ".build", "build", "__pycache__"}
+    generated = {".git", ".build", "build", "__pycache__"}
     found = []
     for folder, folders, files in os.walk(ROOT):
-        folders[:] = [name for name in folders if name not in generated and not name.endswith(("_cache", ".egg-info"))]
+        kept = [name for name in folders if name not in generated and not name.startswith(".venv")]
+        folders[:] = [name for name in kept if not name.endswith(("_cache", ".egg-info"))]
         if Path(folder) == ROOT / "runs":
             folders.clear()  # folders of runs: the room itself has none
         for path in (Path(folder, name) for name in files if name != ".git"):  # a file where it is a worktree

@@ -117,6 +117,7 @@ class _UniquePairs(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
+        """Take one."""
         pairs = getattr(namespace, self.dest)
         if values[0] in dict(pairs):
             parser.error(f"duplicate {option_string}: {values[0]} is set already")
@@ -125,6 +126,28 @@ class _UniquePairs(argparse.Action):
 
 def _pair_of(path: str, text: str) -> tuple[str, str]:
     return path, text
+
+
+def seeds_option(parser: Any, about: str) -> None:
+    """Add ``--seeds``."""
+    parser.add_argument(
+        "--seeds",
+        metavar="SEEDS",
+        dest="sets",
+        action=_UniquePairs,
+        default=[],
+        type=_seeds,
+        help=f"{about}: 8 of them, from the file's seed on, or 100-109, or 3,5,9; short for --set seeds=",
+    )
+
+
+def _seeds(text: str) -> tuple[str, str]:
+    from ..language.seeds import as_yaml
+
+    try:
+        return "seeds", as_yaml(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from .arguments import (
     json_option,
     natural,
     positive,
+    seeds_option,
 )
 
 _EXAMPLES = """\
@@ -71,6 +72,14 @@ examples:
 In Python, without TensorFlow:
   policy = axonrl.policies.Policy.load("policies/cartpole")
   action = policy.act(observation)
+"""
+_COMPILE_EXAMPLES = """\
+examples:
+  axonrl compile dqn_cartpole -o compiled --seeds 8
+  axonrl compile my.yml -o compiled --seeds 100-109 -P learning_rate=1e-3
+
+In Python, without TensorFlow:
+  agent = axonrl.Agent(None, memory=..., compiled="compiled")
 """
 _NEW_EXAMPLES = """\
 examples:
@@ -163,6 +172,8 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     export.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
     export.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    about = "write an experiment's training program, which trains without TensorFlow"
+    _add_compile(add_command(commands, "compile", about, _COMPILE_EXAMPLES, [experiment, as_json, debug]))
     about = "list experiments, models, memories, hooks, wrappers and trackers"
     add_command(commands, "list", about, "", [as_json, debug])
     new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
@@ -172,7 +183,7 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     about = "print a shell-completion script"
     shells = add_command(commands, "completion", about, _COMPLETION_EXAMPLES, [debug])
     shells.add_argument("shell", choices=completion.SHELLS, help="the shell")
-    local = dict.fromkeys(("run", "check", "evaluate", "enjoy", "export"), _training)
+    local = dict.fromkeys(("run", "check", "evaluate", "enjoy", "export", "compile"), _training)
     info = dict.fromkeys(("list", "new", "schema", "completion"), _listing)
     remote = servers.add_commands(commands, experiment, as_json, debug)
     return parser, {**local, **info, **remote}, commands.choices
@@ -204,11 +215,21 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue the existing run; in the file, only train.max_*, evaluate, tracker and submit may have changed",
     )
+    seeds = parser.add_argument_group("many seeds")
+    seeds_option(seeds, "run with many seeds")
+    seeds.add_argument(
+        "--jobs", type=positive, metavar="N", help="seeds that run at the same time; default: the number of processors"
+    )
     existing.add_argument(
         "--auto-resume",
         action="store_true",
         help="continue the existing run, or start a new one if there is none: for jobs that a scheduler may restart",
     )
+
+
+def _add_compile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", required=True, help="the folder to write")
+    seeds_option(parser, "write initial weights for these runs; default: the file's seeds or seed, or 0")
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:

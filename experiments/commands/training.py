@@ -1,4 +1,4 @@
-"""``axonrl run``, ``check``, ``evaluate`` and ``enjoy``."""
+"""``axonrl run``, ``check``, ``evaluate``, ``enjoy``, ``export`` and ``compile``."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from ...quiet import load_tensorflow
 from ...runs.learning_curve import CURVE
 from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
 from ..errors import ExperimentError
-from ..language import schema
-from ..language.files import Document
-from ..language.schema import Experiment
-from ..language.shipped import experiment_file
+from ..language.seeds import listed
 from ..running import enjoying, runner
 from ..running import folder as records
 from ..running.explain import rows
 from ..running.report import Result, evaluation_rows, table
 from ..running.signals import StopOnSignal
+from . import seeds
 from .arguments import RUNS
 from .failures import failed
-from .user_modules import make_importable, make_importable_for
+from .loading import load
+from .user_modules import make_importable_for
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, evaluate and report."""
-    experiment, document = _load(arguments)
+    experiment, document = load(arguments)
+    if seeds.are_wanted(experiment, arguments):
+        return seeds.run(experiment, document, arguments)
     folder, resume = _folder(experiment.name, arguments)
     with StopOnSignal() as signals:
         try:
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """Check an experiment file, and explain what it does."""
-    experiment, document = _load(arguments)
+    experiment, document = load(arguments)
     load_tensorflow()
     found = runner.check(experiment, document, records.next_folder(RUNS, experiment.name))
     if arguments.json:
@@ -107,6 +108,19 @@ def enjoy(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def compile(arguments: argparse.Namespace) -> int:
+    """Write an experiment's training program."""
+    experiment, document = load(arguments)
+    load_tensorflow()
+    chosen = listed(experiment.seeds or 1, experiment.seed)
+    compiled = runner.compile_experiment(experiment, document, arguments.output, chosen)
+    if arguments.json:
+        print_json({"directory": compiled, "seeds": chosen})
+        return DONE
+    print(compiled)
+    return DONE
+
+
 def _tell_episode(session: Session, stats: EpisodeStats) -> None:
     print(
         f"episode {session.global_episode}: return {stats.episode_return:,.6g}, {stats.length:,} timesteps", flush=True
@@ -132,12 +146,6 @@ def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
     resume = arguments.resume or (arguments.auto_resume and (folder / records.EXPERIMENT).is_file())
     records.check_folder(folder, resume=resume)
     return folder, resume
-
-
-def _load(arguments: argparse.Namespace) -> tuple[Experiment, Document]:
-    file = experiment_file(arguments.file)
-    make_importable(file.parent)
-    return schema.load(file, dict(arguments.params), dict(arguments.sets), runner.check_named)
 
 
 def _report(result: Result, as_json: bool) -> None:

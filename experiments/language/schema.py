@@ -22,6 +22,7 @@ from .files import Document, Keys
 from .including import KEY as INCLUDE
 from .including import read_with_includes
 from .sections import Count, Section, validate
+from .seeds import Seeds
 from .submission import Submit
 from .values import override, replace
 
@@ -60,6 +61,8 @@ class Environment(Section):
     """An id registered with Gymnasium, or one of MinAtar's or the Arcade Learning Environment's."""
     num_envs: Count = 1
     """Number of parallel copies."""
+    vectorization: Literal["sync", "native", "envpool"] = "sync"
+    """How copies are stepped: sync, one by one; native, as arrays (classic control); envpool, by threads of EnvPool."""
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the environment."""
     wrappers: list[Named] = Field(default_factory=list)
@@ -138,6 +141,8 @@ class Experiment(Section):
     """One sentence about the experiment, for ``axonrl list``."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """The seed of all randomness; default: drawn and recorded."""
+    seeds: Seeds | None = None
+    """Run it with many seeds: how many, beginning at ``seed`` or at 0; or a list of seeds."""
     params: dict[str, Param] = Field(default_factory=dict)
     """Named values: ``${name}`` stands for them elsewhere, and ``-P name=value`` changes them."""
     environment: Environment

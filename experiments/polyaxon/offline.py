@@ -179,6 +179,7 @@ class OfflineRun:
             uuid=run.uuid,
             name=run.name.replace(".", "-"),  # servers take no dots in it
             description=run.description,
+            tags=None if run.group is None else [run.group.label],
             kind="job",
             runtime="job",
             is_managed=False,

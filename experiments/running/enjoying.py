@@ -54,7 +54,12 @@ def enjoy(
     policy = policy or (experiment.evaluate or Evaluate()).policy
     wanted = experiment.environment
     with contextlib.ExitStack() as closing:
-        source = make(wanted.id, wrappers=[one.model_dump() for one in wanted.wrappers], **wanted.kwargs)
+        wrappers = [one.model_dump() for one in wanted.wrappers]
+        source: Any
+        if wanted.vectorization == "sync":
+            source = make(wanted.id, wrappers=wrappers, **wanted.kwargs)
+        else:
+            source = make(wanted.id, 1, vectorization=wanted.vectorization, wrappers=wrappers, **wanted.kwargs)
         closing.callback(source.close)
         env: Any
         if videos is None:

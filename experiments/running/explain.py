@@ -15,8 +15,10 @@ from ... import registry, schedules
 from ...contracts import Memory
 from ...estimators.limits import Schedule
 from ...estimators.run_summary import RunSummary
+from ...runs.provenance import processors
 from ..language.schema import Experiment, Named
 from ..language.sections import whole
+from ..language.seeds import listed, told
 from ..tracking.trackers import choices, disabled_by
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -39,9 +41,11 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
     return {
         "name": experiment.name,
         "seed": experiment.seed,
+        "seeds": _seeds(experiment),
         "environment": {
             "id": experiment.environment.id,
             "num_envs": num_envs,
+            "vectorization": experiment.environment.vectorization,
             "wrappers": [_plain(wrapper) for wrapper in experiment.environment.wrappers],
             "observation_space": described(summary.observation_space),
             "action_space": described(summary.action_space),
@@ -66,8 +70,9 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
 def rows(found: Mapping[str, Any]) -> dict[str, str]:
     """An explanation as labels and texts, for a table."""
     environment, train, parts = found["environment"], found["train"], found["model"]["parts"]
-    copies = "" if environment["num_envs"] == 1 else f", {environment['num_envs']} copies"
-    told = {
+    kind = "" if environment["vectorization"] == "sync" else f", {environment['vectorization']}"
+    copies = kind if environment["num_envs"] == 1 else f", {environment['num_envs']} copies{kind}"
+    lines = {
         "environment": environment["id"] + copies,
         "wrappers": ", ".join(map(_short, environment["wrappers"])),
         "observations": environment["observation_space"],
@@ -84,9 +89,10 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "evaluation": _evaluate(found["evaluate"]),
         "hooks": ", ".join(map(_short, found["hooks"])),
         "tracked": _tracked(found["tracker"]),
-        "run folder": found["folder"],
+        "seeds": _seeds_told(found["seeds"]),
+        "run folder" if found["seeds"] is None else "run folders": _folders(found["folder"], found["seeds"]),
     }
-    return {label: text for label, text in told.items() if text}
+    return {label: text for label, text in lines.items() if text}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,6 +189,25 @@ def _tracked(trackers: Sequence[Mapping[str, Any]] | None) -> str:
     if trackers is None:
         return f"no, disabled by {disabled_by()}"
     return ", ".join(["in the run folder", *map(_short, trackers)])
+
+
+def _seeds(experiment: Experiment) -> dict[str, Any] | None:
+    """Those of many runs, and how many run at the same time by default."""
+    if experiment.seeds is None:
+        return None
+    seeds = listed(experiment.seeds, experiment.seed)
+    return {"seeds": seeds, "jobs": min(processors(), len(seeds))}
+
+
+def _seeds_told(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    count = len(found["seeds"])
+    return f"{told(found['seeds'])}: {count} run{'s' if count > 1 else ''}, {found['jobs']} at the same time"
+
+
+def _folders(folder: str, found: Mapping[str, Any] | None) -> str:
+    return folder if found is None else f"{folder}/seed-*"
 
 
 def _up_to(timestep: int, num_envs: int) -> int:

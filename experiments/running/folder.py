@@ -7,7 +7,7 @@ import glob
 import itertools
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from ..language.writing import to_yaml
 EXPERIMENT: Final = "experiment.yml"
 """The resolved experiment: with every param, every default and the seed. It can be run again unchanged."""
 MAY_CHANGE: Final = (
+    "seeds",
     "train.max_steps",
     "train.max_episodes",
     "train.max_timesteps",
@@ -58,7 +59,7 @@ def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment
         experiment = experiment.model_copy(update={"seed": draw_seed()})
     make_folders(folder)
     with replacing(folder / EXPERIMENT) as temporary:
-        write_file(temporary, [to_yaml(experiment.model_dump()).encode()])
+        write_file(temporary, [to_yaml(experiment.model_dump(exclude={"seeds"})).encode()])
     return experiment
 
 
@@ -110,12 +111,12 @@ def next_folder(runs: Path, name: str) -> Path:
     return next(folder for number in itertools.count(1) if not (folder := _numbered(runs, name, number)).exists())
 
 
-def newest_folder(runs: Path, name: str) -> Path:
-    """The folder of the newest run of this name; ``runs/name`` if there is none."""
+def newest_folder(runs: Path, name: str, files: Sequence[str] = (EXPERIMENT,)) -> Path:
+    """The newest folder of this name that has one of these files; ``runs/name`` if there is none."""
     numbers = [1]
     for path in runs.glob(f"{glob.escape(name)}-*"):
         number = path.name.removeprefix(f"{name}-")
-        if number.isdecimal() and int(number) > 1 and (path / EXPERIMENT).is_file():
+        if number.isdecimal() and int(number) > 1 and any((path / file).is_file() for file in files):
             numbers.append(int(number))
     return _numbered(runs, name, max(numbers))
 

@@ -44,9 +44,14 @@ class Result:
         return {**{name: getattr(self, name) for name in own}, **evaluation}
 
 
+def last_returns(folder: Path) -> list[float]:
+    """The returns of the last 100 episodes of training."""
+    return [row.episode_return for row in read_episodes(folder)[-WINDOW:]]
+
+
 def table(result: Result) -> Table:
     """The run as a table."""
-    returns = [row.episode_return for row in read_episodes(result.folder)[-WINDOW:]]
+    returns = last_returns(result.folder)
     rows = {
         "episodes": f"{result.episodes:,}",
         "timesteps": f"{result.timesteps:,}",

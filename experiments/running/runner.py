@@ -15,14 +15,17 @@ from typing import Any
 
 from ... import registry
 from ...contracts import Memory, ModelFn, RunConfig
-from ...errors import ArgumentError, CheckpointError
+from ...errors import ArgumentError, CheckpointError, NotCompilableError
+from ...hooks.evaluation import EvaluationHook
 from ...hooks.history import HistoryHook
+from ...hooks.progress import ProgressHook
 from ...runs.checkpoints import BEGINNING, CheckpointStore
 from ...runs.learning_curve import learning_curve
 from ...runs.starts import add_start
 from ..errors import ExperimentError, Findings, RunFolderError
 from ..language.files import Document, Keys
 from ..language.schema import Environment, Evaluate, Experiment, Named
+from ..tracking.journal import Group
 from ..tracking.recording import Tracking, tracked
 from . import folder as records
 from .explain import early_ends, explanation
@@ -35,21 +38,39 @@ logger = logging.getLogger("axonrl")
 class Parts:
     """The objects that an experiment names; nothing has run yet."""
 
-    model_fn: ModelFn
+    model_fn: ModelFn | None
     memory: Memory
     hooks: tuple[Any, ...]
+    compiled: Path | None = None
+    """Where the program is that takes the place of the model function."""
 
 
-def build(experiment: Experiment, document: Document) -> Parts:
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """What one of many runs is given: the compiled program, where there is one, and what they are tracked as.
+
+    What shows them together shows their progress and draws their learning curves.
+    """
+
+    compiled: Path | None
+    group: Group
+
+
+def build(experiment: Experiment, document: Document, member: Member | None = None) -> Parts:
     """Create what the experiment names.
+
+    Where there is a compiled program, the model function is not looked up: that may load TensorFlow.
 
     Raises:
         ExperimentError: a name is unknown, or an argument is unknown, missing or invalid; all errors at once.
     """
     agent, findings, hooks = experiment.agent, Findings(), []
+    compiled = None if member is None else member.compiled
+    model_fn: ModelFn | None = None
     with findings.collecting():
-        model_fn = _find("model_fn", agent.model_fn, ("agent", "model_fn"), document)
-        _check_params(model_fn, agent.params, document)
+        if compiled is None:
+            model_fn = _find("model_fn", agent.model_fn, ("agent", "model_fn"), document)
+            _check_params(model_fn, agent.params, document)
     with findings.collecting():
         if agent.memory is None:
             raise document.error(("agent", "memory"), "this key is required for training")
@@ -62,7 +83,9 @@ def build(experiment: Experiment, document: Document) -> Parts:
         with findings.collecting():
             _factory("tracker", tracker, ("tracker", index), document)
     findings.raise_all()
-    return Parts(model_fn, memory, tuple(hooks))
+    if member is not None:
+        hooks = [hook for hook in hooks if not isinstance(hook, ProgressHook)]
+    return Parts(model_fn, memory, tuple(hooks), compiled)
 
 
 def check(experiment: Experiment, document: Document, folder: Path) -> dict[str, Any]:
@@ -81,10 +104,36 @@ def check(experiment: Experiment, document: Document, folder: Path) -> dict[str,
         ValueError, RuntimeError: from ``Agent.check``.
     """
     train = experiment.train
-    with _opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
-        agent = _agent(experiment, parts, Path(passing))
+    with opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
+        agent = agent_of(experiment, parts, Path(passing))
         summary = agent.check(env, train.first_update, train.update_frequency, parts.hooks)
     return explanation(experiment, agent.memory, summary, folder)
+
+
+def compile_experiment(experiment: Experiment, document: Document, directory: Path, seeds: Sequence[int]) -> Path:
+    """Write an experiment's training program, with initial weights for some seeds.
+
+    Args:
+        experiment: what to compile.
+        document: where it came from, for errors that name a line.
+        directory: where to.
+        seeds: of runs.
+
+    Returns:
+        The directory.
+
+    Raises:
+        ExperimentError: the file is invalid; with the line.
+        ValueError, CheckpointError: from ``Agent.compile``; a hook of the experiment needs TensorFlow.
+    """
+    with opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
+        if any(isinstance(hook, EvaluationHook) and hook.runs_eval for hook in parts.hooks):
+            raise NotCompilableError(
+                f"{experiment.name} cannot be compiled: eval_batches of its evaluation hook need TensorFlow"
+            )
+        agent = agent_of(experiment.model_copy(update={"seed": seeds[0]}), parts, Path(passing))
+        compiled: Path = agent.compile(directory, env, seeds=seeds)
+    return compiled
 
 
 def run(
@@ -96,6 +145,7 @@ def run(
     command: Sequence[str] = (),
     hooks: Sequence[Any] = (),
     stopped: Callable[[], str] = lambda: "",
+    member: Member | None = None,
 ) -> Result:
     """Train, evaluate, and draw the learning curve in the run folder.
 
@@ -107,6 +157,7 @@ def run(
         command: the command line, for the record.
         hooks: further hooks, called before those of the experiment.
         stopped: asked after training for the reason, if it was stopped from outside. Then nothing is evaluated.
+        member: of a run that is one of many.
 
     Returns:
         The results.
@@ -115,14 +166,17 @@ def run(
         ExperimentError: the experiment or the folder is not usable.
         ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.train``.
     """
-    with _opened(experiment, document) as (parts, env):
+    with opened(experiment, document, member) as (parts, env):
         with _only_writer(folder) if resume else contextlib.nullcontext():
             experiment = records.prepare(folder, experiment, resume=resume)
             add_start(folder, experiment.seed, command, Path(document.file))
         history = HistoryHook()
         try:
-            with tracked(folder, experiment) as tracking:
-                return _run(experiment, parts, env, folder, history, [*tracking.hooks, *hooks], tracking, stopped)
+            with tracked(folder, experiment, None if member is None else member.group) as tracking:
+                result = _run(experiment, parts, env, folder, history, [*tracking.hooks, *hooks], tracking, stopped)
+                if not result.stopped and member is None:
+                    draw(folder, experiment, result.evaluation)
+                return result
         except BaseException as error:
             # Nothing was learned: the corrected run may start here, unless another process has started one meanwhile.
             learned = history.global_timestep > 0 or _holds_training(folder)
@@ -162,7 +216,7 @@ def _run(
     """Train, evaluate and draw, in a prepared folder."""
     for end in early_ends(experiment, parts.memory):
         logger.warning("warning: %s", end)
-    agent = _agent(experiment, parts, folder)
+    agent = agent_of(experiment, parts, folder)
     timesteps_before = agent.global_timestep
     agent.train(env, hooks=[history, *hooks, *parts.hooks], **experiment.train.model_dump())
     trained = agent.global_timestep - timesteps_before
@@ -177,13 +231,15 @@ def _run(
     )
     result = dataclasses.replace(result, stopped=stopped() or tracking.stop_reason)
     tracking.stopped = bool(result.stopped)
-    if not result.stopped:
-        if experiment.evaluate is not None:
-            result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
-        policy = "last" if experiment.evaluate is None else experiment.evaluate.policy
-        learning_curve(folder, result.evaluation, policy)
+    if not result.stopped and experiment.evaluate is not None:
+        result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
     tracking.outputs(result.as_outputs())
     return result
+
+
+def draw(folder: Path, experiment: Experiment, evaluation: Mapping[str, float] | None) -> None:
+    """Draw the learning curve of a run that was evaluated so; errors as for ``learning_curve``."""
+    learning_curve(folder, evaluation, "last" if experiment.evaluate is None else experiment.evaluate.policy)
 
 
 def evaluate(folder: Path, episodes: int | None = None, policy: str | None = None) -> dict[str, float]:
@@ -245,14 +301,16 @@ def export(folder: Path, directory: Path, policy: str | None = None) -> Path:
     return exported
 
 
-def _agent(experiment: Experiment, parts: Parts, folder: Path) -> Any:
+def agent_of(experiment: Experiment, parts: Parts, folder: Path) -> Any:
+    """The Agent of an experiment's run in this folder; errors as for ``Agent``."""
     from ...estimators.agent import Agent
     from ...estimators.warm_start import WarmStart
 
     config = RunConfig(seed=experiment.seed, **experiment.config)
     start = experiment.agent.warm_start
     warm = None if start is None else WarmStart(start.run, start.variables, start.policy)
-    return Agent(parts.model_fn, parts.memory, folder, config, experiment.agent.params or None, warm_start=warm)
+    params = experiment.agent.params or None
+    return Agent(parts.model_fn, parts.memory, folder, config, params, warm_start=warm, compiled=parts.compiled)
 
 
 def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str, float]:
@@ -264,12 +322,12 @@ def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str,
 
 
 @contextlib.contextmanager
-def _opened(experiment: Experiment, document: Document) -> Iterator[tuple[Parts, Any]]:
+def opened(experiment: Experiment, document: Document, member: Member | None = None) -> Iterator[tuple[Parts, Any]]:
     """What the experiment names, and its environment; their errors at once."""
     findings = Findings()
     with contextlib.ExitStack() as stack:
         with findings.collecting():
-            parts = build(experiment, document)
+            parts = build(experiment, document, member)
         wanted = experiment.environment
         for index, wrapper in enumerate(wanted.wrappers):
             with findings.collecting():
@@ -305,12 +363,15 @@ def _environment(wanted: Environment, copies: int, document: Document | None = N
     from ...environments import WrapperError, make
 
     wrappers = [one.model_dump() for one in wanted.wrappers]
+    kind = wanted.vectorization
     try:
-        env: Any = make(wanted.id, None if copies == 1 else copies, wrappers=wrappers, **wanted.kwargs)
+        number = None if copies == 1 and kind == "sync" else copies
+        env: Any = make(wanted.id, number, vectorization=kind, wrappers=wrappers, **wanted.kwargs)
     except (TypeError, ValueError) as error:
         if document is None:
             raise
         about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError)
+        about_kwargs |= isinstance(error, ArgumentError) and error.argument == "kwargs"
         at: Keys = ("environment", "kwargs" if about_kwargs and wanted.kwargs else "id")
         if isinstance(error, WrapperError):
             at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))

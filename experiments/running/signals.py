@@ -5,13 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from ...facts import BeginFacts, EndFacts, Session
 from ...hooks import Hook
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stoppable(Protocol):
+    """What a first signal stops: a session, or several runs."""
+
+    def request_stop(self, reason: str) -> None:
+        """Stop, once the state is whole."""
 
 
 class StopOnSignal(Hook):
@@ -26,7 +34,7 @@ class StopOnSignal(Hook):
         """The number of the last signal received."""
         self.began = False
         """Has a session begun? Then something was saved."""
-        self._session: Session | None = None
+        self._session: Stoppable | None = None
         self._previous: list[Any] = []
 
     @property
@@ -61,6 +69,15 @@ class StopOnSignal(Hook):
     def end(self, session: Session, facts: EndFacts) -> None:
         """From now on there is not."""
         self._session = None
+
+    @contextlib.contextmanager
+    def stopping(self, target: Stoppable) -> Iterator[None]:
+        """The first signal while this is open stops the target."""
+        self._session, self.began = target, True
+        try:
+            yield
+        finally:
+            self._session = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.received = self.received is None, number

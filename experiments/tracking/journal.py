@@ -32,6 +32,18 @@ KILLED: Final = "the process ended without a status; it was probably killed"
 _log = logging.getLogger("axonrl")
 
 
+class Group(NamedTuple):
+    """Runs that belong together, such as those of many seeds: their name, and 32 hexadecimal digits for them alone."""
+
+    name: str
+    uuid: str
+
+    @property
+    def label(self) -> str:
+        """What trackers show: the name, with as much of the identity as tells it from others of that name."""
+        return f"{self.name}-{self.uuid[:8]}"
+
+
 class Status(NamedTuple):
     """A status that the run came to. ``time`` is in seconds since 1970, as everywhere here."""
 
@@ -236,6 +248,8 @@ class TrackedRun:
         """The run's identity, the same in every session and for every tracker: 32 hexadecimal digits."""
         self.name = ""
         self.description = ""
+        self.group: Group | None = None
+        """What it is one of; None for a run of its own."""
         self.inputs: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
         """Results: the final evaluation and the totals."""
@@ -319,4 +333,5 @@ class TrackedRun:
         run = entry["run"]
         self.uuid, self.name, self.description = run["uuid"], run["name"], run["description"]
         self.inputs = dict(run["inputs"])
+        self.group = Group(**run["group"]) if "group" in run else None
         self.starts += 1

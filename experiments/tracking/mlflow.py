@@ -25,6 +25,7 @@ from .journal import ENDED, FAILED, STOPPED, SUCCEEDED, Point, Status, TrackedRu
 from .trackers import FILES
 
 UUID_TAG, MESSAGE_TAG, DESCRIPTION_TAG = "axonrl.uuid", "axonrl.message", "mlflow.note.content"
+GROUP_TAG: Final = "axonrl.group"
 LOG: Final = "log.txt"
 STATUSES: Final = {SUCCEEDED: "FINISHED", FAILED: "FAILED", STOPPED: "KILLED"}
 """MLflow's names of final statuses; any other is RUNNING there."""
@@ -117,6 +118,8 @@ class MLflowTracker:
             return _Remote(found)
         began = _milliseconds(run.statuses[0].time) if run.statuses else None
         tags = {UUID_TAG: run.uuid, DESCRIPTION_TAG: run.description}
+        if run.group is not None:
+            tags[GROUP_TAG] = run.group.label
         return _Remote(self._client.create_run(number, began, tags, run.name))
 
     def _push_status(self, remote: _Remote, status: Status | None) -> None:

@@ -26,6 +26,7 @@ from .journal import (
     RESUMING,
     STOPPED,
     SUCCEEDED,
+    Group,
     Journal,
     JournalHandler,
     JournalHook,
@@ -67,12 +68,13 @@ class Tracking:
 
 
 @contextlib.contextmanager
-def tracked(folder: Path, experiment: Experiment) -> Iterator[Tracking]:
+def tracked(folder: Path, experiment: Experiment, group: Group | None = None) -> Iterator[Tracking]:
     """Track a run while it trains: from created, or resuming, to succeeded, failed or stopped.
 
     Args:
         folder: the run folder, which exists.
         experiment: what is run, with its seed.
+        group: what the run is one of; None for a run of its own.
 
     Raises:
         ExperimentError: a tracker's setting in the environment is invalid.
@@ -83,10 +85,14 @@ def tracked(folder: Path, experiment: Experiment) -> Iterator[Tracking]:
     chosen = choices(experiment)  # finds mistakes before anything starts
     journal = Journal(folder)
     before = _before(folder)
-    identity = before.uuid or run_id(chosen) or uuid.uuid4().hex
+    group = group or before.group  # one of them may be resumed alone
+    given = run_id(chosen) if group is None else None  # of a group's runs none is the one that a scheduler has started
+    identity = before.uuid or given or uuid.uuid4().hex
     if before.uuid and before.status not in ENDED:
         journal.status(FAILED, KILLED)
-    run = {"uuid": identity, "name": experiment.name, "description": experiment.description}
+    run: dict[str, Any] = {"uuid": identity, "name": experiment.name, "description": experiment.description}
+    if group is not None:
+        run |= {"name": f"{experiment.name}-seed-{experiment.seed}", "group": group._asdict()}
     journal.write(run={**run, "inputs": inputs(experiment)})
     journal.status(RESUMING if before.uuid else CREATED)
     handler = JournalHandler(journal)
@@ -112,7 +118,9 @@ def tracked(folder: Path, experiment: Experiment) -> Iterator[Tracking]:
 
 def inputs(experiment: Experiment) -> dict[str, Any]:
     """What the run is given, as one flat mapping: the declared params by their names, everything else by its path."""
-    values = experiment.model_dump(exclude={"params", "tracker", "submit", "name", "description"}, exclude_none=True)
+    values = experiment.model_dump(
+        exclude={"params", "tracker", "submit", "name", "description", "seeds"}, exclude_none=True
+    )
     params = {name: param.default for name, param in experiment.params.items()}
     return {**dict(flat(values)), **params}
 

@@ -31,7 +31,7 @@ def agents(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[F
         made.append(FakeAgent(parts.model_fn, parts.memory, folder, config, params, failures))
         return made[-1]
 
-    monkeypatch.setattr(runner, "_agent", make)
+    monkeypatch.setattr(runner, "agent_of", make)
     monkeypatch.setattr(training, "load_tensorflow", lambda: None)
     return made
 

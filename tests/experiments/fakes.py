@@ -154,6 +154,6 @@ def main_with_pauses(arguments: list[str]) -> int:
         agent.session.pause = 0.02
         return agent
 
-    runner._agent = make
+    runner.agent_of = make
     setattr(training, "load_tensorflow", lambda: None)  # noqa: B010 (imported there, not exported)
     return cli.main(arguments)

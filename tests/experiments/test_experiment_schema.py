@@ -56,12 +56,19 @@ def test_everything(tmp_path: Path) -> None:
         "name": "full",
         "description": "everything",
         "seed": 3,
+        "seeds": None,
         "params": {
             "rate": {"type": "float", "default": 1e-3},
             "size": {"type": "int", "default": 64},
             "game": {"type": "str", "default": "Cart"},
         },
-        "environment": {"id": "CartPole-v1", "num_envs": 4, "kwargs": {"level": 2}, "wrappers": []},
+        "environment": {
+            "id": "CartPole-v1",
+            "num_envs": 4,
+            "vectorization": "sync",
+            "kwargs": {"level": 2},
+            "wrappers": [],
+        },
         "agent": {
             "model_fn": "my_module:model_fn",
             "params": {"learning_rate": 1e-3, "hidden": [64, 32], "note": "rate 0.001, size 64"},

@@ -47,7 +47,11 @@ evaluate: null
 """
     found = load(write(tmp_path, main=main, base=BASE))[0]
     assert (found.name, found.description) == ("main", "the base")
-    assert found.environment.model_dump() == {"id": "CartPole-v1", "num_envs": 8, "kwargs": {}, "wrappers": []}
+    assert found.environment.model_dump(exclude={"kwargs", "wrappers"}) == {
+        "id": "CartPole-v1",
+        "num_envs": 8,
+        "vectorization": "sync",
+    }
     assert found.agent.params == {"learning_rate": 1e-3, "hidden": [32]}
     assert found.agent.memory is not None
     assert found.agent.memory.kwargs == {"size": 500, "batch_size": 32}

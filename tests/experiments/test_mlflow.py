@@ -340,6 +340,14 @@ def test_name_description_and_params(real_uri: str, folder: Path, journal: Journ
     assert run.data.params == expected
 
 
+def test_one_of_many_runs_has_a_tag_of_their_group(uri: str, folder: Path, journal: Journal) -> None:
+    group = {"name": "pole", "uuid": "9f" * 16}
+    journal.write(run={"uuid": UUID, "name": "pole-seed-3", "description": "", "inputs": {}, "group": group})
+    MLflowTracker(uri).push(read(folder))
+    (found,) = runs(uri)
+    assert (found.info.run_name, found.data.tags["axonrl.group"]) == ("pole-seed-3", "pole-9f9f9f9f")
+
+
 def test_params_that_change_stay_as_they_were_and_new_ones_come(real_uri: str, folder: Path, journal: Journal) -> None:
     tracker, run = MLflowTracker(real_uri), read(folder)
     tracker.push(run)

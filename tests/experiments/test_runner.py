@@ -64,7 +64,7 @@ def run(file: Path, folder: str = "out", sets: dict[str, str] | None = None, **o
 def test_the_parts_of_an_experiment(file: Path) -> None:
     sets = {"agent.memory.n_step": "3", "hooks": "[{kind: stop_at_episode, episode: 2}, 'users_model:Free']"}
     parts = runner.build(*load(file, sets=sets))
-    assert parts.model_fn.__name__ == "model_fn"
+    assert getattr(parts.model_fn, "__name__", None) == "model_fn"
     assert isinstance(parts.memory, ReplayMemory)
     assert (parts.memory.size, parts.memory.batch_size) == (100, 10)
     stop, free = parts.hooks

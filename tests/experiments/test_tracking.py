@@ -20,7 +20,7 @@ from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
 from axonrl.experiments.tracking import follower, recording
 from axonrl.experiments.tracking.follower import Pusher, complete, follow
-from axonrl.experiments.tracking.journal import KILLED, Journal, TrackedRun
+from axonrl.experiments.tracking.journal import KILLED, Group, Journal, TrackedRun
 from axonrl.experiments.tracking.messages import Message
 from axonrl.experiments.tracking.recording import tracked
 from axonrl.experiments.tracking.trackers import Choice, StopRequestedError, choices, make_trackers
@@ -378,6 +378,24 @@ def test_a_submitted_run_has_the_identity_of_its_submission(folder: Path, monkey
     with tracked(folder, load(folder / "experiment.yml")[0]):
         pass
     assert read(folder).uuid == UUID
+
+
+def test_one_of_many_runs_has_a_tag_of_their_group(
+    folder: Path, no_follower: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And none of them is the run that Polyaxon started for all of them."""
+    monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.cart.runs.{UUID}")
+    experiment, group = load(folder / "experiment.yml")[0], Group("tried", "9f" * 16)
+    with tracked(folder, experiment, group):
+        pass
+    with tracked(folder, experiment):  # resumed alone
+        pass
+    run = read(folder)
+    assert (run.group, run.name) == (group, "tried-seed-3")
+    assert run.uuid != UUID
+    OfflineRun().write(run)
+    assert run_data(folder, run.uuid)["tags"] == ["tried-9f9f9f9f"]
+    assert "seeds" not in run.inputs
 
 
 def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None:
