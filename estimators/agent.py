@@ -68,10 +68,7 @@ class Agent(Estimator):
         warm_start: WarmStartLike | None = None,
         compiled: str | Path | None = None,
     ) -> None:
-        given: object = memory
-        if given is not None and not isinstance(given, Memory):
-            message = f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}"
-            raise ArgumentError(message, "memory", memory)
+        _check_memory(memory)
         super().__init__(model_fn, model_dir, config, params, compiled=compiled)
         self._trainer = Trainer(self._run, self._model, self._evaluator, memory, as_warm_start(warm_start))
 
@@ -230,9 +227,17 @@ class Agent(Estimator):
         """
         from .compiling import compile_program
 
+        _check_memory(memory)
         memory = self._trainer.needed_memory() if memory is None else memory
         if isinstance(env, tuple):
+            if len(env) != 2:
+                message = f"env must be an environment, an id, or two spaces (observation, action), got {env!r}"
+                raise ArgumentError(message, "env", env)
             return compile_program(self._run, *env, memory, count("lanes", lanes), directory, seeds)
+        if lanes != 1:
+            raise ArgumentError(
+                f"lanes is for spaces; an environment has its own number, got {lanes!r}", "lanes", lanes
+            )
         opened = open_environment(env)
         try:
             where = opened.observation_space, opened.action_space
@@ -346,3 +351,9 @@ class Agent(Estimator):
         over = self._trainer.over(where, as_hooks(hooks), schedule, endless=True)
         with over as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state(), schedule)
+
+
+def _check_memory(memory: object) -> None:
+    if memory is not None and not isinstance(memory, Memory):
+        message = f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}"
+        raise ArgumentError(message, "memory", memory)
