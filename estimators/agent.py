@@ -207,12 +207,13 @@ class Agent(Estimator):
     ) -> Path:
         """Write the training program as a directory that trains without TensorFlow.
 
-        ``Agent(None, compiled=directory, memory=...)`` runs it, to the very weights of the Agent that compiled.
+        ``Agent(None, compiled=directory, memory=...)`` runs it, to the very weights of the Agent that compiled. The run
+        of this Agent, if there is one, stays as it is; its weights are not what is written.
 
         Args:
             directory: a new one, an empty one, or a compiled program's, which is replaced; whole or not at all.
             env: what will be trained in, or the spaces (observation, action) of one environment of it.
-            memory: one of the settings of the training's; None for the Agent's.
+            memory: one of the settings of the training's; None for those of the Agent's.
             lanes: where spaces are given, how many environments there will be.
             seeds: of the runs that initial weights are written for; None for this Agent's. Others can be added later
                 (:func:`axonrl.policies.add_seeds`).
@@ -223,7 +224,7 @@ class Agent(Estimator):
         Raises:
             ValueError: the model cannot be compiled (names the part, and why), ``directory`` holds something else, or
                 an argument does not fit.
-            CheckpointError: it cannot be written.
+            CheckpointError: it cannot be written, or another process is writing it.
         """
         from .compiling import compile_program
 
