@@ -231,7 +231,8 @@ class Agent(Estimator):
         _check_memory(memory)
         memory = self._trainer.needed_memory() if memory is None else memory
         if isinstance(env, tuple):
-            if len(env) != 2:
+            given: tuple[Any, ...] = env
+            if len(given) != 2:
                 message = f"env must be an environment, an id, or two spaces (observation, action), got {env!r}"
                 raise ArgumentError(message, "env", env)
             return compile_program(self._run, *env, memory, count("lanes", lanes), directory, seeds)

@@ -106,7 +106,7 @@ def compile_program(
     if not any_seed and wanted != [seed]:
         raise NotCompilableError(
             f"{program.name} cannot be compiled for several seeds: with seed {seed ^ 1} it is another program than with"
-            f" seed {seed}, since it uses config.seed. Compile each seed into a directory of its own"
+            f" seed {seed}, since model_fn depends on it. Compile each seed into a directory of its own"
         )
     values = initial.program_of(found, _values(other), seed ^ 1) if any_seed else None
     function = (lambda seed: call(seed).weights) if values is None else initial.function_of(values)
@@ -182,9 +182,7 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
     if not missing:
         return
     if not there or not program.everything["any_seed"]:
-        why = (
-            "it is for its one seed alone, since model_fn uses config.seed" if there else "it has none to compare with"
-        )
+        why = "it is for its one seed alone, since model_fn depends on it" if there else "it has none to compare with"
         raise ValueError(
             f"{program.directory} gets no initial weights for more seeds: {why}. Compile it again for them"
         )

@@ -76,8 +76,9 @@ def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
     Raises:
         ArgumentError: the kind is unknown or cannot be imported, or an argument does not fit.
     """
-    arguments = {name: make_schedule(a) if isinstance(a, Mapping) else a for name, a in described.items()}
-    kind = arguments.pop("kind")
+    kind = described["kind"]
+    given = {name: value for name, value in described.items() if name != "kind"}
+    arguments = {name: make_schedule(a) if isinstance(a, Mapping) else a for name, a in given.items()}
     made = _KINDS[kind] if kind in _KINDS else registry.find("exploration", kind)
     if _SPACE in inspect.signature(made).parameters:
         arguments[_SPACE] = action_space
