@@ -30,9 +30,10 @@ def target_of(directory: Any, what: str, names: Collection[str]) -> Path:
         raise ArgumentError(f"directory must be a path, got {directory!r}", "directory", directory)
     target = Path(os.path.abspath(directory))  # noqa: PTH100 (".." is no name of a folder; links are refused below)
     try:
-        if not target.exists() and not target.is_symlink():
-            return target
-    except (OSError, ValueError) as error:  # too long, or with a null character
+        target.lstat()
+    except FileNotFoundError:
+        return target
+    except (OSError, ValueError) as error:  # too long, inside of a file, or with a null character
         raise ArgumentError(f"directory cannot be {shortened(directory)}: {error}", "directory", directory) from error
     if not target.is_dir() or target.is_symlink():
         raise ArgumentError(f"{what} needs a directory: {target} is a file or a link", "directory", directory)

@@ -41,7 +41,8 @@ def test_there_is_one_writer_at_a_time(tmp_path: Path) -> None:
 
 
 def test_directories_that_cannot_be(tmp_path: Path) -> None:
-    for wrong in ("x" * 5_000, "x\0", None, ""):
+    (tmp_path / "file").touch()
+    for wrong in ("x" * 5_000, "x\0", tmp_path / "file" / "made", None, ""):
         with pytest.raises(ArgumentError, match=r"^directory "):
             target_of(wrong, "an export", ["policy.json"])
     assert target_of(tmp_path / "new" / ".." / "made", "an export", ["policy.json"]) == tmp_path / "made"
