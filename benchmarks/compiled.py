@@ -67,7 +67,7 @@ def compiled(case: dict[str, Any], directory: Path) -> dict[str, float]:
 
 
 def first_update(case: dict[str, Any], directory: Path, started: float) -> dict[str, float]:
-    """Train until the first update; returns the seconds since ``started`` and the resident MB then."""
+    """Train until the first update; returns the seconds since ``started`` and the largest resident MB until then."""
     from .. import Agent, RunConfig, memories
     from ..environments import make
     from ..hooks import Hook
@@ -77,7 +77,7 @@ def first_update(case: dict[str, Any], directory: Path, started: float) -> dict[
     class Noting(Hook):
         def after_update(self, session: Any, facts: Any) -> None:
             if not found:
-                found.update(seconds=time.monotonic() - started, megabytes=resident())
+                found.update(seconds=time.monotonic() - started, megabytes=resident("VmHWM"))
 
     memory = getattr(memories, case["memory"])(**case["arguments"])
     agent = Agent(
@@ -88,7 +88,10 @@ def first_update(case: dict[str, Any], directory: Path, started: float) -> dict[
 
 
 def learners(case: dict[str, Any], directory: Path) -> dict[str, float]:
-    """Further steppers in one process, after a first: MB of each beyond its memory, and milliseconds to make it."""
+    """Further steppers in one process, after a first: MB of each, and milliseconds to make it.
+
+    Their memories are empty, and take nothing from the machine before they are filled.
+    """
     from .. import memories
     from ..estimators.limits import Schedule
     from ..estimators.stepping import Stepper
@@ -99,17 +102,16 @@ def learners(case: dict[str, Any], directory: Path) -> dict[str, float]:
         return Stepper.load(directory / "compiled", memory, seed=seed % 8, lanes=lanes, schedule=Schedule(100, 1))
 
     kept = [one(0)]
-    before, begin = resident(), time.perf_counter()
+    before, begin = resident("VmRSS"), time.perf_counter()
     kept += [one(seed) for seed in range(LEARNERS)]
-    seconds, after = time.perf_counter() - begin, resident()
-    memory: Any = kept[-1].memory
-    return {"megabytes": (after - before) / LEARNERS - memory.nbytes / 1e6, "milliseconds": 1e3 * seconds / LEARNERS}
+    seconds, after = time.perf_counter() - begin, resident("VmRSS")
+    return {"megabytes": (after - before) / LEARNERS, "milliseconds": 1e3 * seconds / LEARNERS}
 
 
-def resident() -> float:
-    """The largest resident memory of this process so far, in MB (Linux)."""
+def resident(what: str) -> float:
+    """The resident memory of this process, in MB (Linux): ``VmRSS`` now, ``VmHWM`` the largest so far."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024 / 1e6
+    return next(int(line.split()[1]) for line in lines if line.startswith(what)) * 1024 / 1e6
 
 
 def _child(what: str, name: str, directory: Path) -> dict[str, float]:

@@ -68,10 +68,7 @@ class Agent(Estimator):
         warm_start: WarmStartLike | None = None,
         compiled: str | Path | None = None,
     ) -> None:
-        given: object = memory
-        if given is not None and not isinstance(given, Memory):
-            message = f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}"
-            raise ArgumentError(message, "memory", memory)
+        _check_memory(memory)
         super().__init__(model_fn, model_dir, config, params, compiled=compiled)
         self._trainer = Trainer(self._run, self._model, self._evaluator, memory, as_warm_start(warm_start))
 
@@ -210,12 +207,13 @@ class Agent(Estimator):
     ) -> Path:
         """Write the training program as a directory that trains without TensorFlow.
 
-        ``Agent(None, compiled=directory, memory=...)`` runs it, to the very weights of the Agent that compiled.
+        ``Agent(None, compiled=directory, memory=...)`` runs it, to the very weights of the Agent that compiled. The run
+        of this Agent, if there is one, stays as it is; its weights are not what is written.
 
         Args:
             directory: a new one, an empty one, or a compiled program's, which is replaced; whole or not at all.
             env: what will be trained in, or the spaces (observation, action) of one environment of it.
-            memory: one of the settings of the training's; None for the Agent's.
+            memory: one of the settings of the training's; None for those of the Agent's.
             lanes: where spaces are given, how many environments there will be.
             seeds: of the runs that initial weights are written for; None for this Agent's. Others can be added later
                 (:func:`axonrl.policies.add_seeds`).
@@ -226,13 +224,22 @@ class Agent(Estimator):
         Raises:
             ValueError: the model cannot be compiled (names the part, and why), ``directory`` holds something else, or
                 an argument does not fit.
-            CheckpointError: it cannot be written.
+            CheckpointError: it cannot be written, or another process is writing it.
         """
         from .compiling import compile_program
 
+        _check_memory(memory)
         memory = self._trainer.needed_memory() if memory is None else memory
         if isinstance(env, tuple):
+            given: tuple[Any, ...] = env
+            if len(given) != 2:
+                message = f"env must be an environment, an id, or two spaces (observation, action), got {env!r}"
+                raise ArgumentError(message, "env", env)
             return compile_program(self._run, *env, memory, count("lanes", lanes), directory, seeds)
+        if lanes != 1:
+            raise ArgumentError(
+                f"lanes is for spaces; an environment has its own number, got {lanes!r}", "lanes", lanes
+            )
         opened = open_environment(env)
         try:
             where = opened.observation_space, opened.action_space
@@ -346,3 +353,9 @@ class Agent(Estimator):
         over = self._trainer.over(where, as_hooks(hooks), schedule, endless=True)
         with over as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state(), schedule)
+
+
+def _check_memory(memory: object) -> None:
+    if memory is not None and not isinstance(memory, Memory):
+        message = f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}"
+        raise ArgumentError(message, "memory", memory)

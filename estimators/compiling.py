@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,30 +15,33 @@ import gymnasium
 import numpy as np
 
 from .. import registry
-from ..checks import integer
-from ..contracts import Array, ArraySpec, Memory, ModelFn, RunConfig, SpecTree
+from ..contracts import Array, ArraySpec, Exploration, Memory, ModelFn
 from ..environments import spaces
 from ..errors import ArgumentError, CheckpointError, NotCompilableError
 from ..explorations import Greedy, describing
 from ..memories.describing import arguments_of
 from ..policies import compiled, patching
 from ..policies.compiled import CompiledProgram
-from ..policies.description import read_part
+from ..policies.description import space_attributes
+from ..policies.executors import leaves, with_parts
 from ..policies.patching import FrozenProgram
 from ..policies.reasons import LARGE, TENSORFLOW
+from ..policies.seeds import checked_seeds
 from ..quiet import load_tensorflow
 from ..runs import record
 from ..runs.arrays import save_arrays
 from ..runs.files import make_folders, write_json_atomically
-from ..runs.folders import staged, target_of, written
+from ..runs.folders import only_writer, staged, target_of, written
+from ..runs.programs import shared
 from ..runs.provenance import provenance
 from ..runs.seeding import model_seed
 from ..runtimes.tracing.signature import BoundModelFn
+from . import initial
+from .initial import Initial, Weights
 from .run import Run
 from .training import check_td_error, shapes_of
 
 if TYPE_CHECKING:
-    from ..runtimes.tracing.initial import InitialValues
     from ..runtimes.tracing.program import Program, Train
 
 _FILES: Final = (compiled.FILE, compiled.PROGRAM, compiled.POLICY, compiled.INITIAL, compiled.WEIGHTS)
@@ -65,24 +70,46 @@ def compile_program(
         directory: as for ``Agent.compile``.
         seeds: likewise.
     """
+    target = target_of(directory, "a compiled program", _FILES)
+    model_fn = run.model_fn
+    if model_fn is None:
+        raise ValueError(f"{run.compiled_directory} is compiled already: copy it")
+    wanted, memory = [run.seed] if seeds is None else checked_seeds(seeds), _unused(memory)
+    seed = run.seed if run.seed in wanted else wanted[0]
     load_tensorflow()
     from ..runtimes.frozen import acting_program
     from ..runtimes.tracing.program import Program
 
-    target = target_of(directory, "a compiled program", _FILES)
-    if run.model_fn is None:
-        raise ValueError(f"{run.compiled_directory} is compiled already: copy it")
-    wanted = [run.seed] if seeds is None else checked_seeds(seeds)
-    seed = run.seed if run.seed in wanted else wanted[0]
-    config = dataclasses.replace(run.config, seed=seed, observation_space=observation, action_space=action)
-    bound = BoundModelFn(run.model_fn, run.params, config, run.model_dir)
-    program = Program(bound, spaces.observation_spec(observation), model_seed(seed))
+    def predict_of(seed: int) -> Program:
+        config = dataclasses.replace(run.config, seed=seed, observation_space=observation, action_space=action)
+        bound = BoundModelFn(model_fn, run.params, config, run.model_dir)
+        return Program(bound, spaces.observation_spec(observation), model_seed(seed))
+
+    program = predict_of(seed)
     shapes = shapes_of(program.predict, observation, action, memory, lanes, None)
     train = program.trace_train(shapes.batch)
     check_td_error(train, memory)
-    exploration = _exploration(program, train)
+    exploration = _exploration(program, train, action, lanes)
     content, why = _converted(program, train, run)
-    acting = acting_program(program, run.programs)
+    acting = acting_program(program, shared)
+    own = _values(program)
+    config = dataclasses.replace(run.config, observation_space=observation, action_space=action)
+    call = Initial(model_fn, run.params, config, run.model_dir, program.predict.state, train.batch)
+    found = call(seed)
+    if changed := initial.differing(own, found.weights):
+        raise NotCompilableError(
+            f"{program.name} cannot be compiled: {changed[0]} has another initial value each time that the function is"
+            f" called with seed {seed}. Draw it from TensorFlow, Keras, or Python's and NumPy's global generators"
+        )
+    other = predict_of(seed ^ 1)
+    any_seed = _is_the_same(program, train, other, other.trace_train(shapes.batch))
+    if not any_seed and wanted != [seed]:
+        raise NotCompilableError(
+            f"{program.name} cannot be compiled for several seeds: with seed {seed ^ 1} it is another program than with"
+            f" seed {seed}, since model_fn depends on it. Compile each seed into a directory of its own"
+        )
+    values = initial.program_of(found, _values(other), seed ^ 1) if any_seed else None
+    function = (lambda seed: call(seed).weights) if values is None else initial.function_of(values)
     params, unrecorded = record.recordable(run.params)
     described = {
         "format": compiled.FORMAT,
@@ -92,6 +119,7 @@ def compile_program(
         "params": params,
         "unrecorded": list(unrecorded),
         "seed": seed,
+        "any_seed": any_seed,
         "made_with": provenance(),
         "spaces": {"observation": spaces.to_json(observation), "action": spaces.to_json(action)},
         "num_envs": lanes,
@@ -100,20 +128,21 @@ def compile_program(
         "variables": compiled.variables_to_json(program.variables()),
         "predict_variables": len(program.predict_variables()),
         "runtime_why": {part: dataclasses.asdict(reason) for part, reason in why.items()},
+        "initial": None,
     }
-    own = {name: variable.numpy() for name, variable in program.store.variables().items()}
     with staged(target) as folder:
         described["program"] = written(folder / compiled.PROGRAM, [content])
         described["policy"] = {
             **written(folder / compiled.POLICY, [acting.content if isinstance(acting, FrozenProgram) else acting]),
             "placements": patching.to_json(acting.placements) if isinstance(acting, FrozenProgram) else None,
         }
-        initial = _Initial(run.model_fn, run.params, config, run.model_dir, program.predict.state, train.batch)
-        described["initial"], values = _initial_program(initial, seed, own, folder)
-        write_json_atomically(folder / compiled.FILE, described)
+        if values is not None:
+            file = written(folder / compiled.INITIAL, [values.graph])
+            described["initial"] = {**file, **initial.described(values)}
+        write_json_atomically(folder / compiled.FILE, compiled.sealed(described))
         made = compiled.read(folder)
         for one in wanted:
-            _save(made, one, own if one == seed else {**own, **values(one)})
+            _save(made, one, own if one == seed else {**own, **function(one)})
     logger.info("compiled to %s, with initial weights for %d seeds", target, len(wanted))
     return target
 
@@ -132,27 +161,78 @@ def add_seeds(directory: str | Path, seeds: Iterable[int], model_fn: ModelFn | N
 
     Raises:
         ValueError: the function cannot be found, or is another than when it was compiled; or as for reading.
+        CheckpointError: the directory cannot be written.
     """
-    program = compiled.read(directory)
-    wanted = [seed for seed in checked_seeds(seeds) if seed not in program.seeds()]
-    if not wanted:
+    wanted, program = checked_seeds(seeds), compiled.read(directory)
+    if not {*wanted} - {*program.seeds()}:
         return
     load_tensorflow()
-    own = program.weights(program.seed)
-    values = _program_of(program) if program.everything["initial"] else _called_again(program, model_fn, own)
-    for seed in wanted:
+    try:
+        make_folders(program.directory / compiled.WEIGHTS)
+        with only_writer(program.directory / compiled.WEIGHTS / ".lock", wait=True):
+            _add_seeds(compiled.read(directory), wanted, model_fn)
+    except OSError as error:
+        raise CheckpointError(f"{directory} cannot be written: {error}") from error
+
+
+def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelFn | None) -> None:
+    """As :func:`add_seeds`, once nobody else is at it."""
+    there = program.seeds()
+    missing = [seed for seed in wanted if seed not in there]
+    if not missing:
+        return
+    if not there or not program.everything["any_seed"]:
+        why = "it is for its one seed alone, since model_fn depends on it" if there else "it has none to compare with"
+        raise ValueError(
+            f"{program.directory} gets no initial weights for more seeds: {why}. Compile it again for them"
+        )
+    known = program.seed if program.seed in there else there[0]
+    own = program.weights(known)
+    is_program = program.everything["initial"] is not None
+    values = initial.recorded(program) if is_program else initial.called_again(program, model_fn)
+    found = values(known)
+    if changed := initial.differing(own, {**own, **found} if is_program else found):
+        raise ValueError(
+            f"{program.name} does not give the initial weights of {program.path} any more: {changed[0]} is another for"
+            f" seed {known}, since the function, TensorFlow or Keras has changed. Compile it again"
+        )
+    for seed in missing:
         _save(program, seed, {**own, **values(seed)})
 
 
-def checked_seeds(seeds: Iterable[int]) -> list[int]:
-    """Seeds of runs, sorted; ``ArgumentError`` if there are none, or one is no integer of at least 0."""
-    checked = sorted({integer("seeds", seed, at_least=0) for seed in seeds})
-    if not checked:
-        raise ArgumentError("seeds must name at least one seed, got none", "seeds", seeds)
-    return checked
+def _unused(memory: Memory) -> Memory:
+    """A memory of these settings that holds nothing: this one, or another where it is in use."""
+    if not getattr(memory, "num_envs", 0):
+        return memory
+    described = arguments_of(memory)
+    if described is None:
+        raise ArgumentError(
+            "the Agent's memory is in use: give compile(memory=...) a new one of its settings", "memory"
+        )
+    made: Memory = registry.find("memory", described.pop("kind"))(**described)
+    return made
 
 
-def _exploration(program: Program, train: Train) -> dict[str, Any]:
+def _values(program: Program) -> Weights:
+    return {name: variable.numpy() for name, variable in program.store.variables().items()}
+
+
+def _is_the_same(program: Program, train: Train, other: Program, other_train: Train) -> bool:
+    """Do two traces compute the same, with variables of the same names?"""
+    from ..runtimes.litert.fingerprint import fingerprint
+
+    first, second = (
+        fingerprint(
+            {"act": one.predict.function, "train": trained.function},
+            list(one.store.variables().values()),
+            *one.variables(),
+        )
+        for one, trained in ((program, train), (other, other_train))
+    )
+    return first == second
+
+
+def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], lanes: int) -> dict[str, Any]:
     """The behaviour policy, described; and everything else of the specs that no file can hold is refused."""
     predict = program.predict
     for mode, name, hooks in (
@@ -165,10 +245,53 @@ def _exploration(program: Program, train: Train) -> dict[str, Any]:
                 f"{program.name} cannot be compiled: its spec of mode {mode!r} carries {name} ({kinds}), which no file"
                 " can hold. Give them to train(hooks=...) or evaluate(hooks=...)"
             )
+    exploration = Greedy() if predict.exploration is None else predict.exploration
     try:
-        return describing.arguments_of(Greedy() if predict.exploration is None else predict.exploration)
+        described = describing.arguments_of(exploration)
+        space = describing.space_of(space_attributes(spaces.to_json(action)))
+        again = describing.made_from(json.loads(json.dumps(described)), space)
+        if not _explore_alike(exploration, again, predict.outputs, lanes):
+            raise ValueError("it explores otherwise")
     except ArgumentError as error:
         raise NotCompilableError(f"{program.name} cannot be compiled: {error}") from error
+    except Exception as error:  # of a user's own class
+        kind = type(exploration).__name__
+        raise NotCompilableError(
+            f"{program.name} cannot be compiled: its exploration {kind}, made again from its arguments, is another:"
+            f" {error!r}. Its attributes must hold what its constructor took by the same names; of the action space it"
+            " may use the numbers alone (n, start, low, high, ...)"
+        ) from error
+    return described
+
+
+def _explore_alike(exploration: Exploration, again: Exploration, outputs: Mapping[str, ArraySpec], lanes: int) -> bool:
+    """Do two policies choose the same of made-up numbers? Yes, if the first one takes no such numbers."""
+    try:
+        expected = _chosen(copy.deepcopy(exploration), outputs, lanes)
+    except Exception:  # a user's own class: it may want probabilities, say
+        return True
+    found = _chosen(again, outputs, lanes)
+    return len(expected) == len(found) and all(
+        a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        for a, b in zip(expected, found, strict=True)
+    )
+
+
+def _chosen(exploration: Any, outputs: Mapping[str, ArraySpec], lanes: int) -> list[Array]:
+    rng, found = np.random.default_rng(0), list[Any]()
+    if hasattr(exploration, "reset"):
+        exploration.reset(np.ones(lanes, np.bool_))
+    for timestep in (0, 1, 1_000):
+        if hasattr(exploration, "follow"):
+            exploration.follow(timestep / 1_000)
+        predictions = {
+            name: rng.standard_normal((lanes, *spec.shape)).astype(spec.dtype)
+            if spec.dtype.kind == "f"
+            else np.full((lanes, *spec.shape), spec.dtype.kind == "b", spec.dtype)
+            for name, spec in outputs.items()
+        }
+        found += leaves(list(exploration(with_parts(predictions), timestep, rng)))
+    return [np.asarray(one) for one in found]
 
 
 def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping[str, Any]]:
@@ -178,7 +301,7 @@ def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping
     contents: list[bytes] = []
 
     def keeping(name: str, key: str, make: Callable[[], bytes]) -> bytes:
-        contents.append(run.programs(name, key, make))
+        contents.append(shared(name, key, make))
         return contents[-1]
 
     _, choice = choose(program, train, run.config.runtime, None, keeping)
@@ -195,122 +318,24 @@ def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping
     return contents[0], choice.why
 
 
-class _Initial:
-    """What a ``model_fn`` creates when it is called with the seed of a run; arguments as for ``BoundModelFn``."""
-
-    def __init__(
-        self,
-        model_fn: ModelFn,
-        params: Mapping[str, Any] | None,
-        config: RunConfig,
-        model_dir: Path | None,
-        state: Mapping[str, ArraySpec] | None,
-        batch: Mapping[str, SpecTree],
-    ) -> None:
-        self._model_fn, self._params, self._config, self._model_dir = model_fn, params, config, model_dir
-        self._state, self._batch = state, batch
-
-    def __call__(self, seed: int) -> InitialValues:
-        from ..runtimes.tracing.initial import initial_weights
-
-        config = dataclasses.replace(self._config, seed=seed)
-        if config.observation_space is None:
-            raise ValueError("the observation space is not known")
-        bound = BoundModelFn(self._model_fn, self._params, config, self._model_dir)
-        observed = spaces.observation_spec(config.observation_space)
-        return initial_weights(bound, observed, self._state, self._batch, model_seed(seed))
-
-
-def _initial_program(
-    initial: _Initial, seed: int, own: Mapping[str, Array], folder: Path
-) -> tuple[dict[str, Any] | None, Callable[[int], Mapping[str, Array]]]:
-    """Write the initialisers as a program of their own, if they can be one.
-
-    Args:
-        initial: calls the function.
-        seed: that it was traced with.
-        own: the values that tracing gave.
-        folder: where to.
-
-    Returns:
-        The program's entry in the description, and a function of the seed that returns what depends on it.
-    """
-    from ..runtimes.tracing.initial import initial_program
-
-    found, other = initial(seed), initial(seed + 1)
-    if changed := _differing(own, found.weights):
+def _save(program: CompiledProgram, seed: int, weights: Weights) -> None:
+    specs = {name: (array.shape, array.dtype) for name, array in weights.items()}
+    if specs != {name: (spec.shape, spec.dtype) for name, spec in program.every_variable.items()}:
         raise NotCompilableError(
-            f"the model cannot be compiled: {changed[0]} has another initial value each time that model_fn is called"
-            f" with seed {seed}. Draw it from TensorFlow, Keras, or Python's and NumPy's global generators"
+            f"{program.name} creates other variables with seed {seed} than with seed {program.seed}: compile each seed"
+            " into a directory of its own"
         )
-    made = initial_program(found, other.weights, model_seed(seed + 1))
-    if made is None:
-        return None, lambda seed: initial(seed).weights
-    draws = [[[draw.method, *draw.arguments] for draw in mode] for mode in made.draws]
-    entry = {**written(folder / compiled.INITIAL, [made.graph]), "draws": draws, "outputs": dict(made.outputs)}
-    values = made.function()
-    return entry, lambda seed: values(model_seed(seed))
-
-
-def _program_of(program: CompiledProgram) -> Callable[[int], Mapping[str, Array]]:
-    """The initialisers in a directory: a function of the seed."""
-    from ..runtimes.tracing.initial import Draw, InitialProgram
-
-    entry = program.everything["initial"]
-    first, second = (tuple(Draw(name, tuple(given)) for name, *given in mode) for mode in entry["draws"])
-    values = InitialProgram(read_part(program, "initial"), (first, second), entry["outputs"]).function()
-    return lambda seed: values(model_seed(seed))
-
-
-def _called_again(
-    program: CompiledProgram, model_fn: ModelFn | None, own: Mapping[str, Array]
-) -> Callable[[int], Mapping[str, Array]]:
-    """As :func:`_program_of`, for a function that must be called."""
-    if program.unrecorded:
-        raise ValueError(f"{program.path} could not record the params {', '.join(program.unrecorded)}: compile again")
-    if model_fn is None:
-        if program.model_fn is None:
-            raise ValueError(f"the model_fn of {program.path} has no importable name: pass model_fn, or compile again")
-        found: ModelFn = registry.find("model_fn", program.model_fn)
-        model_fn = found
-    observation, action = map(spaces.from_json, program.spaces)
-    config = RunConfig(observation_space=observation, action_space=action)
-    initial = _Initial(model_fn, program.params, config, None, program.predict.state, program.train.batch)
-    if changed := _differing(own, initial(program.seed).weights):
-        raise ValueError(
-            f"{program.name} does not give the initial weights of {program.path} any more: {changed[0]} is another for"
-            f" seed {program.seed}. Compile it again"
-        )
-    return lambda seed: initial(seed).weights
-
-
-def _differing(own: Mapping[str, Array], others: Mapping[str, Array]) -> list[str]:
-    """Variables that are not the same in both."""
-    names = [*own, *(name for name in others if name not in own)]
-    return [
-        name
-        for name in names
-        if name not in own or name not in others or not np.array_equal(own[name], others[name], equal_nan=True)
-    ]
-
-
-def _save(program: CompiledProgram, seed: int, weights: Mapping[str, Array]) -> None:
     path = program.weights_path(seed)
     make_folders(path.parent)
-    about = {"sha256": compiled.digest(weights), "program": program.everything["program"]["sha256"]}
-    save_arrays(path, weights, about)
+    save_arrays(path, weights, program.about_weights(seed, weights))
 
 
-def _main(arguments: Sequence[str]) -> int:
-    """``python -m axonrl.estimators.compiling DIRECTORY SEED...``: what ``axonrl.policies.add_seeds`` starts."""
-    directory, *seeds = arguments
+def main() -> int:
+    """What ``axonrl.policies.add_seeds`` starts: it reads its task as JSON, and says what is wrong with it."""
+    task = json.load(sys.stdin)
     try:
-        add_seeds(directory, map(int, seeds))
+        add_seeds(task["directory"], task["seeds"])
     except (ValueError, CheckpointError) as error:
-        print(error, file=sys.stderr)
+        print(error)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))

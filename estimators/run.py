@@ -81,7 +81,11 @@ class Run:
         """Is there a model for the spaces of ``config``?"""
         self.adopt(self.record)
         if self.compiled is not None:
-            self.take_spaces(*map(spaces.from_json, self.compiled.spaces))
+            compiled_for = tuple(map(spaces.from_json, self.compiled.spaces))
+            if self.record is not None and (self.record.observation_space, self.record.action_space) != compiled_for:
+                message = f"{compiled} was compiled for other spaces than those of the run in {self.model_dir}"
+                raise ArgumentError(message, "compiled", compiled)
+            self.take_spaces(*compiled_for)
             self.spaces_fixed = True
         self.store = CheckpointStore(self.model_dir, self.config.keep_checkpoint_max)
         self.programs = ProgramCache(self.model_dir / FOLDER)

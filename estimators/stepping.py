@@ -30,7 +30,7 @@ from .training import check_batch, check_td_error, shapes_of
 
 
 class Stepper:
-    """A traced program with its executor, memory, exploration, generators, schedule and counters.
+    """A program, traced or compiled, with its executor, memory, exploration, generators, schedule and counters.
 
     A *lane* is one stream of experience: one environment, or one caller. Arrays have the leading axis N, the number of
     lanes. Updates follow from ``global_timestep``: each :meth:`store` (or :meth:`store_one`) adds those that become due

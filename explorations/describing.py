@@ -16,7 +16,7 @@ from .. import registry
 from ..checks import choice
 from ..contracts import Exploration
 from ..errors import ArgumentError
-from ..schedules import as_value, follows_run
+from ..schedules import as_value, follows_run, make_schedule
 from .composite import Composite
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
@@ -76,8 +76,9 @@ def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
     Raises:
         ArgumentError: the kind is unknown or cannot be imported, or an argument does not fit.
     """
-    arguments = dict(described)
-    kind = arguments.pop("kind")
+    kind = described["kind"]
+    given = {name: value for name, value in described.items() if name != "kind"}
+    arguments = {name: make_schedule(a) if isinstance(a, Mapping) else a for name, a in given.items()}
     made = _KINDS[kind] if kind in _KINDS else registry.find("exploration", kind)
     if _SPACE in inspect.signature(made).parameters:
         arguments[_SPACE] = action_space
@@ -142,9 +143,10 @@ def _as_value(made: type[Any], name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_as_value(made, name, item) for item in value]
     try:
-        return as_value(value)
+        described = as_value(value)
     except ArgumentError as error:
         raise _undescribed(made, f"its {name}: {error}") from None
+    return described if isinstance(described, dict) else {"kind": "constant", "value": described}
 
 
 def _undescribed(made: type[Any], why: str) -> ArgumentError:

@@ -3,7 +3,8 @@
 ================================  ====================================================================================
 file                              what it is
 ================================  ====================================================================================
-``program.json``                  the description: modes, variables, spaces, versions, and a digest of each program
+``program.json``                  the description: modes, variables, spaces, versions, and digests of each program and
+                                  of the description itself
 ``program.tflite``                acting and learning, with the variables inside
 ``policy.tflite``                 acting alone, for exports
 ``initial.pb``                    the initialisers, as a graph of TensorFlow that takes what follows from a seed; where
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -25,6 +28,7 @@ from typing import Any, Final
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from ..checks import integer, shortened
 from ..contracts import Array, ArraySpec, SpecTree
 from ..errors import ArgumentError
 from ..explorations.describing import made_from, space_of
@@ -44,7 +48,10 @@ FORMAT: Final = "axonrl compiled program"
 FORMAT_VERSION: Final = 1
 RUNTIME: Final = "ai-edge-litert"
 """The package whose version a program's results depend on."""
-_NAME: Final = re.compile(r"seed-([0-9]+)\.safetensors")
+_NAME: Final = re.compile(r"seed-(0|[1-9][0-9]*)\.safetensors")
+_AGAIN: Final = "Delete it, and axonrl.policies.add_seeds makes it again"
+_SHA256: Final = "sha256"
+"""The entry of ``FILE`` that is of all others."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +130,7 @@ class CompiledProgram:
 
     def seeds(self) -> list[int]:
         """The seeds that there are initial weights for, sorted."""
-        found = [_NAME.fullmatch(path.name) for path in (self.directory / WEIGHTS).glob("seed-*.safetensors")]
+        found = [_NAME.fullmatch(path.name) for path in (self.directory / WEIGHTS).glob("seed-*") if path.is_file()]
         return sorted(int(match[1]) for match in found if match)
 
     def weights_path(self, seed: int) -> Path:
@@ -136,29 +143,36 @@ class CompiledProgram:
         Raises:
             ValueError: there are none for it, which says for which there are; or the file is damaged.
         """
-        path = self.weights_path(seed)
-        if not path.exists():
+        seed, there = integer("seed", seed, at_least=0), self.seeds()
+        if seed not in there:
+            only, where = f", only for {_listed(there)}" if there else "", str(self.directory)
             raise ArgumentError(
-                f"{self.directory} has no initial weights for seed {seed}, only for {_listed(self.seeds())}."
-                f" axonrl.policies.add_seeds({str(self.directory)!r}, [{seed}]) makes them where TensorFlow is",
+                f"{where} has no initial weights for seed {shortened(seed)}{only}. Where TensorFlow is,"
+                f" axonrl.policies.add_seeds({where!r}, [{shortened(seed)}]) makes them",
                 "seed",
                 seed,
             )
+        path = self.weights_path(seed)
         try:
             with safe_open(path, framework="np") as file:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 about = dict(file.metadata() or {})
-        except (OSError, SafetensorError) as error:
-            raise ValueError(f"{path} cannot be read: {error}") from error
+        except (AttributeError, OSError, SafetensorError, TypeError) as error:  # the others: of dtypes NumPy has not
+            raise ValueError(f"{path} cannot be read: {error}. {_AGAIN}") from error
         expected = {name: (spec.shape, spec.dtype) for name, spec in self.every_variable.items()}
         if {name: (array.shape, array.dtype) for name, array in arrays.items()} != expected:
-            raise ValueError(f"{path} does not hold the variables that {FILE} describes")
-        if about.get("program") != self.everything["program"]["sha256"]:
-            raise ValueError(f"{path} holds the weights of another program than {PROGRAM}")
+            raise ValueError(f"{path} does not hold the variables that {FILE} describes. {_AGAIN}")
         ordered = {name: arrays[name] for name in expected}
-        if about.get("sha256") != digest(ordered):
-            raise ValueError(f"{path} is damaged: its content does not have the SHA-256 that was written")
+        described = self.about_weights(seed, ordered)
+        if any(about.get(name) != described[name] for name in ("program", "seed")):
+            raise ValueError(f"{path} holds the weights of another program or of another seed. {_AGAIN}")
+        if about != described:
+            raise ValueError(f"{path} is damaged: its content does not have the SHA-256 that was written. {_AGAIN}")
         return ordered
+
+    def about_weights(self, seed: int, weights: Mapping[str, Array]) -> dict[str, str]:
+        """What a file of initial weights says of itself."""
+        return {"program": self.everything["program"]["sha256"], "seed": str(seed), "sha256": _digest(weights)}
 
 
 def read(directory: str | Path) -> CompiledProgram:
@@ -167,25 +181,34 @@ def read(directory: str | Path) -> CompiledProgram:
     Raises:
         ValueError: a file is missing, damaged, or of other versions; names it.
     """
+    if not isinstance(directory, str | os.PathLike) or not str(directory):
+        message = f"a compiled program is the path of a directory, got {directory!r}"
+        raise ArgumentError(message, "compiled", directory)
     path = Path(directory) / FILE
     value = read_json(path, FORMAT, FORMAT_VERSION, "compile it again")
-    try:
-        compiled = _parsed(path, value)
-        made_with = compiled.made_with[RUNTIME]
-        _ = compiled.seed, compiled.spaces, compiled.model_fn, compiled.params, compiled.unrecorded
-    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is not a whole description of a program: {error!r}") from error
-    here = metadata.version(RUNTIME)
+    if value.get(_SHA256) != _seal(value):
+        raise ValueError(f"{path} is damaged, or was edited: it does not have the SHA-256 that was written")
+    here, made_with = metadata.version(RUNTIME), value["made_with"][RUNTIME]
     if made_with != here:
         raise ValueError(
             f"{path} was compiled with {RUNTIME} {made_with}, and this is {here}, whose results may differ: compile it"
             " again"
         )
-    return compiled
+    return _parsed(path, value)
 
 
-def digest(weights: Mapping[str, Array]) -> str:
-    """SHA-256 of weights, in the order of the program's variables."""
+def sealed(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of ``FILE``: a description with a digest of itself."""
+    return {**described, _SHA256: _seal(described)}
+
+
+def _seal(described: Mapping[str, Any]) -> str:
+    content = {name: value for name, value in described.items() if name != _SHA256}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(weights: Mapping[str, Array]) -> str:
+    """Of weights, in the order of the program's variables."""
     sha = hashlib.sha256()
     for name, array in weights.items():
         sha.update(f"{name} {array.dtype.name} {array.shape} ".encode())
@@ -225,13 +248,18 @@ def variables_to_json(variables: Mapping[str, VariableSpec]) -> list[dict[str, A
 def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
     predict, train = value["predict"], value["train"]
     space = space_of(space_attributes(value["spaces"]["action"]))
+    try:
+        exploration = made_from(predict["exploration"], space)
+    except Exception as error:  # a user's own class: gone, changed, or not importable here
+        kind = predict["exploration"]["kind"]
+        raise ValueError(f"{path} cannot be used here: its exploration {kind} is not made: {error!r}") from error
     return CompiledProgram(
         path=path,
         everything=value,
         name=str(value["model"]),
         predict=PredictMode(
             outputs=_tree(predict["outputs"]),
-            exploration=made_from(predict["exploration"], space),
+            exploration=exploration,
             record=tuple(predict["record"]),
             state=None if predict["state"] is None else _tree(predict["state"]),
             noise=_requests(predict["noise"]),

@@ -105,7 +105,7 @@ def read_json(path: Path, kind: str, version: int, advice: str) -> Mapping[str, 
         value = json.loads(path.read_bytes())
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror}): is this the right directory?") from error
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict) or value.get("format") != kind:
         raise ValueError(f"{path} is something else: its format must be {kind!r}")

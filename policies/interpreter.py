@@ -74,12 +74,17 @@ class Signature:
 
         Returns:
             copies of the outputs.
+
+        Raises:
+            ValueError: another number of arrays, another shape or dtype.
         """
         self.run(arrays)
         return list(map(self._get, self._outputs, self._subgraphs))
 
     def run(self, arrays: Sequence[Array]) -> None:
         """As a call; :meth:`output` returns the outputs."""
+        if len(arrays) != len(self._inputs):  # inputs that are not set have what was there before, or anything
+            raise ValueError(f"the program takes {len(self._inputs)} arrays, got {len(arrays)}")
         # map runs no Python of its own; just after a training step, whose data has filled the caches, that counts twice
         _drain(map(self._set, self._inputs, arrays, self._subgraphs))
         self._invoke(self._subgraph)
@@ -131,14 +136,20 @@ class ActSignature:
         self._size = 1
 
     def __call__(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
-        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
+        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
+
+        Raises:
+            ValueError: another number of arrays, another shape or dtype.
+        """
         arrays = [features] if type(features) is np.ndarray else leaves(features)
-        size = len(arrays[0])
         if self._zeros:
             arrays += draws or self._zeros
+        try:
+            size = len(arrays[0])
+        except (IndexError, TypeError):
+            raise ValueError("features must be an array [N, ...], or a dictionary of such arrays") from None
         if size != self._size:
-            self._signature.resize([np.array(array.shape, np.int32) for array in arrays])
-            self._size = size
+            self._resize(arrays, size)
         outputs = self._signature(arrays)
         predictions = dict(zip(self._predictions, outputs))  # noqa: B905 (the state follows)
         if self._composite:
@@ -146,3 +157,18 @@ class ActSignature:
         if self._state is None:
             return predictions, None
         return predictions, dict(zip(self._state, outputs[len(self._predictions) :], strict=True))
+
+    def _resize(self, arrays: Sequence[Array], size: int) -> None:
+        """Take another number of rows; refused before LiteRT is told, which would keep a shape that does not fit."""
+        given, expected = [array.shape for array in arrays], [shape for shape, _ in self._signature.inputs]
+        if not size or given != [(size, *shape[1:]) if shape[:1] == (-1,) else shape for shape in expected]:
+            raise ValueError(
+                f"the program takes arrays {_told(expected)}, with one N of at least 1; got {_told(given)}"
+            )
+        self._size = 0  # of no use, should this fail
+        self._signature.resize([np.array(shape, np.int32) for shape in given])
+        self._size = size
+
+
+def _told(shapes: Sequence[tuple[int, ...]]) -> str:
+    return ", ".join(f"[{', '.join('N' if size < 0 else str(size) for size in shape)}]" for shape in shapes)

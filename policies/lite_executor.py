@@ -41,7 +41,7 @@ class LiteRTExecutor:
         self.acts = self._act is not None
         self._train = None if train is None else signatures["train"]
         if self._train is not None and train is not None:
-            self._batch = BatchBoundary(train.batch, train.reads)
+            self._batch, self._num_draws = BatchBoundary(train.batch, train.reads), len(train.noise)
             first = self._batch.number
             self._train.leave_out(set(range(first + len(COUNTERS))) - train.reads)  # noise is always passed
             counters = {
@@ -53,7 +53,7 @@ class LiteRTExecutor:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
 
         Raises:
-            ValueError: it only learns.
+            ValueError: it only learns; another number of arrays, another shape or dtype.
         """
         if self._act is None:
             raise ValueError(f"this executor of {self._name} only learns")
@@ -65,17 +65,25 @@ class LiteRTExecutor:
         """One training step on a batch of the traced shapes.
 
         Raises:
-            ValueError: it only acts, or an array of another shape or dtype; names the key.
+            ValueError: it only acts; an array of another shape or dtype, or a counter is missing (names the key);
+                another number of draws.
         """
         if self._train is None:
             raise ValueError(f"this executor of {self._name} only acts")
-        for name, array in self._counters:
-            array[()] = counters[name]
+        try:
+            for name, array in self._counters:
+                array[()] = counters[name]
+        except KeyError as error:
+            raise ValueError(f"counters must have {', '.join(COUNTERS)}; {error} is missing") from None
         arrays = (*self._batch.arrays(batch), *self._counter_arrays, *draws)
         try:
             scalars, *td_error = self._train(arrays)
         except ValueError:
             self._batch.converted(batch)  # says which array has another shape
+            if len(draws) != self._num_draws:
+                raise ValueError(
+                    f"an update of {self._name} takes {self._num_draws} draws of noise, got {len(draws)}"
+                ) from None
             raise
         return TrainResult(scalars, td_error[0] if td_error else None)
 

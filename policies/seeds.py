@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
+from ..checks import integer, shortened
+from ..errors import ArgumentError
 from . import compiled
+
+_MAX_SEED: Final = 2**63 - 1
+"""What ``RunConfig`` takes."""
 
 
 def add_seeds(directory: str | Path, seeds: Iterable[int]) -> None:
@@ -17,6 +24,8 @@ def add_seeds(directory: str | Path, seeds: Iterable[int]) -> None:
     with, then milliseconds for each seed. Where the directory has no ``initial.pb``, because an initial value is drawn
     in another way than by Keras' initialisers, it calls the ``model_fn`` by its name: up to a second for each seed.
 
+    Several processes may do so at once.
+
     Args:
         directory: written by ``Agent.compile``.
         seeds: of runs.
@@ -24,10 +33,29 @@ def add_seeds(directory: str | Path, seeds: Iterable[int]) -> None:
     Raises:
         ValueError: the directory is damaged, a seed is no integer of at least 0, or the process failed; says why.
     """
-    missing = sorted(set(seeds) - set(compiled.read(directory).seeds()))
+    missing = sorted({*checked_seeds(seeds)} - {*compiled.read(directory).seeds()})
     if not missing:
         return
-    command = [sys.executable, "-m", "axonrl.estimators.compiling", str(directory), *map(str, missing)]
-    ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    # What can be imported here can be imported there: the model function may be the user's own.
+    code = f"import sys; sys.path[:] = {sys.path}; from axonrl.estimators.compiling import main; sys.exit(main())"
+    task = json.dumps({"directory": str(directory), "seeds": missing})
+    ran = subprocess.run([sys.executable, "-c", code], input=task, capture_output=True, text=True, check=False)
     if ran.returncode:
-        raise ValueError(f"no initial weights for {', '.join(map(str, missing))}: {ran.stderr.strip()}")
+        why = ran.stdout.strip() or ran.stderr.strip().rpartition("\n")[2] or f"it ended with {ran.returncode}"
+        raise ValueError(f"the process that makes initial weights for {directory} failed: {why}")
+
+
+def checked_seeds(seeds: Iterable[int]) -> list[int]:
+    """Seeds of runs, sorted.
+
+    Raises:
+        ArgumentError: they are not several, there are none, or one is not what ``RunConfig.seed`` takes.
+    """
+    if isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable):
+        raise ArgumentError(f"seeds must be several integers, as [3] or range(8), got {seeds!r}", "seeds", seeds)
+    checked = sorted({integer("seeds", seed, at_least=0) for seed in seeds})
+    if not checked:
+        raise ArgumentError("seeds must name at least one seed, got none", "seeds", seeds)
+    if checked[-1] > _MAX_SEED:
+        raise ArgumentError(f"seeds must be at most 2**63 - 1, got {shortened(checked[-1])}", "seeds", seeds)
+    return checked

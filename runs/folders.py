@@ -8,6 +8,9 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
+from ..checks import shortened
 from ..errors import ArgumentError, CheckpointError
 from .files import FileRecord, make_folders, remove, sync_folder, write_file
 
@@ -25,9 +28,13 @@ def target_of(directory: Any, what: str, names: Collection[str]) -> Path:
     """
     if not isinstance(directory, str | os.PathLike) or not str(directory):
         raise ArgumentError(f"directory must be a path, got {directory!r}", "directory", directory)
-    target = Path(directory).absolute()
-    if not target.exists() and not target.is_symlink():
+    target = Path(os.path.abspath(directory))  # noqa: PTH100 (".." is no name of a folder; links are refused below)
+    try:
+        target.lstat()
+    except FileNotFoundError:
         return target
+    except (OSError, ValueError) as error:  # too long, inside of a file, or with a null character
+        raise ArgumentError(f"directory cannot be {shortened(directory)}: {error}", "directory", directory) from error
     if not target.is_dir() or target.is_symlink():
         raise ArgumentError(f"{what} needs a directory: {target} is a file or a link", "directory", directory)
     found, first = {path.name for path in target.iterdir()}, next(iter(names))
@@ -40,28 +47,63 @@ def target_of(directory: Any, what: str, names: Collection[str]) -> Path:
 
 @contextlib.contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """A folder to write into, which takes the place of ``target`` at the end.
+    """A folder to write into, which takes the place of ``target`` at the end; if the body fails, nothing has changed.
 
     Raises:
-        CheckpointError: it cannot be written.
+        CheckpointError: it cannot be written, or another process is writing it.
     """
     beside, before = target.with_name(f".{target.name}.tmp"), target.with_name(f".{target.name}.old")
     try:
         make_folders(target.parent)
-        if beside.exists():  # of a writer that was killed
-            remove(beside)
-        beside.mkdir()
-        yield beside
-        if before.exists():  # likewise
-            remove(before)
-        if target.exists():
-            target.rename(before)
-        beside.rename(target)
-        sync_folder(target.parent)
-        if before.exists():
-            remove(before)
+        with only_writer(target.with_name(f".{target.name}.lock"), wait=False):
+            _put_back(before, target)  # of a writer that was killed, as what is removed here
+            for left in (beside, before):
+                if left.exists():
+                    remove(left)
+            beside.mkdir()
+            try:
+                yield beside
+                if target.exists():
+                    target.rename(before)
+                beside.rename(target)
+            finally:
+                _put_back(before, target)
+                if beside.exists():
+                    remove(beside)
+            sync_folder(target.parent)
+            if before.exists():
+                remove(before)
+    except Timeout:
+        raise CheckpointError(f"{target} is being written by another process") from None
     except OSError as error:
         raise CheckpointError(f"{target} cannot be written: {error}") from error
+
+
+def _put_back(before: Path, target: Path) -> None:
+    """Where the last step failed, or was never made, the folder that was there before is there again."""
+    if before.exists() and not target.exists():
+        before.rename(target)
+
+
+@contextlib.contextmanager
+def only_writer(path: Path, *, wait: bool) -> Iterator[None]:
+    """Hold a lock file, which is there meanwhile: nobody else does, in any process of this machine.
+
+    Args:
+        path: of the lock file.
+        wait: for whoever holds it; else that is a ``Timeout``.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    lock = FileLock(path, thread_local=False)
+    lock.acquire(blocking=wait)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # Windows keeps what is open
+            path.unlink()
+        lock.release()
 
 
 def written(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:

@@ -229,7 +229,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", required=True, help="the folder to write")
-    seeds_option(parser, "write initial weights for these runs; default: the file's seeds or seed, or 0")
+    seeds_option(parser, "write initial weights for these seeds (default: the file's seeds or seed, else 0)")
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:

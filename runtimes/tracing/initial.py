@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -219,9 +220,10 @@ def _recorded() -> Iterator[list[tuple[Draw, int]]]:
     originals = {name: getattr(random, name) for name in names}
 
     def recording(name: str) -> Callable[..., int]:
-        def draw(*arguments: int) -> int:
-            number: int = originals[name](*arguments)
-            draws.append((Draw(name, arguments), number))
+        def draw(*arguments: int, **named: int) -> int:
+            number: int = originals[name](*arguments, **named)
+            given = inspect.signature(originals[name]).bind(*arguments, **named).args
+            draws.append((Draw(name, tuple(map(int, given))), number))
             return number
 
         return draw

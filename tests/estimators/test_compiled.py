@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,12 @@ from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.models import dqn, ppo, sac
 from axonrl.policies import Learner, Policy
 from axonrl.policies import add_seeds as add_seeds_elsewhere
-from axonrl.policies.compiled import read
+from axonrl.policies.compiled import read, sealed
+from axonrl.runs.folders import only_writer
 from axonrl.runs.seeding import model_seed
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
-from axonrl.schedules import Linear
+from axonrl.schedules import Constant, Linear
 from axonrl.tests.estimators import compiled_child as child
 from axonrl.tests.estimators.fakes import agent, linear_model
 
@@ -127,6 +129,8 @@ def trained(compiled: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert found["loaded"] == []
+    refused = [result["compiling_again"] for result in found["results"]]
+    assert refused == [f"{path} is compiled already: copy it" for path in compiled.values()]
     return {name: (folder / name, result) for name, result in zip(CASES, found["results"], strict=True)}
 
 
@@ -216,6 +220,41 @@ def test_a_learner_and_a_stepper_of_their_own(compiled: dict[str, Path]) -> None
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
 
 
+def test_a_learner_takes_what_its_program_takes_and_nothing_else(compiled: dict[str, Path]) -> None:
+    """What is missing would be what was there before: of a first update, anything. A wrong shape would stay."""
+    learner = Learner.load(compiled["sac"])
+    train = learner.program.train
+    batch: Any = {name: np.zeros(spec.shape, spec.dtype) for name, spec in train.batch.items()}  # type: ignore[union-attr]
+    counters = {"global_step": 0, "global_timestep": 8, "progress": 0.0}
+    draws = [request.draw(np.random.default_rng(0)) for request in train.noise]
+    with pytest.raises(ValueError, match="takes 2 draws of noise, got 1"):
+        learner.train(batch, counters, draws[:1])
+    with pytest.raises(ValueError, match="'global_step' is missing"):
+        learner.train(batch, {}, draws)
+    before = learner.act(np.ones((5, 3), np.float32))[0]["action"]
+    for wrong in (np.ones((6, 4), np.float32), np.ones(3, np.float32), np.ones((0, 3), np.float32)):
+        with pytest.raises(ValueError, match=r"takes arrays \[N, 3\], with one N of at least 1; got \["):
+            learner.act(wrong)
+    with pytest.raises(ValueError, match=r"must be an array \[N, \.\.\.\]"):
+        learner.act([[1.0, 1.0, 1.0]])  # type: ignore[arg-type]
+    np.testing.assert_array_equal(learner.act(np.ones((5, 3), np.float32))[0]["action"], before)
+    assert np.isfinite(learner.train(batch, counters, draws).scalars).all()
+
+
+def test_an_agent_compiles_although_its_memory_is_in_use(
+    trained: dict[str, Any], compiled: dict[str, Path], tmp_path: Path
+) -> None:
+    """The same program as before it trained; and its run is as if it had not compiled."""
+    case, (_, result) = CASES["dqn"], trained["dqn"]
+    one = case.agent(tmp_path / "run", SEEDS[1])
+    before = child.train(one, case.env, case.stages[0], case.schedule)
+    again = read(one.compile(tmp_path / "again", "CartPole-v1", seeds=SEEDS[:1]))
+    assert again.everything == read(compiled["dqn"]).everything
+    with pytest.raises(ArgumentError, match="lanes is for spaces"):
+        one.compile(tmp_path / "again", "CartPole-v1", lanes=4)
+    assert result["digests"] == [before, child.train(one, case.env, case.stages[1], case.schedule)]
+
+
 # -- initial weights --------------------------------------------------------------------------------------------------
 
 
@@ -251,6 +290,37 @@ def test_seeds_that_come_later(compiled: dict[str, Path], tmp_path: Path) -> Non
     )
     with pytest.raises(ArgumentError, match="seeds"):
         add_seeds(tmp_path / "compiled", [-1])
+    for wrong in ("34", 5, [], [2.5], [2**63]):
+        with pytest.raises(ArgumentError, match="seeds must"):
+            add_seeds_elsewhere(tmp_path / "compiled", wrong)  # type: ignore[arg-type]
+
+
+def test_two_that_add_seeds_wait_for_one_another(compiled: dict[str, Path], tmp_path: Path) -> None:
+    """The first one's set may be the only one that is left: it need not be that of the compilation."""
+    folder = Path(shutil.copytree(compiled["dqn"], tmp_path / "compiled"))
+    read(folder).weights_path(SEEDS[0]).unlink()
+    other = threading.Thread(target=add_seeds, args=(folder, [SEEDS[0], 7]))
+    with only_writer(folder / "weights" / ".lock", wait=True):
+        other.start()
+        other.join(0.5)
+        assert read(folder).seeds() == [SEEDS[1]]
+    other.join()
+    assert read(folder).seeds() == [*SEEDS, 7]
+    assert not (folder / "weights" / ".lock").exists()
+    first, again = (read(one).weights(SEEDS[0]) for one in (compiled["dqn"], folder))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+
+
+def test_a_program_that_depends_on_the_seed_is_compiled_for_one(tmp_path: Path) -> None:
+    def scaled(features: Any, labels: Any, mode: str, config: RunConfig) -> EstimatorSpec:
+        return linear_model(features * (1.0 + (config.seed or 0)), labels, mode)
+
+    one = agent(tmp_path / "run", model=scaled)
+    with pytest.raises(ValueError, match=r"for several seeds: with seed 1 it is another program than with seed 0"):
+        one.compile(tmp_path / "compiled", "CartPole-v1", seeds=[0, 4])
+    one.compile(tmp_path / "compiled", "CartPole-v1")
+    with pytest.raises(ValueError, match=r"for its one seed alone, since model_fn depends on it"):
+        add_seeds(tmp_path / "compiled", [4], scaled)
 
 
 def test_a_function_that_has_changed_makes_no_more_seeds(compiled: dict[str, Path]) -> None:
@@ -269,20 +339,39 @@ def test_the_initialisers_are_a_program_where_they_can_be(compiled: dict[str, Pa
     described = {name: json.loads((folder / "program.json").read_text()) for name, folder in compiled.items()}
     assert [name for name, one in described.items() if one["initial"] is None] == ["recurrent"]
     shutil.copytree(compiled["sac"], tmp_path / "sac")
-    renamed = {**described["sac"], "model_fn": None}
-    (tmp_path / "sac" / "program.json").write_text(json.dumps(renamed))
+    _edit(tmp_path / "sac", model_fn=None)
     before = read(tmp_path / "sac").weights(SEEDS[1])
     read(tmp_path / "sac").weights_path(SEEDS[1]).unlink()
     add_seeds(tmp_path / "sac", SEEDS)
     after = read(tmp_path / "sac").weights(SEEDS[1])
     assert all(np.array_equal(before[name], after[name]) for name in before)
     shutil.copytree(compiled["recurrent"], tmp_path / "nameless")
-    (tmp_path / "nameless" / "program.json").write_text(json.dumps({**described["recurrent"], "model_fn": None}))
+    _edit(tmp_path / "nameless", model_fn=None)
     with pytest.raises(ValueError, match=r"the model_fn of .* has no importable name"):
         add_seeds(tmp_path / "nameless", [9])
 
 
 # -- what cannot be compiled ------------------------------------------------------------------------------------------
+
+
+class Own:
+    """Of a user: adds what its schedule says; ``bias`` is told as it was given, unless it is negative."""
+
+    def __init__(self, schedule: Any, bias: Any) -> None:
+        self.schedule = schedule
+        self.bias = max(bias, 0)
+
+    def __call__(self, predictions: Any, timestep: int, rng: Any) -> Any:
+        greedy = predictions["action"]
+        bias = self.bias + self.schedule(timestep) + len(greedy)
+        return (greedy + int(bias)) % 2, {"bias": np.full(len(greedy), bias, np.float32)}
+
+
+class Halving(Own):
+    """Of a user: what it tells is not what it was given."""
+
+    def __init__(self, bias: float) -> None:
+        super().__init__(Constant(0.0), bias / 2)
 
 
 class Undescribed:
@@ -306,6 +395,10 @@ def _undescribed(spec: EstimatorSpec) -> EstimatorSpec:
     return dataclasses.replace(spec, exploration=Undescribed(1.0)) if spec.mode == Modes.PREDICT else spec
 
 
+def _halving(spec: EstimatorSpec) -> EstimatorSpec:
+    return dataclasses.replace(spec, exploration=Halving(3.0)) if spec.mode == Modes.PREDICT else spec
+
+
 def _callable_schedule(spec: EstimatorSpec) -> EstimatorSpec:
     policy = EpsilonGreedy(lambda t, ops=None: 0.5, Discrete(2))
     return dataclasses.replace(spec, exploration=policy) if spec.mode == Modes.PREDICT else spec
@@ -325,6 +418,7 @@ def _own_op(spec: EstimatorSpec) -> EstimatorSpec:
     ("change", "message"),
     [
         (_undescribed, r"the exploration Undescribed cannot be described: it has no attribute 'secret'"),
+        (_halving, r"its exploration Halving, made again from its arguments, is another"),
         (_callable_schedule, r"the exploration EpsilonGreedy cannot be described: its epsilon: .* not one of axonrl's"),
         (_hooked, r"its spec of mode 'train' carries training_hooks \(NaNGuard\)"),
         (_own_op, r"TensorFlow runs its learner: .* agree with TensorFlow on .*RandomUniform"),
@@ -334,6 +428,16 @@ def test_what_cannot_be_compiled_is_named(change: Any, message: str, tmp_path: P
     with pytest.raises(ValueError, match=rf"cannot be compiled: .*{message}|cannot be compiled: {message}"):
         agent(tmp_path / "run", model=_with(change)).compile(tmp_path / "compiled", "CartPole-v1")
     assert not (tmp_path / "compiled").exists()
+
+
+def test_an_exploration_of_one_s_own_is_made_again(tmp_path: Path) -> None:
+    def exploring(spec: EstimatorSpec) -> EstimatorSpec:
+        policy = Own(Constant(0.5), 1)
+        return dataclasses.replace(spec, exploration=policy) if spec.mode == Modes.PREDICT else spec
+
+    made: Any = read(agent(tmp_path / "run", model=_with(exploring)).compile(tmp_path / "compiled", "CartPole-v1"))
+    action, extras = made.predict.exploration({"action": np.zeros(3, np.int32)}, 7, None)
+    assert (action.tolist(), extras["bias"].tolist()) == ([0, 0, 0], [4.5, 4.5, 4.5])
 
 
 def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[str, Path], tmp_path: Path) -> None:
@@ -351,6 +455,9 @@ def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[s
         given(params={"hidden": [4]})
     with pytest.raises(ValueError, match="compiled for LiteRT, and runtime='tensorflow' was given"):
         given(runtime="tensorflow").train("CartPole-v1", 40, max_timesteps=50)
+    CASES["sac"].agent(tmp_path / "other").check("Pendulum-v1", 40)
+    with pytest.raises(ArgumentError, match=r"compiled for other spaces than those of the run in .*other"):
+        Agent(None, model_dir=tmp_path / "other", compiled=compiled["dqn"])
     with pytest.raises(ArgumentError, match="two ways"):
         Agent(dqn.model_fn, compiled=compiled["dqn"])
     with pytest.raises(ValueError, match="mode 'eval' runs in TensorFlow"):
@@ -385,15 +492,47 @@ def test_damage_is_named(name: str, damage: str, copied: Path) -> None:
     [
         ({"format_version": 2}, "program.json is of format version 2, and this version of axonrl reads 1"),
         ({"format": "axonrl policy"}, "program.json is something else"),
-        ({"made_with": {"ai-edge-litert": "0.1"}}, "compiled with ai-edge-litert 0.1, and this is"),
-        ({"predict": None}, "not a whole description of a program: TypeError"),
-        ({"variables": []}, "does not hold the variables"),
+        ({"made_with": {"ai-edge-litert": "0.1"}}, "program.json was compiled with ai-edge-litert 0.1, and this is"),
+        ({"variables": []}, "seed-5.safetensors does not hold the variables"),
     ],
 )
 def test_another_version_is_named(change: dict[str, Any], message: str, copied: Path) -> None:
-    path = copied / "program.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    _edit(copied, **change)
     with pytest.raises(ValueError, match=message):
+        Learner.load(copied, seed=5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace(b'"seed": 2', b'"seed": 3'), "is damaged, or was edited"),
+        (lambda text: text.replace(b'"shape": []', b'"shape": null', 1), "is damaged, or was edited"),
+        (lambda text: b"\xff" + text, "is not JSON"),
+        (lambda text: b"[" * 100_000, "is not JSON"),
+        (lambda text: b"[]", "is something else"),
+    ],
+)
+def test_a_description_that_was_edited_is_refused(change: Callable[[bytes], bytes], message: str, copied: Path) -> None:
+    """Of the right form or not: what is computed must follow from what was compiled."""
+    path = copied / "program.json"
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(ValueError, match=f"program.json {message}"):
+        Agent(None, ReplayMemory(500, 8), copied / "run", compiled=copied)
+
+
+def test_weights_of_another_seed_are_refused(copied: Path) -> None:
+    weights = copied / "weights"
+    shutil.copy(weights / "seed-2.safetensors", weights / "seed-9.safetensors")
+    shutil.copy(weights / "seed-2.safetensors", weights / "seed-007.safetensors")
+    (weights / "seed-8.safetensors").symlink_to("nowhere")
+    assert read(copied).seeds() == [2, 5, 9]
+    with pytest.raises(
+        ValueError, match=r"seed-9.safetensors holds the weights .* of another seed. Delete it, and .*add"
+    ):
+        Learner.load(copied, seed=9)
+    content = (weights / "seed-5.safetensors").read_bytes()
+    (weights / "seed-5.safetensors").write_bytes(content.replace(b'"F32"', b'"I32"', 1))
+    with pytest.raises(ValueError, match=r"seed-5.safetensors does not hold the variables"):
         Learner.load(copied, seed=5)
 
 
@@ -411,3 +550,9 @@ def test_nothing_but_a_compiled_program_is_written_over(copied: Path, tmp_path: 
 
 def _config(seed: int, **config: Any) -> RunConfig:
     return RunConfig(seed=seed, progress=False, save_checkpoints_secs=None, **config)
+
+
+def _edit(folder: Path, **change: Any) -> None:
+    """Other values in the description, as if it had been written so."""
+    path = folder / "program.json"
+    path.write_text(json.dumps(sealed({**json.loads(path.read_text()), **change})))
