@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import shlex
+import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from ...errors import NotCompilableError
+from ...errors import CheckpointError, NotCompilableError
 from ...policies import compiled
 from ...quiet import load_tensorflow
 from ...runs.provenance import processors
 from ..console import DONE, TERMINATED, print_json, print_table, say
 from ..console import FAILED as FAILURE
+from ..errors import ExperimentError
 from ..language.files import Document
 from ..language.schema import Experiment
 from ..language.seeds import told
@@ -26,10 +30,12 @@ from ..running import runner
 from ..running.signals import StopOnSignal
 from ..seeds import group as groups
 from ..seeds import report
+from ..seeds.finishing import Finisher
 from ..seeds.group import FAILED, FINISHED, KILLED, STOPPED, Group
 from ..seeds.pictures import draw_all
 from ..seeds.scheduling import Scheduler
 from ..seeds.views import SeedsView
+from ..tracking.trackers import choices, disabled_by, pushes
 from .arguments import RUNS
 from .failures import carry_out
 from .loading import load
@@ -54,7 +60,12 @@ def are_wanted(experiment: Experiment, arguments: argparse.Namespace) -> bool:
 
 def run(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
     """Train, evaluate and report, with many seeds."""
+    # Where trackers have a server, each seed's process tells them how it goes, and draws its picture.
+    finish_alone = not disabled_by() and pushes(choices(experiment))
     folder, resume = _folder(experiment.name, arguments)
+    if experiment.seeds is None and "seed" in dict(arguments.sets):
+        what = f"is one seed, and {folder} has the runs of many: add it to them with --seeds, or leave it out"
+        raise ExperimentError("--seed", what)
     refusal = f"Folder {folder} cannot be {'resumed' if resume else 'used'} now"
     with contextlib.ExitStack() as stack:
         if resume:  # a new one is ours alone, and must be empty
@@ -62,10 +73,10 @@ def run(experiment: Experiment, document: Document, arguments: argparse.Namespac
         group = groups.prepare(folder, experiment, resume=resume)
         if not resume:
             stack.enter_context(records.only_writer(folder, refusal))
-        return _run(group, document, arguments)
+        return _run(group, None if finish_alone else Finisher(group), document, arguments)
 
 
-def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int:
+def _run(group: Group, finisher: Finisher | None, document: Document, arguments: argparse.Namespace) -> int:
     seeds = group.unfinished()
     jobs = min(arguments.jobs or processors(), max(len(seeds), 1))
     with StopOnSignal() as signals:
@@ -79,17 +90,21 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
                 say(f"{len(seeds)} of {len(group.seeds)} seeds to run, {jobs} at a time")
                 with SeedsView(group, seeds).opened() as view:
                     file = str(Path(document.file).absolute())
-                    scheduler = Scheduler(group, file, arguments.command_line, view)
+                    scheduler = Scheduler(group, file, arguments.command_line, view, finisher)
                     with signals.stopping(scheduler):
                         scheduler.run(seeds, jobs)
+            picture, troubles = _finish(group, finisher, draw=signals.received is None)
         except KeyboardInterrupt:
+            if finisher is not None:
+                finisher.end_at_once()
             say(f"Stopped at once by {signals.title}. {_how_to_continue(group, arguments)}")
             return signals.exit_code
         _tell_failures(group)
+        for trouble in troubles:
+            say(f"warning: {trouble}")
         if signals.received is not None:
             say(f"Stopped by {signals.title}. {_how_to_continue(group, arguments)}")
             return signals.exit_code
-    picture = draw_all(group)
     if arguments.json:
         print_json({**report.as_json(group), "learning_curves": picture})
     else:
@@ -103,7 +118,20 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
     if statuses & {FAILED, KILLED}:
         say(_how_to_continue(group, arguments))
         return FAILURE
-    return TERMINATED if STOPPED in statuses else DONE
+    return TERMINATED if STOPPED in statuses else FAILURE if troubles else DONE
+
+
+def _finish(group: Group, finisher: Finisher | None, *, draw: bool) -> tuple[Path | None, list[str]]:
+    """Draw all curves in one picture while the last seed is finished; the picture, and what went wrong."""
+    picture, troubles = None, list[str]()
+    if draw:
+        if finisher is not None:
+            finisher.add_left_over()
+        try:
+            picture = draw_all(group)
+        except (CheckpointError, ValueError, OSError) as error:
+            troubles.append(f"the picture of all seeds cannot be drawn: {error}")
+    return picture, [*troubles, *(finisher.finish() if finisher is not None else [])]
 
 
 def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
@@ -145,17 +173,26 @@ def _how_to_continue(group: Group, arguments: argparse.Namespace) -> str:
 
 def _compile(group: Group, seeds: Sequence[int], arguments: argparse.Namespace) -> int:
     """Have another process compile what the seeds need, so that TensorFlow's memory is given back; its exit code."""
-    wanted = sorted(seed for seed in seeds if not _has_weights(group, seed))
-    if group.not_compiled or not wanted:
+    if group.not_compiled:
+        return DONE
+    try:
+        wanted = sorted(_without_weights(group, seeds))
+    except ValueError as error:
+        say(f"warning: {error}. Compiling again.")
+        shutil.rmtree(group.compiled)
+        wanted = sorted(seeds)
+    if not wanted:
         return DONE
     name = compile_main.__module__
     code = f"import sys; sys.path[:] = {sys.path}; from {name} import compile_main; sys.exit(compile_main(sys.argv[1]))"
     task = {"file": arguments.file, "params": arguments.params, "sets": arguments.sets, "debug": arguments.debug}
     task |= {"directory": str(group.compiled), "seeds": wanted}
     command = [sys.executable, "-c", code, json.dumps(task)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}  # as in scheduling.py
+    with subprocess.Popen(command, **pipes, text=True, start_new_session=True) as child:
         try:
-            why, _ = child.communicate()
+            why = child.stdout.read() if child.stdout is not None else ""
+            child.wait()
         except BaseException:
             child.kill()
             raise
@@ -167,16 +204,32 @@ def _compile(group: Group, seeds: Sequence[int], arguments: argparse.Namespace) 
     return DONE
 
 
-def _has_weights(group: Group, seed: int) -> bool:
-    """Is there all that its process needs of the compiled program?"""
-    return (group.compiled / compiled.FILE).is_file() and compiled.read(group.compiled).weights_path(seed).is_file()
+def _without_weights(group: Group, seeds: Sequence[int]) -> list[int]:
+    """The seeds that must be compiled, all where nothing is; ``ValueError`` if what is there cannot be used."""
+    if not group.compiled.exists():
+        return list(seeds)
+    program = compiled.read(group.compiled)
+    program.program(), program.acting_program()
+    known = program.seeds()
+    for seed in {program.seed, *seeds} & set(known):
+        program.weights(seed)
+    return [seed for seed in seeds if seed not in known]
 
 
 def compile_main(task: str) -> int:
     """In a process of its own: write what :func:`_compile` wants. Prints why the model cannot be compiled, if so."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     values = json.loads(task)
     values |= {"command_line": [], "params": [tuple(one) for one in values["params"]]}
     return carry_out(_compile_here, argparse.Namespace(**values))
+
+
+def _end_with_parent() -> None:
+    """In a thread: another start may compile into the same folder."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    os._exit(TERMINATED)
 
 
 def _compile_here(arguments: argparse.Namespace) -> int:

@@ -49,11 +49,13 @@ class Parts:
 class Member:
     """What one of many runs is given: the compiled program, where there is one, and what they are tracked as.
 
-    What shows them together shows their progress and draws their learning curves.
+    Who starts them shows their progress. Unless ``finishes``, it also draws their learning curves and completes the
+    files of their trackers.
     """
 
     compiled: Path | None
     group: Group
+    finishes: bool
 
 
 def build(experiment: Experiment, document: Document, member: Member | None = None) -> Parts:
@@ -171,10 +173,12 @@ def run(
             experiment = records.prepare(folder, experiment, resume=resume)
             add_start(folder, experiment.seed, command, Path(document.file))
         history = HistoryHook()
+        finishes = member is None or member.finishes
         try:
-            with tracked(folder, experiment, None if member is None else member.group) as tracking:
+            group = None if member is None else member.group
+            with tracked(folder, experiment, group, followed=finishes) as tracking:
                 result = _run(experiment, parts, env, folder, history, [*tracking.hooks, *hooks], tracking, stopped)
-                if not result.stopped and member is None:
+                if not result.stopped and finishes:
                     draw(folder, experiment, result.evaluation)
                 return result
         except BaseException as error:

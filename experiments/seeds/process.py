@@ -54,6 +54,7 @@ class Task:
         seed: which of them.
         identity: the group's.
         compiled: is there a compiled program?
+        finishes: does it draw its picture and tell trackers how it goes?
         file: the experiment file of the user, for the record.
         command: the command line, for the record.
     """
@@ -62,6 +63,7 @@ class Task:
     seed: int
     identity: str
     compiled: bool
+    finishes: bool
     file: str
     command: Sequence[str]
 
@@ -107,6 +109,7 @@ def run(task: Task, teller: Teller, signals: StopOnSignal) -> Outcome:
         member=Member(
             Path(task.folder, groups.COMPILED) if task.compiled else None,
             TrackedGroup(experiment.name, task.identity),
+            task.finishes,
         ),
     )
     evaluation = result.evaluation

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final, Protocol, cast
 
 from . import process as seed_process
+from .finishing import Finisher
 from .group import FAILED, KILLED, STOPPED, Group, Outcome
 
 TICK_SECS: Final = 0.2
@@ -48,12 +49,15 @@ class Scheduler:
         file: the experiment file, for their records.
         command: the command line, likewise.
         view: shows them.
+        finisher: does what is left to do when they have ended; None if their processes do it.
     """
 
-    def __init__(self, group: Group, file: str, command: Sequence[str], view: View) -> None:
-        self._group, self._view = group, view
+    def __init__(
+        self, group: Group, file: str, command: Sequence[str], view: View, finisher: Finisher | None = None
+    ) -> None:
+        self._group, self._view, self._finisher = group, view, finisher
         self._task: dict[str, Any] = {"folder": str(group.folder.absolute()), "identity": group.identity, "file": file}
-        self._task |= {"compiled": not group.not_compiled, "command": list(command)}
+        self._task |= {"compiled": not group.not_compiled, "finishes": finisher is None, "command": list(command)}
         self._running: dict[int, _Process] = {}
         self._stop_asked = self._stop_sent = False
 
@@ -112,6 +116,8 @@ class Scheduler:
         del self._running[one.seed]
         outcome = one.outcome or self._without_outcome(one.popen.returncode)
         self._group.ended(one.seed, outcome)
+        if self._finisher is not None:
+            self._finisher.add(one.seed, outcome)
         self._view.ended(one.seed, outcome)
 
     def _without_outcome(self, code: int) -> Outcome:

@@ -68,13 +68,17 @@ class Tracking:
 
 
 @contextlib.contextmanager
-def tracked(folder: Path, experiment: Experiment, group: Group | None = None) -> Iterator[Tracking]:
+def tracked(
+    folder: Path, experiment: Experiment, group: Group | None = None, *, followed: bool = True
+) -> Iterator[Tracking]:
     """Track a run while it trains: from created, or resuming, to succeeded, failed or stopped.
 
     Args:
         folder: the run folder, which exists.
         experiment: what is run, with its seed.
         group: what the run is one of; None for a run of its own.
+        followed: start the process that follows the journal; without it, who starts the run completes the trackers'
+            files when the run has ended.
 
     Raises:
         ExperimentError: a tracker's setting in the environment is invalid.
@@ -99,7 +103,7 @@ def tracked(folder: Path, experiment: Experiment, group: Group | None = None) ->
     logger = logging.getLogger("axonrl")
     logger.addHandler(handler)
     hook = JournalHook(journal, RunConfig(**experiment.config).save_summary_steps)
-    follower = _Follower(folder, chosen, hook.request_stop)
+    follower = _Follower(folder, chosen, hook.request_stop) if followed else None
     tracking = Tracking(journal, hook)
     try:
         yield tracking
@@ -113,7 +117,8 @@ def tracked(folder: Path, experiment: Experiment, group: Group | None = None) ->
     finally:
         logger.removeHandler(handler)
         journal.close()
-        follower.finish()
+        if follower is not None:
+            follower.finish()
 
 
 def inputs(experiment: Experiment) -> dict[str, Any]:

@@ -119,6 +119,11 @@ def choices(experiment: Experiment, replaced: Mapping[str, dict[str, Any] | None
     ]
 
 
+def pushes(chosen: Iterable[Choice]) -> bool:
+    """Is any of them more than files in the run folder?"""
+    return any(choice.settings is not None for choice in chosen)
+
+
 def run_id(chosen: Iterable[Choice]) -> str | None:
     """The identity that the environment gives this run, if it does."""
     return next(filter(None, (_kind(choice.kind).run_id() for choice in chosen)), None)

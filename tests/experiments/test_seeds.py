@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -16,8 +17,10 @@ import pytest
 from axonrl.errors import CheckpointError
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.language.schema import load
+from axonrl.experiments.polyaxon.offline import run_path
 from axonrl.experiments.running import runner
 from axonrl.experiments.seeds import group as groups
+from axonrl.experiments.tracking.journal import KILLED, TrackedRun
 from axonrl.runs.checkpoints import CheckpointStore
 
 USERS = '''
@@ -41,14 +44,27 @@ class Trouble(Hook):
         self.what, self.when = json.loads(path.read_text() if path.exists() else "{}").get(
             str(session.config.seed), (None, 0)
         )
+        self.told, self.handler = False, signal.signal(signal.SIGTERM, self.tell)
+
+    def tell(self, number, frame):
+        self.told = True
+        self.handler(number, frame)
+
+    def wait(self, seed):
+        """In the middle of the run, until the process is told to stop; "deaf" needs to be told twice."""
+        Path(f"begun-{seed}").touch()
+        until = time.monotonic() + 60
+        while self.what == "deaf" or not self.told:
+            if time.monotonic() > until:
+                raise TimeoutError("nobody has stopped this run")
+            time.sleep(0.01)
 
     def after_timestep(self, session, facts):
-        if self.what == "slow":
-            Path(f"begun-{session.config.seed}").touch()
-            time.sleep(0.01)
-        elif session.global_timestep == self.when:
+        if session.global_timestep == self.when:
             print("trouble at", self.when)
-            if self.what == "kill":
+            if self.what in ("wait", "deaf"):
+                self.wait(session.config.seed)
+            elif self.what == "kill":
                 session.save_checkpoint()
             elif self.what == "raise":
                 raise OSError("the disk is on fire")
@@ -75,9 +91,12 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-c", code, *arguments]
 
 
-def axonrl(place: Path, *arguments: str, plan: Mapping[str, Sequence[Any]] | None = None) -> Any:
+TRACKED: Any = {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
+
+
+def axonrl(place: Path, *arguments: str, plan: Mapping[str, Sequence[Any]] | None = None, env: Any = None) -> Any:
     (place / "plan.json").write_text(json.dumps(plan or {}))
-    return subprocess.run(command(*arguments), cwd=place, capture_output=True, text=True, check=False)
+    return subprocess.run(command(*arguments), cwd=place, capture_output=True, text=True, check=False, env=env)
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +112,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def first(place: Path) -> Any:
     """Three seeds, of which the second fails and the third is killed."""
     plan = {"5": ("raise", 120), "6": ("kill", 150)}
-    return axonrl(place, "run", "pole.yml", "--seeds", "3", "--jobs", "2", "--json", plan=plan)
+    return axonrl(place, "run", "pole.yml", "--seeds", "3", "--jobs", "2", "--json", plan=plan, env=TRACKED)
 
 
 @pytest.fixture(scope="module")
 def second(place: Path, first: Any) -> Any:
-    """They are resumed, with one more."""
-    return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json")
+    """They are resumed, with one more; the first one has lost its picture."""
+    (place / "runs" / "pole" / "seed-4" / "learning_curve.png").unlink()
+    return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json", env=TRACKED)
 
 
 def weights(folder: Path) -> dict[str, bytes]:
@@ -133,8 +153,30 @@ def test_resuming_goes_on_with_those_that_are_unfinished(place: Path, second: An
     returns = [one["episode_return"] for one in seeds.values()]
     assert json.loads(second.stdout)["together"]["mean"]["value"] == pytest.approx(sum(returns) / 4)
     assert json.loads(second.stdout)["learning_curves"] == "runs/pole/learning_curves.png"
-    pictures = [path.parent.name for path in sorted((place / "runs" / "pole").glob("**/learning_curve*.png"))]
-    assert pictures == ["pole", "seed-4", "seed-5", "seed-6", "seed-9"]
+    pictures = [path.parent.name for path in sorted((place / "runs" / "pole").glob("*/learning_curve.png"))]
+    assert pictures == ["seed-4", "seed-5", "seed-6", "seed-9"]
+    assert (place / "runs" / "pole" / "learning_curves.png").is_file()
+
+
+def test_one_process_writes_the_trackers_files_of_all_seeds(place: Path, second: Any) -> None:
+    """With the pictures, which are drawn after the seed's own process has ended."""
+    for seed, statuses in {
+        4: ["created", "running", "succeeded"],
+        5: ["created", "running", "failed", "resuming", "running", "succeeded"],
+        6: ["created", "running", "failed", "resuming", "running", "succeeded"],
+        9: ["created", "running", "succeeded"],
+    }.items():
+        folder = place / "runs" / "pole" / f"seed-{seed}"
+        run = TrackedRun(folder)
+        run.read()
+        assert [status.status for status in run.statuses] == statuses
+        kept = run_path(run)
+        assert (kept / "outputs" / "learning_curve.png").read_bytes() == (folder / "learning_curve.png").read_bytes()
+        found = json.loads((kept / "run.plx.json").read_text())
+        assert [one["type"] for one in found["status_conditions"]] == statuses
+        assert found["outputs"]["timesteps"] == 300
+        if seed == 6:
+            assert run.statuses[2].message == KILLED
 
 
 def test_each_seed_is_the_run_that_it_would_be_alone(
@@ -154,9 +196,6 @@ def test_each_seed_is_the_run_that_it_would_be_alone(
 
 # -- stopped and killed: no TensorFlow from here on, the program is compiled ------------------------------------------
 
-SLOW: dict[str, Any] = dict.fromkeys("4569", ("slow", 0))
-
-
 @pytest.fixture
 def compiled(place: Path, second: Any, tmp_path: Path) -> Path:
     """Three of the seeds before any has begun, compiled."""
@@ -168,9 +207,9 @@ def compiled(place: Path, second: Any, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def begun(place: Path, plan: Mapping[str, Any]) -> Any:
-    """A resumed start, of which two seeds are training."""
-    (place / "plan.json").write_text(json.dumps(plan))
+def begun(place: Path, what: str, when: int) -> Any:
+    """A resumed start, of which two seeds wait in the middle of their training."""
+    (place / "plan.json").write_text(json.dumps(dict.fromkeys("456", (what, when))))
     for path in place.glob("begun-*"):
         path.unlink()
     resume = command("run", "pole.yml", "--resume", "--jobs", "2")
@@ -201,7 +240,7 @@ def wait_for_end(folder: Path) -> None:
 def test_ctrl_c_then_kill_then_to_the_end(compiled: Path, place: Path) -> None:
     """Each seed has the weights of the run that was never stopped."""
     group = compiled / "runs" / "pole"
-    process = begun(compiled, SLOW)
+    process = begun(compiled, "wait", 50)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
@@ -209,7 +248,7 @@ def test_ctrl_c_then_kill_then_to_the_end(compiled: Path, place: Path) -> None:
     assert "Stopped by Ctrl-C. 0 of 3 seeds have finished. Continue with: axonrl run pole.yml --resume" in errors
     assert statuses(compiled) == {"4": "stopped", "5": "stopped", "6": "waiting"}
     assert not (group / "seed-6").exists()
-    process = begun(compiled, SLOW)
+    process = begun(compiled, "wait", 80)
     before = {seed: CheckpointStore(group / f"seed-{seed}").newest() for seed in (4, 5)}
     process.kill()
     process.communicate()
@@ -227,12 +266,14 @@ def test_ctrl_c_then_kill_then_to_the_end(compiled: Path, place: Path) -> None:
 
 
 def test_a_second_signal_ends_at_once(compiled: Path) -> None:
-    process = begun(compiled, SLOW)
+    process = begun(compiled, "deaf", 50)
     process.send_signal(signal.SIGINT)
+    while "stopping and saving" not in process.stderr.readline():
+        assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode in (130, 143), errors
-    assert "Stopped at once by" in errors
+    assert process.returncode == 143, errors
+    assert "Stopped at once by SIGTERM. 0 of 3 seeds have finished. Continue with: axonrl run pole.yml" in errors
     for seed in (4, 5):
         wait_for_end(compiled / "runs" / "pole" / f"seed-{seed}")
 
