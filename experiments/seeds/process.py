@@ -1,8 +1,8 @@
 """The process of one seed: an ordinary run, which tells the process that started it how it goes.
 
 What it tells are lines of JSON on its standard output: ``{"line": ..., "share": ...}``, the status and the finished
-share of the run (null where that is unknown), and at the end ``{"outcome": {...}}``. Everything else that is printed
-goes to its standard error. When its standard input closes, the process that started it has ended: the run is saved
+share of the run (null where that is unknown), ``{"warning": ...}``, and at the end ``{"outcome": {...}}``. Everything
+else that is printed goes to its standard error. When its standard input closes, the process that started it has ended: the run is saved
 and stops, as with SIGTERM.
 """
 
@@ -75,6 +75,7 @@ def main(arguments: Sequence[str]) -> None:
     os.dup2(2, 1)  # what a user's code prints
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     logging.getLogger("axonrl").setLevel(logging.INFO)
+    logging.getLogger("axonrl").addHandler(_Warnings(teller))
     with StopOnSignal() as signals:
         threading.Thread(target=_stop_with_parent, args=(signals,), daemon=True).start()
         try:
@@ -147,6 +148,17 @@ class Teller:
             data = json.dumps(values, default=str).encode() + b"\n"
             while data:
                 data = data[os.write(self._file, data) :]
+
+
+class _Warnings(logging.Handler):
+    """Tells warnings, which would be seen by nobody in the log of a seed."""
+
+    def __init__(self, teller: Teller) -> None:
+        super().__init__(logging.WARNING)
+        self._teller = teller
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._teller.tell(warning=self.format(record))
 
 
 class _Telling(ProgressHook):

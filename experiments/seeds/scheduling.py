@@ -34,6 +34,9 @@ class View(Protocol):
     def status(self, seed: int, line: str, share: float | None) -> None:
         """Its status, and the finished share."""
 
+    def warning(self, seed: int, text: str) -> None:
+        """Its process warns of something."""
+
     def ended(self, seed: int, outcome: Outcome) -> None:
         """Its process has ended."""
 
@@ -104,6 +107,8 @@ class Scheduler:
             for value in one.values(data):
                 if "outcome" in value:
                     one.outcome = Outcome(**value["outcome"])
+                elif "warning" in value:
+                    self._view.warning(one.seed, value["warning"])
                 else:
                     self._view.status(one.seed, value["line"], value["share"])
         return data is None

@@ -196,6 +196,7 @@ def test_each_seed_is_the_run_that_it_would_be_alone(
 
 # -- stopped and killed: no TensorFlow from here on, the program is compiled ------------------------------------------
 
+
 @pytest.fixture
 def compiled(place: Path, second: Any, tmp_path: Path) -> Path:
     """Three of the seeds before any has begun, compiled."""
@@ -292,5 +293,8 @@ def test_what_is_finished_goes_on_only_to_a_larger_limit(place: Path, second: An
     assert unfinished(train__max_timesteps="null", train__max_episodes="5") == [4, 5, 6, 9]
     assert unfinished(evaluate="null") == [4, 5, 6, 9]
     assert unfinished(seed="3", seeds="2") == [3]
+    (folder / "seed-5" / "experiment.yml").write_text("{")
+    shutil.rmtree(folder / "seed-6")
+    assert unfinished() == [5, 6, 3]  # the process of 5 says what is wrong
     with pytest.raises(ExperimentError, match=r"changed experiment: agent\.params\.hidden\.0 \(8 -> 9\)"):
         unfinished(agent__params__hidden="[9]")
