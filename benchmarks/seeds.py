@@ -1,10 +1,10 @@
 """What many seeds cost: ``python -m axonrl.benchmarks.seeds [--repeats 3] [--seeds 8] [--timesteps 10000]``.
 
-Trains ``dqn_cartpole``, evaluations, pictures and trackers' files included, in processes of their own: one seed alone,
-with the program compiled before; the same as ``axonrl run --seeds 1``; and all seeds, as many at a time as there are
-processors. Prints the medians of the seconds from the start of the first process to the end of the last one, the seconds of processors,
-and ratios to the first row. The goal of the project is a ratio of at most 4.6 for 8 seeds on two processors. What is
-compiled once is a row of its own.
+Trains ``dqn_cartpole``, evaluations included, in processes of their own: one seed alone, with the program compiled
+before, without its picture and the files of trackers; the same as ``axonrl run --seeds 1``, and all seeds, as many at a
+time as there are processors, with both. Prints the medians of the seconds from the start of the first process to the end of the last one, the
+seconds of processors, and ratios to the first row. The goal of the project is a ratio of at most 4.6 for 8 seeds on two
+processors. What is compiled once is a row of its own.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def ready(compiled: Path, place: Path, experiment: Experiment, seeds: list[int])
 
 
 def alone(group: Path) -> None:
-    """One seed, in a process that does everything by itself."""
-    task = Task(str(group), 0, "0" * 32, True, True, str(group / groups.EXPERIMENT), ["axonrl"])
+    """One seed, in a process without anything around it."""
+    task = Task(str(group), 0, "0" * 32, True, str(group / groups.EXPERIMENT), ["axonrl"])
     module = "axonrl.experiments.seeds.process"
     command = [sys.executable, "-m", module, json.dumps(dataclasses.asdict(task))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:

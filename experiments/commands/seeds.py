@@ -30,12 +30,12 @@ from ..running import runner
 from ..running.signals import StopOnSignal
 from ..seeds import group as groups
 from ..seeds import report
-from ..seeds.finishing import Finisher
+from ..seeds.companion import Companion
 from ..seeds.group import FAILED, FINISHED, KILLED, STOPPED, Group
 from ..seeds.pictures import draw_all
 from ..seeds.scheduling import Scheduler
 from ..seeds.views import SeedsView
-from ..tracking.trackers import choices, disabled_by, pushes
+from ..tracking.trackers import choices, disabled_by
 from .arguments import RUNS
 from .failures import carry_out
 from .loading import load
@@ -60,8 +60,8 @@ def are_wanted(experiment: Experiment, arguments: argparse.Namespace) -> bool:
 
 def run(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
     """Train, evaluate and report, with many seeds."""
-    # Where trackers have a server, each seed's process tells them how it goes, and draws its picture.
-    finish_alone = not disabled_by() and pushes(choices(experiment))
+    if not disabled_by():
+        choices(experiment)  # finds mistakes before anything starts
     folder, resume = _folder(experiment.name, arguments)
     if experiment.seeds is None and "seed" in dict(arguments.sets):
         what = f"is one seed, and {folder} has the runs of many: add it to them with --seeds, or leave it out"
@@ -73,11 +73,11 @@ def run(experiment: Experiment, document: Document, arguments: argparse.Namespac
         group = groups.prepare(folder, experiment, resume=resume)
         if not resume:
             stack.enter_context(records.only_writer(folder, refusal))
-        return _run(group, None if finish_alone else Finisher(group), document, arguments)
+        return _run(group, document, arguments)
 
 
-def _run(group: Group, finisher: Finisher | None, document: Document, arguments: argparse.Namespace) -> int:
-    seeds = group.unfinished()
+def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int:
+    seeds, companion = group.unfinished(), Companion(group)
     jobs = min(arguments.jobs or processors(), max(len(seeds), 1))
     with StopOnSignal() as signals:
         try:
@@ -90,18 +90,15 @@ def _run(group: Group, finisher: Finisher | None, document: Document, arguments:
                 say(f"{len(seeds)} of {len(group.seeds)} seeds to run, {jobs} at a time")
                 with SeedsView(group, seeds).opened() as view:
                     file = str(Path(document.file).absolute())
-                    scheduler = Scheduler(group, file, arguments.command_line, view, finisher)
+                    scheduler = Scheduler(group, file, arguments.command_line, view, companion)
                     with signals.stopping(scheduler):
                         scheduler.run(seeds, jobs)
-            picture, troubles = _finish(group, finisher, draw=signals.received is None)
+            picture = _draw(group, companion) if signals.received is None else None
+            companion.wait()
         except KeyboardInterrupt:
-            if finisher is not None:
-                finisher.end_at_once()
             say(f"Stopped at once by {signals.title}. {_how_to_continue(group, arguments)}")
             return signals.exit_code
         _tell_failures(group)
-        for trouble in troubles:
-            say(f"warning: {trouble}")
         if signals.received is not None:
             say(f"Stopped by {signals.title}. {_how_to_continue(group, arguments)}")
             return signals.exit_code
@@ -118,20 +115,19 @@ def _run(group: Group, finisher: Finisher | None, document: Document, arguments:
     if statuses & {FAILED, KILLED}:
         say(_how_to_continue(group, arguments))
         return FAILURE
-    return TERMINATED if STOPPED in statuses else FAILURE if troubles else DONE
+    return TERMINATED if STOPPED in statuses else FAILURE if companion.failed else DONE
 
 
-def _finish(group: Group, finisher: Finisher | None, *, draw: bool) -> tuple[Path | None, list[str]]:
-    """Draw all curves in one picture while the last seed is finished; the picture, and what went wrong."""
-    picture, troubles = None, list[str]()
-    if draw:
-        if finisher is not None:
-            finisher.add_left_over()
-        try:
-            picture = draw_all(group)
-        except (CheckpointError, ValueError, OSError) as error:
-            troubles.append(f"the picture of all seeds cannot be drawn: {error}")
-    return picture, [*troubles, *(finisher.finish() if finisher is not None else [])]
+def _draw(group: Group, companion: Companion) -> Path | None:
+    """Draw all curves in one picture, while the companion is busy with the last seed's own."""
+    companion.draw_missing()
+    companion.close()
+    try:
+        return draw_all(group)
+    except (CheckpointError, ValueError, OSError) as error:
+        companion.failed = True
+        say(f"warning: the picture of all seeds cannot be drawn: {error}")
+        return None
 
 
 def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:

@@ -49,13 +49,11 @@ class Parts:
 class Member:
     """What one of many runs is given: the compiled program, where there is one, and what they are tracked as.
 
-    Who starts them shows their progress. Unless ``finishes``, it also draws their learning curves and completes the
-    files of their trackers.
+    What shows them together shows their progress, draws their learning curves and tells trackers how they go.
     """
 
     compiled: Path | None
     group: Group
-    finishes: bool
 
 
 def build(experiment: Experiment, document: Document, member: Member | None = None) -> Parts:
@@ -173,12 +171,10 @@ def run(
             experiment = records.prepare(folder, experiment, resume=resume)
             add_start(folder, experiment.seed, command, Path(document.file))
         history = HistoryHook()
-        finishes = member is None or member.finishes
         try:
-            group = None if member is None else member.group
-            with tracked(folder, experiment, group, followed=finishes) as tracking:
+            with tracked(folder, experiment, None if member is None else member.group) as tracking:
                 result = _run(experiment, parts, env, folder, history, [*tracking.hooks, *hooks], tracking, stopped)
-                if not result.stopped and finishes:
+                if not result.stopped and member is None:
                     draw(folder, experiment, result.evaluation)
                 return result
         except BaseException as error:

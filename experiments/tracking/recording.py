@@ -68,17 +68,13 @@ class Tracking:
 
 
 @contextlib.contextmanager
-def tracked(
-    folder: Path, experiment: Experiment, group: Group | None = None, *, followed: bool = True
-) -> Iterator[Tracking]:
+def tracked(folder: Path, experiment: Experiment, group: Group | None = None) -> Iterator[Tracking]:
     """Track a run while it trains: from created, or resuming, to succeeded, failed or stopped.
 
     Args:
         folder: the run folder, which exists.
         experiment: what is run, with its seed.
-        group: what the run is one of; None for a run of its own.
-        followed: start the process that follows the journal; without it, who starts the run completes the trackers'
-            files when the run has ended.
+        group: what the run is one of; None for a run of its own. Who starts the runs of a group follows their journals.
 
     Raises:
         ExperimentError: a tracker's setting in the environment is invalid.
@@ -89,7 +85,7 @@ def tracked(
     chosen = choices(experiment)  # finds mistakes before anything starts
     journal = Journal(folder)
     before = _before(folder)
-    group = group or before.group  # one of them may be resumed alone
+    alone, group = group is None, group or before.group  # one of them may be resumed alone
     given = run_id(chosen) if group is None else None  # of a group's runs none is the one that a scheduler has started
     identity = before.uuid or given or uuid.uuid4().hex
     if before.uuid and before.status not in ENDED:
@@ -103,7 +99,7 @@ def tracked(
     logger = logging.getLogger("axonrl")
     logger.addHandler(handler)
     hook = JournalHook(journal, RunConfig(**experiment.config).save_summary_steps)
-    follower = _Follower(folder, chosen, hook.request_stop) if followed else None
+    follower = _Follower(folder, chosen, hook.request_stop) if alone else None
     tracking = Tracking(journal, hook)
     try:
         yield tracking

@@ -36,6 +36,18 @@ from axonrl.hooks import Hook
 from axonrl.models.dqn import model_fn
 
 
+class Server:
+    """A tracker with a server, which is down at first."""
+
+    up = False
+
+    def push(self, run):
+        if not self.up:
+            self.up = True
+            raise OSError("the server is down")
+        Path(f"{run.name}.json").write_text(json.dumps([run.status, (run.folder / "learning_curve.png").is_file()]))
+
+
 class Trouble(Hook):
     """Does what plan.json has for the run's seed, when it is time."""
 
@@ -277,6 +289,24 @@ def test_a_second_signal_ends_at_once(compiled: Path) -> None:
     assert "Stopped at once by SIGTERM. 0 of 3 seeds have finished. Continue with: axonrl run pole.yml" in errors
     for seed in (4, 5):
         wait_for_end(compiled / "runs" / "pole" / f"seed-{seed}")
+
+
+def test_what_cannot_be_used_is_compiled_again_and_each_seed_tells_trackers_itself(compiled: Path, place: Path) -> None:
+    group = compiled / "runs" / "pole"
+    program = group / "compiled" / "program.tflite"
+    program.write_bytes(program.read_bytes()[:-1] + b"x")
+    (group / "compiled" / "weights" / "seed-6.safetensors").unlink()
+    with (compiled / "pole.yml").open("a") as file:
+        file.write('tracker: ["users:Server"]\n')
+    done = axonrl(compiled, "run", "pole.yml", "--resume", "--jobs", "3", env=TRACKED)
+    assert done.returncode == 0, done.stderr
+    damaged = f"axonrl: warning: {Path('runs', 'pole', 'compiled', 'program.tflite')} is damaged"
+    assert [line for line in done.stderr.splitlines() if line.startswith(damaged)]
+    for seed in (4, 5, 6):
+        assert weights(group / f"seed-{seed}") == weights(place / "runs" / "pole" / f"seed-{seed}")
+        assert json.loads((compiled / f"pole-seed-{seed}.json").read_text()) == ["succeeded", True]
+    warning = "tracker users:Server: OSError: the server is down; retrying, and training continues"
+    assert sum(line.endswith(warning) for line in done.stderr.splitlines() if line.startswith("axonrl: seed")) == 1
 
 
 def test_what_is_finished_goes_on_only_to_a_larger_limit(place: Path, second: Any, tmp_path: Path) -> None:
