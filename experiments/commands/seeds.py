@@ -112,10 +112,11 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
         if picture is not None:
             print(f"learning curves: {picture}")
     statuses = {outcome.status for outcome in group.outcomes.values()}
-    if statuses & {FAILED, KILLED}:
+    if statuses & {FAILED, KILLED, STOPPED}:
         say(_how_to_continue(group, arguments))
+    if companion.failed or statuses & {FAILED, KILLED}:
         return FAILURE
-    return TERMINATED if STOPPED in statuses else FAILURE if companion.failed else DONE
+    return TERMINATED if STOPPED in statuses else DONE
 
 
 def _draw(group: Group, companion: Companion) -> Path | None:

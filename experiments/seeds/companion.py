@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, TextIO, TypeAlias, cast
 
@@ -28,7 +28,7 @@ from ...runs.learning_curve import CURVE, learning_curve
 from ..console import say
 from ..language.schema import Experiment, load
 from ..tracking.journal import ENDED, JOURNAL, TrackedRun
-from ..tracking.messages import WARNING, Message
+from ..tracking.messages import Message
 from . import group as groups
 from .group import FINISHED, Group, Outcome
 
@@ -87,7 +87,7 @@ class Companion:
         if code := self._process.wait():
             self.failed = True
             what = "the process that draws pictures and keeps trackers up to date"
-            say(f"warning: {what} ended with exit code {code}. axonrl sync {self._group.folder} does the latter")
+            say(f"warning: {what} ended with exit code {code}. axonrl sync {self._group.folder} does the latter.")
 
     def _write(self, **values: Any) -> None:
         if self._process is None:
@@ -219,7 +219,7 @@ class _Runs:
             follow(run, self._chosen, event, functools.partial(self._tell, seed))
 
     @contextlib.contextmanager
-    def _troubles(self, seed: int) -> Any:
+    def _troubles(self, seed: int) -> Iterator[None]:
         """Whatever is wrong with one seed, the others go on."""
         try:
             yield

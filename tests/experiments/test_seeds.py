@@ -32,12 +32,13 @@ import signal
 import time
 from pathlib import Path
 
+from axonrl.experiments.tracking.trackers import StopRequestedError
 from axonrl.hooks import Hook
 from axonrl.models.dqn import model_fn
 
 
 class Server:
-    """A tracker with a server, which is down at first."""
+    """A tracker with a server, which is down at first; there, someone stops seed 6."""
 
     up = False
 
@@ -46,6 +47,8 @@ class Server:
             self.up = True
             raise OSError("the server is down")
         Path(f"{run.name}.json").write_text(json.dumps([run.status, (run.folder / "learning_curve.png").is_file()]))
+        if run.name == "pole-seed-6":
+            raise StopRequestedError("enough of it")
 
 
 class Trouble(Hook):
@@ -56,17 +59,12 @@ class Trouble(Hook):
         self.what, self.when = json.loads(path.read_text() if path.exists() else "{}").get(
             str(session.config.seed), (None, 0)
         )
-        self.told, self.handler = False, signal.signal(signal.SIGTERM, self.tell)
 
-    def tell(self, number, frame):
-        self.told = True
-        self.handler(number, frame)
-
-    def wait(self, seed):
-        """In the middle of the run, until the process is told to stop; "deaf" needs to be told twice."""
-        Path(f"begun-{seed}").touch()
+    def wait(self, session):
+        """In the middle of the run, until it is to stop; "deaf" ends at once only."""
+        Path(f"begun-{session.config.seed}").touch()
         until = time.monotonic() + 60
-        while self.what == "deaf" or not self.told:
+        while self.what == "deaf" or not session._stop_reason:
             if time.monotonic() > until:
                 raise TimeoutError("nobody has stopped this run")
             time.sleep(0.01)
@@ -75,7 +73,7 @@ class Trouble(Hook):
         if session.global_timestep == self.when:
             print("trouble at", self.when)
             if self.what in ("wait", "deaf"):
-                self.wait(session.config.seed)
+                self.wait(session)
             elif self.what == "kill":
                 session.save_checkpoint()
             elif self.what == "raise":
@@ -291,18 +289,22 @@ def test_a_second_signal_ends_at_once(compiled: Path) -> None:
         wait_for_end(compiled / "runs" / "pole" / f"seed-{seed}")
 
 
-def test_what_cannot_be_used_is_compiled_again_and_each_seed_tells_trackers_itself(compiled: Path, place: Path) -> None:
+def test_a_damaged_program_is_compiled_again_and_trackers_with_a_server_follow(compiled: Path, place: Path) -> None:
+    """One process tells them of all seeds, and takes back that someone there stops one of them."""
     group = compiled / "runs" / "pole"
     program = group / "compiled" / "program.tflite"
     program.write_bytes(program.read_bytes()[:-1] + b"x")
     (group / "compiled" / "weights" / "seed-6.safetensors").unlink()
     with (compiled / "pole.yml").open("a") as file:
         file.write('tracker: ["users:Server"]\n')
-    done = axonrl(compiled, "run", "pole.yml", "--resume", "--jobs", "3", env=TRACKED)
-    assert done.returncode == 0, done.stderr
+    done = axonrl(compiled, "run", "pole.yml", "--resume", "--jobs", "3", plan={"6": ("wait", 50)}, env=TRACKED)
+    assert done.returncode == 143, done.stderr
     damaged = f"axonrl: warning: {Path('runs', 'pole', 'compiled', 'program.tflite')} is damaged"
     assert [line for line in done.stderr.splitlines() if line.startswith(damaged)]
-    for seed in (4, 5, 6):
+    assert statuses(compiled) == {"4": "finished", "5": "finished", "6": "stopped"}
+    assert "axonrl: seed 6: stopped, 50 timesteps: enough of it" in done.stderr
+    assert json.loads((compiled / "pole-seed-6.json").read_text()) == ["stopped", False]
+    for seed in (4, 5):
         assert weights(group / f"seed-{seed}") == weights(place / "runs" / "pole" / f"seed-{seed}")
         assert json.loads((compiled / f"pole-seed-{seed}.json").read_text()) == ["succeeded", True]
     warning = "tracker users:Server: OSError: the server is down; retrying, and training continues"
