@@ -20,7 +20,8 @@ def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None
     """Plot the returns of runs that differ in their seeds over their timesteps, from the CSV files in their folders.
 
     Thin lines are the runs, smoothed; the thick one is their mean, with its 95 % interval, from where all of them have
-    ended an episode to where the first of them ends its last one. Evaluations that all of them have made at the same timestep are drawn as their mean and its interval.
+    ended an episode to where the first of them ends its last one. Evaluations that all of them have made at the same
+    timestep are drawn as their mean and its interval.
 
     Args:
         folders: the run folders, at least one.
@@ -41,7 +42,13 @@ def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None
         everywhere = np.isfinite(curves).all(axis=0)
         if everywhere.any():
             mean, low, high = intervals(curves[:, everywhere])
-            axes.plot(grid[everywhere], mean, color=BLUE, linewidth=2, label=f"mean of {len(folders)} seed{'s' * (len(folders) > 1)}")
+            axes.plot(
+                grid[everywhere],
+                mean,
+                color=BLUE,
+                linewidth=2,
+                label=f"mean of {len(folders)} seed{'s' * (len(folders) > 1)}",
+            )
             interval: dict[str, Any] = {"alpha": 0.15, "linewidth": 0, "label": "95 % interval of the mean"}
             axes.fill_between(grid[everywhere], low, high, color=BLUE, **interval)
         _draw_evaluations(axes, folders)

@@ -1,9 +1,10 @@
 """The process of one seed: an ordinary run, which tells the process that started it how it goes.
 
 What it tells are lines of JSON on its standard output: ``{"line": ..., "share": ...}``, the status and the finished
-share of the run (null where that is unknown), ``{"began": true}``, ``{"warning": ...}``, and at the end ``{"outcome": {...}}``. Everything
-else that is printed goes to its standard error. When its standard input closes, the process that started it has ended:
-the run is saved and stops, as with SIGTERM. A line there, ``{"stop": "why"}``, stops it as a tracker would.
+share of the run (null where that is unknown), ``{"began": true}``, ``{"warning": ...}``, and at the end ``{"outcome":
+{...}}``. Everything else that is printed goes to its standard error. When its standard input closes, the process that
+started it has ended: the run is saved and stops, as with SIGTERM. A line there, ``{"stop": "why"}``, stops it as a
+tracker would.
 """
 
 from __future__ import annotations
