@@ -161,7 +161,7 @@ def test_the_outcome_of_each_seed_is_kept(tmp_path: Path, run_file: Path) -> Non
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What a command says that does not begin; nothing is printed."""
     try:
-        code = main(arguments)
+        code: object = main(arguments)
     except SystemExit as error:  # of the parser
         code = error.code
     printed, said = capsys.readouterr()
@@ -214,8 +214,13 @@ def test_a_folder_of_many_runs_is_no_run_folder(
     assert refused(capsys, "run", "file.yml", "--model-dir", "runs/my_run", "--seeds", "2") == what + again
     one = "axonrl: error: --seed: is one seed, and runs/my_run has the runs of many: add it to them with --seeds"
     assert refused(capsys, "run", "file.yml", "--resume", "--seed", "9").startswith(one)
-    synced = []
-    monkeypatch.setattr(sync, "_sync_and_tell", lambda folder, *_: synced.append(folder) or 0)
+    synced: list[Path] = []
+
+    def note(folder: Path, *_: Any) -> int:
+        synced.append(folder)
+        return 0
+
+    monkeypatch.setattr(sync, "_sync_and_tell", note)
     assert main(["sync", "runs/my_run", "runs/other"]) == 0
     assert synced == [Path("runs/my_run/seed-9"), Path("runs/my_run/seed-10"), Path("runs/other")]
 
