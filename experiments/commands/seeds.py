@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...errors import CheckpointError, NotCompilableError
+from ...errors import NotCompilableError
 from ...policies import compiled
 from ...quiet import load_tensorflow
+from ...runs.learning_curves import CURVES
 from ...runs.provenance import processors
 from ..console import DONE, TERMINATED, print_json, print_table, say
 from ..console import FAILED as FAILURE
@@ -32,7 +33,6 @@ from ..seeds import group as groups
 from ..seeds import report
 from ..seeds.companion import Companion
 from ..seeds.group import FAILED, FINISHED, KILLED, STOPPED, Group
-from ..seeds.pictures import draw_all
 from ..seeds.scheduling import Scheduler
 from ..seeds.views import SeedsView
 from ..tracking.trackers import choices, disabled_by
@@ -93,7 +93,8 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
                     scheduler = Scheduler(group, file, arguments.command_line, view, companion)
                     with signals.stopping(scheduler):
                         scheduler.run(seeds, jobs)
-            picture = _draw(group, companion) if signals.received is None else None
+            if signals.received is None:
+                companion.draw_all()
             companion.wait()
         except KeyboardInterrupt:
             say(f"Stopped at once by {signals.title}. {_how_to_continue(group, arguments)}")
@@ -102,6 +103,7 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
         if signals.received is not None:
             say(f"Stopped by {signals.title}. {_how_to_continue(group, arguments)}")
             return signals.exit_code
+    picture = group.folder / CURVES if companion.drawn else None
     if arguments.json:
         print_json({**report.as_json(group), "learning_curves": picture})
     else:
@@ -117,18 +119,6 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
     if companion.failed or statuses & {FAILED, KILLED}:
         return FAILURE
     return TERMINATED if STOPPED in statuses else DONE
-
-
-def _draw(group: Group, companion: Companion) -> Path | None:
-    """Draw all curves in one picture, while the companion is busy with the last seed's own."""
-    companion.draw_missing()
-    companion.close()
-    try:
-        return draw_all(group)
-    except (CheckpointError, ValueError, OSError) as error:
-        companion.failed = True
-        say(f"warning: the picture of all seeds cannot be drawn: {error}")
-        return None
 
 
 def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:

@@ -2,8 +2,9 @@
 
 One process does so for all seeds, while they train: what it loads for that costs as much as a small agent's whole
 training, and each file has one writer. It reads lines of JSON from its standard input: ``{"seed": 3}`` when the seed
-has begun to train, and ``{"seed": 3, "status": "finished", "evaluation": {...}}`` when its process has ended. What it
-has to say are lines as well: ``{"seed": 3, "type": "warning", "text": "..."}``.
+has begun to train, ``{"seed": 3, "status": "finished", "evaluation": {...}}`` when its process has ended, and
+``{"finished": [0, 3]}`` when these are to be drawn in one picture. What it has to say are lines as well:
+``{"seed": 3, "type": "warning", "text": "..."}``, without a seed where it is about all of them.
 
 Trackers with a server are told how a seed goes while it trains; where there is none, a seed's files are written when it
 has ended. When standard input closes, it ends as soon as the seeds' processes have, which end then too.
@@ -31,9 +32,12 @@ from ..tracking.journal import ENDED, JOURNAL, TrackedRun
 from ..tracking.messages import Message
 from . import group as groups
 from .group import FINISHED, Group, Outcome
+from .pictures import draw_all
 
 TROUBLE: Final = "trouble"
 """The type of a message: a picture, or a file in the run folder, could not be made."""
+DRAWN: Final = "drawn"
+"""The type of a message: the picture of all seeds is there."""
 WAIT_SECS: Final = 60.0
 """For processes of seeds to end by themselves, and for one that still tracks a run of an earlier start."""
 Listener: TypeAlias = Callable[[int, Message], None]
@@ -53,6 +57,8 @@ class Companion:
         self._ended: set[int] = set()
         self.failed = False
         """Has anything not been done?"""
+        self.drawn = False
+        """Has the picture of all seeds been drawn?"""
         self.listener: Listener = lambda seed, message: say(f"seed {seed}: {message.text}")
         """Gets the messages but for troubles, in another thread."""
 
@@ -65,24 +71,21 @@ class Companion:
         self._ended.add(seed)
         self._write(seed=seed, status=outcome.status, evaluation=outcome.evaluation)
 
-    def draw_missing(self) -> None:
-        """Draw what an earlier start did not draw, because it was killed."""
-        for seed, outcome in self._group.outcomes.items():
-            drawn = seed in self._ended or (self._group.run_folder(seed) / CURVE).is_file()
-            if outcome.status == FINISHED and not drawn:
-                self.ended(seed, outcome)
-
-    def close(self) -> None:
-        """Nothing more will be told; it ends by itself."""
-        if self._process is not None:
-            with contextlib.suppress(OSError):
-                cast("IO[bytes]", self._process.stdin).close()
+    def draw_all(self) -> None:
+        """Draw those that finished in one picture, and first what an earlier start that was killed did not draw."""
+        finished = [seed for seed, outcome in self._group.outcomes.items() if outcome.status == FINISHED]
+        for seed in finished:
+            if seed not in self._ended and not (self._group.run_folder(seed) / CURVE).is_file():
+                self.ended(seed, self._group.outcomes[seed])
+        if finished:
+            self._write(finished=finished)
 
     def wait(self) -> None:
-        """Close, and wait until everything is done."""
-        self.close()
+        """Wait until everything is done."""
         if self._process is None or self._reader is None:
             return
+        with contextlib.suppress(OSError):
+            cast("IO[bytes]", self._process.stdin).close()
         self._reader.join()
         if code := self._process.wait():
             self.failed = True
@@ -103,9 +106,12 @@ class Companion:
         with output:
             for value in map(json.loads, output):
                 message = Message(value["type"], value["text"])
-                if message.type == TROUBLE:
+                if message.type == DRAWN:
+                    self.drawn = True
+                elif message.type == TROUBLE:
                     self.failed = True
-                    say(f"warning: seed {value['seed']}: {message.text}")
+                    about = "all seeds" if value["seed"] is None else f"seed {value['seed']}"
+                    say(f"warning: {about}: {message.text}")
                 else:
                     self.listener(value["seed"], message)
 
@@ -129,7 +135,9 @@ def main(arguments: Sequence[str]) -> None:
     runs = _Runs(folder, load(folder / groups.EXPERIMENT)[0], functools.partial(_tell, out, threading.Lock()))
     for line in sys.stdin:
         value = json.loads(line)
-        if "status" in value:
+        if "finished" in value:
+            runs.draw_all(value["finished"])
+        elif "status" in value:
             runs.ended(**value)
         else:
             runs.began(value["seed"])
@@ -137,7 +145,7 @@ def main(arguments: Sequence[str]) -> None:
     os._exit(0)  # without waiting for the thread of a tracker that hangs
 
 
-def _tell(out: TextIO, lock: threading.Lock, seed: int, message: Message) -> None:
+def _tell(out: TextIO, lock: threading.Lock, seed: int | None, message: Message) -> None:
     with lock, contextlib.suppress(OSError):
         print(json.dumps({"seed": seed, **message._asdict()}), file=out, flush=True)
 
@@ -151,7 +159,7 @@ class _Runs:
         tell: gets what there is to say of a seed.
     """
 
-    def __init__(self, folder: Path, experiment: Experiment, tell: Listener) -> None:
+    def __init__(self, folder: Path, experiment: Experiment, tell: Callable[[int | None, Message], None]) -> None:
         from ..tracking.trackers import choices, disabled_by, pushes
 
         self._folder, self._experiment, self._tell = folder, experiment, tell
@@ -181,6 +189,11 @@ class _Runs:
             self._ending.append(thread)
         else:
             thread.join()
+
+    def draw_all(self, finished: list[int]) -> None:
+        with self._troubles(None):
+            draw_all(self._folder, self._experiment.name, finished)
+            self._tell(None, Message(DRAWN, ""))
 
     def finish(self) -> None:
         """Wait for the seeds that train, of a killed process that had started them; and for what trackers still get."""
@@ -219,7 +232,7 @@ class _Runs:
             follow(run, self._chosen, event, functools.partial(self._tell, seed))
 
     @contextlib.contextmanager
-    def _troubles(self, seed: int) -> Iterator[None]:
+    def _troubles(self, seed: int | None) -> Iterator[None]:
         """Whatever is wrong with one seed, the others go on."""
         try:
             yield

@@ -28,7 +28,7 @@ from ...facts import BeginFacts, EndFacts, Session
 from ...hooks import Hook
 from ...hooks.progress import ProgressHook
 from ...hooks.status import StatusHook
-from ..errors import RunFolderError
+from ..errors import ExperimentError, RunFolderError
 from ..language.files import Document
 from ..language.schema import load
 from ..running import folder as records
@@ -84,7 +84,10 @@ def main(arguments: Sequence[str]) -> None:
         except KeyboardInterrupt:
             outcome = Outcome(STOPPED, message=f"stopped at once by {signals.name}")
         except Exception as error:
-            traceback.print_exception(error)
+            if isinstance(error, ExperimentError):  # what a user can mend needs no traceback
+                print(error, file=sys.stderr)
+            else:
+                traceback.print_exception(error)
             text = " ".join(str(error).split())
             outcome = Outcome(
                 FAILED, message=text if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {text}"
