@@ -1,10 +1,10 @@
 """What many seeds cost: ``python -m axonrl.benchmarks.seeds [--repeats 3] [--seeds 8] [--timesteps 10000]``.
 
-Trains ``dqn_cartpole``, evaluations and pictures included, in processes of their own: one seed alone, with the program
-compiled before; the same as ``axonrl run --seeds 1``; and all seeds, as many at a time as there are processors. Prints
-the medians of the seconds from the start of the first process to the end of the last one, the seconds of processors,
-and ratios to the first row. The goal of the project is a ratio of at most 4.6 for 8 seeds on two processors. What is
-compiled once is a row of its own.
+Trains ``dqn_cartpole``, evaluations included, in processes of their own: one seed alone, with the program compiled
+before, without its picture and the files of trackers; the same as ``axonrl run --seeds 1``, and all seeds, as many at a
+time as there are processors, with both. Prints the medians of the seconds from the start of the first process to the
+end of the last one, the seconds of processors, and ratios to the first row. The goal of the project is a ratio of at
+most 4.6 for 8 seeds on two processors. What is compiled once is a row of its own.
 """
 
 from __future__ import annotations

@@ -120,6 +120,7 @@ def picture(path: Path, above: Caption) -> Iterator[Any]:
         for file in (path, path.with_suffix(".svg")):
             with replacing(file) as temporary:
                 figure.savefig(temporary, format=file.suffix[1:])
+            figure.set_layout_engine("none")  # once: it takes most of the time
 
 
 def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: str) -> None:

@@ -19,8 +19,9 @@ CURVES: Final = "learning_curves.png"
 def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None:
     """Plot the returns of runs that differ in their seeds over their timesteps, from the CSV files in their folders.
 
-    Thin lines are the runs, smoothed; the thick one is their mean, with its 95 % interval, where all runs have
-    episodes. Evaluations that all of them have made at the same timestep are drawn as their mean and its interval.
+    Thin lines are the runs, smoothed; the thick one is their mean, with its 95 % interval, from where all of them have
+    ended an episode to where the first of them ends its last one. Evaluations that all of them have made at the same
+    timestep are drawn as their mean and its interval.
 
     Args:
         folders: the run folders, at least one.
@@ -33,7 +34,7 @@ def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None
     episodes = [read_episodes(folder) for folder in folders]
     last = max((rows[-1].global_timestep for rows in episodes if rows), default=1)
     window, grid = smoothing_window(last), np.linspace(0, last, POINTS)
-    curves = np.array([window_means(rows, grid, window) for rows in episodes])
+    curves = np.array([connected(grid, window_means(rows, grid, window)) for rows in episodes])
     with picture(path, above) as axes:
         for index, curve in enumerate(curves):
             label = None if index else f"one seed, mean within {window:,} timesteps"
@@ -41,7 +42,13 @@ def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None
         everywhere = np.isfinite(curves).all(axis=0)
         if everywhere.any():
             mean, low, high = intervals(curves[:, everywhere])
-            axes.plot(grid[everywhere], mean, color=BLUE, linewidth=2, label=f"mean of {len(folders)} seeds")
+            axes.plot(
+                grid[everywhere],
+                mean,
+                color=BLUE,
+                linewidth=2,
+                label=f"mean of {len(folders)} seed{'s' * (len(folders) > 1)}",
+            )
             interval: dict[str, Any] = {"alpha": 0.15, "linewidth": 0, "label": "95 % interval of the mean"}
             axes.fill_between(grid[everywhere], low, high, color=BLUE, **interval)
         _draw_evaluations(axes, folders)
@@ -64,6 +71,18 @@ def window_means(rows: Sequence[Any], grid: Array, window: int) -> Array:
     last = np.searchsorted(ends, grid + window / 2, "right")
     count = last - first
     return np.where(count > 0, (sums[last] - sums[first]) / np.maximum(count, 1), np.nan)
+
+
+def connected(grid: Array, curve: Array) -> Array:
+    """A curve [P] without the gaps that episodes longer than the window leave: straight lines are in their place.
+
+    Before the first value and after the last one it stays NaN.
+    """
+    known = np.isfinite(curve)
+    if not known.any():
+        return curve
+    result: Array = np.interp(grid, grid[known], curve[known], left=np.nan, right=np.nan)
+    return result
 
 
 def _draw_evaluations(axes: Any, folders: Sequence[Path]) -> None:

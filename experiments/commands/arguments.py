@@ -76,6 +76,15 @@ def experiment_options() -> argparse.ArgumentParser:
             type=pairs,
             help=f"short for --set {path}=N",
         )
+    values.add_argument(
+        "--seeds",
+        metavar="SEEDS",
+        dest="sets",
+        action=_UniquePairs,
+        default=[],
+        type=_seeds,
+        help="many seeds: 8 of them, from the file's seed on, or 100-109, or 3,5,9; short for --set seeds=",
+    )
     return parser
 
 
@@ -126,19 +135,6 @@ class _UniquePairs(argparse.Action):
 
 def _pair_of(path: str, text: str) -> tuple[str, str]:
     return path, text
-
-
-def seeds_option(parser: Any, about: str) -> None:
-    """Add ``--seeds``."""
-    parser.add_argument(
-        "--seeds",
-        metavar="SEEDS",
-        dest="sets",
-        action=_UniquePairs,
-        default=[],
-        type=_seeds,
-        help=f"{about}: 8 of them, from the file's seed on, or 100-109, or 3,5,9; short for --set seeds=",
-    )
 
 
 def _seeds(text: str) -> tuple[str, str]:

@@ -27,7 +27,6 @@ from .arguments import (
     json_option,
     natural,
     positive,
-    seeds_option,
 )
 
 _EXAMPLES = """\
@@ -46,6 +45,7 @@ exit codes:
 _RUN_EXAMPLES = """\
 examples:
   axonrl run dqn_cartpole
+  axonrl run my.yml --seeds 8 --jobs 2
   axonrl run my.yml --model-dir runs/second -P learning_rate=1e-3
   axonrl run my.yml --model-dir runs/second --resume --timesteps 2e5
 """
@@ -215,21 +215,17 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue the existing run; in the file, only train.max_*, evaluate, tracker and submit may have changed",
     )
-    seeds = parser.add_argument_group("many seeds")
-    seeds_option(seeds, "run with many seeds")
-    seeds.add_argument(
-        "--jobs", type=positive, metavar="N", help="seeds that run at the same time; default: the number of processors"
-    )
     existing.add_argument(
         "--auto-resume",
         action="store_true",
         help="continue the existing run, or start a new one if there is none: for jobs that a scheduler may restart",
     )
+    about = "of many seeds, how many run at the same time; default: the number of processors"
+    parser.add_argument("--jobs", type=positive, metavar="N", help=about)
 
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", required=True, help="the folder to write")
-    seeds_option(parser, "write initial weights for these seeds (default: the file's seeds or seed, else 0)")
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import shlex
+import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ...errors import NotCompilableError
 from ...policies import compiled
 from ...quiet import load_tensorflow
+from ...runs.learning_curves import CURVES
 from ...runs.provenance import processors
 from ..console import DONE, TERMINATED, print_json, print_table, say
 from ..console import FAILED as FAILURE
+from ..errors import ExperimentError
 from ..language.files import Document
 from ..language.schema import Experiment
 from ..language.seeds import told
@@ -26,10 +31,11 @@ from ..running import runner
 from ..running.signals import StopOnSignal
 from ..seeds import group as groups
 from ..seeds import report
+from ..seeds.companion import Companion
 from ..seeds.group import FAILED, FINISHED, KILLED, STOPPED, Group
-from ..seeds.pictures import draw_all
 from ..seeds.scheduling import Scheduler
 from ..seeds.views import SeedsView
+from ..tracking.trackers import choices, disabled_by
 from .arguments import RUNS
 from .failures import carry_out
 from .loading import load
@@ -54,7 +60,12 @@ def are_wanted(experiment: Experiment, arguments: argparse.Namespace) -> bool:
 
 def run(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
     """Train, evaluate and report, with many seeds."""
+    if not disabled_by():
+        choices(experiment)  # finds mistakes before anything starts
     folder, resume = _folder(experiment.name, arguments)
+    if experiment.seeds is None and "seed" in dict(arguments.sets):
+        what = f"is one seed, and {folder} has the runs of many: add it to them with --seeds, or leave it out"
+        raise ExperimentError("--seed", what)
     refusal = f"Folder {folder} cannot be {'resumed' if resume else 'used'} now"
     with contextlib.ExitStack() as stack:
         if resume:  # a new one is ours alone, and must be empty
@@ -66,7 +77,7 @@ def run(experiment: Experiment, document: Document, arguments: argparse.Namespac
 
 
 def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int:
-    seeds = group.unfinished()
+    seeds, companion = group.unfinished(), Companion(group)
     jobs = min(arguments.jobs or processors(), max(len(seeds), 1))
     with StopOnSignal() as signals:
         try:
@@ -79,9 +90,12 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
                 say(f"{len(seeds)} of {len(group.seeds)} seeds to run, {jobs} at a time")
                 with SeedsView(group, seeds).opened() as view:
                     file = str(Path(document.file).absolute())
-                    scheduler = Scheduler(group, file, arguments.command_line, view)
+                    scheduler = Scheduler(group, file, arguments.command_line, view, companion)
                     with signals.stopping(scheduler):
                         scheduler.run(seeds, jobs)
+            if signals.received is None:
+                companion.draw_all()
+            companion.wait()
         except KeyboardInterrupt:
             say(f"Stopped at once by {signals.title}. {_how_to_continue(group, arguments)}")
             return signals.exit_code
@@ -89,7 +103,7 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
         if signals.received is not None:
             say(f"Stopped by {signals.title}. {_how_to_continue(group, arguments)}")
             return signals.exit_code
-    picture = draw_all(group)
+    picture = group.folder / CURVES if companion.drawn else None
     if arguments.json:
         print_json({**report.as_json(group), "learning_curves": picture})
     else:
@@ -100,8 +114,9 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
         if picture is not None:
             print(f"learning curves: {picture}")
     statuses = {outcome.status for outcome in group.outcomes.values()}
-    if statuses & {FAILED, KILLED}:
+    if statuses & {FAILED, KILLED, STOPPED}:
         say(_how_to_continue(group, arguments))
+    if companion.failed or statuses & {FAILED, KILLED}:
         return FAILURE
     return TERMINATED if STOPPED in statuses else DONE
 
@@ -145,17 +160,26 @@ def _how_to_continue(group: Group, arguments: argparse.Namespace) -> str:
 
 def _compile(group: Group, seeds: Sequence[int], arguments: argparse.Namespace) -> int:
     """Have another process compile what the seeds need, so that TensorFlow's memory is given back; its exit code."""
-    wanted = sorted(seed for seed in seeds if not _has_weights(group, seed))
-    if group.not_compiled or not wanted:
+    if group.not_compiled:
+        return DONE
+    try:
+        wanted = sorted(_without_weights(group, seeds))
+    except ValueError as error:
+        say(f"warning: {error}. Compiling again.")
+        shutil.rmtree(group.compiled)
+        wanted = sorted(seeds)
+    if not wanted:
         return DONE
     name = compile_main.__module__
     code = f"import sys; sys.path[:] = {sys.path}; from {name} import compile_main; sys.exit(compile_main(sys.argv[1]))"
     task = {"file": arguments.file, "params": arguments.params, "sets": arguments.sets, "debug": arguments.debug}
     task |= {"directory": str(group.compiled), "seeds": wanted}
     command = [sys.executable, "-c", code, json.dumps(task)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}  # as in scheduling.py
+    with subprocess.Popen(command, **pipes, text=True, start_new_session=True) as child:
         try:
-            why, _ = child.communicate()
+            why = child.stdout.read() if child.stdout is not None else ""
+            child.wait()
         except BaseException:
             child.kill()
             raise
@@ -167,16 +191,32 @@ def _compile(group: Group, seeds: Sequence[int], arguments: argparse.Namespace) 
     return DONE
 
 
-def _has_weights(group: Group, seed: int) -> bool:
-    """Is there all that its process needs of the compiled program?"""
-    return (group.compiled / compiled.FILE).is_file() and compiled.read(group.compiled).weights_path(seed).is_file()
+def _without_weights(group: Group, seeds: Sequence[int]) -> list[int]:
+    """The seeds that must be compiled, all where nothing is; ``ValueError`` if what is there cannot be used."""
+    if not group.compiled.exists():
+        return list(seeds)
+    program = compiled.read(group.compiled)
+    program.program(), program.acting_program()
+    known = program.seeds()
+    for seed in {program.seed, *seeds} & set(known):
+        program.weights(seed)
+    return [seed for seed in seeds if seed not in known]
 
 
 def compile_main(task: str) -> int:
     """In a process of its own: write what :func:`_compile` wants. Prints why the model cannot be compiled, if so."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     values = json.loads(task)
     values |= {"command_line": [], "params": [tuple(one) for one in values["params"]]}
     return carry_out(_compile_here, argparse.Namespace(**values))
+
+
+def _end_with_parent() -> None:
+    """In a thread: another start may compile into the same folder."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    os._exit(TERMINATED)
 
 
 def _compile_here(arguments: argparse.Namespace) -> int:

@@ -30,6 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     experiment, document = load(arguments)
     if seeds.are_wanted(experiment, arguments):
         return seeds.run(experiment, document, arguments)
+    if arguments.jobs is not None:
+        raise ExperimentError("--jobs", "is how many seeds run at the same time: use it with --seeds, or leave it out")
     folder, resume = _folder(experiment.name, arguments)
     with StopOnSignal() as signals:
         try:

@@ -22,7 +22,7 @@ from .files import Document, Keys
 from .including import KEY as INCLUDE
 from .including import read_with_includes
 from .sections import Count, Section, validate
-from .seeds import Seeds
+from .seeds import Seeds, told
 from .submission import Submit
 from .values import override, replace
 
@@ -205,6 +205,9 @@ def load(
         if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
             message = "'best' needs an evaluation hook, which keeps the best policy; add one, or use 'last'"
             raise document.error(("evaluate", "policy"), message)
+        if "seed" in (sets or {}) and isinstance(experiment.seeds, list):
+            message = f"is where a number of seeds begins, and these are listed: {told(experiment.seeds)}; leave it out"
+            raise document.error(("seed",), message)
     if findings and check_named is not None:
         for kind, at, given in _named(raw):
             if not findings.within(document.error(at, "").key):

@@ -56,8 +56,8 @@ def listed(seeds: int | list[int], first: int | None) -> list[int]:
 
 def as_yaml(text: str) -> str:
     """What the command line takes, ``8``, ``100-109`` or ``3,5,9``, as the file has it; ``ValueError`` otherwise."""
-    if re.fullmatch("[0-9]+", text):
-        return text
+    if re.fullmatch("[0-9]{1,9}", text):
+        return str(_checked(int(text)))
     seeds: list[int] = []
     for part in text.split(","):
         bounds = _PART.fullmatch(part)
@@ -66,7 +66,7 @@ def as_yaml(text: str) -> str:
         if not 0 <= last - first < MOST:
             raise ValueError(f"must be a number of seeds (8), a range (100-109) or a list (3,5,9), got {text!r}")
         seeds += range(first, last + 1)
-    return str(seeds)
+    return str(_checked(seeds))
 
 
 def told(seeds: list[int]) -> str:

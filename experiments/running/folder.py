@@ -24,6 +24,8 @@ from ..language.writing import to_yaml
 
 EXPERIMENT: Final = "experiment.yml"
 """The resolved experiment: with every param, every default and the seed. It can be run again unchanged."""
+MANY: Final = "seeds.yml"
+"""The same of an experiment with many seeds, in the folder that holds their run folders."""
 MAY_CHANGE: Final = (
     "seeds",
     "train.max_steps",
@@ -76,6 +78,9 @@ def check_folder(folder: Path, *, resume: bool) -> None:
             raise RunFolderError(folder, f"Folder {folder} has no run to resume. Start a new one without --resume.")
     elif is_run:
         what = f"Run folder {folder} already exists. Use --resume to continue it, or --model-dir for a new one."
+        raise RunFolderError(folder, what)
+    elif is_of_many(folder):
+        what = f"Folder {folder} has the runs of many seeds. Use --resume to continue them, or another --model-dir."
         raise RunFolderError(folder, what)
     elif is_used(folder):
         what = f"Folder {folder} exists and is not a run folder. Use --model-dir for another one."
@@ -154,10 +159,24 @@ def read_experiment(folder: Path) -> Experiment:
         if folder.is_dir():
             if is_of_python(folder):
                 return _of_python(folder)
+            if is_of_many(folder):
+                which = next((f"Give one of them, such as {path}." for path in runs_of_many(folder)), "None has begun.")
+                raise RunFolderError(folder, f"Folder {folder} has the runs of many seeds. {which}")
             raise RunFolderError(folder, f"Folder {folder} is not a run folder: {EXPERIMENT} is missing.")
         what = "is a file, not a run folder" if folder.exists() else "does not exist"
         raise RunFolderError(folder, f"Folder {folder} {what}.")
     return load(folder / EXPERIMENT)[0]
+
+
+def is_of_many(folder: Path) -> bool:
+    """Is it the folder of an experiment with many seeds?"""
+    return (folder / MANY).is_file()
+
+
+def runs_of_many(folder: Path) -> list[Path]:
+    """The run folders of many seeds that have begun, in the order of the seeds."""
+    found = [path for path in folder.glob("seed-*") if path.name.removeprefix("seed-").isdecimal() and path.is_dir()]
+    return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
 
 
 def is_of_python(folder: Path) -> bool:

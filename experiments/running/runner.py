@@ -49,7 +49,7 @@ class Parts:
 class Member:
     """What one of many runs is given: the compiled program, where there is one, and what they are tracked as.
 
-    What shows them together shows their progress and draws their learning curves.
+    What shows them together shows their progress, draws their learning curves and tells trackers how they go.
     """
 
     compiled: Path | None

@@ -22,18 +22,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...runs.files import make_folders, replacing, write_file, write_json_atomically
-from ..errors import ChangedExperimentError, RunFolderError
+from ..errors import ChangedExperimentError, ExperimentError, RunFolderError
 from ..language.schema import Experiment, load
 from ..language.seeds import listed
 from ..language.writing import to_yaml
 from ..running import folder as records
 
-EXPERIMENT: Final = "seeds.yml"
+EXPERIMENT: Final = records.MANY
 RESULTS: Final = "seeds.json"
 COMPILED: Final = "compiled"
 OUTPUT: Final = "output"
 FINISHED, STOPPED, FAILED, KILLED, WAITING = "finished", "stopped", "failed", "killed", "waiting"
 """How a seed ended, or that it has not."""
+_STATUSES: Final = (FINISHED, STOPPED, FAILED, KILLED, WAITING)
 _LIMITS: Final = ("max_steps", "max_episodes", "max_timesteps")
 
 
@@ -79,8 +80,6 @@ class Group:
         self.seeds = listed(experiment.seeds or 1, experiment.seed)
         self.outcomes = {seed: outcomes.get(seed, Outcome()) for seed in self.seeds}
         self.not_compiled = not_compiled
-        self.ran: set[int] = set()
-        """The seeds that have ended since it was opened."""
 
     @property
     def compiled(self) -> Path:
@@ -100,7 +99,10 @@ class Group:
         return [seed for seed in self.seeds if self.outcomes[seed].status != FINISHED or self._goes_on(seed)]
 
     def _goes_on(self, seed: int) -> bool:
-        before, now = records.read_experiment(self.run_folder(seed)), self.experiment
+        try:
+            before, now = records.read_experiment(self.run_folder(seed)), self.experiment
+        except (ExperimentError, OSError):  # the seed's process says what is wrong; a folder that is gone is made anew
+            return True
         larger = any(
             old is not None and (new is None or new > old)
             for old, new in ((getattr(before.train, name), getattr(now.train, name)) for name in _LIMITS)
@@ -110,7 +112,6 @@ class Group:
     def ended(self, seed: int, outcome: Outcome) -> None:
         """Record what became of a seed."""
         self.outcomes[seed] = outcome
-        self.ran.add(seed)
         self.write()
 
     def write(self) -> None:
@@ -122,7 +123,7 @@ class Group:
 
 def is_group(folder: Path) -> bool:
     """Is it the folder of many seeds?"""
-    return (folder / EXPERIMENT).is_file()
+    return records.is_of_many(folder)
 
 
 def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Group:
@@ -158,14 +159,13 @@ def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Group:
 
 def check_folder(folder: Path, *, resume: bool) -> None:
     """Refuse to resume where no runs are, and to start where something is; ``RunFolderError``."""
-    if resume and not is_group(folder):
-        what = f"Folder {folder} has no runs of many seeds to resume. Start new ones without --resume."
-        raise RunFolderError(folder, what)
-    if not resume and is_group(folder):
-        what = f"Folder {folder} has runs of many seeds already. Use --resume to continue them, or another --model-dir."
-        raise RunFolderError(folder, what)
     if not resume:
         records.check_folder(folder, resume=False)
+    elif not is_group(folder):
+        what = f"Folder {folder} has no runs of many seeds to resume. Start new ones without --resume."
+        if (folder / records.EXPERIMENT).is_file():
+            what = f"Folder {folder} has a single run. Use --resume without seeds to continue it."
+        raise RunFolderError(folder, what)
 
 
 def run_of(experiment: Experiment, seed: int) -> Experiment:
@@ -183,6 +183,8 @@ def _read(folder: Path, identity: str) -> tuple[str, dict[int, Outcome], str]:
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
         outcomes = {int(seed): Outcome(**found) for seed, found in value["seeds"].items()}
+        if unknown := {one.status for one in outcomes.values()} - set(_STATUSES):
+            raise ValueError(f"unknown status {unknown.pop()!r}")
         return str(value["group"]["uuid"]), outcomes, str(value["not_compiled"])
     except FileNotFoundError:
         return identity, {}, ""

@@ -1,9 +1,10 @@
 """The process of one seed: an ordinary run, which tells the process that started it how it goes.
 
 What it tells are lines of JSON on its standard output: ``{"line": ..., "share": ...}``, the status and the finished
-share of the run (null where that is unknown), and at the end ``{"outcome": {...}}``. Everything else that is printed
-goes to its standard error. When its standard input closes, the process that started it has ended: the run is saved
-and stops, as with SIGTERM.
+share of the run (null where that is unknown), ``{"began": true}``, ``{"warning": ...}``, and at the end ``{"outcome":
+{...}}``. Everything else that is printed goes to its standard error. When its standard input closes, the process that
+started it has ended: the run is saved and stops, as with SIGTERM. A line there, ``{"stop": "why"}``, stops it as a
+tracker would.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from typing import Any, Final
 
 from ...errors import BrokenEnvironmentError, CheckpointError, NonFiniteError
 from ...facts import BeginFacts, EndFacts, Session
+from ...hooks import Hook
 from ...hooks.progress import ProgressHook
 from ...hooks.status import StatusHook
-from ..errors import RunFolderError
+from ..errors import ExperimentError, RunFolderError
 from ..language.files import Document
 from ..language.schema import load
 from ..running import folder as records
@@ -73,14 +75,19 @@ def main(arguments: Sequence[str]) -> None:
     os.dup2(2, 1)  # what a user's code prints
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     logging.getLogger("axonrl").setLevel(logging.INFO)
+    logging.getLogger("axonrl").addHandler(_Warnings(teller))
     with StopOnSignal() as signals:
-        threading.Thread(target=_stop_with_parent, args=(signals,), daemon=True).start()
+        asked = _StopOnRequest()
+        threading.Thread(target=_listen, args=(signals, asked), daemon=True).start()
         try:
-            outcome = run(task, teller, signals)
+            outcome = run(task, teller, signals, asked)
         except KeyboardInterrupt:
             outcome = Outcome(STOPPED, message=f"stopped at once by {signals.name}")
         except Exception as error:
-            traceback.print_exception(error)
+            if isinstance(error, ExperimentError):  # what a user can mend needs no traceback
+                print(error, file=sys.stderr)
+            else:
+                traceback.print_exception(error)
             text = " ".join(str(error).split())
             outcome = Outcome(
                 FAILED, message=text if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {text}"
@@ -88,7 +95,7 @@ def main(arguments: Sequence[str]) -> None:
         teller.tell(outcome=dataclasses.asdict(outcome))
 
 
-def run(task: Task, teller: Teller, signals: StopOnSignal) -> Outcome:
+def run(task: Task, teller: Teller, signals: StopOnSignal, asked: _StopOnRequest) -> Outcome:
     """Run a seed, or continue it; errors as for :func:`axonrl.experiments.running.runner.run`."""
     recorded = Path(task.folder, groups.EXPERIMENT)
     experiment, document = load(recorded)
@@ -102,8 +109,8 @@ def run(task: Task, teller: Teller, signals: StopOnSignal) -> Outcome:
         folder,
         resume=resume,
         command=task.command,
-        hooks=[signals, teller.hook],
-        stopped=lambda: "" if signals.received is None else f"{signals.name} received",
+        hooks=[signals, asked, teller.hook],
+        stopped=lambda: asked.reason if signals.received is None else f"{signals.name} received",
         member=Member(
             Path(task.folder, groups.COMPILED) if task.compiled else None,
             TrackedGroup(experiment.name, task.identity),
@@ -146,6 +153,17 @@ class Teller:
                 data = data[os.write(self._file, data) :]
 
 
+class _Warnings(logging.Handler):
+    """Tells warnings, which would be seen by nobody in the log of a seed."""
+
+    def __init__(self, teller: Teller) -> None:
+        super().__init__(logging.WARNING)
+        self._teller = teller
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._teller.tell(warning=self.format(record))
+
+
 class _Telling(ProgressHook):
     """Tells the status; takes the place of the hook that shows it on a terminal."""
 
@@ -156,6 +174,7 @@ class _Telling(ProgressHook):
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Start measuring."""
         StatusHook.begin(self, session, facts)
+        self._teller.tell(began=True)
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Tell the final status."""
@@ -165,11 +184,35 @@ class _Telling(ProgressHook):
         self._teller.tell(line=line, share=self._done(session))
 
 
-def _stop_with_parent(signals: StopOnSignal) -> None:
+class _StopOnRequest(Hook):
+    """Stops the run when the process that started this one asks for it."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._session: Session | None = None
+
+    def request_stop(self, reason: str) -> None:
+        """Stop, once it trains. Called from another thread."""
+        self.reason = reason
+        if self._session is not None:
+            self._session.request_stop(reason)
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Now there is something to stop."""
+        self._session = session
+        if self.reason:
+            session.request_stop(self.reason)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Now there is not."""
+        self._session = None
+
+
+def _listen(signals: StopOnSignal, asked: _StopOnRequest) -> None:
     """In a thread: when the parent has ended without a word, stop as if it had sent the signal."""
-    with contextlib.suppress(OSError):
-        while os.read(0, 1024):
-            pass
+    with contextlib.suppress(OSError, ValueError), open(0, "rb", buffering=0, closefd=False) as lines:
+        for line in lines:
+            asked.request_stop(json.loads(line)["stop"])
     if signals.received is None:
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -13,7 +13,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final, Protocol, cast
 
+from ..tracking.messages import STOP, Message
 from . import process as seed_process
+from .companion import Companion
 from .group import FAILED, KILLED, STOPPED, Group, Outcome
 
 TICK_SECS: Final = 0.2
@@ -33,6 +35,9 @@ class View(Protocol):
     def status(self, seed: int, line: str, share: float | None) -> None:
         """Its status, and the finished share."""
 
+    def warning(self, seed: int, text: str) -> None:
+        """Its process warns of something."""
+
     def ended(self, seed: int, outcome: Outcome) -> None:
         """Its process has ended."""
 
@@ -48,10 +53,12 @@ class Scheduler:
         file: the experiment file, for their records.
         command: the command line, likewise.
         view: shows them.
+        companion: is told how they go.
     """
 
-    def __init__(self, group: Group, file: str, command: Sequence[str], view: View) -> None:
-        self._group, self._view = group, view
+    def __init__(self, group: Group, file: str, command: Sequence[str], view: View, companion: Companion) -> None:
+        self._group, self._view, self._companion = group, view, companion
+        companion.listener = self._take_message
         self._task: dict[str, Any] = {"folder": str(group.folder.absolute()), "identity": group.identity, "file": file}
         self._task |= {"compiled": not group.not_compiled, "command": list(command)}
         self._running: dict[int, _Process] = {}
@@ -100,9 +107,20 @@ class Scheduler:
             for value in one.values(data):
                 if "outcome" in value:
                     one.outcome = Outcome(**value["outcome"])
+                elif "warning" in value:
+                    self._view.warning(one.seed, value["warning"])
+                elif "began" in value:
+                    self._companion.began(one.seed)
                 else:
                     self._view.status(one.seed, value["line"], value["share"])
         return data is None
+
+    def _take_message(self, seed: int, message: Message) -> None:
+        """What the companion says; in a thread of its own."""
+        if message.type != STOP:
+            self._view.warning(seed, message.text)
+        elif (one := self._running.get(seed)) is not None:
+            one.stop(message.text)
 
     def _finish(self, one: _Process, selector: selectors.BaseSelector) -> None:
         self._take(one)
@@ -112,6 +130,7 @@ class Scheduler:
         del self._running[one.seed]
         outcome = one.outcome or self._without_outcome(one.popen.returncode)
         self._group.ended(one.seed, outcome)
+        self._companion.ended(one.seed, outcome)
         self._view.ended(one.seed, outcome)
 
     def _without_outcome(self, code: int) -> Outcome:
@@ -176,6 +195,13 @@ class _Process:
         """The whole lines in what was read."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         return map(json.loads, lines)
+
+    def stop(self, reason: str) -> None:
+        """Have it saved and stopped."""
+        with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile
+            stdin = cast("IO[bytes]", self.popen.stdin)
+            stdin.write(json.dumps({"stop": reason}).encode() + b"\n")
+            stdin.flush()
 
     def wait(self, seconds: float) -> None:
         """Wait for its end, which follows that of its output; not for long."""

@@ -38,6 +38,7 @@ class SeedsView:
         self._lines: dict[int, str] = {}
         """Of the seeds that run."""
         self._ended: dict[int, str] = {}
+        self._warnings: set[str] = set()
         self._console = console
         self._live: Live | None = None
         self._due = clock()
@@ -69,6 +70,12 @@ class SeedsView:
     def status(self, seed: int, line: str, share: float | None) -> None:
         """Its status, and the finished share."""
         self._lines[seed] = line if share is None else f"{share:4.0%} {line}"
+
+    def warning(self, seed: int, text: str) -> None:
+        """Its process warns of something; what others have warned of is not repeated."""
+        if text not in self._warnings:
+            self._warnings.add(text)
+            say(f"seed {seed}: {text}")
 
     def ended(self, seed: int, outcome: Outcome) -> None:
         """Its process has ended."""

@@ -35,6 +35,8 @@ LOCK: Final = "tracking.lock"
 CONTINUES: Final = "retrying, and training continues"
 EXIT_SECS: Final = 7.0
 """Seconds that trackers have after the end of the run."""
+_WRITING: Final = threading.Lock()
+"""Where a process follows several runs, their writers work in turn."""
 
 
 class Pusher(threading.Thread):
@@ -179,7 +181,8 @@ class _Files:
             if not (new or always or writer in self._failed):
                 continue
             try:
-                writer.write(self._run)
+                with _WRITING:
+                    writer.write(self._run)
             except Exception as error:
                 self._fails(writer, error)
             else:

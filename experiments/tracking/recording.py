@@ -74,7 +74,7 @@ def tracked(folder: Path, experiment: Experiment, group: Group | None = None) ->
     Args:
         folder: the run folder, which exists.
         experiment: what is run, with its seed.
-        group: what the run is one of; None for a run of its own.
+        group: what the run is one of; None for a run of its own. Who starts the runs of a group follows their journals.
 
     Raises:
         ExperimentError: a tracker's setting in the environment is invalid.
@@ -85,7 +85,7 @@ def tracked(folder: Path, experiment: Experiment, group: Group | None = None) ->
     chosen = choices(experiment)  # finds mistakes before anything starts
     journal = Journal(folder)
     before = _before(folder)
-    group = group or before.group  # one of them may be resumed alone
+    alone, group = group is None, group or before.group  # one of them may be resumed alone
     given = run_id(chosen) if group is None else None  # of a group's runs none is the one that a scheduler has started
     identity = before.uuid or given or uuid.uuid4().hex
     if before.uuid and before.status not in ENDED:
@@ -99,7 +99,7 @@ def tracked(folder: Path, experiment: Experiment, group: Group | None = None) ->
     logger = logging.getLogger("axonrl")
     logger.addHandler(handler)
     hook = JournalHook(journal, RunConfig(**experiment.config).save_summary_steps)
-    follower = _Follower(folder, chosen, hook.request_stop)
+    follower = _Follower(folder, chosen, hook.request_stop) if alone else None
     tracking = Tracking(journal, hook)
     try:
         yield tracking
@@ -113,7 +113,8 @@ def tracked(folder: Path, experiment: Experiment, group: Group | None = None) ->
     finally:
         logger.removeHandler(handler)
         journal.close()
-        follower.finish()
+        if follower is not None:
+            follower.finish()
 
 
 def inputs(experiment: Experiment) -> dict[str, Any]:

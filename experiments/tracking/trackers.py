@@ -18,9 +18,9 @@ class Tracker(Protocol):
     """Shows runs to people: a server, for example.
 
     A tracker is created from the keyword arguments in the experiment file, in a process of its own, and used there by
-    one thread. Before a run starts, only the names of the arguments are checked. If the constructor raises, the user is
-    told, and the run continues without trackers. Packages add trackers as entry points of the group
-    ``axonrl.tracker``.
+    one thread. The runs of many seeds share that process, and each has a tracker and a thread of its own. Before a run
+    starts, only the names of the arguments are checked. If the constructor raises, the user is told, and the run
+    continues without trackers. Packages add trackers as entry points of the group ``axonrl.tracker``.
     """
 
     def push(self, run: TrackedRun) -> None:
@@ -117,6 +117,11 @@ def choices(experiment: Experiment, replaced: Mapping[str, dict[str, Any] | None
     return [
         Choice(kind, replaced[kind] if kind in replaced else _kind(kind).resolved(settings)) for kind, settings in named
     ]
+
+
+def pushes(chosen: Iterable[Choice]) -> bool:
+    """Is any of them more than files in the run folder?"""
+    return any(choice.settings is not None for choice in chosen)
 
 
 def run_id(chosen: Iterable[Choice]) -> str | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -16,8 +17,10 @@ import pytest
 from axonrl.errors import CheckpointError
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.language.schema import load
+from axonrl.experiments.polyaxon.offline import run_path
 from axonrl.experiments.running import runner
 from axonrl.experiments.seeds import group as groups
+from axonrl.experiments.tracking.journal import KILLED, TrackedRun
 from axonrl.runs.checkpoints import CheckpointStore
 
 USERS = '''
@@ -29,8 +32,23 @@ import signal
 import time
 from pathlib import Path
 
+from axonrl.experiments.tracking.trackers import StopRequestedError
 from axonrl.hooks import Hook
 from axonrl.models.dqn import model_fn
+
+
+class Server:
+    """A tracker with a server, which is down at first; there, someone stops seed 6."""
+
+    up = False
+
+    def push(self, run):
+        if not self.up:
+            self.up = True
+            raise OSError("the server is down")
+        Path(f"{run.name}.json").write_text(json.dumps([run.status, (run.folder / "learning_curve.png").is_file()]))
+        if run.name == "pole-seed-6":
+            raise StopRequestedError("enough of it")
 
 
 class Trouble(Hook):
@@ -42,13 +60,21 @@ class Trouble(Hook):
             str(session.config.seed), (None, 0)
         )
 
-    def after_timestep(self, session, facts):
-        if self.what == "slow":
-            Path(f"begun-{session.config.seed}").touch()
+    def wait(self, session):
+        """In the middle of the run, until it is to stop; "deaf" ends at once only."""
+        Path(f"begun-{session.config.seed}").touch()
+        until = time.monotonic() + 60
+        while self.what == "deaf" or not session._stop_reason:
+            if time.monotonic() > until:
+                raise TimeoutError("nobody has stopped this run")
             time.sleep(0.01)
-        elif session.global_timestep == self.when:
+
+    def after_timestep(self, session, facts):
+        if session.global_timestep == self.when:
             print("trouble at", self.when)
-            if self.what == "kill":
+            if self.what in ("wait", "deaf"):
+                self.wait(session)
+            elif self.what == "kill":
                 session.save_checkpoint()
             elif self.what == "raise":
                 raise OSError("the disk is on fire")
@@ -75,9 +101,12 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-c", code, *arguments]
 
 
-def axonrl(place: Path, *arguments: str, plan: Mapping[str, Sequence[Any]] | None = None) -> Any:
+TRACKED: Any = {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
+
+
+def axonrl(place: Path, *arguments: str, plan: Mapping[str, Sequence[Any]] | None = None, env: Any = None) -> Any:
     (place / "plan.json").write_text(json.dumps(plan or {}))
-    return subprocess.run(command(*arguments), cwd=place, capture_output=True, text=True, check=False)
+    return subprocess.run(command(*arguments), cwd=place, capture_output=True, text=True, check=False, env=env)
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +122,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def first(place: Path) -> Any:
     """Three seeds, of which the second fails and the third is killed."""
     plan = {"5": ("raise", 120), "6": ("kill", 150)}
-    return axonrl(place, "run", "pole.yml", "--seeds", "3", "--jobs", "2", "--json", plan=plan)
+    return axonrl(place, "run", "pole.yml", "--seeds", "3", "--jobs", "2", "--json", plan=plan, env=TRACKED)
 
 
 @pytest.fixture(scope="module")
 def second(place: Path, first: Any) -> Any:
-    """They are resumed, with one more."""
-    return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json")
+    """They are resumed, with one more; the first one has lost its picture."""
+    (place / "runs" / "pole" / "seed-4" / "learning_curve.png").unlink()
+    return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json", env=TRACKED)
 
 
 def weights(folder: Path) -> dict[str, bytes]:
@@ -133,8 +163,30 @@ def test_resuming_goes_on_with_those_that_are_unfinished(place: Path, second: An
     returns = [one["episode_return"] for one in seeds.values()]
     assert json.loads(second.stdout)["together"]["mean"]["value"] == pytest.approx(sum(returns) / 4)
     assert json.loads(second.stdout)["learning_curves"] == "runs/pole/learning_curves.png"
-    pictures = [path.parent.name for path in sorted((place / "runs" / "pole").glob("**/learning_curve*.png"))]
-    assert pictures == ["pole", "seed-4", "seed-5", "seed-6", "seed-9"]
+    pictures = [path.parent.name for path in sorted((place / "runs" / "pole").glob("*/learning_curve.png"))]
+    assert pictures == ["seed-4", "seed-5", "seed-6", "seed-9"]
+    assert (place / "runs" / "pole" / "learning_curves.png").is_file()
+
+
+def test_one_process_writes_the_trackers_files_of_all_seeds(place: Path, second: Any) -> None:
+    """With the pictures, which are drawn after the seed's own process has ended."""
+    for seed, statuses in {
+        4: ["created", "running", "succeeded"],
+        5: ["created", "running", "failed", "resuming", "running", "succeeded"],
+        6: ["created", "running", "failed", "resuming", "running", "succeeded"],
+        9: ["created", "running", "succeeded"],
+    }.items():
+        folder = place / "runs" / "pole" / f"seed-{seed}"
+        run = TrackedRun(folder)
+        run.read()
+        assert [status.status for status in run.statuses] == statuses
+        kept = run_path(run)
+        assert (kept / "outputs" / "learning_curve.png").read_bytes() == (folder / "learning_curve.png").read_bytes()
+        found = json.loads((kept / "run.plx.json").read_text())
+        assert [one["type"] for one in found["status_conditions"]] == statuses
+        assert found["outputs"]["timesteps"] == 300
+        if seed == 6:
+            assert run.statuses[2].message == KILLED
 
 
 def test_each_seed_is_the_run_that_it_would_be_alone(
@@ -154,8 +206,6 @@ def test_each_seed_is_the_run_that_it_would_be_alone(
 
 # -- stopped and killed: no TensorFlow from here on, the program is compiled ------------------------------------------
 
-SLOW: dict[str, Any] = dict.fromkeys("4569", ("slow", 0))
-
 
 @pytest.fixture
 def compiled(place: Path, second: Any, tmp_path: Path) -> Path:
@@ -168,9 +218,9 @@ def compiled(place: Path, second: Any, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def begun(place: Path, plan: Mapping[str, Any]) -> Any:
-    """A resumed start, of which two seeds are training."""
-    (place / "plan.json").write_text(json.dumps(plan))
+def begun(place: Path, what: str, when: int) -> Any:
+    """A resumed start, of which two seeds wait in the middle of their training."""
+    (place / "plan.json").write_text(json.dumps(dict.fromkeys("456", (what, when))))
     for path in place.glob("begun-*"):
         path.unlink()
     resume = command("run", "pole.yml", "--resume", "--jobs", "2")
@@ -201,7 +251,7 @@ def wait_for_end(folder: Path) -> None:
 def test_ctrl_c_then_kill_then_to_the_end(compiled: Path, place: Path) -> None:
     """Each seed has the weights of the run that was never stopped."""
     group = compiled / "runs" / "pole"
-    process = begun(compiled, SLOW)
+    process = begun(compiled, "wait", 50)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
@@ -209,7 +259,7 @@ def test_ctrl_c_then_kill_then_to_the_end(compiled: Path, place: Path) -> None:
     assert "Stopped by Ctrl-C. 0 of 3 seeds have finished. Continue with: axonrl run pole.yml --resume" in errors
     assert statuses(compiled) == {"4": "stopped", "5": "stopped", "6": "waiting"}
     assert not (group / "seed-6").exists()
-    process = begun(compiled, SLOW)
+    process = begun(compiled, "wait", 80)
     before = {seed: CheckpointStore(group / f"seed-{seed}").newest() for seed in (4, 5)}
     process.kill()
     process.communicate()
@@ -227,14 +277,38 @@ def test_ctrl_c_then_kill_then_to_the_end(compiled: Path, place: Path) -> None:
 
 
 def test_a_second_signal_ends_at_once(compiled: Path) -> None:
-    process = begun(compiled, SLOW)
+    process = begun(compiled, "deaf", 50)
     process.send_signal(signal.SIGINT)
+    while "stopping and saving" not in process.stderr.readline():
+        assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode in (130, 143), errors
-    assert "Stopped at once by" in errors
+    assert process.returncode == 143, errors
+    assert "Stopped at once by SIGTERM. 0 of 3 seeds have finished. Continue with: axonrl run pole.yml" in errors
     for seed in (4, 5):
         wait_for_end(compiled / "runs" / "pole" / f"seed-{seed}")
+
+
+def test_a_damaged_program_is_compiled_again_and_trackers_with_a_server_follow(compiled: Path, place: Path) -> None:
+    """One process tells them of all seeds, and takes back that someone there stops one of them."""
+    group = compiled / "runs" / "pole"
+    program = group / "compiled" / "program.tflite"
+    program.write_bytes(program.read_bytes()[:-1] + b"x")
+    (group / "compiled" / "weights" / "seed-6.safetensors").unlink()
+    with (compiled / "pole.yml").open("a") as file:
+        file.write('tracker: ["users:Server"]\n')
+    done = axonrl(compiled, "run", "pole.yml", "--resume", "--jobs", "3", plan={"6": ("wait", 50)}, env=TRACKED)
+    assert done.returncode == 143, done.stderr
+    damaged = f"axonrl: warning: {Path('runs', 'pole', 'compiled', 'program.tflite')} is damaged"
+    assert [line for line in done.stderr.splitlines() if line.startswith(damaged)]
+    assert statuses(compiled) == {"4": "finished", "5": "finished", "6": "stopped"}
+    assert "axonrl: seed 6: stopped, 50 timesteps: enough of it" in done.stderr
+    assert json.loads((compiled / "pole-seed-6.json").read_text()) == ["stopped", False]
+    for seed in (4, 5):
+        assert weights(group / f"seed-{seed}") == weights(place / "runs" / "pole" / f"seed-{seed}")
+        assert json.loads((compiled / f"pole-seed-{seed}.json").read_text()) == ["succeeded", True]
+    warning = "tracker users:Server: OSError: the server is down; retrying, and training continues"
+    assert sum(line.endswith(warning) for line in done.stderr.splitlines() if line.startswith("axonrl: seed")) == 1
 
 
 def test_what_is_finished_goes_on_only_to_a_larger_limit(place: Path, second: Any, tmp_path: Path) -> None:
@@ -251,5 +325,8 @@ def test_what_is_finished_goes_on_only_to_a_larger_limit(place: Path, second: An
     assert unfinished(train__max_timesteps="null", train__max_episodes="5") == [4, 5, 6, 9]
     assert unfinished(evaluate="null") == [4, 5, 6, 9]
     assert unfinished(seed="3", seeds="2") == [3]
+    (folder / "seed-5" / "experiment.yml").write_text("{")
+    shutil.rmtree(folder / "seed-6")
+    assert unfinished() == [5, 6, 3]  # the process of 5 says what is wrong
     with pytest.raises(ExperimentError, match=r"changed experiment: agent\.params\.hidden\.0 \(8 -> 9\)"):
         unfinished(agent__params__hidden="[9]")

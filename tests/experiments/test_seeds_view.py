@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from axonrl.experiments.commands import sync
+from axonrl.experiments.commands.cli import main
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.language.seeds import as_yaml, listed, told
+from axonrl.experiments.running import folder as records
 from axonrl.experiments.seeds import group as groups
 from axonrl.experiments.seeds import report
 from axonrl.experiments.seeds.group import FAILED, FINISHED, Group, Outcome
@@ -49,12 +52,15 @@ def test_plain_lines(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
         clock.now = 6.0
         view.refresh()
         view.ended(4, DONE)
+        view.warning(4, "it is late")
         view.started(7)
+        view.warning(7, "it is late")
         view.ended(7, BROKEN)
     assert capsys.readouterr().err.splitlines() == [
         "axonrl: seed 4: started",
         "axonrl: seed 4:  50% timestep 10/20",
         "axonrl: seed 4: finished, 300 timesteps, 1.2 s, return 21.50",
+        "axonrl: seed 4: it is late",
         "axonrl: seed 7: started",
         "axonrl: seed 7: failed: the disk is on fire",
     ]
@@ -135,10 +141,11 @@ def test_what_a_damaged_record_of_results_says(group: Group, tmp_path: Path, run
     (tmp_path / "new" / "seeds.json").write_text("{")
     with pytest.raises(ExperimentError, match=r"seeds\.json is damaged: .*Remove it: finished seeds are found again"):
         groups.prepare(tmp_path / "new", given, resume=True)
-    with pytest.raises(ExperimentError, match=r"has runs of many seeds already\. Use --resume"):
-        groups.prepare(tmp_path / "new", given, resume=False)
-    with pytest.raises(ExperimentError, match="has no runs of many seeds to resume"):
-        groups.prepare(tmp_path, given, resume=True)
+    (tmp_path / "new" / "seeds.json").write_text(
+        '{"group": {"uuid": "0"}, "not_compiled": "", "seeds": {"0": {"status": "asleep"}}}'
+    )
+    with pytest.raises(ExperimentError, match=r"seeds\.json is damaged: .*unknown status 'asleep'"):
+        groups.prepare(tmp_path / "new", given, resume=True)
 
 
 def test_the_outcome_of_each_seed_is_kept(tmp_path: Path, run_file: Path) -> None:
@@ -149,3 +156,76 @@ def test_the_outcome_of_each_seed_is_kept(tmp_path: Path, run_file: Path) -> Non
     assert again.identity == made.identity
     assert again.outcomes == {0: Outcome(), 1: BROKEN, 5: Outcome()}
     assert load(tmp_path / "new" / "seeds.yml")[0].seeds == [0, 1, 5]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a command says that does not begin; nothing is printed."""
+    try:
+        code: object = main(arguments)
+    except SystemExit as error:  # of the parser
+        code = error.code
+    printed, said = capsys.readouterr()
+    assert (code, printed) == (2, "")
+    return said.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--seeds", "0"], "axonrl run: error: argument --seeds: must be the number of seeds, 1 to 1,000, or a list"),
+        (["--seeds", "3,3"], "axonrl run: error: argument --seeds: must be the number of seeds, 1 to 1,000, or a list"),
+        (["--seeds", "9-7"], "axonrl run: error: argument --seeds: must be a number of seeds (8), a range (100-109)"),
+        (["--seeds", "3", "--seeds", "4"], "axonrl run: error: duplicate --seeds: seeds is set already"),
+        (["--seeds", "3", "--jobs", "0"], "axonrl run: error: argument --jobs: must be an integer of at least 1, got"),
+        (["--jobs", "2"], "axonrl: error: --jobs: is how many seeds run at the same time: use it with --seeds"),
+        (
+            ["--seeds", "3,9", "--seed", "5"],
+            "axonrl: error: --set seed=5: seed: is where a number of seeds begins, and these",
+        ),
+        (["--seeds", "3", "--resume"], "axonrl: error: Folder runs/my_run has no runs of many seeds to resume. Start"),
+    ],
+)
+def test_what_is_refused(run_file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    assert refused(capsys, "run", "file.yml", *arguments).startswith(said)
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("command", ["check", "compile", "submit"])
+def test_each_command_that_takes_a_file_takes_seeds(
+    run_file: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    more = {"check": [], "compile": ["-o", "compiled"], "submit": ["--dry-run"]}[command]
+    said = refused(capsys, command, "file.yml", *more, "--seeds", "3,9", "--seed", "5")
+    assert said.startswith("axonrl: error: --set seed=5: seed: is where a number of seeds begins")
+
+
+def test_a_folder_of_many_runs_is_no_run_folder(
+    run_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = groups.prepare(Path("runs/my_run"), experiment(run_file, "[9, 10]"), resume=False)
+    what = "axonrl: error: Folder runs/my_run has the runs of many seeds. "
+    assert refused(capsys, "evaluate", "runs/my_run") == f"{what}None has begun."
+    for seed in group.seeds:
+        group.run_folder(seed).mkdir()
+    for command in ("evaluate", "enjoy", "export"):
+        assert refused(capsys, command, "runs/my_run") == f"{what}Give one of them, such as runs/my_run/seed-9."
+    again = "Use --resume to continue them, or another --model-dir."
+    assert refused(capsys, "run", "file.yml", "--model-dir", "runs/my_run") == what + again
+    assert refused(capsys, "run", "file.yml", "--model-dir", "runs/my_run", "--seeds", "2") == what + again
+    one = "axonrl: error: --seed: is one seed, and runs/my_run has the runs of many: add it to them with --seeds"
+    assert refused(capsys, "run", "file.yml", "--resume", "--seed", "9").startswith(one)
+    synced: list[Path] = []
+
+    def note(folder: Path, *_: Any) -> int:
+        synced.append(folder)
+        return 0
+
+    monkeypatch.setattr(sync, "_sync_and_tell", note)
+    assert main(["sync", "runs/my_run", "runs/other"]) == 0
+    assert synced == [Path("runs/my_run/seed-9"), Path("runs/my_run/seed-10"), Path("runs/other")]
+
+
+def test_a_single_run_is_not_resumed_with_seeds(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records.prepare(Path("runs/one"), experiment(run_file, "1").model_copy(update={"seeds": None}), resume=False)
+    said = refused(capsys, "run", "file.yml", "--model-dir", "runs/one", "--resume", "--seeds", "2")
+    assert said == "axonrl: error: Folder runs/one has a single run. Use --resume without seeds to continue it."
