@@ -125,15 +125,29 @@ def test_it_is_a_vector_environment_that_is_reset_by_mask() -> None:
     assert list(options) == ["reset_mask"]
 
 
-def test_returned_arrays_are_new() -> None:
-    for env_id in IDS:
-        env = native(env_id)
-        actions = np.zeros(env.action_space.shape, env.action_space.dtype)
-        kept = [env.reset(seed=1)[0], *env.step(actions)[:4]]
-        before = [array.copy() for array in kept]
-        env.step(actions)
-        env.reset(seed=4)
-        assert all(np.array_equal(a, b) for a, b in zip(kept, before, strict=True)), env_id
+@pytest.mark.parametrize("env_id", IDS)
+def test_what_is_returned_is_the_caller_s(env_id: str) -> None:
+    """Later steps and resets leave it alone, also where episodes have ended, and a caller may change it."""
+    rng = np.random.default_rng(0)
+    env, other = native(env_id, max_episode_steps=120), native(env_id, max_episode_steps=120)
+    observations, kept = env.reset(seed=1)[0], []
+    other.reset(seed=1)[0][...] = 7
+    for step in range(130):
+        actions = swing(env, observations, rng)
+        mine, theirs = env.step(actions)[:4], other.step(actions)[:4]
+        before = [array.tobytes() for array in mine]
+        assert [array.tobytes() for array in theirs] == before
+        kept.append((mine, before))
+        for array in theirs:
+            array[...] = 1
+        observations, mask = mine[0], mine[2] | mine[3]
+        if mask.any():
+            mask[step % 2 :] = True
+            seeds = [step, step + 1, step + 2]
+            observations, theirs = (one.reset(seed=seeds, options={"reset_mask": mask})[0] for one in (env, other))
+            assert observations.tobytes() == theirs.tobytes()
+    assert any(array.any() for mine, _ in kept for array in mine[2:])
+    assert [before for _, before in kept] == [[array.tobytes() for array in mine] for mine, _ in kept]
 
 
 @pytest.mark.parametrize("env_id", IDS)
@@ -189,7 +203,7 @@ def test_wrong_calls() -> None:
         make("CartPole-v1", 2, vectorization="natve")
     with pytest.raises(ArgumentError, match="vectorization 'native' needs the number of copies, num_envs"):
         make("CartPole-v1", vectorization="native")
-    env = native("CartPole-v1", max_episode_steps=1)
+    env = native("CartPole-v1", max_episode_steps=2)
     with pytest.raises(ValueError, match=r"the lanes \[0, 1, 2\] must be reset"):
         env.step(np.zeros(3, np.int64))
     with pytest.raises(ValueError, match="needs 3 seeds, got 2"):
@@ -202,7 +216,34 @@ def test_wrong_calls() -> None:
     for wrong in (-1, 2):
         with pytest.raises(ValueError, match=r"actions must be integers 0 \.\. 1"):
             env.step(np.array([0, wrong, 1]))
-    assert env.step(np.array([0, 1, 1]))[3].all()
+    truncated = [env.step(np.array([0, 1, 1]))[3].tolist() for _ in range(2)]
+    assert truncated == [[False] * 3, [True] * 3]  # refused actions do not count
+
+
+@pytest.mark.parametrize(
+    ("env_id", "actions", "expected"),
+    [
+        *(
+            ("CartPole-v1", given, r"integers \[2\]")
+            for given in (1, np.array(1), np.array([1]), [0, 1], np.array([True, False]), np.array([0.0, 1.0]))
+        ),
+        *(
+            ("Pendulum-v1", given, r"float32 \[2, 1\]")
+            for given in (np.float32(1), np.ones((1, 1), np.float32), np.ones(2, np.float32), np.ones((2, 1)))
+        ),
+    ],
+)
+def test_one_action_is_not_taken_for_all_lanes(env_id: str, actions: Any, expected: str) -> None:
+    env, other = (native(env_id, 2, max_episode_steps=3) for _ in range(2))
+    for one in (env, other):
+        one.reset(seed=1)
+    for _ in range(3):
+        with pytest.raises(ValueError, match=f"needs an array of actions, {expected}, got "):
+            env.step(actions)
+        right = env.action_space.sample()
+        both = [one.step(right)[:4] for one in (env, other)]
+        assert [a.tobytes() for a in both[0]] == [b.tobytes() for b in both[1]]
+    assert both[0][3].all()
 
 
 def test_wrappers_around_each_copy_are_refused_by_name() -> None:
