@@ -44,9 +44,9 @@ class Vector(BatchedEnvironment):
             self._refuse("reset", f"{shortened(result)}, expected (observations, infos)")
         return self._batch("reset", result[0])
 
-    def _call_step(self, actions: ArrayTree) -> tuple[Step, Any]:
+    def _call_step(self, actions: ArrayTree, ignored: Array | None = None) -> tuple[Step, Any]:
         self._current()
-        batch = self._actions.batch(actions)
+        batch = self._actions.batch(actions, ignored)
         try:
             result = self.env.step(batch)
         except Exception as error:
@@ -184,10 +184,10 @@ class NextStepVector(SelfResettingVector):
 
     def step(self, actions: ArrayTree) -> Step:
         """One call for all; rows whose episode ended on the previous step did not act."""
-        acted = ~self._ended if self._ended.any() else None
-        step, _ = self._call_step(actions)
+        ignored = self._ended if self._ended.any() else None
+        step, _ = self._call_step(actions, ignored)
         self._ended = step.terminated | step.truncated
-        return step._replace(acted=acted)
+        return step if ignored is None else step._replace(acted=~ignored)
 
 
 def _takes_list(env: AnyVectorEnv) -> bool:
