@@ -24,7 +24,7 @@ from .native import NativeVectorEnv, check_native, make_native
 from .normalization import BY_NAME, NormalizedEnvironment, Wrapped, WrappedVector, are_copies, wrappers_of
 from .pooled import NOT_EXACT, Pool, PooledEnv, PooledVectorEnv
 from .single import Single
-from .vectors import NativeVector, NextStepVector, SameStepVector, Vector
+from .vectors import NativeVector, NextStepVector, PooledVector, SameStepVector, Vector
 from .wrapping import Given, Wrapping
 
 logger = logging.getLogger("axonrl")
@@ -299,7 +299,7 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
         return NativeVector(env, num_envs=env.num_envs, **_details(env, None))
     if isinstance(env, PooledVectorEnv):
         details = {**_details(env, None), "name": env.pool.env_id, "not_exact": NOT_EXACT}
-        return NextStepVector(env, num_envs=env.num_envs, **details)
+        return PooledVector(env, num_envs=env.num_envs, **details)
     if isinstance(env, WrappedVector):
         return NormalizedEnvironment(env, _open_vector(env.env), env.normalizers, learns=True)
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
