@@ -164,7 +164,7 @@ class MaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
                 raise _unsuitable("action_space", "must be Discrete or MultiDiscrete", env.action_space)
         mask: Box[Any] = Box(0, 1, (size,), np.bool_)
         self.observation_space = Dict({"observation": env.observation_space, ACTION_MASK: mask})
-        self._name, self._shape = name, (size,)
+        self._name, self._size = name, size
         self._where = f"info[{name!r}] of {type(env.unwrapped).__name__ if env.spec is None else env.spec.id}"
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -185,9 +185,9 @@ class MaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
             array = np.asarray(given)
         except ValueError:  # rows of different lengths
             array = np.array(None)
-        if array.shape != self._shape or array.dtype.kind not in "biu" or (array != array.astype(np.bool_)).any():
-            expected = f"{self._shape[0]} bits, one per action, bool or integers"
-            raise ValueError(f"{self._where} must be {expected}, got {shortened(given)}")
+        if array.shape != (self._size,) or array.dtype.kind not in "biu" or (array != array.astype(np.bool_)).any():
+            message = f"{self._where} must be {self._size} bits, one per action, bool or integers, got {shortened(given)}"
+            raise ValueError(message)
         return {"observation": observation, ACTION_MASK: array.astype(np.bool_)}
 
 
