@@ -211,13 +211,14 @@ def _make_wrapped(
 def _make_vector(
     env_id: str, num_envs: int, vectorization: str, wrapping: Wrapping, kwargs: dict[str, Any]
 ) -> AnyVectorEnv:
-    wrapping.refuse_around_each(f"the copies of {env_id} with vectorization {vectorization!r}")
+    can_do = () if vectorization == NATIVE else ("channels_last",)
+    does = wrapping.refuse_around_each(f"the copies of {env_id} with vectorization {vectorization!r}", can_do)
     env: NativeVectorEnv | PooledVectorEnv
     if vectorization == NATIVE:
         check_native(env_id, kwargs)
         env = make_native(_make_one(env_id, kwargs), num_envs)
     else:
-        env = PooledVectorEnv(Pool(env_id, num_envs, kwargs))
+        env = PooledVectorEnv(Pool(env_id, num_envs, kwargs, channels_last=bool(does)))
     if not wrapping.given:
         return env
     return WrappedVector(env, wrapping.normalizers(env.single_observation_space, num_envs), wrapping.given)

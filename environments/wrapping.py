@@ -186,7 +186,7 @@ class MaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
         except ValueError:  # rows of different lengths
             array = np.array(None)
         if array.shape != (self._size,) or array.dtype.kind not in "biu" or (array != array.astype(np.bool_)).any():
-            message = f"{self._where} must be {self._size} bits, one per action, bool or integers, got {shortened(given)}"
+            message = f"{self._where} must be {self._size} bits, one per action, bool or int, got {shortened(given)}"
             raise ValueError(message)
         return {"observation": observation, ACTION_MASK: array.astype(np.bool_)}
 
@@ -255,12 +255,28 @@ class Wrapping:
             env = _attempt(_AROUND_EACH[name], (env,), arguments, index)
         return env
 
-    def refuse_around_each(self, what: str) -> None:
-        """``WrapperError`` if one of the list goes around each copy, for copies that no wrapper can be put around."""
+    def refuse_around_each(self, what: str, but: Sequence[str] = ()) -> list[str]:
+        """For copies that no wrapper can be put around, which may do themselves what some wrappers would.
+
+        Args:
+            what: these copies.
+            but: names of such wrappers.
+
+        Returns:
+            Those of them that are in the list.
+
+        Raises:
+            WrapperError: another one of the list goes around each copy, or one of them is there twice.
+        """
+        found: list[str] = []
         for index, name, _ in self._each:
+            if name in but and name not in found:
+                found.append(name)
+                continue
             advice = "pass max_episode_steps to the environment (kwargs in a file)" if name == "time_limit" else ""
             advice = advice or "use vectorization 'sync'"
             raise WrapperError(f"{name} cannot be put around {what}; {advice}", index, "kind", name)
+        return found
 
     def normalizers(self, space: AnySpace, num_envs: int) -> Normalizers:
         """The normalisation of ``num_envs`` copies with these observations; ``WrapperError`` if unsuitable."""
