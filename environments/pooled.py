@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -162,9 +163,10 @@ class PooledEnv(gymnasium.Env[Any, Any]):
 
     def __init__(self, pool: Pool) -> None:
         self.pool = Pool(pool.env_id, 1, {**pool.arguments, "num_threads": 1}, channels_last=pool.channels_last)
-        self.spec = self.pool.gymnasiums_spec()
+        spec = self.pool.gymnasiums_spec()
+        self.spec = EnvSpec(pool.env_id) if spec is None else spec
         # It renders nothing itself: Gymnasium's environment is made where images are wanted, if there is one.
-        self.metadata = {"render_modes": [] if self.spec is None else ["human", "rgb_array"]}
+        self.metadata = {"render_modes": [] if spec is None else ["human", "rgb_array"]}
         self.observation_space, self.action_space = self.pool.observation_space, self.pool.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -87,6 +87,55 @@ def test_everything_equals_gymnasium_bit_for_bit(env_id: str, kwargs: Any, times
     assert env_id.startswith(("CartPole-v1", "Mountain", "Acrobot")) or ended["truncated"] > 0
 
 
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("CartPole-v1", {"low": -0.2, "high": 0.1}),
+        ("MountainCar-v0", {"low": -0.9, "high": -0.8}),
+        ("MountainCarContinuous-v0", {"low": -0.9, "high": -0.8}),
+        ("Acrobot-v1", {"low": -0.3, "high": 0.3}),
+        ("Pendulum-v1", {"x_init": 0.5, "y_init": 0.2}),
+    ],
+)
+def test_resets_of_every_kind_equal_gymnasiums(env_id: str, options: Any) -> None:
+    """Seeded twice, in mid-episode, from where the generator stands, with options; some lanes or all."""
+    env = native(env_id)
+    scalars: list[Any] = [gymnasium.make(env_id, disable_env_checker=True) for _ in range(3)]
+    resets: list[tuple[Any, Any, list[bool]]] = [
+        ([4, 5, 6], None, [True, True, True]),
+        ([4, 5, 6], options, [True, True, True]),
+        (None, options, [False, True, False]),
+        ([None, 9, None], None, [True, True, False]),
+        (None, None, [True, True, True]),
+    ]
+    observations = np.zeros(0)
+    for seeds, given, mask in resets:
+        chosen = {**(given or {}), "reset_mask": np.array(mask)}
+        observations = env.reset(seed=seeds, options=chosen)[0]
+        for lane in np.flatnonzero(mask).tolist():
+            expected = scalars[lane].reset(seed=None if seeds is None else seeds[lane], options=given)[0]
+            assert observations[lane].tobytes() == expected.tobytes()
+        for _ in range(3):
+            actions = env.action_space.sample()
+            before, observations = observations, env.step(actions)[0]
+            assert before.tobytes() != observations.tobytes()
+            expected = np.stack([one.step(action)[0] for one, action in zip(scalars, actions, strict=True)])
+            assert observations.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(("of_the_book", "rewards"), [(False, [1.0, 1.0]), (True, [0.0, -1.0])])
+def test_an_end_and_the_time_limit_may_come_together(of_the_book: bool, rewards: list[float]) -> None:
+    one, steps = gymnasium.make("CartPole-v1"), 0
+    one.reset(seed=5)
+    while not one.step(1)[2]:
+        steps += 1
+    env = native("CartPole-v1", 1, max_episode_steps=steps + 1, sutton_barto_reward=of_the_book)
+    env.reset(seed=5)
+    *_, before, last = [env.step(np.array([1])) for _ in range(steps + 1)]
+    assert [before[1].item(), last[1].item()] == rewards
+    assert [array.item() for array in (*before[2:4], *last[2:4])] == [False, False, True, True]
+
+
 def test_a_loop_that_differs_from_calls_with_one_number_is_not_used() -> None:
     x, out = np.linspace(-9.0, 9.0, 7), np.empty(7)
 

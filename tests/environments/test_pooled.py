@@ -52,7 +52,8 @@ def test_it_has_the_spaces_of_gymnasium() -> None:
     frames = pooled("Pong-v5", 1)
     assert frames.single_observation_space.shape == (4, 84, 84)
     assert frames.reset(seed=1)[0].dtype == np.uint8
-    assert similar(frames).spec is None
+    one = similar(frames)
+    assert (one.spec.id, one.metadata["render_modes"]) == ("Pong-v5", [])
 
 
 def test_seeds_decide_while_the_environments_are_new() -> None:
