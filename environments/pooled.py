@@ -65,7 +65,7 @@ class Pool:
             near = difflib.get_close_matches(env_id.rpartition("/")[2], known, n=3)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "see envpool.list_all_envs()"
             raise ArgumentError(f"EnvPool has no {env_id!r}; {hint}", "env_id", env_id)
-        self._pool: Any = self._made([0] * num_envs)
+        self._pool: Any = self._made(list(range(num_envs)))
         space = self._pool.observation_space
         self.observation_space: Any = _with_channels_last(space) if channels_last else space
         self.action_space: Any = _as_gymnasium(self._pool.action_space)
