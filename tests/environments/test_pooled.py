@@ -170,7 +170,7 @@ def test_wrappers_around_each_copy_are_refused() -> None:
     with pytest.raises(WrapperError, match="channels_last cannot be put around") as error:  # twice
         pooled("Pong-v5", wrappers=["channels_last", "channels_last"])
     assert error.value.index == 1
-    with pytest.raises(ArgumentError, match="channels_last: the observation space must be images, .* got Box"):
+    with pytest.raises(ArgumentError, match=r"channels_last: the observation space must be images, .* got Box"):
         pooled(wrappers=["channels_last"])
 
 
@@ -233,5 +233,5 @@ def test_numbers_that_are_not_finite_name_their_environment(monkeypatch: pytest.
         monkeypatch.setattr(pool, "step", lambda taken, broken=broken: broken)
         with pytest.raises(NonFiniteError, match=f"Pendulum-v1.step returned {what} in environment 1"):
             env.step(actions)
-    with pytest.raises(NonFiniteError, match="an action for .* is not finite"):
+    with pytest.raises(NonFiniteError, match=r"an action for .* is not finite"):
         env.step(actions * np.nan)

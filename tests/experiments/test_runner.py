@@ -193,8 +193,16 @@ def test_check_names_the_line_of_a_wrapper(file: Path) -> None:
     ("environment", "key", "message"),
     [
         ("{id: Taxi-v4, vectorization: native}", "id", "Taxi-v4 has no native copy"),
-        ("{id: CartPole-v1, vectorization: native, kwargs: {render_mode: human}}", "kwargs", "no argument 'render_mode'"),
-        ("{id: CartPole-v1, vectorization: native, wrappers: [atari]}", "wrappers.0.kind", "atari cannot be put around"),
+        (
+            "{id: CartPole-v1, vectorization: native, kwargs: {render_mode: human}}",
+            "kwargs",
+            "no argument 'render_mode'",
+        ),
+        (
+            "{id: CartPole-v1, vectorization: native, wrappers: [atari]}",
+            "wrappers.0.kind",
+            "atari cannot be put around",
+        ),
         ("{id: CartPole-v1, vectorization: envpool}", "vectorization", "EnvPool is not installed"),
         ("{id: CartPole-v1, vectorization: gpu}", "vectorization", "must be 'sync', 'native' or 'envpool', got 'gpu'"),
     ],
