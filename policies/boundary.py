@@ -130,17 +130,16 @@ class _ArrayOut:
             ValueError: they have another shape or kind of numbers; an action is not finite, does not exist, or no
                 action was legal.
         """
-        self._check(actions.dtype, actions.shape[1:])
-        if self._kind == "Discrete" and single:
+        if single and self._kind == "Discrete" and actions.shape == (1,):  # the usual action is recognised at once
             action = actions.item()
-            if not self._low <= action <= self._high:
-                _check_legal(actions)
-                raise ValueError(f"the model's action {action} is not in {self._low} .. {self._high}")
-            return self._scalar(action)
+            if type(action) is int and self._low <= action <= self._high:
+                return self._scalar(action)
+        self._check(actions.dtype, actions.shape[1:])
         if not self._is_box and bool(((actions < self._low) | (actions > self._high)).any()):
             # Found before the cast, which may wrap around.
             _check_legal(actions)
-            raise ValueError(f"the model's action {shortened(actions)} is not in {self._low} .. {self._high}")
+            given = shortened((actions[0] if single else actions).tolist())
+            raise ValueError(f"the model's action {given} is not in {self._low} .. {self._high}")
         array = actions.astype(self._dtype, copy=False)
         if self._is_box:
             array = np.minimum(np.maximum(array, self._low), self._high)

@@ -387,7 +387,7 @@ def test_an_action_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("space", "actions", "message"),
     [
-        (Discrete(3, dtype=np.uint8), [1, 258], r"\[ 1, 258\].* is not in 0 .. 2"),
+        (Discrete(3, dtype=np.uint8), [1, 258], r"action \[1, 258\] is not in 0 .. 2"),
         (MultiBinary(2), [[1, 0], [256, 1]], r"is not in 0 .. 1"),
         (MultiDiscrete([3, 2], dtype=np.int8), [[1, 0], [NO_LEGAL_ACTION, 1]], "observation 1 has a mask without a"),
         (Discrete(3), [0.0, 1.5], r"is float64 \[\], and the Discrete action space takes integers \[\]"),
