@@ -68,14 +68,22 @@ class ArrayActions:
         (one,) = self.each(actions)  # raises for invalid actions
         return one
 
-    def batch(self, actions: Any) -> Array:
-        """A new array [N, ...] in the space's dtype, clipped for a Box; raises as :meth:`each`."""
+    def batch(self, actions: Any, ignored: Array | None = None) -> Array:
+        """A new array [N, ...] in the space's dtype, clipped for a Box; raises as :meth:`each`.
+
+        Args:
+            actions: [N, ...] in the environment's units.
+            ignored: bool [N], rows whose action the environment ignores, so that none needs to be legal there.
+        """
         self._check_kind(actions)
         if self._is_box:
             array: Array = np.minimum(np.maximum(actions.astype(self._dtype), self._low), self._high)
             if not all_finite(array):
                 raise NonFiniteError(f"an action for {self._space} is not finite: {actions.tolist()}")
             return array
+        if ignored is not None:
+            actions = actions.copy()
+            actions[ignored] = self._low
         if self._is_discrete:  # Python compares a few numbers faster than NumPy
             each = actions.tolist()
             is_outside = min(each) < self._low or max(each) > self._high
@@ -121,10 +129,10 @@ class CompositeActions:
         self._check(actions)
         return nested(self._space, {name: leaf.single(actions[name]) for name, leaf in self._leaves.items()})
 
-    def batch(self, actions: Any) -> Any:
-        """New arrays [N, ...], nested as a vector environment takes them; raises as :meth:`ArrayActions.batch`."""
+    def batch(self, actions: Any, ignored: Array | None = None) -> Any:
+        """New arrays [N, ...], nested as a vector environment takes them; as :meth:`ArrayActions.batch`."""
         self._check(actions)
-        return nested(self._space, {name: leaf.batch(actions[name]) for name, leaf in self._leaves.items()})
+        return nested(self._space, {name: leaf.batch(actions[name], ignored) for name, leaf in self._leaves.items()})
 
     def _check(self, actions: Any) -> None:
         if not isinstance(actions, Mapping) or actions.keys() != self._leaves.keys():

@@ -24,7 +24,7 @@ from .native import NativeVectorEnv, check_native, make_native
 from .normalization import BY_NAME, NormalizedEnvironment, Wrapped, WrappedVector, are_copies, wrappers_of
 from .pooled import NOT_EXACT, Pool, PooledEnv, PooledVectorEnv
 from .single import Single
-from .vectors import NativeVector, NextStepVector, SameStepVector, Vector
+from .vectors import NativeVector, NextStepVector, PooledVector, SameStepVector, Vector
 from .wrapping import Given, Wrapping
 
 logger = logging.getLogger("axonrl")
@@ -211,13 +211,14 @@ def _make_wrapped(
 def _make_vector(
     env_id: str, num_envs: int, vectorization: str, wrapping: Wrapping, kwargs: dict[str, Any]
 ) -> AnyVectorEnv:
-    wrapping.refuse_around_each(f"the copies of {env_id} with vectorization {vectorization!r}")
+    can_do = () if vectorization == NATIVE else ("channels_last",)
+    does = wrapping.refuse_around_each(f"the copies of {env_id} with vectorization {vectorization!r}", can_do)
     env: NativeVectorEnv | PooledVectorEnv
     if vectorization == NATIVE:
         check_native(env_id, kwargs)
         env = make_native(_make_one(env_id, kwargs), num_envs)
     else:
-        env = PooledVectorEnv(Pool(env_id, num_envs, kwargs))
+        env = PooledVectorEnv(Pool(env_id, num_envs, kwargs, channels_last=bool(does)))
     if not wrapping.given:
         return env
     return WrappedVector(env, wrapping.normalizers(env.single_observation_space, num_envs), wrapping.given)
@@ -299,7 +300,7 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
         return NativeVector(env, num_envs=env.num_envs, **_details(env, None))
     if isinstance(env, PooledVectorEnv):
         details = {**_details(env, None), "name": env.pool.env_id, "not_exact": NOT_EXACT}
-        return NextStepVector(env, num_envs=env.num_envs, **details)
+        return PooledVector(env, num_envs=env.num_envs, **details)
     if isinstance(env, WrappedVector):
         return NormalizedEnvironment(env, _open_vector(env.env), env.normalizers, learns=True)
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -42,15 +43,19 @@ class Pool:
         env_id: EnvPool's id: ``HalfCheetah-v5``, ``Pong-v5``.
         num_envs: N.
         arguments: of ``envpool.make``: ``num_threads``, ``max_episode_steps`` and the environment's own.
+        channels_last: images [height, width, channels] in place of [channels, height, width].
 
     Raises:
-        ArgumentError: EnvPool is not installed, has no such id, or does not take the arguments.
+        ArgumentError: EnvPool is not installed, has no such id, does not take the arguments, or shows no images.
     """
 
-    def __init__(self, env_id: str, num_envs: int, arguments: Mapping[str, Any]) -> None:
+    def __init__(
+        self, env_id: str, num_envs: int, arguments: Mapping[str, Any], *, channels_last: bool = False
+    ) -> None:
         self.env_id = env_id
         self.num_envs = num_envs
         self.arguments = dict(arguments)
+        self.channels_last = channels_last
         self._module = _envpool()
         for name in _TAKEN:
             if name in arguments:
@@ -60,8 +65,9 @@ class Pool:
             near = difflib.get_close_matches(env_id.rpartition("/")[2], known, n=3)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "see envpool.list_all_envs()"
             raise ArgumentError(f"EnvPool has no {env_id!r}; {hint}", "env_id", env_id)
-        self._pool: Any = self._made([0] * num_envs)
-        self.observation_space: Any = self._pool.observation_space
+        self._pool: Any = self._made(list(range(num_envs)))
+        space = self._pool.observation_space
+        self.observation_space: Any = _with_channels_last(space) if channels_last else space
         self.action_space: Any = _as_gymnasium(self._pool.action_space)
         self._action_dtype = self._pool.action_space.dtype
 
@@ -70,26 +76,29 @@ class Pool:
         if seeds is not None:
             self.close()
             self._pool = self._made([int(seed % _SEEDS) for seed in seeds])
-        return self._pool.reset()[0]
+        return self._seen(self._pool.reset()[0])
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array]:
         """Observations [N, ...], rewards, terminated and truncated [N]."""
         results = self._pool.step(actions.astype(self._action_dtype, copy=False))
         observations, rewards, terminated, truncated, _ = results
-        return observations, rewards.astype(np.float64), terminated, truncated
+        return self._seen(observations), rewards.astype(np.float64), terminated, truncated
 
     def close(self) -> None:
         """End the threads."""
         self._pool.close()
 
     def gymnasiums_spec(self) -> Any:
-        """The spec of Gymnasium's environment of this id with these arguments; None where there is none."""
-        if self.env_id not in gymnasium.registry:
+        """The spec of Gymnasium's environment of this id with these arguments; None where none shows the same."""
+        if self.env_id not in gymnasium.registry or self.channels_last:
             return None
         spec = copy.deepcopy(gymnasium.spec(self.env_id))
         spec.kwargs |= {name: value for name, value in self.arguments.items() if name not in _OWN}
         spec.max_episode_steps = spec.kwargs.pop("max_episode_steps", spec.max_episode_steps)
         return spec
+
+    def _seen(self, observations: Any) -> Any:
+        return np.ascontiguousarray(np.moveaxis(observations, 1, -1)) if self.channels_last else observations
 
     def _made(self, seeds: list[int]) -> Any:
         try:
@@ -153,10 +162,11 @@ class PooledEnv(gymnasium.Env[Any, Any]):
     """One of EnvPool's environments, for evaluations: whoever steps it resets it, and its seed decides the episode."""
 
     def __init__(self, pool: Pool) -> None:
-        self.pool = Pool(pool.env_id, 1, {**pool.arguments, "num_threads": 1})
-        self.spec = self.pool.gymnasiums_spec()
+        self.pool = Pool(pool.env_id, 1, {**pool.arguments, "num_threads": 1}, channels_last=pool.channels_last)
+        spec = self.pool.gymnasiums_spec()
+        self.spec = EnvSpec(pool.env_id) if spec is None else spec
         # It renders nothing itself: Gymnasium's environment is made where images are wanted, if there is one.
-        self.metadata = {"render_modes": [] if self.spec is None else ["human", "rgb_array"]}
+        self.metadata = {"render_modes": [] if spec is None else ["human", "rgb_array"]}
         self.observation_space, self.action_space = self.pool.observation_space, self.pool.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -196,6 +206,15 @@ def _as_gymnasium(space: Any) -> Any:
         with _quiet():
             return Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
     return space
+
+
+def _with_channels_last(space: Any) -> Any:
+    if not isinstance(space, Box) or len(space.shape) != 3:
+        message = f"channels_last: the observation space must be images, a Box with three axes, got {space}"
+        raise ArgumentError(message, "wrappers", space)
+    low, high = (np.moveaxis(bound, 0, -1) for bound in (space.low, space.high))
+    moved: Any = Box(low, high, dtype=space.dtype.type)
+    return moved
 
 
 def _row(observation: Any) -> Any:

@@ -44,9 +44,9 @@ class Vector(BatchedEnvironment):
             self._refuse("reset", f"{shortened(result)}, expected (observations, infos)")
         return self._batch("reset", result[0])
 
-    def _call_step(self, actions: ArrayTree) -> tuple[Step, Any]:
+    def _call_step(self, actions: ArrayTree, ignored: Array | None = None) -> tuple[Step, Any]:
         self._current()
-        batch = self._actions.batch(actions)
+        batch = self._actions.batch(actions, ignored)
         try:
             result = self.env.step(batch)
         except Exception as error:
@@ -184,10 +184,38 @@ class NextStepVector(SelfResettingVector):
 
     def step(self, actions: ArrayTree) -> Step:
         """One call for all; rows whose episode ended on the previous step did not act."""
-        acted = ~self._ended if self._ended.any() else None
-        step, _ = self._call_step(actions)
+        ignored = self._ignored()
+        step, _ = self._call_step(actions, ignored)
         self._ended = step.terminated | step.truncated
-        return step._replace(acted=acted)
+        return step if ignored is None else step._replace(acted=~ignored)
+
+    def _ignored(self) -> Array | None:
+        """The rows that the next step resets; None for none."""
+        return self._ended if 1 in self._ended.tobytes() else None  # faster than any() on short arrays
+
+
+class PooledVector(NextStepVector):
+    """EnvPool's environments: what they return has the shapes and dtypes of its spaces, in arrays of its own."""
+
+    def __init__(self, env: PooledVectorEnv, **details: Any) -> None:
+        super().__init__(env, **details)
+        self._pool = env.pool
+
+    def step(self, actions: ArrayTree) -> Step:
+        """One call for all; rows whose episode ended on the previous step did not act."""
+        self._current()
+        ignored = self._ignored()
+        taken = self._actions.batch(actions, ignored)
+        try:
+            observations, rewards, terminated, truncated = self._pool.step(taken)
+        except Exception as error:
+            raise self._raised("step", error) from error
+        observation = self._observations.trusted(observations)
+        self._check_rewards(rewards)
+        self._check_finite("step", observation)
+        self._last = observation
+        self._ended = terminated | truncated
+        return Step(observation, rewards, terminated, truncated, None if ignored is None else ~ignored)
 
 
 def _takes_list(env: AnyVectorEnv) -> bool:

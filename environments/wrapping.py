@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import wrappers
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
-from ..checks import count, did_you_mean, integer, number
+from ..checks import count, did_you_mean, integer, number, shortened
 from ..contracts import ACTION_MASK, Array
 from ..errors import ArgumentError
 from .batched import AnyEnv
@@ -164,7 +164,8 @@ class MaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
                 raise _unsuitable("action_space", "must be Discrete or MultiDiscrete", env.action_space)
         mask: Box[Any] = Box(0, 1, (size,), np.bool_)
         self.observation_space = Dict({"observation": env.observation_space, ACTION_MASK: mask})
-        self._name, self._shape = name, (size,)
+        self._name, self._size = name, size
+        self._where = f"info[{name!r}] of {type(env.unwrapped).__name__ if env.spec is None else env.spec.id}"
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """As the environment's, with the mask."""
@@ -178,12 +179,16 @@ class MaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
 
     def _masked(self, observation: Any, info: Mapping[str, Any]) -> dict[str, Any]:
         if self._name not in info:
-            raise ValueError(f"info has no {self._name!r}, only {', '.join(map(repr, info)) or 'nothing'}")
-        given = np.asarray(info[self._name])
-        mask: Array = given.astype(np.bool_)
-        if given.shape != self._shape or (given.dtype != np.bool_ and (given != mask).any()):
-            raise ValueError(f"info[{self._name!r}] must be {self._shape[0]} bits, one per action, got {given!r}")
-        return {"observation": observation, ACTION_MASK: mask}
+            raise ValueError(f"{self._where} is missing, there is only {', '.join(map(repr, info)) or 'nothing'}")
+        given = info[self._name]
+        try:
+            array = np.asarray(given)
+        except ValueError:  # rows of different lengths
+            array = np.array(None)
+        if array.shape != (self._size,) or array.dtype.kind not in "biu" or (array != array.astype(np.bool_)).any():
+            message = f"{self._where} must be {self._size} bits, one per action, bool or int, got {shortened(given)}"
+            raise ValueError(message)
+        return {"observation": observation, ACTION_MASK: array.astype(np.bool_)}
 
 
 def mask_from_info(env: AnyEnv, *, name: str = ACTION_MASK) -> AnyEnv:
@@ -250,12 +255,28 @@ class Wrapping:
             env = _attempt(_AROUND_EACH[name], (env,), arguments, index)
         return env
 
-    def refuse_around_each(self, what: str) -> None:
-        """``WrapperError`` if one of the list goes around each copy, for copies that no wrapper can be put around."""
+    def refuse_around_each(self, what: str, but: Sequence[str] = ()) -> list[str]:
+        """For copies that no wrapper can be put around, which may do themselves what some wrappers would.
+
+        Args:
+            what: these copies.
+            but: names of such wrappers.
+
+        Returns:
+            Those of them that are in the list.
+
+        Raises:
+            WrapperError: another one of the list goes around each copy, or one of them is there twice.
+        """
+        found: list[str] = []
         for index, name, _ in self._each:
+            if name in but and name not in found:
+                found.append(name)
+                continue
             advice = "pass max_episode_steps to the environment (kwargs in a file)" if name == "time_limit" else ""
             advice = advice or "use vectorization 'sync'"
             raise WrapperError(f"{name} cannot be put around {what}; {advice}", index, "kind", name)
+        return found
 
     def normalizers(self, space: AnySpace, num_envs: int) -> Normalizers:
         """The normalisation of ``num_envs`` copies with these observations; ``WrapperError`` if unsuitable."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gymnasium.spaces import Discrete, MultiBinary, MultiDiscrete
+import numpy as np
 
 from ..contracts import ArraySpec, RunConfig, State
 from ..environments import spaces
@@ -128,16 +128,8 @@ def parts_of(observation: gymnasium.Space[Any]) -> dict[str, Any]:
 
 
 def _part(leaf: spaces.Leaf) -> dict[str, Any]:
-    space, spec = leaf.space, leaf.spec
-    low: Any = None
-    high: Any = None
-    if isinstance(space, Discrete):
-        low, high = int(space.start), int(space.start) + int(space.n) - 1
-    elif isinstance(space, MultiDiscrete):
-        low, high = space.start.tolist(), (space.start + (space.nvec - 1)).tolist()
-    elif isinstance(space, MultiBinary):
-        low, high = 0, 1
-    return {"shape": list(spec.shape), "dtype": spec.dtype.name, "low": low, "high": high}
+    low, high = (np.asarray(limit).tolist() for limit in spaces.limits(leaf.space) or (None, None))
+    return {"shape": list(leaf.spec.shape), "dtype": leaf.spec.dtype.name, "low": low, "high": high}
 
 
 def normalization_of(statistics: State | None) -> tuple[dict[str, Any] | None, str | None]:

@@ -83,12 +83,15 @@ class EpsilonGreedy(Scheduled):
             if rng.random() >= epsilon:
                 return greedy, NO_EXTRAS
             if ACTION_MASK in predictions:
-                return random_legal(predictions[ACTION_MASK], self._low, rng), NO_EXTRAS
+                return random_legal(self._mask(predictions), self._low, rng), NO_EXTRAS
             return np.array([rng.integers(self._low, self._high, None, np.int32)]), NO_EXTRAS
         explores = rng.random(greedy.shape) < epsilon
         if ACTION_MASK in predictions:
-            return np.where(explores, random_legal(predictions[ACTION_MASK], self._low, rng), greedy), NO_EXTRAS
+            return np.where(explores, random_legal(self._mask(predictions), self._low, rng), greedy), NO_EXTRAS
         return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), NO_EXTRAS
+
+    def _mask(self, predictions: Mapping[str, Array]) -> Array:
+        return mask_of("EpsilonGreedy", predictions, (len(predictions["action"]), self._high - self._low))
 
 
 class Random:
@@ -120,7 +123,8 @@ class Random:
         count = len(predictions["action"])
         if self._discrete:
             if ACTION_MASK in predictions:
-                return random_legal(predictions[ACTION_MASK], self._low, rng), NO_EXTRAS
+                mask = mask_of("Random", predictions, (count, self._high - self._low))
+                return random_legal(mask, self._low, rng), NO_EXTRAS
             return rng.integers(self._low, self._high, count, np.int32), NO_EXTRAS
         drawn = rng.uniform(self._low, self._high, (count, *self._low.shape))
         return drawn.astype(np.float32), NO_EXTRAS
@@ -174,6 +178,15 @@ class GaussianNoise(Scheduled):
         greedy = predictions["action"].astype(np.float32, copy=False)
         noise = rng.standard_normal(greedy.shape, np.float32)
         return greedy + np.float32(self.level(timestep)) * noise, NO_EXTRAS
+
+
+def mask_of(policy: str, predictions: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+    """``predictions["action_mask"]``, bool of this shape; ``ArgumentError`` otherwise, since numbers are no masks."""
+    mask = predictions[ACTION_MASK]
+    if mask.dtype != np.bool_ or mask.shape != shape:
+        name, found = f"predictions[{ACTION_MASK!r}]", f"{mask.dtype} {list(mask.shape)}"
+        raise ArgumentError(f"{policy} needs {name} to be bool {list(shape)}, got {found}", name, mask)
+    return mask
 
 
 def random_legal(mask: Array, start: int, rng: np.random.Generator) -> Array:

@@ -18,7 +18,7 @@ from ..checks import all_finite, shortened
 from ..contracts import ACTION_MASK, NO_LEGAL_ACTION, Array
 from ..errors import ArgumentError, NonFiniteError
 from ..schedules import ScheduleLike
-from .policies import NO_EXTRAS, Scheduled, is_discrete, is_float_box, unsuitable
+from .policies import NO_EXTRAS, Scheduled, is_discrete, is_float_box, mask_of, unsuitable
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -52,7 +52,7 @@ class Boltzmann(Scheduled):
         temperature = self.level(timestep)
         if temperature == 0:
             return predictions["action"].astype(np.int32, copy=False), NO_EXTRAS
-        values, empty = _legal(_finite("Boltzmann", predictions, "q_values", self._shape), predictions)
+        values, empty = _legal("Boltzmann", _finite("Boltzmann", predictions, "q_values", self._shape), predictions)
         values -= values.max(1, keepdims=True)
         with np.errstate(over="ignore"):  # a difference too large for the temperature has probability 0
             values /= temperature
@@ -83,7 +83,7 @@ class Categorical:
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N], and ``log_prob`` float32 [N]."""
-        logits, empty = _legal(_finite("Categorical", predictions, "logits", self._shape), predictions)
+        logits, empty = _legal("Categorical", _finite("Categorical", predictions, "logits", self._shape), predictions)
         index, log_prob = _drawn(logits, rng)
         return _actions(index + self._start, empty), {"log_prob": log_prob.astype(np.float32)}
 
@@ -118,7 +118,7 @@ class MultiCategorical:
         logits = _finite("MultiCategorical", predictions, "logits", self._shape)
         count = len(logits)
         if ACTION_MASK in predictions:
-            logits[~predictions[ACTION_MASK]] = -np.inf
+            logits[~mask_of("MultiCategorical", predictions, logits.shape)] = -np.inf
         padded = np.full((count, self._padded), -np.inf)  # probability 0: never drawn
         padded[:, self._places] = logits
         rows = padded.reshape(-1, self._widest)  # [N * D]
@@ -224,11 +224,11 @@ def _finite(policy: str, predictions: Mapping[str, Array], name: str, shape: tup
     return values
 
 
-def _legal(values: Array, predictions: Mapping[str, Array]) -> tuple[Array, Array | None]:
+def _legal(policy: str, values: Array, predictions: Mapping[str, Array]) -> tuple[Array, Array | None]:
     """Values [N, A], -inf for illegal actions, and which rows have no legal one; None if all have one."""
     if ACTION_MASK not in predictions:
         return values, None
-    values[~predictions[ACTION_MASK]] = -np.inf
+    values[~mask_of(policy, predictions, values.shape)] = -np.inf
     return values, _filled(values)
 
 

@@ -99,48 +99,58 @@ class _ArrayOut:
 
     Args:
         space: attributes of the action space.
-        predicted: dtype of the model's actions.
+        predicted: the model's actions.
     """
 
-    def __init__(self, space: Mapping[str, Any], predicted: np.dtype[Any]) -> None:
+    def __init__(self, space: Mapping[str, Any], predicted: ArraySpec) -> None:
         self._kind = space["type"]
+        self._is_box = self._kind == "Box"
         self._low: Any
         self._high: Any
-        if self._kind == "Box":
+        self._shape: tuple[int, ...] = tuple(space.get("shape", ()))
+        if self._is_box:
             self._low, self._high = space["low"], space["high"]
         elif self._kind == "Discrete":
             self._low, self._high = int(space["start"]), int(space["start"]) + int(space["n"]) - 1
         elif self._kind == "MultiDiscrete":
-            self._low, self._high = space["start"], space["start"] + (space["nvec"] - 1)
+            self._low = space["start"].astype(np.int64)  # sums may not fit into the dtype of the space
+            self._high = self._low + space["nvec"] - 1
+            self._shape = self._low.shape
         else:
             self._low, self._high = 0, 1
         self._dtype: np.dtype[Any] = np.dtype(space.get("dtype", np.int8))
         self._scalar = self._dtype.type
-        kinds = "f" if self._kind == "Box" else "iu"
-        if predicted.kind not in kinds:
-            raise ValueError(f"its action is {predicted}, which the action space {self._kind} does not take")
+        self._kinds = "f" if self._is_box else "iu"
+        self._check(predicted.dtype, predicted.shape)
 
     def __call__(self, actions: Array, single: bool) -> Any:
         """Actions in the dtype and within the bounds of the space; of one observation, without the batch axis.
 
         Raises:
-            ValueError: an action is not finite, does not exist, or no action was legal.
+            ValueError: they have another shape or kind of numbers; an action is not finite, does not exist, or no
+                action was legal.
         """
-        if self._kind == "Discrete" and single:
+        if single and self._kind == "Discrete" and actions.shape == (1,):  # the usual action is recognised at once
             action = actions.item()
-            if not self._low <= action <= self._high:
-                _check_legal(actions)
-                raise ValueError(f"the model's action {action} is not in {self._low} .. {self._high}")
-            return self._scalar(action)
+            if type(action) is int and self._low <= action <= self._high:
+                return self._scalar(action)
+        self._check(actions.dtype, actions.shape[1:])
+        if not self._is_box and bool(((actions < self._low) | (actions > self._high)).any()):
+            # Found before the cast, which may wrap around.
+            _check_legal(actions)
+            given = shortened((actions[0] if single else actions).tolist())
+            raise ValueError(f"the model's action {given} is not in {self._low} .. {self._high}")
         array = actions.astype(self._dtype, copy=False)
-        if self._kind == "Box":
+        if self._is_box:
             array = np.minimum(np.maximum(array, self._low), self._high)
             if not all_finite(array):
                 raise ValueError(f"the model's action is not finite: {shortened(actions)}")
-        elif bool(((array < self._low) | (array > self._high)).any()):
-            _check_legal(actions)
-            raise ValueError(f"the model's action {shortened(actions)} is not in {self._low} .. {self._high}")
         return array[0] if single else array
+
+    def _check(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        if dtype.kind not in self._kinds or shape != self._shape:
+            expected = f"{'floats' if self._is_box else 'integers'} {list(self._shape)}"
+            raise ValueError(f"its action is {dtype} {list(shape)}, and the {self._kind} action space takes {expected}")
 
 
 class _CompositeOut:
@@ -178,7 +188,7 @@ def _out(space: Mapping[str, Any], outputs: Mapping[str, ArraySpec], name: str) 
     predicted = f"action/{name}" if name else "action"
     if predicted not in outputs:
         raise ValueError(f"its predictions have no {predicted!r}, which the action space needs: {', '.join(outputs)}")
-    return _ArrayOut(space, outputs[predicted].dtype)
+    return _ArrayOut(space, outputs[predicted])
 
 
 def _check_legal(actions: Array) -> None:

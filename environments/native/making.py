@@ -53,5 +53,5 @@ def check_native(env_id: str, kwargs: Mapping[str, Any]) -> None:
 
 def make_native(one: gymnasium.Env[Any, Any], num_envs: int) -> NativeVectorEnv:
     """``num_envs`` native copies of ``one``, an environment with one of :data:`IDS` and arguments that were checked."""
-    assert one.spec is not None
-    return _KINDS[one.spec.id](one, num_envs)
+    spec: Any = one.spec
+    return _KINDS[spec.id](one, num_envs)

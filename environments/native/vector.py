@@ -8,10 +8,12 @@ from typing import Any, ClassVar, Final
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Discrete
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from ...checks import shortened
 from ...contracts import Array, State
 
 _MASK: Final = "reset_mask"
@@ -53,6 +55,8 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         self._any_ended = True
         self._none_ended = np.zeros(num_envs, np.bool_)
         self._observations: Array = np.zeros(self.observation_space.shape or (), np.float32)
+        self._is_discrete = isinstance(one.action_space, Discrete)
+        self._actions_shape, self._actions_dtype = self.action_space.shape or (), self.action_space.dtype
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -81,32 +85,38 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
 
     def begin(self, lanes: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None = None) -> Array:
         """Start episodes in these lanes, with a seed for each; a new array [N, ...], as from :meth:`reset`."""
-        observations: Array = self._observations.copy()
         for lane, seed in zip(lanes, seeds, strict=True):
-            observations[lane] = self._begin(lane, seed, options)
+            self._observations[lane] = self._begin(lane, seed, options)
         self._any_ended = bool(self._ended.any())
         self._next_deadline = int(self._deadlines.min())
-        self._observations = observations
-        returned: Array = observations.copy()
-        return returned
+        observations: Array = self._observations.copy()
+        return observations
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Take one action in each lane.
 
         Args:
-            actions: [N] or [N, 1], within the action space and in its dtype.
+            actions: those of a Discrete space integers [N], of a Box in its dtype [N, 1], and clipped.
 
         Returns:
             Observations float32 [N, ...], rewards float64 [N], terminated and truncated bool [N], and no infos.
 
         Raises:
-            ValueError: an action is outside its space, or an episode has ended and its lane was not reset.
+            ValueError: actions of another shape or dtype, or outside of a Discrete space; or an episode has ended and
+                its lane was not reset.
         """
+        if (
+            not isinstance(actions, np.ndarray)
+            or actions.shape != self._actions_shape  # NumPy would give one action to all lanes
+            or (actions.dtype.kind not in "iu" if self._is_discrete else actions.dtype != self._actions_dtype)
+        ):
+            expected = f"{'integers' if self._is_discrete else self._actions_dtype} {list(self._actions_shape)}"
+            raise ValueError(f"{self} needs an array of actions, {expected}, got {shortened(actions)}")
         if self._any_ended:
             lanes = np.flatnonzero(self._ended).tolist()
             raise ValueError(f"{self}: the lanes {lanes} must be reset before the next step")
-        self._count += 1
         observations, rewards, terminated = self._advance(actions)
+        self._count += 1
         if self._count >= self._next_deadline:
             truncated = self._deadlines <= self._count
             self._ended = terminated | truncated
@@ -114,9 +124,9 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         else:
             truncated = self._none_ended.copy()
             if terminated.tobytes() != truncated.tobytes():
-                self._ended = terminated
+                self._ended = terminated.copy()
                 self._any_ended = True
-        self._observations = observations
+        self._observations = observations.copy()  # what is returned is the caller's
         return observations, rewards, terminated, truncated, {}
 
     def state_dict(self) -> State:
@@ -136,8 +146,8 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         Raises:
             ValueError: it is that of another environment, of other arguments or of another number of lanes.
         """
-        if state["made_from"] != self._made_from():
-            raise ValueError(f"the state is that of {state['made_from']}, this is {self._made_from()}")
+        if (made_from := state.get("made_from")) != self._made_from():
+            raise ValueError(f"the state is that of {made_from or 'something else'}, this is {self._made_from()}")
         self._restore(state["state"])
         self._observations = state["observations"].copy()
         self._count, self._deadlines = 0, state["deadlines"].copy()

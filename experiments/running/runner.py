@@ -370,9 +370,10 @@ def _environment(wanted: Environment, copies: int, document: Document | None = N
     except (TypeError, ValueError) as error:
         if document is None:
             raise
-        about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError)
-        about_kwargs |= isinstance(error, ArgumentError) and error.argument == "kwargs"
-        at: Keys = ("environment", "kwargs" if about_kwargs and wanted.kwargs else "id")
+        about = error.argument if isinstance(error, ArgumentError) else ""
+        about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError) or about == "kwargs"
+        key = "kwargs" if about_kwargs and wanted.kwargs else "id"
+        at: Keys = ("environment", about if about in ("vectorization", "wrappers") else key)
         if isinstance(error, WrapperError):
             at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))
         raise document.error(at, str(error)) from error

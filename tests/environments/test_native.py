@@ -87,6 +87,56 @@ def test_everything_equals_gymnasium_bit_for_bit(env_id: str, kwargs: Any, times
     assert env_id.startswith(("CartPole-v1", "Mountain", "Acrobot")) or ended["truncated"] > 0
 
 
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("CartPole-v1", {"low": -0.1, "high": 0.08}),
+        ("MountainCar-v0", {"low": -0.9, "high": -0.8}),
+        ("MountainCarContinuous-v0", {"low": -0.9, "high": -0.8}),
+        ("Acrobot-v1", {"low": -0.3, "high": 0.3}),
+        ("Pendulum-v1", {"x_init": 0.5, "y_init": 0.2}),
+    ],
+)
+def test_resets_of_every_kind_equal_gymnasiums(env_id: str, options: Any) -> None:
+    """Seeded twice, in mid-episode, from where the generator stands, with options; some lanes or all."""
+    env = native(env_id)
+    scalars: list[Any] = [gymnasium.make(env_id, disable_env_checker=True) for _ in range(3)]
+    env.action_space.seed(0)
+    resets: list[tuple[Any, Any, list[bool]]] = [
+        ([4, 5, 6], None, [True, True, True]),
+        ([4, 5, 6], options, [True, True, True]),
+        (None, options, [False, True, False]),
+        ([None, 9, None], None, [True, True, False]),
+        (None, None, [True, True, True]),
+    ]
+    observations = np.zeros(0)
+    for seeds, given, mask in resets:
+        chosen = {**(given or {}), "reset_mask": np.array(mask)}
+        observations = env.reset(seed=seeds, options=chosen)[0]
+        for lane in np.flatnonzero(mask).tolist():
+            expected = scalars[lane].reset(seed=None if seeds is None else seeds[lane], options=given)[0]
+            assert observations[lane].tobytes() == expected.tobytes()
+        for _ in range(3):
+            actions = env.action_space.sample()
+            before, observations = observations, env.step(actions)[0]
+            assert before.tobytes() != observations.tobytes()
+            expected = np.stack([one.step(action)[0] for one, action in zip(scalars, actions, strict=True)])
+            assert observations.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(("of_the_book", "rewards"), [(False, [1.0, 1.0]), (True, [0.0, -1.0])])
+def test_an_end_and_the_time_limit_may_come_together(of_the_book: bool, rewards: list[float]) -> None:
+    one, steps = gymnasium.make("CartPole-v1"), 0
+    one.reset(seed=5)
+    while not one.step(1)[2]:
+        steps += 1
+    env = native("CartPole-v1", 1, max_episode_steps=steps + 1, sutton_barto_reward=of_the_book)
+    env.reset(seed=5)
+    *_, before, last = [env.step(np.array([1])) for _ in range(steps + 1)]
+    assert [before[1].item(), last[1].item()] == rewards
+    assert [array.item() for array in (*before[2:4], *last[2:4])] == [False, False, True, True]
+
+
 def test_a_loop_that_differs_from_calls_with_one_number_is_not_used() -> None:
     x, out = np.linspace(-9.0, 9.0, 7), np.empty(7)
 
@@ -125,15 +175,29 @@ def test_it_is_a_vector_environment_that_is_reset_by_mask() -> None:
     assert list(options) == ["reset_mask"]
 
 
-def test_returned_arrays_are_new() -> None:
-    for env_id in IDS:
-        env = native(env_id)
-        actions = np.zeros(env.action_space.shape, env.action_space.dtype)
-        kept = [env.reset(seed=1)[0], *env.step(actions)[:4]]
-        before = [array.copy() for array in kept]
-        env.step(actions)
-        env.reset(seed=4)
-        assert all(np.array_equal(a, b) for a, b in zip(kept, before, strict=True)), env_id
+@pytest.mark.parametrize("env_id", IDS)
+def test_what_is_returned_is_the_caller_s(env_id: str) -> None:
+    """Later steps and resets leave it alone, also where episodes have ended, and a caller may change it."""
+    rng = np.random.default_rng(0)
+    env, other = native(env_id, max_episode_steps=120), native(env_id, max_episode_steps=120)
+    observations, kept = env.reset(seed=1)[0], []
+    other.reset(seed=1)[0][...] = 7
+    for step in range(130):
+        actions = swing(env, observations, rng)
+        mine, theirs = env.step(actions)[:4], other.step(actions)[:4]
+        before = [array.tobytes() for array in mine]
+        assert [array.tobytes() for array in theirs] == before
+        kept.append((mine, before))
+        for array in theirs:
+            array[...] = 1
+        observations, mask = mine[0], mine[2] | mine[3]
+        if mask.any():
+            mask[step % 2 :] = True
+            seeds = [step, step + 1, step + 2]
+            observations, theirs = (one.reset(seed=seeds, options={"reset_mask": mask})[0] for one in (env, other))
+            assert observations.tobytes() == theirs.tobytes()
+    assert any(array.any() for mine, _ in kept for array in mine[2:])
+    assert [before for _, before in kept] == [[array.tobytes() for array in mine] for mine, _ in kept]
 
 
 @pytest.mark.parametrize("env_id", IDS)
@@ -189,7 +253,7 @@ def test_wrong_calls() -> None:
         make("CartPole-v1", 2, vectorization="natve")
     with pytest.raises(ArgumentError, match="vectorization 'native' needs the number of copies, num_envs"):
         make("CartPole-v1", vectorization="native")
-    env = native("CartPole-v1", max_episode_steps=1)
+    env = native("CartPole-v1", max_episode_steps=2)
     with pytest.raises(ValueError, match=r"the lanes \[0, 1, 2\] must be reset"):
         env.step(np.zeros(3, np.int64))
     with pytest.raises(ValueError, match="needs 3 seeds, got 2"):
@@ -202,7 +266,34 @@ def test_wrong_calls() -> None:
     for wrong in (-1, 2):
         with pytest.raises(ValueError, match=r"actions must be integers 0 \.\. 1"):
             env.step(np.array([0, wrong, 1]))
-    assert env.step(np.array([0, 1, 1]))[3].all()
+    truncated = [env.step(np.array([0, 1, 1]))[3].tolist() for _ in range(2)]
+    assert truncated == [[False] * 3, [True] * 3]  # refused actions do not count
+
+
+@pytest.mark.parametrize(
+    ("env_id", "actions", "expected"),
+    [
+        *(
+            ("CartPole-v1", given, r"integers \[2\]")
+            for given in (1, np.array(1), np.array([1]), [0, 1], np.array([True, False]), np.array([0.0, 1.0]))
+        ),
+        *(
+            ("Pendulum-v1", given, r"float32 \[2, 1\]")
+            for given in (np.float32(1), np.ones((1, 1), np.float32), np.ones(2, np.float32), np.ones((2, 1)))
+        ),
+    ],
+)
+def test_one_action_is_not_taken_for_all_lanes(env_id: str, actions: Any, expected: str) -> None:
+    env, other = (native(env_id, 2, max_episode_steps=3) for _ in range(2))
+    for one in (env, other):
+        one.reset(seed=1)
+    for _ in range(3):
+        with pytest.raises(ValueError, match=f"needs an array of actions, {expected}, got "):
+            env.step(actions)
+        right = env.action_space.sample()
+        both = [one.step(right)[:4] for one in (env, other)]
+        assert [a.tobytes() for a in both[0]] == [b.tobytes() for b in both[1]]
+    assert both[0][3].all()
 
 
 def test_wrappers_around_each_copy_are_refused_by_name() -> None:

@@ -12,8 +12,9 @@ from gymnasium.vector import AutoresetMode
 from axonrl import environments
 from axonrl.environments.describing import arguments_of
 from axonrl.environments.pooled import PooledEnv
+from axonrl.environments.vectors import NextStepVector, PooledVector
 from axonrl.environments.wrapping import WrapperError
-from axonrl.errors import ArgumentError
+from axonrl.errors import ArgumentError, NonFiniteError
 
 # Tests read arrays from what these return.
 make: Callable[..., Any] = environments.make
@@ -51,7 +52,8 @@ def test_it_has_the_spaces_of_gymnasium() -> None:
     frames = pooled("Pong-v5", 1)
     assert frames.single_observation_space.shape == (4, 84, 84)
     assert frames.reset(seed=1)[0].dtype == np.uint8
-    assert similar(frames).spec is None
+    one = similar(frames)
+    assert (one.spec.id, one.metadata["render_modes"]) == ("Pong-v5", [])
 
 
 def test_seeds_decide_while_the_environments_are_new() -> None:
@@ -163,5 +165,73 @@ def test_mistakes(env_id: str, kwargs: Any, message: str) -> None:
 
 
 def test_wrappers_around_each_copy_are_refused() -> None:
-    with pytest.raises(WrapperError, match="channels_last cannot be put around the copies of Pong-v5 with vectoriz"):
-        pooled("Pong-v5", wrappers=["channels_last"])
+    with pytest.raises(WrapperError, match="channels_first cannot be put around the copies of Pong-v5 with vectoriz"):
+        pooled("Pong-v5", wrappers=["channels_first"])
+    with pytest.raises(WrapperError, match="channels_last cannot be put around") as error:  # twice
+        pooled("Pong-v5", wrappers=["channels_last", "channels_last"])
+    assert error.value.index == 1
+    with pytest.raises(ArgumentError, match=r"channels_last: the observation space must be images, .* got Box"):
+        pooled(wrappers=["channels_last"])
+
+
+def test_frames_of_games_are_seen_as_networks_take_them() -> None:
+    plain, env = pooled("Pong-v5", 2), pooled("Pong-v5", 2, wrappers=["channels_last"])
+    assert env.single_observation_space == gymnasium.spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    frames, moved = (open_environment(one) for one in (plain, env))
+    for action in (None, 2, 3):
+        seen = [
+            one.reset(None, [1, 2]) if action is None else one.step(np.full(2, action)).observation
+            for one in (frames, moved)
+        ]
+        assert seen[1].flags.c_contiguous
+        assert seen[1].tobytes() == np.moveaxis(seen[0], 1, -1).tobytes()
+    one = similar(env)
+    assert one.reset(seed=1)[0].tobytes() == np.moveaxis(similar(plain).reset(seed=1)[0], 0, -1).tobytes()
+    described = arguments_of(env)
+    assert described is not None
+    assert described["wrappers"] == [{"kind": "channels_last"}]
+
+
+DETAILS = ("name", "num_envs", "observation_space", "action_space", "not_exact")
+
+
+def as_bytes(value: Any) -> Any:
+    return None if value is None else (value.dtype, value.shape, value.tobytes())
+
+
+def test_nothing_is_lost_where_checks_and_copies_are_left_out() -> None:
+    """What it returns is, bit for bit, what any vector environment would be taken for, and nobody changes it later."""
+    for env_id in ("CartPole-v1", "HalfCheetah-v5", "Pong-v5", "FrozenLake-v1"):
+        quick, slow = (open_environment(pooled(env_id, 2, max_episode_steps=12, num_threads=1)) for _ in range(2))
+        assert type(quick) is PooledVector
+        slow = NextStepVector(slow.env, **{name: getattr(slow, name) for name in DETAILS})
+        kept = []
+        for env in (quick, slow):
+            env.reset(None, [1, 2])
+        actions = quick.env.action_space.sample()
+        if actions.dtype.kind == "i":
+            actions = actions.astype(np.int32)
+        for _ in range(30):
+            ours, theirs = quick.step(actions), slow.step(actions)
+            assert [as_bytes(value) for value in ours] == [as_bytes(value) for value in theirs]
+            kept.append((ours, [as_bytes(value) for value in ours]))
+            if (ended := ours.terminated | ours.truncated).any():
+                for env in (quick, slow):
+                    env.reset(ended, [3, 4])
+        assert any(step.acted is not None for step, _ in kept)
+        assert all([as_bytes(value) for value in step] == before for step, before in kept)
+
+
+def test_numbers_that_are_not_finite_name_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = open_environment(pooled("Pendulum-v1", 2))
+    env.reset(None, [1, 2])
+    actions, pool = np.zeros((2, 1), np.float32), env.env.pool
+    results = [np.zeros((2, 3)), np.zeros(2), np.zeros(2, np.bool_), np.zeros(2, np.bool_)]
+    for place, what in ((0, "an observation that is NaN or infinite"), (1, "the reward nan")):
+        broken = [array.copy() for array in results]
+        broken[place][1] = np.nan
+        monkeypatch.setattr(pool, "step", lambda taken, broken=broken: broken)
+        with pytest.raises(NonFiniteError, match=f"Pendulum-v1.step returned {what} in environment 1"):
+            env.step(actions)
+    with pytest.raises(NonFiniteError, match=r"an action for .* is not finite"):
+        env.step(actions * np.nan)

@@ -520,10 +520,23 @@ def test_a_mask_comes_from_info(actions: Any, given: Any) -> None:
 @pytest.mark.parametrize(
     ("info", "message"),
     [
-        ({"x": 1, "y": 2}, "info has no 'action_mask', only 'x', 'y'"),
-        ({}, "info has no 'action_mask', only nothing"),
-        ({"action_mask": [1, 0, 1]}, r"info\['action_mask'\] must be 2 bits, one per action, got array\(\[1, 0, 1\]\)"),
-        ({"action_mask": [1.0, 0.5]}, "must be 2 bits"),
+        ({"x": 1, "y": 2}, r"info\['action_mask'\] of Reports is missing, there is only 'x', 'y'"),
+        ({}, "is missing, there is only nothing"),
+        *(
+            ({"action_mask": given}, r"info\['action_mask'\] of Reports must be 2 bits, one per action, .*, got ")
+            for given in (
+                [1, 0, 1],
+                [[1, 0]],
+                1,
+                None,
+                [1, 2],
+                [1, -1],
+                [1.0, 0.0],  # neither probabilities nor values are a mask
+                [1.0, np.nan],
+                ["yes", "no"],
+                [[1], [1, 0]],
+            )
+        ),
     ],
 )
 def test_info_without_a_mask_is_an_error(info: Any, message: str) -> None:

@@ -83,6 +83,31 @@ def test_a_row_without_a_legal_action_is_named(tmp_path: Path) -> None:
         agent(tmp_path / "three").train(Clock(), timesteps=20).evaluate(Clock(4))
 
 
+class SelfResetting(SyncVectorEnv):
+    """A subclass is stepped as a whole; here it resets itself on the step after an episode's end."""
+
+
+@pytest.mark.parametrize(
+    ("model_fn", "memory", "params"),
+    [
+        (dqn.model_fn, ReplayMemory(60, 8), SMALL),
+        (ppo.model_fn, BatchMemory(20), {"hidden": (8,), "minibatch_size": 10}),
+    ],
+)
+def test_no_action_needs_to_be_legal_where_a_reset_ignores_it(
+    model_fn: Any, memory: Any, params: Any, tmp_path: Path
+) -> None:
+    """Nothing is legal in the last observation of an episode, and the reset is the next step."""
+    copies = SelfResetting([lambda: Clock(length=4), Clock], autoreset_mode=AutoresetMode.NEXT_STEP)
+    made = Agent(model_fn, memory, tmp_path, QUIET, {**params, "action_mask": "legal"})
+    made.train(copies, timesteps=100)
+    assert made.global_episode == 16  # 3 in 17 timesteps, which 10 steps are with 3 resets
+    assert made.evaluate(copies, episodes=4)["episode_length_mean"] == (3 * 4 + 9) / 4
+    failing = SelfResetting([lambda: Clock(length=4), lambda: Clock(3)], autoreset_mode=AutoresetMode.NEXT_STEP)
+    with pytest.raises(BrokenEnvironmentError, match="environment 1 has a mask without a legal action"):
+        made.evaluate(failing, episodes=4)
+
+
 def test_a_caller_is_told_the_lane(tmp_path: Path) -> None:
     made, clock = agent(tmp_path), Clock()
     observation, _ = clock.reset()

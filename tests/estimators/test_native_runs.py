@@ -11,9 +11,10 @@ from axonrl import Agent, RunConfig
 from axonrl.environments import make
 from axonrl.environments.native import NativeVectorEnv
 from axonrl.hooks import CheckpointHook, EvaluationHook
-from axonrl.memories import BatchMemory
-from axonrl.models import ppo
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import dqn, ppo
 from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.tests.estimators.fakes import differences, snapshot
 
 PARAMS = {"hidden": [8], "epochs": 2, "minibatch_size": 16}
 WRAPPERS = ["normalize_observation", "normalize_reward"]
@@ -88,3 +89,17 @@ def test_it_resumes_without_a_replay_to_the_weights_of_copies_stepped_one_by_one
     made = json.loads((tmp_path / "native/run.json").read_text())
     assert made["not_exact"] == []
     assert made["environment"]["vectorization"] == "native"
+
+
+def test_dqn_learns_the_very_same_from_native_copies(tmp_path: Path) -> None:
+    """Also with n-step returns and priorities, and in which order lanes end."""
+    config = RunConfig(seed=3, progress=False, runtime="litert")
+    for vectorization in ("native", "sync"):
+        memory = ReplayMemory(300, 16, n_step=3, sampler="prioritized")
+        agent = Agent(dqn.model_fn, memory, tmp_path / vectorization, config, {"hidden": [8], "epsilon": 0.3})
+        env = make("CartPole-v1", 3, vectorization=vectorization, max_episode_steps=20)
+        agent.train(env, first_update=50, update_frequency=3, max_timesteps=450)
+        assert agent.global_episode > 15
+    native, sync = (snapshot(tmp_path / vectorization) for vectorization in ("native", "sync"))
+    assert native.pop("environment")
+    assert differences(native, sync) == []

@@ -1,6 +1,7 @@
 """From names to objects, and the order in which a run happens. The Agent is a fake here."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,34 @@ def test_check_names_the_line_of_a_wrapper(file: Path) -> None:
     with pytest.raises(ExperimentError, match="channels_last must come before normalize_reward") as caught:
         runner.check(*load(file), Path("out"))
     assert (caught.value.file, caught.value.line, caught.value.key) == (str(file), 7, "environment.wrappers.1")
+
+
+@pytest.mark.parametrize(
+    ("environment", "key", "message"),
+    [
+        ("{id: Taxi-v4, vectorization: native}", "id", "Taxi-v4 has no native copy"),
+        (
+            "{id: CartPole-v1, vectorization: native, kwargs: {render_mode: human}}",
+            "kwargs",
+            "no argument 'render_mode'",
+        ),
+        (
+            "{id: CartPole-v1, vectorization: native, wrappers: [atari]}",
+            "wrappers.0.kind",
+            "atari cannot be put around",
+        ),
+        ("{id: CartPole-v1, vectorization: envpool}", "vectorization", "EnvPool is not installed"),
+        ("{id: CartPole-v1, vectorization: gpu}", "vectorization", "must be 'sync', 'native' or 'envpool', got 'gpu'"),
+    ],
+)
+def test_check_names_what_a_vectorization_does_not_take(
+    file: Path, environment: str, key: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "envpool", None)
+    file.write_text(file.read_text().replace("environment: {id: CartPole-v1}", f"environment: {environment}"))
+    with pytest.raises(ExperimentError, match=message) as caught:
+        runner.check(*load(file), Path("out"))
+    assert caught.value.key == f"environment.{key}"
 
 
 def test_wrappers_go_around_training_and_evaluation(file: Path, agents: list[Any]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from gymnasium.spaces import Discrete, MultiDiscrete
 
 from axonrl.contracts import NO_LEGAL_ACTION
+from axonrl.errors import ArgumentError
 from axonrl.explorations import Boltzmann, Categorical, EpsilonGreedy, Linear, MultiCategorical, Random
 
 SPACE = Discrete(4, start=10)
@@ -109,3 +110,39 @@ def test_boltzmann_draws_from_the_softmax_of_values_over_the_temperature() -> No
 def test_a_temperature_next_to_nothing_is_greedy_without_overflow() -> None:
     values = np.array([[1.0, 3e38, -3e38, 0]], np.float32)
     assert chosen(Boltzmann(1e-300, SPACE), {**ROW, "q_values": values}, [0.999]) == [11]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Random(SPACE),
+        EpsilonGreedy(1.0, SPACE),
+        Boltzmann(1.0, SPACE),
+        Categorical(SPACE),
+        MultiCategorical(MultiDiscrete([1, 3])),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda mask: mask.astype(np.int8),  # ~1 is -2, an index
+        lambda mask: mask.astype(np.float32),
+        lambda mask: mask[:, :3],
+        lambda mask: mask[0],
+        lambda mask: np.concatenate([mask, mask]),
+    ],
+)
+def test_a_mask_of_another_form_is_refused(policy: Any, rows: int, wrong: Any) -> None:
+    mask = np.ones((rows, 4), np.bool_)
+    predictions = {
+        "action": np.full(rows, 10, np.int32),
+        "q_values": np.zeros((rows, 4)),
+        "logits": np.zeros((rows, 4)),
+    }
+    policy({**predictions, "action_mask": mask}, 0, np.random.default_rng(0))
+    with pytest.raises(
+        ArgumentError, match=rf"needs predictions\['action_mask'\] to be bool \[{rows}, 4\], got "
+    ) as error:
+        policy({**predictions, "action_mask": wrong(mask)}, 0, np.random.default_rng(0))
+    assert error.value.argument == "predictions['action_mask']"

@@ -18,10 +18,14 @@ import tensorflow as tf
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from axonrl import EstimatorSpec
-from axonrl.contracts import ArraySpec
+from axonrl.contracts import NO_LEGAL_ACTION, ArraySpec
+from axonrl.environments.actions import actions_for
+from axonrl.environments.spaces import to_json
+from axonrl.errors import ArgumentError, BrokenEnvironmentError
+from axonrl.estimators.export import parts_of
 from axonrl.explorations import EpsilonGreedy, GaussianNoise
-from axonrl.policies.boundary import ObservationsIn
-from axonrl.policies.description import Part
+from axonrl.policies.boundary import ObservationsIn, actions_out
+from axonrl.policies.description import Part, space_attributes
 from axonrl.runtimes import Policy
 from axonrl.tests.estimators.fakes import Counting, agent
 
@@ -378,6 +382,37 @@ def test_an_action_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         policy.act(floats([1, 0]))
     with pytest.raises(ValueError, match=r"the model's action .* is not in 0 .. 1"):
         policy.act(floats([[1, 0], [0, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("space", "actions", "message"),
+    [
+        (Discrete(3, dtype=np.uint8), [1, 258], r"action \[1, 258\] is not in 0 .. 2"),
+        (MultiBinary(2), [[1, 0], [256, 1]], r"is not in 0 .. 1"),
+        (MultiDiscrete([3, 2], dtype=np.int8), [[1, 0], [NO_LEGAL_ACTION, 1]], "observation 1 has a mask without a"),
+        (Discrete(3), [0.0, 1.5], r"is float64 \[\], and the Discrete action space takes integers \[\]"),
+        (Discrete(3), [[0], [1]], r"is int32 \[1\], and the Discrete action space takes integers \[\]"),
+        (Box(-1, 1, (2,)), [[0, 1], [1, 1]], r"is int32 \[2\], and the Box action space takes floats \[2\]"),
+    ],
+)
+def test_no_cast_makes_an_action_of_what_is_none(space: Any, actions: Any, message: str) -> None:
+    """As in training: neither by wrapping around nor by rounding. Behaviour policies may return anything."""
+    predicted = ArraySpec(space.shape, np.float32 if isinstance(space, Box) else np.int32)
+    take, given = actions_out(space_attributes(to_json(space)), {"action": predicted}), np.array(actions)
+    given = given.astype(np.int32) if given.dtype.kind == "i" else given
+    with pytest.raises(ValueError, match=message):
+        take(given, False)
+    with pytest.raises(ValueError, match=r"action|mask"):
+        take(given[1:], True)
+    with pytest.raises((ArgumentError, BrokenEnvironmentError)):
+        actions_for(space, 2).batch(given)
+
+
+def test_bounds_beyond_the_dtype_of_the_space_are_numbers_all_the_same() -> None:
+    space: Any = MultiDiscrete(np.array([10], np.uint8), dtype=np.uint8, start=np.array([250], np.uint8))
+    take = actions_out(space_attributes(to_json(space)), {"action": ArraySpec((1,), np.int32)})
+    assert take(np.array([[255]], np.int32), True).tolist() == [255]
+    assert parts_of(space)[""]["high"] == [259]
 
 
 @pytest.mark.parametrize("file", ["policy.tflite", "weights.safetensors"])
