@@ -25,7 +25,7 @@ import numpy as np
 
 from .report import table
 from .resuming.child import EVERY, TIMESTEPS
-from .run import MeasurementError, environment, last_said
+from .run import MeasurementError, ended, last_said
 from .settings import Array
 
 HERE: Final = Path(__file__).resolve().parent
@@ -134,18 +134,7 @@ class Trial:
         folder.mkdir(exist_ok=True)
         module = "axonrl.benchmarks.resuming.child"
         command = [self.python, "-m", module, self.library, str(folder), *map(str, fatal)]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment(1),
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=TIMEOUT_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise MeasurementError(f"no end after {TIMEOUT_SECONDS} s") from None
+        done = ended(command, folder, 1, TIMEOUT_SECONDS)
         if done.returncode not in ((-signal.SIGKILL, -signal.SIGXFSZ) if fatal else (0,)):
             raise MeasurementError(last_said(f"{self.library} {fatal}: status {done.returncode}", done.stderr))
         found: dict[str, Any] = {} if fatal else json.loads(done.stdout.splitlines()[-1])

@@ -52,24 +52,31 @@ def environment(threads: int) -> dict[str, str]:
 def last_line(command: Sequence[str], threads: int) -> Any:
     """The last line of a process in an empty folder, parsed as JSON; MeasurementError if it fails or takes too long."""
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment(threads),
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=TIMEOUT_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise MeasurementError(f"no result after {TIMEOUT_SECONDS} s") from None
+        done = ended(command, Path(folder), threads)
     if done.returncode:
         raise MeasurementError(last_said(f"status {done.returncode}", done.stderr))
     try:
         return json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         raise MeasurementError(last_said("it printed no result", done.stderr)) from None
+
+
+def ended(
+    command: Sequence[str], folder: Path, threads: int, seconds: float = TIMEOUT_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """A process in a folder, when it has ended, with whatever status; MeasurementError if it takes too long."""
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment(threads),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise MeasurementError(f"no result after {seconds:g} s") from None
 
 
 def last_said(what: str, errors: str) -> str:

@@ -83,15 +83,6 @@ class Acrobot(NativeVectorEnv):
         derivatives[3] = acceleration2
         return derivatives
 
-    def _put(self, lane: int, state: Any) -> None:
-        self._state[:, lane] = state
-
-    def _saved(self) -> Any:
-        return self._state.copy()
-
-    def _restore(self, saved: Any) -> None:
-        self._state[...] = saved
-
 
 def _wrap(angles: Array) -> None:
     """Into -pi .. pi, by adding or subtracting whole turns one after the other."""

@@ -86,9 +86,3 @@ class CartPole(NativeVectorEnv):
 
     def _put(self, lane: int, state: Any) -> None:
         self._in_order[lane] = state.reshape(2, 2)
-
-    def _saved(self) -> Any:
-        return self._state.copy()
-
-    def _restore(self, saved: Any) -> None:
-        self._state[...] = saved

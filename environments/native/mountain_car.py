@@ -41,15 +41,6 @@ class MountainCar(NativeVectorEnv):
         terminated: Array = (position >= env.goal_position) & (velocity >= self._goal_velocity)
         return self._state.T.astype(np.float32), np.full(self.num_envs, -1.0), terminated
 
-    def _put(self, lane: int, state: Any) -> None:
-        self._state[:, lane] = state
-
-    def _saved(self) -> Any:
-        return self._state.copy()
-
-    def _restore(self, saved: Any) -> None:
-        self._state[...] = saved
-
 
 class MountainCarContinuous(NativeVectorEnv):
     """N MountainCarContinuous; Moore (1990).

@@ -52,12 +52,9 @@ class Pendulum(NativeVectorEnv):
         return observations, -costs, np.zeros(self.num_envs, np.bool_)
 
     def _put(self, lane: int, state: Any) -> None:
-        self._state[:, lane] = state
+        super()._put(lane, state)
         self._sine_is_known = False
 
-    def _saved(self) -> Any:
-        return self._state.copy()
-
     def _restore(self, saved: Any) -> None:
-        self._state[...] = saved
+        super()._restore(saved)
         self._sine_is_known = False

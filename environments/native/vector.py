@@ -54,6 +54,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         self._ended: Array = np.ones(num_envs, np.bool_)
         self._any_ended = True
         self._none_ended = np.zeros(num_envs, np.bool_)
+        self._state: Array = np.zeros(0)  # the lanes' states [..., N], which subclasses allocate
         self._observations: Array = np.zeros(self.observation_space.shape or (), np.float32)
         self._is_discrete = isinstance(one.action_space, Discrete)
         self._actions_shape, self._actions_dtype = self.action_space.shape or (), self.action_space.dtype
@@ -167,17 +168,17 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
     def _advance(self, actions: Array) -> tuple[Array, Array, Array]:
         """New arrays: observations float32 [N, ...], rewards float64 [N], terminated bool [N]."""
 
-    @abc.abstractmethod
     def _put(self, lane: int, state: Any) -> None:
         """An episode of ``lane`` begins with ``state``, as Gymnasium's environment has it."""
+        self._state[:, lane] = state
 
-    @abc.abstractmethod
     def _saved(self) -> Any:
         """A copy of the lanes' states."""
+        return self._state.copy()
 
-    @abc.abstractmethod
     def _restore(self, saved: Any) -> None:
         """Take over what :meth:`_saved` returned."""
+        self._state[...] = saved
 
     def _chosen(self, mask: Any) -> list[int]:
         if mask is None:
