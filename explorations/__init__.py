@@ -4,7 +4,18 @@
 """
 
 from .. import schedules
-from ..schedules import Exponential, Linear, PiecewiseConstant, Polynomial, Schedule, ScheduleLike, make_schedule
+from ..schedules import (
+    Cosine,
+    Exponential,
+    InverseTime,
+    Linear,
+    NaturalExponential,
+    PiecewiseConstant,
+    Polynomial,
+    Schedule,
+    ScheduleLike,
+    make_schedule,
+)
 from .composite import Composite
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
@@ -16,13 +27,16 @@ __all__ = [
     "Categorical",
     "Composite",
     "Constant",
+    "Cosine",
     "EpsilonGreedy",
     "Exponential",
     "Gaussian",
     "GaussianNoise",
     "Greedy",
+    "InverseTime",
     "Linear",
     "MultiCategorical",
+    "NaturalExponential",
     "PiecewiseConstant",
     "Polynomial",
     "Random",
