@@ -17,6 +17,7 @@ from ..schedules import (
     make_schedule,
 )
 from .composite import Composite
+from .lanes import OrnsteinUhlenbeck, RandomDecay
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
@@ -37,9 +38,11 @@ __all__ = [
     "Linear",
     "MultiCategorical",
     "NaturalExponential",
+    "OrnsteinUhlenbeck",
     "PiecewiseConstant",
     "Polynomial",
     "Random",
+    "RandomDecay",
     "Schedule",
     "ScheduleLike",
     "SquashedGaussian",
