@@ -7,7 +7,7 @@ docs/algorithms/naf.md.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from .blocks.learning import learning_spec, mean_error
 from .blocks.networks import DenseParams, Network
 from .blocks.observations import Observations
 from .blocks.optimizers import OptimizerParams
-from .blocks.params import from_params, param, real, sizes
+from .blocks.params import from_params, param, real
 from .blocks.targets import update_target
 
 Tensor: TypeAlias = Any
@@ -31,7 +31,6 @@ Tensor: TypeAlias = Any
 class NAFParams(NoiseParams, OptimizerParams, DenseParams):
     """The parameters of NAF."""
 
-    hidden: Sequence[int] = param((200, 200), "sizes of the dense layers", sizes())
     max_gradient_norm: float | None = 10.0
     target_update_rate: float = param(
         0.005, "share of the way that the target network goes in each update", real(above=0, at_most=1)
