@@ -122,8 +122,10 @@ class Exploration(Protocol):
 
     Optional methods: ``reset(mask)`` (``mask`` bool [N]: environments that start an episode), ``level(timestep) ->
     float`` (how much it explores, for reports: epsilon, a standard deviation), ``state_dict()`` with
-    ``load_state_dict(state)``, and, with an attribute ``over = "run"``, ``follow(progress)`` (the share of the run that
-    is done, in 0 .. 1, told before each call).
+    ``load_state_dict(state)``, ``act_for(predictions, timestep, rng, lanes)`` (a call for some of the environments, of
+    policies with ``reset``: rows k of the predictions and of what it returns belong to ``lanes[k]``), and, with an
+    attribute ``over = "run"``, ``follow(progress)`` (the share of the run that is done, in 0 .. 1, told before each
+    call).
     """
 
     def __call__(

@@ -191,7 +191,9 @@ class Prioritized(Sampler):
         """Kind, alpha, epsilon and, of axonrl's schedules, beta."""
         beta = None
         if type(self.beta).__module__ == Constant.__module__:
-            beta = repr(self.beta).replace(", over=None", "")  # as checkpoints have it that are older than this field
+            beta = repr(self.beta)
+            for newer in (", over=None", ", staircase=False"):  # older checkpoints do not have these fields
+                beta = beta.replace(newer, "")
         return {**super().settings, "alpha": self.alpha, "beta": beta, "epsilon": self.epsilon}
 
     def state_dict(self) -> State:
