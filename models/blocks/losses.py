@@ -122,6 +122,42 @@ def double_q_learning(
     return tf.stop_gradient(reward + discount * bootstrap) - action_values(q_values, action)
 
 
+def rescaled(value: Tensor, epsilon: float) -> Tensor:
+    """Values on a scale that grows with their root: ``h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x``.
+
+    Computed as ``x / (sqrt(|x| + 1) + 1) + epsilon x``, which is the same, and exact near 0.
+
+    Source: Pohlen et al. 2018, https://arxiv.org/abs/1805.11593, proposition A.2; as in Kapturowski et al. 2019,
+    https://openreview.net/forum?id=r1lyTjAqYX, section 2.3.
+
+    Args:
+        value: float, any shape.
+        epsilon: above 0; what large values are scaled by.
+
+    Returns:
+        the same shape.
+    """
+    return value / (tf.sqrt(tf.abs(value) + 1.0) + 1.0) + epsilon * value
+
+
+def unrescaled(value: Tensor, epsilon: float) -> Tensor:
+    """The inverse of :func:`rescaled`, ``sign(x) (((sqrt(1 + 4 epsilon (|x| + 1 + epsilon)) - 1) / 2 epsilon)^2 - 1)``.
+
+    The quotient is computed as ``2 (|x| + 1 + epsilon) / (sqrt(1 + 4 epsilon (|x| + 1 + epsilon)) + 1)``, which is the
+    same without a difference of almost equal numbers.
+
+    Args:
+        value: float, any shape.
+        epsilon: that of :func:`rescaled`.
+
+    Returns:
+        the same shape.
+    """
+    shifted = tf.abs(value) + 1.0 + epsilon
+    root = 2.0 * shifted / (tf.sqrt(1.0 + 4.0 * epsilon * shifted) + 1.0)
+    return tf.sign(value) * (tf.square(root) - 1.0)
+
+
 DUELING = ("mean", "max")
 """What dueling networks subtract from the advantages."""
 
