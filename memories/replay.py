@@ -81,7 +81,7 @@ class ReplayMemory(Memory):
                 self.size,
             )
         super().build(specs, num_envs, rng)
-        self._candidates = Candidates(self._ring, self.n_step)
+        self._candidates = self._make_candidates()
         self.sampler.build(self._candidates)
 
     def can_sample(self, count: int | None = None) -> bool:
@@ -158,6 +158,9 @@ class ReplayMemory(Memory):
         vars(copied).update(vars(self))
         copied.sampler = copy.copy(self.sampler)
         return copied
+
+    def _make_candidates(self) -> Any:
+        return Candidates(self._ring, self.n_step)
 
     def _tell_sampler(self) -> None:
         changes = self._candidates.changes()

@@ -6,7 +6,7 @@ import copy
 import inspect
 import math
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,11 +14,22 @@ from ..checks import choice, did_you_mean, number
 from ..contracts import Array, State
 from ..errors import ArgumentError, NonFiniteError
 from ..schedules import Constant, Schedule, ScheduleLike, follows_run, make_schedule
-from .candidates import Candidates
 from .sum_tree import SumTree
 
 _BELOW_ONE = 1 - 2**-40
 """Of the sum of priorities the last 2**-40 is never drawn: rounding must not lead beyond it."""
+
+
+class Drawable(Protocol):
+    """What is drawn from: transitions, or sequences of them. Places are 0 .. ``capacity`` - 1."""
+
+    capacity: int
+
+    def __len__(self) -> int: ...
+
+    def places(self, index: Array) -> Array:
+        """The places of what may be drawn, by its index in 0 .. len - 1."""
+        ...
 
 
 class Sampler:
@@ -27,9 +38,9 @@ class Sampler:
     A subclass defines :meth:`draw`. A place is a number in 0 .. ``candidates.capacity`` - 1.
     """
 
-    candidates: Candidates | None = None
+    candidates: Drawable | None = None
 
-    def build(self, candidates: Candidates) -> None:
+    def build(self, candidates: Drawable) -> None:
         """Take over the transitions to draw from; there are none yet.
 
         Raises:
@@ -123,7 +134,7 @@ class Prioritized(Sampler):
             raise ArgumentError(message, "Prioritized.beta", beta)
         self.epsilon = number("Prioritized.epsilon", epsilon, above=0)
 
-    def build(self, candidates: Candidates) -> None:
+    def build(self, candidates: Drawable) -> None:
         """As in :class:`Sampler`; allocates."""
         super().build(candidates)
         self._tree = SumTree(candidates.capacity)  # of p^alpha
@@ -294,7 +305,7 @@ def make_sampler(value: SamplerLike, name: str = "sampler") -> Sampler:
     return KINDS[kind](**arguments)
 
 
-def _built(sampler: Sampler) -> Candidates:
+def _built(sampler: Sampler) -> Drawable:
     if sampler.candidates is None:
         raise RuntimeError(f"this {type(sampler).__name__} belongs to no memory yet: ReplayMemory(..., sampler=...)")
     return sampler.candidates
