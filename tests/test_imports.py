@@ -21,6 +21,7 @@ ROOT_MODULES: Final[dict[str, set[str]]] = {
     "schedules": {"checks", "errors"},
     "contracts": {"checks", "errors"},
     "facts": {"contracts"},
+    "streams": {"contracts"},
     "quiet": set(),
     "noise": {"checks", "contracts"},
 }
