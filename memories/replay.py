@@ -152,7 +152,8 @@ class ReplayMemory(Memory):
     def state_dict(self) -> State:
         """Copies of what is stored and of the sampler's state; see :class:`Memory`."""
         state = super().state_dict()
-        self._tell_sampler()
+        if self._follows:
+            self._tell_sampler()
         return {**state, "sampler": self.sampler.state_dict()}
 
     def load_state_dict(self, state: State) -> None:

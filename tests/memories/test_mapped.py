@@ -3,6 +3,7 @@
 import copy
 import gc
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -37,9 +38,8 @@ def step(memory: Any, t: int) -> None:
 @pytest.mark.parametrize("case", [CASES[1], CASES[8], CASES[10]], ids=lambda case: "-".join(map(str, case)))
 def test_the_same_bits_as_in_ram(case: Case, tmp_path: Path, monkeypatch: Any) -> None:
     memory = build(case)
-    monkeypatch.setattr(
-        ReplayMemory.__init__, "__kwdefaults__", ReplayMemory.__init__.__kwdefaults__ | {"path": tmp_path}
-    )
+    defaults: Any = ReplayMemory.__init__.__kwdefaults__
+    monkeypatch.setattr(ReplayMemory.__init__, "__kwdefaults__", {**defaults, "path": tmp_path})
     files, world = build(case), World(case)
     assert files.path == str(tmp_path)
     assert memory.nbytes == files.nbytes
@@ -139,7 +139,7 @@ def test_a_folder_that_is_not_whole(tmp_path: Path) -> None:
     refused(r"columns\['action'\] is int32 \[16, 1\] there and int32 \[20, 1\] here", size=20)
     other = specs_of(ArraySpec((3,), np.float64))
     refused(r"rows is float32 \[32, 1, 3\] there and float64 \[32, 1, 3\] here", specs=other)
-    (folder / "01.array").open("r+").truncate(9)
+    os.truncate(folder / "01.array", 9)
     refused(r"01.array \(columns\['reward'\]\) has 9 bytes instead of 64")
     (folder / "01.array").unlink()
     refused(r"01.array \(columns\['reward'\]\) has 0 bytes instead of 64")

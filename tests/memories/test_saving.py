@@ -67,7 +67,7 @@ def test_a_memory_resumed_from_its_checkpoints_is_the_same(case: Case, tmp_path:
             memory.update_priorities(td_error)
             resumed.update_priorities(td_error)
             history.append(None)  # draws are not repeated below
-        if t % 7 == 0 or t in (200, 201):
+        if t % 7 in (0, 2) or t in (200, 201):
             folder = store.save({"memory": views(resumed)})
             linked += any(path.stat().st_nlink > 1 for path in folder.glob("part-*"))
             assert len(list(folder.glob("part-*"))) <= parts.MOST_PARTS
@@ -306,6 +306,36 @@ def test_each_frame_is_written_once(tmp_path: Path) -> None:
     resumed = ReplayMemory(32, 1, frame_stack=4)
     resumed.build(specs_of(ArraySpec((8, 8, 4), np.uint8)), 1, np.random.default_rng(0))
     assert_same_state(loaded(CheckpointStore(tmp_path), resumed).state_dict(), memory.state_dict())
+
+
+def test_observations_of_several_parts_and_types(tmp_path: Path) -> None:
+    spaces = {
+        "a/b": ArraySpec((2,), np.float64),
+        "a": ArraySpec((), np.bool_),
+        "image": ArraySpec((2, 2, 3), np.uint8),
+        "nothing": ArraySpec((0,), np.float32),
+    }
+
+    def dicts() -> Any:
+        memory = ReplayMemory(20, 2)
+        memory.build({**specs_of(spaces), "log prob": ArraySpec((), np.float16)}, 2, np.random.default_rng(0))
+        return memory
+
+    rng, memory, store = np.random.default_rng(0), dicts(), CheckpointStore(tmp_path)
+    for t in range(40):
+        now, following = (
+            {key: rng.integers(0, 2, (2, *spec.shape)).astype(spec.dtype) for key, spec in spaces.items()}
+            for _ in range(2)
+        )
+        flag = np.zeros(2, np.bool_)
+        memory.extend(
+            np.array([True, t % 9 != 8]) if t > 20 else None,
+            **{"action": np.ones(2, np.int32), "reward": np.ones(2), "log prob": rng.random(2).astype(np.float16)},
+            **{"observation": now, "next_observation": following, "terminated": flag, "truncated": flag},
+        )
+        if t % 3 == 0:
+            store.save({"memory": views(memory)})
+            assert_same_state(loaded(CheckpointStore(tmp_path), dicts()).state_dict(), memory.state_dict())
 
 
 def test_a_rollout(tmp_path: Path) -> None:
