@@ -242,6 +242,15 @@ class Memory(Protocol):
     change an array after storing it, except when an episode has ended. Within an episode, an ``observation`` that is
     the very object of the last ``next_observation`` is then unchanged. Without this call nothing follows from identity.
 
+    Further optional methods, used where present. ``place_in(folder)`` is called before ``build`` and names the run
+    folder, for files of the memory's own. ``trial_copy()`` returns a memory of the same settings that is not built and
+    has no such files, to look at a batch of; without it, ``copy.deepcopy`` makes that one.
+
+    A checkpoint is written before the memory changes again. While its content is put together, inside of
+    :func:`axonrl.streams.as_views`, ``state_dict`` may return views of arrays, and a :class:`axonrl.streams.Stream` for
+    what stays as it is once it is stored: of that a checkpoint writes only what is new. :func:`axonrl.streams.kept`
+    makes the difference. ``load_state_dict`` then gets streams that read from the checkpoint's files.
+
     An optional attribute: ``needs_td_error``. A model whose TRAIN spec has no ``td_error`` is refused where it is true.
     """
 

@@ -14,6 +14,7 @@ from ..checks import choice, did_you_mean, number
 from ..contracts import Array, State
 from ..errors import ArgumentError, NonFiniteError
 from ..schedules import Constant, Schedule, ScheduleLike, follows_run, make_schedule
+from ..streams import kept
 from .sum_tree import SumTree
 
 _BELOW_ONE = 1 - 2**-40
@@ -74,6 +75,10 @@ class Sampler:
 
     def clear(self) -> None:
         """All transitions were forgotten."""
+
+    def nbytes_for(self, capacity: int) -> int:
+        """Bytes of the arrays that it has, or will have, for so many places."""
+        return 0
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -197,6 +202,10 @@ class Prioritized(Sampler):
         self._tree.clear()
         self._reset()
 
+    def nbytes_for(self, capacity: int) -> int:
+        """Bytes of the sum tree."""
+        return SumTree.bytes_for(capacity)
+
     @property
     def settings(self) -> Mapping[str, Any]:
         """Kind, alpha, epsilon and, of axonrl's schedules, beta."""
@@ -210,9 +219,9 @@ class Prioritized(Sampler):
     def state_dict(self) -> State:
         """Priorities (to the power of alpha) up to the last that is not 0, the maximum, and what was drawn."""
         self._apply_update()
-        used = np.flatnonzero(self._tree.values)
+        unused = int((self._tree.values != 0)[::-1].argmax()) if self._tree.values.any() else len(self._tree.values)
         return {
-            "priorities": self._tree.values[: used[-1] + 1 if used.size else 0].copy(),
+            "priorities": kept(self._tree.values[: len(self._tree.values) - unused]),
             "maximum": self._maximum,
             "num_batches": self._num_batches,
             "drawn": np.zeros(0, np.intp) if self._drawn is None else self._drawn.copy(),

@@ -36,7 +36,7 @@ class Spans(NamedTuple):
 
     first: Array
     burn_in: Array
-    count: Array
+    length: Array
 
 
 class Sequences:
@@ -65,8 +65,10 @@ class Sequences:
         self._first = np.zeros((self._rows, ring.num_envs), _INDEX)  # the number of the first timestep trained on
         self._burn_in = np.zeros((self._rows, ring.num_envs), np.int32)
         self._count = np.zeros((self._rows, ring.num_envs), np.int32)  # timesteps trained on
-        self._states: dict[str, Array] = columns.allocate(state, self._rows, ring.num_envs)
-        self._recent: dict[str, Array] = columns.allocate(state, shape.burn_in + shape.overlap + 1, ring.num_envs)
+        self._states: dict[str, Array] = columns.allocate(state, self._rows, ring.num_envs, name="state")
+        self._recent: dict[str, Array] = columns.allocate(
+            state, shape.burn_in + shape.overlap + 1, ring.num_envs, name="recent"
+        )
         self.clear()
 
     @staticmethod
@@ -117,7 +119,7 @@ class Sequences:
         newest = int(ring.end) - 1
         for name, recent in self._recent.items():
             recent[newest % len(recent), 0] = state[name]
-        terminated, truncated = ring.columns["terminated"], ring.columns["truncated"]
+        terminated, truncated = (np.asarray(ring.columns[key]) for key in columns.FLAGS)
         at, before = newest % ring.timesteps, (newest - 1) % ring.timesteps
         if newest >= self._due[0] or terminated[at] or truncated[at] or terminated[before] or truncated[before]:
             self._advance(self._lanes, np.array([newest]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 from ..checks import count, integer, number
 from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
 from ..errors import ArgumentError
+from . import columns
 from .replay import ReplayMemory
+from .ring import Ring
 from .samplers import SamplerLike
 from .sequence_index import Sequences, Shape
 
@@ -53,6 +56,7 @@ class SequenceMemory(ReplayMemory):
         frame_stack: frames in an observation, each of which is then stored once (see :class:`Memory`); None: it is
             stored whole.
         sampler: of sequences, as of transitions in :class:`ReplayMemory`.
+        path: a folder for the arrays, as for :class:`ReplayMemory`; those of recurrent state stay in RAM.
 
     Raises:
         ArgumentError: an argument is out of range.
@@ -73,8 +77,9 @@ class SequenceMemory(ReplayMemory):
         discount: float = 0.99,
         frame_stack: int | None = None,
         sampler: SamplerLike = None,
+        path: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(size, batch_size, discount=discount, frame_stack=frame_stack, sampler=sampler)
+        super().__init__(size, batch_size, discount=discount, frame_stack=frame_stack, sampler=sampler, path=path)
         self.length = count("length", length)
         self.burn_in = integer("burn_in", burn_in, at_least=0)
         self.overlap = self.length // 2 if overlap is None else integer("overlap", overlap, at_least=0)
@@ -88,7 +93,6 @@ class SequenceMemory(ReplayMemory):
         self._shape = Shape(self.length, self.burn_in, self.overlap)
         self._state: Mapping[str, ArraySpec] = {}
         self._offsets = np.arange(-self.burn_in, self.length)[:, None]  # [T, 1]
-        self._sequence_bytes = 0
         self._counts: Array | None = None  # timesteps trained on, of the sequences drawn last
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
@@ -102,8 +106,7 @@ class SequenceMemory(ReplayMemory):
         for key in _MADE:
             if key in specs:
                 raise ArgumentError(f"{key!r} cannot be recorded: it is a key of every batch", "specs", specs)
-        state = specs.get("state")
-        self._state = state if isinstance(state, Mapping) else {}
+        self._state = _state_of(specs)
         if self.burn_in and not self._state:
             message = (
                 f"burn_in={self.burn_in} needs a model with recurrent state, which this one has not: use burn_in=0"
@@ -111,8 +114,12 @@ class SequenceMemory(ReplayMemory):
             raise ArgumentError(message, "burn_in", self.burn_in)
         self._check_num_envs(num_envs)
         self._refuse_too_small(num_envs)
-        self._sequence_bytes = Sequences.needed_bytes(self.size // num_envs, num_envs, self._shape, self._state)
-        super().build({key: spec for key, spec in specs.items() if spec is not self._state}, num_envs, rng)
+        super().build(specs, num_envs, rng)
+
+    def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
+        """As in :class:`Memory`, with the arrays of the sampler, and recurrent state for each sequence."""
+        sequences = Sequences.needed_bytes(self.size // num_envs, num_envs, self._shape, _state_of(specs))
+        return super().nbytes_for(specs, num_envs) + sequences
 
     def step(self, **transition: Any) -> None:
         """As in :class:`Memory`."""
@@ -209,8 +216,14 @@ class SequenceMemory(ReplayMemory):
     def _make_candidates(self) -> Sequences:
         return Sequences(self._ring, self._shape, self._state)
 
-    def _refuse_if_too_large(self, needed: int) -> None:
-        super()._refuse_if_too_large(needed + self._sequence_bytes)
+    def _num_places(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
+        state_bytes = num_envs * columns.nbytes(_state_of(specs))
+        return num_envs * Sequences.rows_for(self.size // num_envs, self._shape, state_bytes)
+
+    def _allocate(self, specs: Mapping[str, SpecTree], timesteps: int, num_envs: int, zeros: columns.Zeros) -> Ring:
+        state = _state_of(specs)
+        stored = {key: spec for key, spec in specs.items() if not state or key != "state"}
+        return super()._allocate(stored, timesteps, num_envs, zeros)
 
     def _refuse_too_small(self, num_envs: int) -> None:
         """Wherever sequences begin, the timesteps of the lanes must hold a batch."""
@@ -240,7 +253,7 @@ class SequenceMemory(ReplayMemory):
         inside = (self._offsets >= -burn_in) & (self._offsets < self._counts)  # [T, B]
         timestep = first + np.clip(self._offsets, -burn_in, self._counts - 1)
         at = timestep % self._ring.timesteps * self.num_envs + places % self.num_envs
-        batch = self._with_discount(self._ring.gather(at, at))
+        batch: dict[str, Any] = self._with_discount(self._ring.gather(at, at))
         for key in ("reward", "terminated", "truncated", "discount"):
             batch[key] = np.where(inside, batch[key], np.float32(0))
         if (after := self._offsets >= self._counts).any():
@@ -253,10 +266,16 @@ class SequenceMemory(ReplayMemory):
         return batch
 
 
-def _copy_rows(source: ArrayTree, target: ArrayTree, mask: Array) -> None:
+def _state_of(specs: Mapping[str, SpecTree]) -> Mapping[str, ArraySpec]:
+    """The specs of the recurrent state, empty without one."""
+    state = specs.get("state")
+    return state if isinstance(state, Mapping) else {}
+
+
+def _copy_rows(source: Any, target: Any, mask: Array) -> None:
     """Copy what is in ``source`` [T, B, ...] into ``target`` where the mask [T, B] is true."""
     if isinstance(target, Mapping):
         for name, part in target.items():
-            part[mask] = source[name][mask]  # type: ignore[index, call-overload] # both are mappings
+            part[mask] = source[name][mask]
     else:
-        target[mask] = source[mask]  # type: ignore[index] # neither is
+        target[mask] = source[mask]

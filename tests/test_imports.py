@@ -22,6 +22,7 @@ ROOT_MODULES: Final[dict[str, set[str]]] = {
     "schedules": {"checks", "errors", "schedule_kinds"},
     "contracts": {"checks", "errors"},
     "facts": {"contracts"},
+    "streams": {"contracts"},
     "quiet": set(),
     "noise": {"checks", "contracts"},
 }

@@ -167,9 +167,15 @@ def test_sequences_are_those_of_the_model(case: Case) -> None:
     def made(seed: int) -> SequenceMemory:
         sampler = Prioritized(ALPHA, BETA, EPSILON) if case.prioritized else None
         memory = SequenceMemory(
-            *(TIMESTEPS * case.num_envs, BATCH_SIZE),
-            **{"length": case.length, "burn_in": case.burn_in, "overlap": case.overlap, "eta": ETA},
-            **{"discount": DISCOUNT, "frame_stack": case.stack, "sampler": sampler},
+            TIMESTEPS * case.num_envs,
+            BATCH_SIZE,
+            length=case.length,
+            burn_in=case.burn_in,
+            overlap=case.overlap,
+            eta=ETA,
+            discount=DISCOUNT,
+            frame_stack=case.stack,
+            sampler=sampler,
         )
         memory.build(specs, case.num_envs, np.random.default_rng(seed))
         return memory
@@ -192,7 +198,8 @@ def test_sequences_are_those_of_the_model(case: Case) -> None:
         if step % 3 or not memory.can_sample():
             continue
         drawn, weights = model.draw(candidates)
-        found, expected = memory.sample(), model.batch(drawn)
+        found: Any = memory.sample()
+        expected = model.batch(drawn)
         state = found.pop("state")
         np.testing.assert_array_equal(state["h"], expected.pop("state"))
         if weights is not None:
