@@ -106,7 +106,7 @@ class Mapped:
                 )
 
     def _refuse_full_disk(self) -> None:
-        taken = sum(file.stat().st_blocks * 512 for file in self._files.values() if file.exists())
+        taken = sum(getattr(file.stat(), "st_blocks", 0) * 512 for file in self._files.values() if file.exists())
         needed, free = sum(self._sizes.values()), shutil.disk_usage(self._folder).free + taken
         if needed > free:
             raise self._refused(f"needs {needed:,} bytes, and its disk has {free:,} left; use a smaller size")
