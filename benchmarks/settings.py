@@ -30,7 +30,7 @@ BETA: Final = 0.4
 PRIORITY_EPSILON: Final = 1e-6
 """Of prioritized replay; axonrl's defaults."""
 
-C51: Final = {"atoms": 51, "v_min": 0.0, "v_max": 100.0}
+C51: Final[dict[str, Any]] = {"atoms": 51, "v_min": 0.0, "v_max": 100.0}
 QUANTILES: Final = 10
 """Of QR-DQN: rl-zoo's number for CartPole."""
 
@@ -105,7 +105,7 @@ def cartpole() -> Any:
 
 
 ATARI: Final = "ALE/Pong-v5"
-ATARI_OPTIONS: Final = {"frameskip": 1, "repeat_action_probability": 0.0}
+ATARI_OPTIONS: Final[dict[str, Any]] = {"frameskip": 1, "repeat_action_probability": 0.0}
 """AtariPreprocessing skips frames."""
 FRAME_STACK: Final = 4
 ATARI_MEMORY_SIZE: Final = 10_000

@@ -99,7 +99,7 @@ def timesteps_per_second(agent: Agent, env: Any, update_frequency: int, timestep
 def atari(timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``Agent.train`` with a Nature CNN, an update every 4 timesteps."""
     frequency, stack = settings.ATARI_UPDATE_FREQUENCY, settings.FRAME_STACK
-    wrappers = ["atari", {"kind": "frame_stack", "stack_size": stack}, "channels_last"]
+    wrappers: list[Any] = ["atari", {"kind": "frame_stack", "stack_size": stack}, "channels_last"]
     env = make(settings.ATARI, wrappers=wrappers, **settings.ATARI_OPTIONS)
     with tempfile.TemporaryDirectory() as folder:
         network, memory = NETWORKS["Nature CNN"], settings.ATARI_MEMORY_SIZE

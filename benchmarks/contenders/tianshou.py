@@ -28,8 +28,7 @@ def q_learning(algorithm: str, update_frequency: int, timesteps: int) -> dict[st
     env = settings.cartpole()
     learner = learner_for(algorithm, env.action_space, settings.TARGET_UPDATE_TIMESTEPS // update_frequency)
     given = {"alpha": settings.ALPHA, "beta": settings.BETA}
-    is_prioritized = algorithm == "prioritized DQN"
-    size = settings.MEMORY_SIZE
+    size, is_prioritized = settings.MEMORY_SIZE, algorithm == "prioritized DQN"
     buffer = PrioritizedReplayBuffer(size, **given) if is_prioritized else ReplayBuffer(size)
     collector: Any = Collector(learner, DummyVectorEnv([lambda: env]), buffer, exploration_noise=True)
     collector.reset()
@@ -56,11 +55,7 @@ def q_learning(algorithm: str, update_frequency: int, timesteps: int) -> dict[st
 
 def learner_for(algorithm: str, actions: Any, target_update_freq: int) -> Any:
     """An algorithm with the settings that everyone has. Its gradients are not clipped."""
-    kind, policy, outputs, of_policy, of_kind = {
-        "prioritized DQN": (DQN, DiscreteQLearningPolicy, 1, {}, {"is_double": False}),
-        "C51": (C51, C51Policy, settings.C51["atoms"], C51_POLICY, {}),
-        "QR-DQN": (QRDQN, QRDQNPolicy, settings.QUANTILES, {}, {"num_quantiles": settings.QUANTILES}),
-    }[algorithm]
+    kind, policy, outputs, of_policy, of_kind = ALGORITHMS[algorithm]
     network = NETWORKS["2x64"]
     net: Any = Net(
         state_shape=network.shape,
@@ -78,8 +73,10 @@ def learner_for(algorithm: str, actions: Any, target_update_freq: int) -> Any:
     )
 
 
-C51_POLICY = {
-    "num_atoms": settings.C51["atoms"],
-    "v_min": settings.C51["v_min"],
-    "v_max": settings.C51["v_max"],
+C51_POLICY = {"num_atoms": settings.C51["atoms"], "v_min": settings.C51["v_min"], "v_max": settings.C51["v_max"]}
+ALGORITHMS: dict[str, Any] = {
+    "prioritized DQN": (DQN, DiscreteQLearningPolicy, 1, {}, {"is_double": False}),
+    "C51": (C51, C51Policy, settings.C51["atoms"], C51_POLICY, {}),
+    "QR-DQN": (QRDQN, QRDQNPolicy, settings.QUANTILES, {}, {"num_quantiles": settings.QUANTILES}),
 }
+"""Classes of algorithm and policy, numbers for each action, and arguments of both classes."""

@@ -11,8 +11,8 @@ from axonrl.environments import make
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 
-OPTIONS = {"frameskip": 1, "repeat_action_probability": 0.0}
-WRAPPERS = ["atari", {"kind": "frame_stack", "stack_size": 4}, "channels_last"]
+OPTIONS: dict[str, Any] = {"frameskip": 1, "repeat_action_probability": 0.0}
+WRAPPERS: list[Any] = ["atari", {"kind": "frame_stack", "stack_size": 4}, "channels_last"]
 SIZE = 500
 
 
@@ -39,10 +39,10 @@ def test_observations_are_stacks_that_follow_from_the_seed() -> None:
 
 def test_an_agent_learns_the_same_from_frames_that_are_stored_once(tmp_path: Path) -> None:
     params = {"network": "nature_cnn", "hidden": [8], "epsilon": 0.5}
-    values = []
+    values: list[Any] = []
     for frame_stack in (4, None):
         memory = ReplayMemory(SIZE, 4, frame_stack=frame_stack)
         agent = Agent(dqn.model_fn, memory, tmp_path / str(frame_stack), RunConfig(seed=3), params)
         agent.train(pong(), first_update=20, update_frequency=4, timesteps=60)
         values.append(agent.predict(np.arange(84 * 84 * 4, dtype=np.uint8).reshape(1, 84, 84, 4))["q_values"])
-    np.testing.assert_array_equal(*values)
+    np.testing.assert_array_equal(values[0], values[1])
