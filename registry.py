@@ -28,6 +28,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "memory": {
         "replay": "axonrl.memories:ReplayMemory",
         "batch": "axonrl.memories:BatchMemory",
+        "sequence": "axonrl.memories:SequenceMemory",
     },
     "hook": {
         "logging": "axonrl.hooks:LoggingHook",

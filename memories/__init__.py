@@ -4,5 +4,6 @@ from .batch import BatchMemory
 from .memory import Memory
 from .replay import ReplayMemory
 from .samplers import Prioritized, Sampler, Uniform
+from .sequences import SequenceMemory
 
-__all__ = ["BatchMemory", "Memory", "Prioritized", "ReplayMemory", "Sampler", "Uniform"]
+__all__ = ["BatchMemory", "Memory", "Prioritized", "ReplayMemory", "Sampler", "SequenceMemory", "Uniform"]

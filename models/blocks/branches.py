@@ -71,8 +71,8 @@ class Branches:
             return mask if len(self.sizes) == 1 else self.rows(tf.cast(mask, tf.float32)) > 0.5
         if self._exists.all():
             return None
-        per_transition = tf.reshape(values, [-1, self._exists.size])
-        return tf.reshape(per_transition * 0.0 + self._exists.astype(np.float32).ravel(), [-1, self._widest]) > 0.5
+        ones = tf.ones_like(tf.reshape(values, [-1, self._exists.size]))
+        return tf.reshape(ones * self._exists.astype(np.float32).ravel(), [-1, self._widest]) > 0.5
 
     def spread(self, numbers: Tensor) -> Tensor:
         """What belongs to transitions, [B, ...], for each of their rows, [B * K, ...]."""
@@ -104,20 +104,16 @@ class Branches:
         """The best legal action in the environment's units, int32 [B, ...], from values [B, sum of n] and a mask."""
         rows = self.rows(values)
         mask_rows = self.mask(mask, rows)
-        best = masks.best(rows, mask_rows) + self._starts(rows)
+        best = masks.best(rows, mask_rows)
+        if len(self.sizes) == 1:
+            return masks.or_none(best + int(self._start[0]), mask)
+        best = tf.reshape(best, [-1, len(self.sizes)]) + self._start
         if mask is not None:
-            best = masks.or_none(best, mask_rows)
-        return best if len(self.sizes) == 1 else tf.reshape(best, [-1, *self.space.shape])
+            best = masks.or_none(tf.reshape(best, [-1]), mask_rows)
+        return tf.reshape(best, [-1, *self.space.shape])
 
     def from_environment(self, action: Tensor) -> Tensor:
         """The choices from 0, int32 [B * K], of actions int32 [B, ...]."""
         if len(self.sizes) == 1:
-            return tf.reshape(action, [-1]) - int(self._start[0])
+            return action - int(self._start[0])
         return tf.reshape(tf.reshape(action, [-1, len(self.sizes)]) - self._start, [-1])
-
-    def _starts(self, rows: Tensor) -> Any:
-        """What the environment adds to the choices of rows: a number, or int32 [B * K]."""
-        if len(set(self._start.tolist())) == 1:
-            return int(self._start[0])
-        count = tf.shape(rows)[0] // len(self.sizes)
-        return tf.tile(tf.constant(self._start), [count])

@@ -96,7 +96,7 @@ def combined(outputs: Mapping[str, Tensor], sizes: Sequence[int], dueling: str |
         return values
     value, advantage = outputs["value"], outputs["advantage"]
     parts = [advantage] if len(sizes) == 1 else tf.split(advantage, list(sizes), axis=1)
-    joined = [losses.dueling(value, part, dueling) for part in parts]
+    joined = [losses.dueling(value, part, dueling, axis=1) for part in parts]
     return joined[0] if len(joined) == 1 else tf.concat(joined, axis=1)
 
 

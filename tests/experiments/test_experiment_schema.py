@@ -385,10 +385,11 @@ def test_shipped_experiments_are_valid_and_described(name: str) -> None:
 
 
 def test_what_ships() -> None:
-    dqn = ["dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout"]
+    dqn = ["dqn_acrobot", "dqn_cartpole", "dqn_cartpole_positions", "dqn_lunarlander", "dqn_minatar_breakout"]
     ppo = ["ppo_acrobot", "ppo_cartpole", "ppo_lunarlander", "ppo_pendulum"]
     sac = ["sac_halfcheetah", "sac_lunarlander_continuous", "sac_pendulum"]
-    assert list(shipped()) == ["c51_cartpole", *dqn, *ppo, *sac]
+    r2d2 = ["r2d2_cartpole", "r2d2_cartpole_positions"]
+    assert list(shipped()) == ["c51_cartpole", *dqn, *ppo, *r2d2, *sac]
 
 
 def test_all_errors_are_found_at_once(tmp_path: Path) -> None:

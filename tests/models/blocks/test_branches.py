@@ -11,9 +11,9 @@ from axonrl.contracts import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.branches import Branches
 
-TWO = Branches(spaces.MultiDiscrete([2, 3], start=[0, 10]), "Test")
-ONE = Branches(spaces.Discrete(3, start=5), "Test")
-SQUARE = Branches(spaces.MultiDiscrete([[2, 2], [2, 2]]), "Test")
+TWO: Any = Branches(spaces.MultiDiscrete([2, 3], start=[0, 10]), "Test")
+ONE: Any = Branches(spaces.Discrete(3, start=5), "Test")
+SQUARE = Branches(spaces.MultiDiscrete(np.full((2, 2), 2)), "Test")
 VALUES = np.array([[1, 2, 3, 5, 4], [2, 1, 9, 8, 7]], np.float32)
 MASK = np.array([[1, 1, 1, 0, 1], [0, 1, 0, 0, 0]], bool)
 
