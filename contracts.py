@@ -218,6 +218,8 @@ class EstimatorSpec:
 
 
 ModelFn: TypeAlias = Callable[..., EstimatorSpec]
+EnvironmentMethods: TypeAlias = Callable[[str], Callable[..., Any] | None]
+"""Finds a method of an environment by its name; None where it has none."""
 
 
 @runtime_checkable
@@ -239,6 +241,10 @@ class Memory(Protocol):
     An optional method, used where present: ``trust_identity()``, called once after ``build`` by a caller that does not
     change an array after storing it, except when an episode has ended. Within an episode, an ``observation`` that is
     the very object of the last ``next_observation`` is then unchanged. Without this call nothing follows from identity.
+
+    Another one: ``use_environment(method)``, called before ``build``, and again for each further environment. The
+    environment's method of a name is ``method(name)``, None where it has none, or where a caller owns the loop. It is
+    for memories that ask the environment something, such as what rewards other goals would have had.
 
     An optional attribute: ``needs_td_error``. A model whose TRAIN spec has no ``td_error`` is refused where it is true.
     """

@@ -28,6 +28,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "memory": {
         "replay": "axonrl.memories:ReplayMemory",
         "batch": "axonrl.memories:BatchMemory",
+        "hindsight": "axonrl.memories:HindsightMemory",
     },
     "hook": {
         "logging": "axonrl.hooks:LoggingHook",

@@ -16,6 +16,7 @@ from ..contracts import Array, ArraySpec, Memory, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.describing import arguments_of
 from ..environments.making import open_environment
+from ..environments.methods import Methods
 from ..environments.spaces import action_spec
 from ..environments.statistics import statistics_of, taken_over
 from ..errors import ArgumentError, CheckpointError
@@ -156,7 +157,7 @@ class Trainer:
         with contextlib.ExitStack() as closing:
             try:
                 closing.enter_context(self._run.store.lock())
-                built = self._prepare(lanes, schedule)
+                built = self._prepare(lanes, schedule, closing)
                 state = built.state
                 if endless and state.stepper.needs_limits:
                     raise no_limits()
@@ -194,7 +195,7 @@ class Trainer:
         if self.session is not None:
             raise ValueError("this Agent has a session open already")
 
-    def _prepare(self, lanes: Lanes, schedule: Schedule | None) -> _Built:
+    def _prepare(self, lanes: Lanes, schedule: Schedule | None, closing: contextlib.ExitStack) -> _Built:
         """Build what trains, and load the newest checkpoint, if there is one."""
         run, memory = self._run, self.needed_memory()
         run.adopt(record.read(run.model_dir))  # anew: another Agent may have continued the run meanwhile
@@ -205,11 +206,13 @@ class Trainer:
         if lanes.masks is not None and hasattr(memory, "drop_surplus"):
             memory.drop_surplus()
         if self._built is None:
-            self._built = self._build(lanes, memory, schedule)
+            self._built = self._build(lanes, memory, schedule, closing)
             run.current = None
             self._evaluator.live = self._built.state.snapshot
-        elif schedule is not None:
-            check_first_update(schedule, memory)
+        else:
+            _introduce(memory, lanes, closing)
+            if schedule is not None:
+                check_first_update(schedule, memory)
         state, newest = self._built.state, run.store.newest()
         if newest is None:
             if state.counters != Counters():
@@ -224,7 +227,7 @@ class Trainer:
             run.compare_provenance()
         return self._built
 
-    def _build(self, lanes: Lanes, memory: Memory, schedule: Schedule | None) -> _Built:
+    def _build(self, lanes: Lanes, memory: Memory, schedule: Schedule | None, closing: contextlib.ExitStack) -> _Built:
         run, program = self._run, self._model.program
         predict = program.predict
         spaces = lanes.observation_space, lanes.action_space
@@ -233,6 +236,7 @@ class Trainer:
         check_td_error(train, memory)
         taken = self._taken(executor)
         rngs = generators(run.seed)
+        _introduce(memory, lanes, closing)
         memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
         if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs
             memory.trust_identity()
@@ -321,6 +325,14 @@ class Trainer:
     @functools.cached_property
     def _eval_mode(self) -> EvalMode:
         return self._model.eval_mode()
+
+
+def _introduce(memory: Memory, lanes: Lanes, closing: contextlib.ExitStack) -> None:
+    """Let a memory that wants to know the environment ask for its methods; a caller's lanes have none."""
+    if hasattr(memory, "use_environment"):
+        methods = Methods(None if lanes.env is None else lanes.env.env)
+        closing.callback(methods.close)
+        memory.use_environment(methods)
 
 
 def _first_statistics(lanes: Lanes, taken: Taken | None) -> State:

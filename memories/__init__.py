@@ -1,8 +1,9 @@
 """Memories: where transitions are stored, and how a batch of them is drawn. NumPy only."""
 
 from .batch import BatchMemory
+from .hindsight import HindsightMemory
 from .memory import Memory
 from .replay import ReplayMemory
 from .samplers import Prioritized, Sampler, Uniform
 
-__all__ = ["BatchMemory", "Memory", "Prioritized", "ReplayMemory", "Sampler", "Uniform"]
+__all__ = ["BatchMemory", "HindsightMemory", "Memory", "Prioritized", "ReplayMemory", "Sampler", "Uniform"]

@@ -107,14 +107,7 @@ class ReplayMemory(Memory):
             raise RuntimeError(f"a batch of {self.batch_size} cannot be drawn from {candidates} transitions")
         if self._follows:
             self._tell_sampler()
-        first = self.sampler.draw(self.batch_size, self.rng)
-        if self.n_step == 1:
-            batch = self._with_discount(self._ring.gather(first, first))
-        else:
-            last, steps, reward = self._look_ahead(first)
-            batch = self._ring.gather(first, last)
-            batch["reward"] = reward
-            batch["discount"] = self._powers[steps] * (1 - np.asarray(batch["terminated"]))
+        batch = self._batch_of(self.sampler.draw(self.batch_size, self.rng))
         if (weights := self.sampler.weights()) is not None:
             batch["weight"] = weights
         return batch
@@ -159,6 +152,16 @@ class ReplayMemory(Memory):
         copied.sampler = copy.copy(self.sampler)
         return copied
 
+    def _batch_of(self, first: Array) -> dict[str, ArrayTree]:
+        """The transitions that begin at these places [B]."""
+        if self.n_step == 1:
+            return self._with_discount(self._ring.gather(first, first))
+        last, steps, reward = self._look_ahead(first)
+        batch = self._ring.gather(first, last)
+        batch["reward"] = reward
+        batch["discount"] = self._powers[steps] * (1 - np.asarray(batch["terminated"]))
+        return batch
+
     def _tell_sampler(self) -> None:
         changes = self._candidates.changes()
         if changes is None:
@@ -174,10 +177,19 @@ class ReplayMemory(Memory):
         rewards, terminated, truncated = (
             np.asarray(self._ring.columns[key]) for key in ("reward", "terminated", "truncated")
         )
-        places = first + self.num_envs * np.arange(self.n_step)[:, None]  # [n, B]
+        places = self._ahead(first)
         ended = (take(terminated, places[:-1]) + take(truncated, places[:-1])) > 0
-        included = np.ones(places.shape, np.bool_)
+        return self._summed(first, take(rewards, places), ended)
+
+    def _ahead(self, first: Array) -> Array:
+        """The places [n, B] of n timesteps from those at ``first`` [B] on; beyond the end of the ring they go on."""
+        places: Array = first + self.num_envs * np.arange(self.n_step)[:, None]
+        return places
+
+    def _summed(self, first: Array, rewards: Array, ended: Array) -> tuple[Array, Array, Array]:
+        """As :meth:`_look_ahead`, from rewards [n, B] and whether an episode ended with the first n - 1 timesteps."""
+        included = np.ones(rewards.shape, np.bool_)
         np.logical_not(np.logical_or.accumulate(ended), out=included[1:])
         steps = included.sum(axis=0)
-        reward = (self._powers[: self.n_step, None] * included * take(rewards, places)).sum(axis=0)
+        reward = (self._powers[: self.n_step, None] * included * rewards).sum(axis=0)
         return (first + (steps - 1) * self.num_envs) % self._candidates.capacity, steps, reward
