@@ -106,6 +106,14 @@ def kinds() -> str:
     return _table(("kind", "fields", "value"), rows)
 
 
+def parameters(algorithm: str) -> str:
+    """The parameters of a built-in algorithm."""
+    from ..models.__main__ import params_of
+    from ..models.blocks.params import table
+
+    return table(params_of(algorithm))
+
+
 def commands() -> str:
     """Every command of ``axonrl`` with its arguments, from the parser."""
     from ..experiments.commands.cli import command_line
@@ -127,7 +135,8 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
 
 
 _GENERATORS: Final[dict[str, Callable[..., str]]] = {
-    f.__name__: f for f in (arguments, commands, events, kinds, names, session)
+    f.__name__: f
+    for f in (arguments, commands, events, kinds, names, parameters, session)
 }
 
 

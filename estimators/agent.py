@@ -357,5 +357,10 @@ class Agent(Estimator):
 
 def _check_memory(memory: object) -> None:
     if memory is not None and not isinstance(memory, Memory):
-        message = f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}"
+        names = [*Memory.__annotations__, *(name for name in vars(Memory) if not name.startswith("_")), "__len__"]
+        missing = [name for name in names if not hasattr(memory, name)]
+        message = (
+            f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}, which lacks"
+            f" {', '.join(missing)}"
+        )
         raise ArgumentError(message, "memory", memory)

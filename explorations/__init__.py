@@ -6,7 +6,7 @@
 from .. import schedules
 from ..schedules import Exponential, Linear, PiecewiseConstant, Polynomial, Schedule, ScheduleLike, make_schedule
 from .composite import Composite
-from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
+from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Noisy, Random
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
 
@@ -23,6 +23,7 @@ __all__ = [
     "Greedy",
     "Linear",
     "MultiCategorical",
+    "Noisy",
     "PiecewiseConstant",
     "Polynomial",
     "Random",

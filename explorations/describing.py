@@ -18,7 +18,7 @@ from ..contracts import Exploration
 from ..errors import ArgumentError
 from ..schedules import as_value, follows_run, make_schedule
 from .composite import Composite
-from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Random
+from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Noisy, Random
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
 
@@ -27,6 +27,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "epsilon_greedy": EpsilonGreedy,
     "gaussian_noise": GaussianNoise,
     "greedy": Greedy,
+    "noisy": Noisy,
     "random": Random,
     "categorical": Categorical,
     "boltzmann": Boltzmann,

@@ -58,27 +58,37 @@ class EpsilonGreedy(Scheduled):
     """With probability epsilon a uniformly random action, else the greedy one; independently per environment.
 
     A random action may be the greedy one, whose probability is therefore ``1 - epsilon + epsilon / n``. With
-    ``predictions["action_mask"]`` random actions are legal, and n is their number.
+    ``predictions["action_mask"]`` random actions are legal, and n is their number. All choices of a MultiDiscrete
+    action are random, or none.
 
     Args:
         epsilon: probability in 0 .. 1: a number, or a schedule on ``global_timestep`` or over the run.
-        action_space: a Discrete space.
+        action_space: a Discrete or a MultiDiscrete space.
     """
 
     def __init__(self, epsilon: ScheduleLike, action_space: Any) -> None:
         super().__init__(epsilon, "epsilon", at_most=1)
         self.epsilon = self._schedule
-        if not is_discrete(action_space):
-            raise unsuitable("EpsilonGreedy", "a Discrete action space", action_space)
-        self._low = int(action_space.start)
-        self._high = self._low + int(action_space.n)
+        if is_discrete(action_space):
+            self._low: Any = int(action_space.start)
+            self._high: Any = self._low + int(action_space.n)
+            self._sizes: list[int] = [int(action_space.n)]
+        elif is_multi_discrete(action_space):
+            self._low = np.asarray(action_space.start)
+            self._high = self._low + action_space.nvec
+            self._sizes = np.ravel(action_space.nvec).tolist()
+        else:
+            raise unsuitable("EpsilonGreedy", "a Discrete or a MultiDiscrete action space", action_space)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 [N]."""
+        """Actions int32 [N], or of a MultiDiscrete space [N, *nvec.shape]."""
         greedy = predictions["action"].astype(np.int32, copy=False)
         epsilon = self._schedule(timestep if self.over is None else self._progress)
+        if greedy.ndim > 1:
+            explores = rng.random(len(greedy)) < epsilon
+            return np.where(explores.reshape(-1, *[1] * (greedy.ndim - 1)), self._each(predictions, rng), greedy), {}
         if len(greedy) == 1:  # the usual case, in a third of the time of array operations
             if rng.random() >= epsilon:
                 return greedy, NO_EXTRAS
@@ -90,8 +100,31 @@ class EpsilonGreedy(Scheduled):
             return np.where(explores, random_legal(self._mask(predictions), self._low, rng), greedy), NO_EXTRAS
         return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), NO_EXTRAS
 
+    def _each(self, predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
+        """A random action of a MultiDiscrete space for each environment, int32 [N, *nvec.shape]."""
+        shape = predictions["action"].shape
+        if ACTION_MASK not in predictions:
+            return rng.integers(self._low, self._high, shape, np.int32)
+        masks = np.split(self._mask(predictions), np.cumsum(self._sizes)[:-1], axis=1)
+        starts = self._low.ravel().tolist()
+        drawn = [random_legal(mask, start, rng) for mask, start in zip(masks, starts, strict=True)]
+        return np.stack(drawn, axis=1).reshape(shape)
+
     def _mask(self, predictions: Mapping[str, Array]) -> Array:
-        return mask_of("EpsilonGreedy", predictions, (len(predictions["action"]), self._high - self._low))
+        return mask_of("EpsilonGreedy", predictions, (len(predictions["action"]), sum(self._sizes)))
+
+
+class Noisy:
+    """The greedy action of a network with noise in its weights: ``predictions["noisy_action"]``.
+
+    Source: Fortunato et al. 2018, https://arxiv.org/abs/1706.10295, section 3.1.
+    """
+
+    def __call__(
+        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
+    ) -> tuple[Array, Mapping[str, Array]]:
+        """``predictions["noisy_action"]``, [N, ...], unchanged."""
+        return predictions["noisy_action"], NO_EXTRAS
 
 
 class Random:
@@ -204,6 +237,11 @@ def random_legal(mask: Array, start: int, rng: np.random.Generator) -> Array:
 def is_discrete(space: Any) -> bool:
     """Whether it is a Discrete space, by its attributes: acting needs no Gymnasium."""
     return hasattr(space, "n") and hasattr(space, "start")
+
+
+def is_multi_discrete(space: Any) -> bool:
+    """Whether it is a MultiDiscrete space, likewise."""
+    return hasattr(space, "nvec") and hasattr(space, "start")
 
 
 def is_float_box(space: Any) -> bool:

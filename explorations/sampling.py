@@ -18,7 +18,7 @@ from ..checks import all_finite, shortened
 from ..contracts import ACTION_MASK, NO_LEGAL_ACTION, Array
 from ..errors import ArgumentError, NonFiniteError
 from ..schedules import ScheduleLike
-from .policies import NO_EXTRAS, Scheduled, is_discrete, is_float_box, mask_of, unsuitable
+from .policies import NO_EXTRAS, Scheduled, is_discrete, is_float_box, is_multi_discrete, mask_of, unsuitable
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -101,7 +101,7 @@ class MultiCategorical:
     needs: ClassVar = ("logits",)
 
     def __init__(self, action_space: Any) -> None:
-        if not (hasattr(action_space, "nvec") and hasattr(action_space, "start")):
+        if not is_multi_discrete(action_space):
             raise unsuitable("MultiCategorical", "a MultiDiscrete action space", action_space)
         sizes = np.asarray(action_space.nvec, np.int64)
         self._start = np.asarray(action_space.start, np.int64)

@@ -17,19 +17,18 @@ from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..errors import ArgumentError
 from ..schedules import Linear, ScheduleLike
 from .blocks import distributional
-from .blocks.actions import BehaviourParams, Discrete
+from .blocks.branches import Branches
 from .blocks.learning import learning_spec, mean_error
 from .blocks.losses import action_values
 from .blocks.masks import best
-from .blocks.networks import Network, NetworkParams
-from .blocks.observations import MaskParams, Observations
-from .blocks.optimizers import OptimizerParams
+from .blocks.observations import Observations
 from .blocks.params import flag, from_params, param, real, whole
-from .blocks.targets import TargetParams, update_target
+from .blocks.q_networks import QNetwork, QParams, predict_spec
+from .blocks.targets import update_target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class C51Params(BehaviourParams, MaskParams, TargetParams, OptimizerParams, NetworkParams):
+class C51Params(QParams):
     """The parameters of C51."""
 
     learning_rate: ScheduleLike = 2.5e-4  # of the paper, like atoms, v_min and v_max
@@ -50,45 +49,49 @@ def model_fn(
 ) -> EstimatorSpec:
     """C51, for a ReplayMemory.
 
-    Predictions: ``action`` int32 [B], ``q_values`` float32 [B, A] (expected returns), ``probabilities`` float32
-    [B, A, atoms], and ``action_mask`` bool [B, A] where observations have a mask. Metrics: ``q_mean`` (of the actions
-    taken), ``gradient_norm`` (before clipping), ``learning_rate``.
+    Predictions: ``action`` int32 [B] (MultiDiscrete: [B, ...]), ``q_values`` float32 [B, A] (expected returns), A being
+    the sum of a MultiDiscrete space's choices, ``probabilities`` float32 [B, A, atoms], ``noisy_action`` like
+    ``action`` where layers are noisy, and ``action_mask`` bool [B, A] where observations have a mask. Metrics:
+    ``q_mean`` (of the actions taken), ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is not Discrete, the observations do not fit, or a parameter is invalid.
+        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
     """
     params = from_params(C51Params, params)
-    actions = Discrete(config.action_space, "C51")
-    observations = Observations(config.observation_space, actions.space, params.action_mask)
+    branches = Branches(config.action_space, "C51")
+    observations = Observations(config.observation_space, branches.space, params.action_mask)
     atoms = distributional.support(params.v_min, params.v_max, params.atoms)  # z, [N]
-    shape, heads = observations.shape, {"logits": actions.num_outputs * params.atoms}
+    noisy = params.noisy and mode != Modes.EVAL
 
-    def log_probs(network: Network, observation: Any) -> Any:  # log p(s, a), [B, A, N]
-        logits = network(observations.encode(observation))["logits"]
-        return tf.nn.log_softmax(tf.reshape(logits, [-1, actions.num_outputs, params.atoms]))
+    def log_probs(network: QNetwork, observation: Any, *, noisy: bool = noisy) -> Any:  # log p(s, a), [B, A, N]
+        return tf.nn.log_softmax(network(observation, noisy=noisy))
 
-    online = Network("online", shape, heads, params)
-    log_p = log_probs(online, features)
-    q_values = distributional.expected_values(log_p, atoms)  # [B, A]
+    def values(log_p: Any) -> Any:
+        return distributional.expected_values(log_p, atoms)
+
+    online = QNetwork("online", observations, branches, params, outputs=params.atoms, head="logits")
     if mode == Modes.PREDICT:
-        greedy = actions.greedy(q_values, observations.mask(features))
-        predictions = {"action": greedy, "q_values": q_values, "probabilities": tf.exp(log_p)}
-        predictions |= observations.masks(features)
-        return EstimatorSpec(mode, predictions, exploration=params.behaviour(actions.space))
+        log_p = log_probs(online, features, noisy=False)
+        noisy_values = values(log_probs(online, features)) if noisy else None
+        return predict_spec(
+            values(log_p), noisy_values, features, branches, observations, params, probabilities=tf.exp(log_p)
+        )
 
-    target = Network("target", shape, heads, params, zeros=True)
+    target = QNetwork("target", observations, branches, params, outputs=params.atoms, head="logits", zeros=True)
     if mode == Modes.TRAIN:
         period, rate = params.target_update_period, params.target_update_rate
         update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
-    action, next_observation = actions.from_environment(labels["action"]), labels["next_observation"]
-    next_log_p = log_probs(target, next_observation)
-    selector = log_probs(online, next_observation) if params.double else next_log_p
-    next_mask = observations.mask(next_observation)
-    next_action = best(distributional.expected_values(selector, atoms), next_mask)  # [B]
-    next_p = tf.exp(distributional.of_action(next_log_p, next_action))  # [B, N]
+    next_observation = labels["next_observation"]
+    log_p = branches.rows(log_probs(online, features))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
+    next_log_p = branches.rows(log_probs(target, next_observation))
+    selector = branches.rows(log_probs(online, next_observation)) if params.double else next_log_p
+    next_mask = branches.mask(observations.mask(next_observation), values(selector))
+    next_action = best(values(selector), next_mask)  # [B * K]
+    next_p = branches.mean(tf.exp(distributional.of_action(next_log_p, next_action)))  # [B, N]
     m = distributional.projected_target(labels["reward"], labels["discount"], next_p, atoms)  # equation 7
-    taken = distributional.of_action(log_p, action)  # [B, N]
-    loss = mean_error(distributional.cross_entropy(m, taken), labels)  # algorithm 1
-    td_error = distributional.divergence(m, taken)  # what Hessel et al. prioritize by
-    metrics = {"q_mean": tf.reduce_mean(action_values(q_values, action))}
+    m, action = branches.spread(m), branches.from_environment(labels["action"])
+    taken = distributional.of_action(log_p, action)  # [B * K, N]
+    loss = mean_error(branches.mean(distributional.cross_entropy(m, taken)), labels)  # algorithm 1
+    td_error = branches.priority(distributional.divergence(m, taken))  # what Hessel et al. prioritize by
+    metrics = {"q_mean": tf.reduce_mean(action_values(values(log_p), action))}
     return learning_spec(mode, loss, online.variables, labels, params, td_error=td_error, metrics=metrics)

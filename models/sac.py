@@ -22,8 +22,9 @@ from ..schedules import ScheduleLike
 from .blocks import losses
 from .blocks.actions import SquashedBox, flat
 from .blocks.critics import TwinCritics
+from .blocks.encoding import encode, encoded_shape
 from .blocks.learning import mean_error, minimize
-from .blocks.networks import DenseParams, Network, encode, encoded_shape
+from .blocks.networks import DenseParams, Network
 from .blocks.optimizers import OptimizerParams, learning_rate_at, make_optimizer
 from .blocks.params import from_params, or_word, param, real, sizes, whole
 from .blocks.targets import update_target

@@ -64,87 +64,104 @@ def action_values(q_values: Tensor, action: Tensor) -> Tensor:
     return tf.reduce_sum(q_values * tf.one_hot(action, q_values.shape[-1], dtype=q_values.dtype), axis=-1)
 
 
-def q_learning(
-    q_values: Tensor,
-    action: Tensor,
-    reward: Tensor,
-    discount: Tensor,
-    next_q_values: Tensor,
-    next_mask: Tensor | None = None,
-) -> Tensor:
-    """The TD error of Q-learning, ``r + discount * max_a Q'(s', a) - Q(s, a)``.
+def td_error(prediction: Tensor, reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
+    """``r + discount * V(s') - prediction``; no gradient flows into the target.
 
-    Source: Watkins and Dayan 1992; with a target network Q', Mnih et al. 2015, equation 2 of the Methods.
+    Source: Sutton and Barto 2018, http://incompleteideas.net/book/the-book-2nd.html, section 6.1. With
+    :func:`.masks.highest` of a target network as V it is that of Mnih et al. 2015, equation 2 of the Methods.
 
     Args:
-        q_values: float [B, A], of the observation; the prediction.
-        action: int [B], 0 .. A - 1.
+        prediction: float [B].
         reward: float [B]; the discounted sum of n rewards for an n-step transition.
         discount: float [B]; gamma to the n, 0 on termination.
-        next_q_values: float [B, A], of the next observation, from the target network.
-        next_mask: bool [B, A], the legal actions there; None if all are. A terminal one may have none.
+        next_value: float [B], of the next observation.
 
     Returns:
         float [B].
     """
-    bootstrap = masks.highest(next_q_values, next_mask)  # [B]
-    return tf.stop_gradient(reward + discount * bootstrap) - action_values(q_values, action)
+    return tf.stop_gradient(reward + discount * next_value) - prediction
 
 
-def double_q_learning(
-    q_values: Tensor,
-    action: Tensor,
-    reward: Tensor,
-    discount: Tensor,
-    next_q_values: Tensor,
-    next_mask: Tensor | None = None,
-    *,
-    selector_q_values: Tensor,
-) -> Tensor:
-    """The TD error of double Q-learning: one network selects the next action, another values it.
+def double_value(q_values: Tensor, selector: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The value, by one network, of the action that another one prefers.
 
     Source: van Hasselt, Guez and Silver 2016, https://arxiv.org/abs/1509.06461, equation 4.
 
     Args:
-        q_values: float [B, A], of the observation; the prediction.
-        action: int [B], 0 .. A - 1.
-        reward: float [B].
-        discount: float [B]; gamma to the n, 0 on termination.
-        next_q_values: float [B, A], of the next observation, from the target network: values.
-        next_mask: bool [B, A], the legal actions there; None if all are. A terminal one may have none.
-        selector_q_values: float [B, A], of the next observation, from the online network: selects.
+        q_values: float [B, A], from the target network: values.
+        selector: float [B, A], from the online network: selects.
+        mask: bool [B, A], the legal actions; None if all are. A terminal observation may have none.
 
     Returns:
         float [B].
     """
-    next_action = masks.best(selector_q_values, next_mask)  # [B]
-    bootstrap = action_values(next_q_values, next_action)  # [B]
-    return tf.stop_gradient(reward + discount * bootstrap) - action_values(q_values, action)
+    return action_values(q_values, masks.best(selector, mask))
 
 
-DUELING = ("mean", "max")
-"""What dueling networks subtract from the advantages."""
+def soft_value(q_values: Tensor, selector: Tensor, temperature: float, mask: Tensor | None = None) -> Tensor:
+    """``sum_a pi(a|s) (q(s, a) - t log pi(a|s))`` with pi = softmax(selector / t): the value of a soft policy.
+
+    Source: Vieillard, Pietquin and Geist 2020, https://arxiv.org/abs/2007.14430, the target of Munchausen-DQN.
+
+    Args:
+        q_values: float [B, A]: values.
+        selector: float [B, A]: makes the policy; the paper's is ``q_values`` itself.
+        temperature: t, above 0, in units of values.
+        mask: bool [B, A], the legal actions; None if all are.
+
+    Returns:
+        float [B].
+    """
+    log_policy = tf.nn.log_softmax(masks.legal_logits(selector / temperature, mask))
+    return tf.reduce_sum(tf.exp(log_policy) * (q_values - temperature * log_policy), axis=-1)
+
+
+def munchausen_bonus(
+    selector: Tensor, action: Tensor, temperature: float, lowest: float, mask: Tensor | None = None
+) -> Tensor:
+    """``t log pi(a|s)``, at least ``lowest``: the scaled log-probability of the action taken, with pi as above.
+
+    Source: Vieillard, Pietquin and Geist 2020, https://arxiv.org/abs/2007.14430, the target of Munchausen-DQN.
+
+    Args:
+        selector: float [B, A]: makes the policy.
+        action: int [B], 0 .. A - 1.
+        temperature: t, above 0, in units of values.
+        lowest: l_0, at most 0.
+        mask: bool [B, A], the legal actions; None if all are.
+
+    Returns:
+        float [B], in ``lowest`` .. 0.
+    """
+    log_policy = tf.nn.log_softmax(masks.legal_logits(selector / temperature, mask))
+    return tf.maximum(temperature * action_values(log_policy, action), lowest)
+
+
+DUELING = ("mean", "max", "naive")
+"""What dueling networks subtract from the advantages; naive: nothing."""
 
 
 def dueling(value: Tensor, advantage: Tensor, baseline: str) -> Tensor:
-    """Q values from a state value and advantages: ``V + A - mean(A)``, or ``V + A - max(A)``.
+    """Values of actions from a state's value and advantages: ``V + A - mean(A)``, ``V + A - max(A)``, or ``V + A``.
 
-    Source: Wang et al. 2016, https://arxiv.org/abs/1511.06581, equations 9 (mean) and 8 (max).
+    Source: Wang et al. 2016, https://arxiv.org/abs/1511.06581, equations 9 (mean), 8 (max) and 7 (naive).
 
     Args:
-        value: float [B, 1].
-        advantage: float [B, A].
-        baseline: "mean" or "max".
+        value: float [B, 1, ...].
+        advantage: float [B, A, ...].
+        baseline: "mean", "max" or "naive".
 
     Returns:
-        float [B, A].
+        float [B, A, ...].
 
     Raises:
         ArgumentError: another baseline.
     """
     choice("baseline", baseline, DUELING)
+    if baseline == "naive":
+        return value + advantage
     reduce = tf.reduce_mean if baseline == "mean" else tf.reduce_max
-    return value + advantage - reduce(advantage, axis=-1, keepdims=True)
+    return value + advantage - reduce(advantage, axis=1, keepdims=True)
 
 
 def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: Tensor) -> Tensor:

@@ -1,22 +1,21 @@
-"""Networks with named heads, and the encoding of observations of any space into the tensors they take."""
+"""Networks with named heads: dense layers, or convolutions for images, noisy or not."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
-import numpy as np
-import tensorflow as tf
-from gymnasium import Space, spaces
 
 from ...checks import choice
-from ...errors import ArgumentError
+from .encoding import JoinedShape
 from .params import Params, one_of, optional, param, sizes
 
 Tensor: TypeAlias = Any
+Layer: TypeAlias = Callable[[int, str, str, str, float], Any]
+"""Makes a dense layer: from its size, name, activation, initialiser and the factor of that, as :func:`dense` does."""
 
 ACTIVATIONS = (
     "celu",
@@ -72,9 +71,13 @@ class DenseParams(Params):
     activation: str = param("relu", "of every hidden layer", one_of(ACTIVATIONS, "an activation of Keras"))
     initializer: str = param("glorot_uniform", "of every kernel", one_of(INITIALIZERS, "an initializer of Keras"))
 
+    def layer(self, units: int, name: str, activation: str, initializer: str, scale: float) -> Any:
+        """One dense layer, of the body or a head."""
+        return dense(units, name, activation, initializer, scale)
+
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
         """The hidden layers for inputs of a shape."""
-        return mlp(shape, self.hidden or (), self.activation, initializer, scale)
+        return mlp(shape, self.hidden or (), self.activation, initializer, scale, self.layer)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,12 +88,15 @@ class NetworkParams(DenseParams):
         None, "sizes of the dense layers; `null`: `[64, 64]` for mlp, `[512]` for nature_cnn", optional(sizes())
     )
     network: str = param(
-        "mlp", "`nature_cnn` is for frames [height, width, channels] of at least 36 x 36", one_of(DEFAULT_UNITS)
+        "mlp",
+        "`nature_cnn` is for frames [height, width, channels] of at least 36 x 36; the other parts of a Dict join their"
+        " features",
+        one_of(DEFAULT_UNITS),
     )
 
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
         """The hidden layers for inputs of a shape."""
-        return make_network(self.network, shape, self.hidden, self.activation, initializer, scale)
+        return make_network(self.network, shape, self.hidden, self.activation, initializer, scale, self.layer)
 
 
 class Network:
@@ -126,20 +132,35 @@ class Network:
         with keras.name_scope(name):
             self.body = params.body(shape, initializer, scale) if body is None else body
             width = self.body.output_shape[-1]
-            self._heads = {head: linear(width, size, head, initializer, head_scale) for head, size in heads.items()}
+            self._heads = {
+                head: _built(params.layer(size, head, "linear", initializer, head_scale), width)
+                for head, size in heads.items()
+            }
 
     @property
     def variables(self) -> list[Any]:
         """What is trained, in the order of creation; a shared body counts."""
         return [variable for part in (self.body, *self._heads.values()) for variable in part.trainable_variables]
 
-    def heads(self, hidden: Tensor) -> dict[str, Tensor]:
+    def heads(self, hidden: Tensor, *, noisy: bool = False) -> dict[str, Tensor]:
         """The outputs by head, float32 [B, size] each, from the output of the body, float32 [B, width]."""
-        return {name: head(hidden) for name, head in self._heads.items()}
+        return {name: _called(head, hidden, noisy) for name, head in self._heads.items()}
 
-    def __call__(self, inputs: Tensor) -> dict[str, Tensor]:
-        """The outputs by head, float32 [B, size] each, from inputs float32 [B, *shape]."""
-        return self.heads(self.body(inputs))
+    def __call__(self, inputs: Tensor, *, noisy: bool = False) -> dict[str, Tensor]:
+        """The outputs by head, float32 [B, size] each.
+
+        Args:
+            inputs: float32 [B, *shape].
+            noisy: do noisy layers draw new noise? Otherwise they use their means.
+        """
+        return self.heads(_called(self.body, inputs, noisy), noisy=noisy)
+
+
+def dense(units: int, name: str, activation: str, initializer: str, scale: float) -> Any:
+    """A dense layer, to be built."""
+    return keras.layers.Dense(
+        units, activation=_activation(activation), kernel_initializer=_kernel(initializer, scale), name=name
+    )
 
 
 def mlp(
@@ -148,6 +169,7 @@ def mlp(
     activation: str = "relu",
     initializer: str = "glorot_uniform",
     scale: float = 1.0,
+    layer: Layer = dense,
 ) -> Any:
     """Dense layers, one after another; inputs of more than one axis are flattened first.
 
@@ -157,6 +179,7 @@ def mlp(
         activation: one of :data:`ACTIVATIONS`, after every layer.
         initializer: one of :data:`INITIALIZERS`.
         scale: what the kernels' initial values are multiplied by.
+        layer: makes each layer.
 
     Returns:
         a built ``keras.Sequential``, float32 [B, *shape] to [B, units[-1]].
@@ -167,7 +190,7 @@ def mlp(
     layers = [keras.Input(tuple(shape))]
     if len(shape) != 1 or not units:  # a Sequential must have a layer
         layers.append(keras.layers.Flatten())
-    return keras.Sequential([*layers, *_dense(units, activation, initializer, scale)], name="mlp")
+    return keras.Sequential([*layers, *_dense(units, activation, initializer, scale, layer)], name="mlp")
 
 
 def nature_cnn(
@@ -176,45 +199,56 @@ def nature_cnn(
     activation: str = "relu",
     initializer: str = "glorot_uniform",
     scale: float = 1.0,
+    layer: Layer = dense,
 ) -> Any:
     """Three convolutions and dense layers, for stacked frames.
+
+    Of joined parts (a Dict of images and vectors) every image gets convolutions of its own; their features and the
+    other parts go through the dense layers together.
 
     Source: Mnih et al. 2015, https://doi.org/10.1038/nature14236, Methods, "Model architecture".
 
     Args:
-        shape: height, width and channels of one input, at least 36 x 36.
+        shape: height, width and channels of one input, at least 36 x 36; or a :class:`.encoding.JoinedShape` with at
+            least one such part.
         units: sizes of the dense layers; the paper's is (512,).
         activation: one of :data:`ACTIVATIONS`, after every layer.
         initializer: one of :data:`INITIALIZERS`.
         scale: what the kernels' initial values are multiplied by.
+        layer: makes each dense layer.
 
     Returns:
-        a built ``keras.Sequential``, float32 [B, *shape] to [B, units[-1]].
+        a built Keras model, float32 [B, *shape] to [B, units[-1]].
 
     Raises:
         ValueError: the shape does not fit, or a name is unknown.
     """
-    if len(shape) != 3 or min(shape[:2]) < _NATURE_SMALLEST:
+    parts: Sequence[Sequence[int]] = shape.parts if isinstance(shape, JoinedShape) else (shape,)
+    if not any(map(_is_image, parts)):
+        given = [list(part) for part in parts] if isinstance(shape, JoinedShape) else list(shape)
         raise ValueError(
             f"nature_cnn needs frames of shape [height, width, channels] with at least {_NATURE_SMALLEST} x"
-            f" {_NATURE_SMALLEST} pixels, got {list(shape)}; network 'mlp' takes any shape"
+            f" {_NATURE_SMALLEST} pixels, got {given}; network 'mlp' takes any shape"
         )
-    function = _activation(activation)
-    convolutions = [
-        keras.layers.Conv2D(
-            filters,
-            size,
-            strides=stride,
-            activation=function,
-            kernel_initializer=_kernel(initializer, scale),
-            data_format="channels_last",
-            name=f"convolution{index}",
-        )
-        for index, (filters, size, stride) in enumerate(_NATURE_CONVOLUTIONS, start=1)
-    ]
-    flatten = keras.layers.Flatten(data_format="channels_last")
-    dense = _dense(units, activation, initializer, scale)
-    return keras.Sequential([keras.Input(tuple(shape)), *convolutions, flatten, *dense], name="nature_cnn")
+    last = _dense(units, activation, initializer, scale, layer)
+    if not isinstance(shape, JoinedShape):
+        layers = _convolutions("", activation, initializer, scale)
+        return keras.Sequential([keras.Input(tuple(shape)), *layers, *last], name="nature_cnn")
+    inputs = keras.Input(tuple(shape))
+    features, begin = [], 0
+    for index, part in enumerate(parts, start=1):
+        size = math.prod(part)
+        values = inputs[:, begin : begin + size]
+        begin += size
+        if _is_image(part):
+            values = keras.layers.Reshape(tuple(part))(values)
+            for one in _convolutions(f"part{index}_", activation, initializer, scale):
+                values = one(values)
+        features.append(values)
+    outputs = keras.ops.concatenate(features, axis=-1)
+    for one in last:
+        outputs = one(outputs)
+    return keras.Model(inputs, outputs, name="nature_cnn")
 
 
 def make_network(
@@ -224,6 +258,7 @@ def make_network(
     activation: str,
     initializer: str,
     scale: float = 1.0,
+    layer: Layer = dense,
 ) -> Any:
     """A body by name, ``"mlp"`` or ``"nature_cnn"``; ``units=None`` means its :data:`DEFAULT_UNITS`.
 
@@ -231,93 +266,43 @@ def make_network(
         ValueError: a name is unknown, or the shape does not fit.
     """
     network = {"mlp": mlp, "nature_cnn": nature_cnn}[choice("network", name, DEFAULT_UNITS)]
-    return network(shape, DEFAULT_UNITS[name] if units is None else units, activation, initializer, scale)
+    return network(shape, DEFAULT_UNITS[name] if units is None else units, activation, initializer, scale, layer)
 
 
-def linear(inputs: int, outputs: int, name: str, initializer: str = "glorot_uniform", scale: float = 1.0) -> Any:
-    """A built dense layer without activation, float32 [B, inputs] to [B, outputs]: the head of a network."""
-    layer = keras.layers.Dense(outputs, kernel_initializer=_kernel(initializer, scale), name=name)
+def _built(layer: Any, inputs: int) -> Any:
     layer.build((None, inputs))
     return layer
 
 
-def encoded_shape(space: Space[Any] | None) -> tuple[int, ...]:
-    """The shape, without the batch axis, of encoded observations of a space.
-
-    Raises:
-        ArgumentError: observations of this space cannot be encoded.
-    """
-    match space:
-        case spaces.Box() | spaces.MultiBinary():
-            return tuple(space.shape)
-        case spaces.Discrete():
-            return (int(space.n),)
-        case spaces.MultiDiscrete():
-            return (int(np.sum(space.nvec)),)
-        case spaces.Dict() | spaces.Tuple():
-            return (sum(math.prod(encoded_shape(part)) for _, part in _parts(space)),)
-    raise ArgumentError(
-        "a built-in network needs Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple observations, got"
-        f" {space!r}",
-        "observation_space",
-        space,
-    )
+def _called(layer: Any, inputs: Tensor, noisy: bool) -> Tensor:
+    return layer(inputs, training=True) if noisy else layer(inputs)
 
 
-def encode(observation: Any, space: Space[Any] | None) -> Tensor:
-    """Observations as the float32 tensor that a network takes.
-
-    Bytes (uint8 frames) are scaled to 0 .. 1; discrete values become one-hot; the parts of a Dict are flattened and
-    concatenated in the order of their sorted keys, those of a Tuple in their order.
-
-    Args:
-        observation: tensor [B, ...], or for a Dict or a Tuple space a mapping of such, with the keys of spaces within
-            one another joined by ``/``.
-        space: one environment's observation space.
-
-    Returns:
-        float32 [B, *encoded_shape(space)].
-
-    Raises:
-        ArgumentError: observations of this space cannot be encoded.
-    """
-    match space:
-        case spaces.Dict() | spaces.Tuple():
-            parts = [encode(part_of(observation, key), part) for key, part in _parts(space)]
-            return tf.concat([tf.reshape(part, [-1, math.prod(part.shape[1:])]) for part in parts], axis=-1)
-        case spaces.Discrete():
-            return tf.one_hot(observation - int(space.start), int(space.n), dtype=tf.float32)
-        case spaces.MultiDiscrete():
-            indices = tf.reshape(tf.cast(observation, tf.int32) - space.start.astype(np.int32), [-1, space.nvec.size])
-            one_hots = [tf.one_hot(indices[:, i], int(n), dtype=tf.float32) for i, n in enumerate(space.nvec.flat)]
-            return tf.concat(one_hots, axis=-1)
-    encoded_shape(space)  # raises for every other space
-    values = tf.cast(observation, tf.float32)
-    return values / 255.0 if observation.dtype == tf.uint8 else values
+def _is_image(shape: Sequence[int]) -> bool:
+    return len(shape) == 3 and min(shape[:2]) >= _NATURE_SMALLEST
 
 
-def part_of(observation: Mapping[str, Any], key: str) -> Any:
-    """A part of an observation; where that has parts of its own, those, which are ``key/name`` in ``observation``."""
-    if key in observation:
-        return observation[key]
-    start = f"{key}/"
-    return {name.removeprefix(start): value for name, value in observation.items() if name.startswith(start)}
-
-
-def _parts(space: spaces.Dict | spaces.Tuple[Any]) -> list[tuple[str, Space[Any]]]:
-    if isinstance(space, spaces.Dict):
-        return sorted(space.spaces.items())
-    return [(str(index), part) for index, part in enumerate(space.spaces)]
-
-
-def _dense(units: Sequence[int], activation: str, initializer: str, scale: float) -> list[Any]:
+def _convolutions(prefix: str, activation: str, initializer: str, scale: float) -> list[Any]:
+    """The convolutions, and what makes their output flat."""
     function = _activation(activation)
-    return [
-        keras.layers.Dense(
-            size, activation=function, kernel_initializer=_kernel(initializer, scale), name=f"dense{index}"
+    made = [
+        keras.layers.Conv2D(
+            filters,
+            size,
+            strides=stride,
+            activation=function,
+            kernel_initializer=_kernel(initializer, scale),
+            data_format="channels_last",
+            name=f"{prefix}convolution{index}",
         )
-        for index, size in enumerate(units, start=1)
+        for index, (filters, size, stride) in enumerate(_NATURE_CONVOLUTIONS, start=1)
     ]
+    return [*made, keras.layers.Flatten(data_format="channels_last")]
+
+
+def _dense(units: Sequence[int], activation: str, initializer: str, scale: float, layer: Layer) -> list[Any]:
+    _activation(activation)
+    return [layer(size, f"dense{index}", activation, initializer, scale) for index, size in enumerate(units, start=1)]
 
 
 def _kernel(initializer: str, scale: float) -> Any:

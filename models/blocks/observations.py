@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 
 from ...contracts import ACTION_MASK
 from ...errors import ArgumentError
-from .networks import encode, encoded_shape, part_of
+from .encoding import encode, encoded_shape, part_of
 from .params import Params, param, text
 
 Tensor: TypeAlias = Any

@@ -157,9 +157,8 @@ BOX, NO_BOUNDS = spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, 1, (2,))
     [
         (lambda: EpsilonGreedy(1.5, spaces.Discrete(2)), "epsilon", "epsilon must stay in 0 .. 1, got 1.5"),
         (lambda: EpsilonGreedy(-0.1, spaces.Discrete(2)), "epsilon", "epsilon must stay in 0 .. 1, got -0.1"),
-        (lambda: EpsilonGreedy(0.1, BOX), "action_space", "EpsilonGreedy needs a Discrete action space, got Box("),
+        (lambda: EpsilonGreedy(0.1, BOX), "action_space", "EpsilonGreedy needs a Discrete or a MultiDiscrete acti"),
         (lambda: EpsilonGreedy(0.1, spaces.MultiBinary(2)), "action_space", "got MultiBinary(2)"),
-        (lambda: EpsilonGreedy(0.1, spaces.MultiDiscrete([2, 2])), "action_space", "got MultiDiscrete([2 2])"),
         (lambda: EpsilonGreedy(0.1, None), "action_space", "got None"),
         (lambda: GaussianNoise(-1, BOX), "sigma", "sigma must stay in 0 .. inf, got -1"),
         (

@@ -294,6 +294,6 @@ def test_wrong_parameters_are_named(params: dict[str, Any], argument: str) -> No
 
 def test_other_action_spaces_are_refused() -> None:
     config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.Box(-1, 1, (2,)))
-    with pytest.raises(ArgumentError, match="DQN needs a Discrete action space, got Box") as error:
+    with pytest.raises(ArgumentError, match="DQN needs a Discrete or a MultiDiscrete action space, got Box") as error:
         dqn.model_fn(tf.constant(OBSERVATION), None, Modes.PREDICT, None, config)
     assert error.value.argument == "action_space"

@@ -53,33 +53,48 @@ def test_action_values(run: Any) -> None:
     np.testing.assert_allclose(run(losses.action_values, Q, ACTION), [3.0, 4.0])
 
 
-def test_q_learning(run: Any) -> None:
+def test_td_error(run: Any) -> None:
     # 1 + 0.5 * 8 - 3, and -1 - 4: the second has terminated
-    np.testing.assert_allclose(run(losses.q_learning, Q, ACTION, REWARD, DISCOUNT, NEXT_Q), [2.0, -5.0])
+    np.testing.assert_allclose(run(losses.td_error, [3.0, 4.0], REWARD, DISCOUNT, [8.0, 9.0]), [2.0, -5.0])
 
 
-def test_double_q_learning_values_the_action_that_the_selector_prefers(run: Any) -> None:
+def test_double_value_is_that_of_the_action_that_the_selector_prefers(run: Any) -> None:
     selector = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    np.testing.assert_allclose(run(losses.double_value, NEXT_Q, selector), [4.0, 9.0])
 
-    def td_error(*arrays: Any) -> Any:
-        return losses.double_q_learning(*arrays[:-1], selector_q_values=arrays[-1])
 
-    # 1 + 0.5 * 4 - 3, and -1 - 4
-    np.testing.assert_allclose(run(td_error, Q, ACTION, REWARD, DISCOUNT, NEXT_Q, selector), [0.0, -5.0])
+LOG_3 = float(np.log(3))
+
+
+def test_soft_value(run: Any) -> None:
+    # t = 2, so that the policy is softmax of [0, log 3]: 1/4 and 3/4.
+    values, selector = [[1.0, 5.0]], [[0.0, 2 * LOG_3]]
+    expected = 0.25 * (1 + 2 * np.log(4)) + 0.75 * (5 + 2 * np.log(4 / 3))
+    np.testing.assert_allclose(run(lambda q, s: losses.soft_value(q, s, 2.0), values, selector), [expected], rtol=1e-6)
+    # Of its own policy it is t times the log of the sum: 2 log(1 + 3).
+    np.testing.assert_allclose(run(lambda s: losses.soft_value(s, s, 2.0), selector), [2 * np.log(4)], rtol=1e-6)
+    masked = run(lambda q, s: losses.soft_value(q, s, 2.0, tf.constant([[True, False]])), values, selector)
+    np.testing.assert_allclose(masked, [1.0])  # one legal action: nothing to choose
+
+
+def test_munchausen_bonus(run: Any) -> None:
+    def bonus(lowest: float, mask: Any = None) -> Any:
+        return run(lambda s, a: losses.munchausen_bonus(s, a, 2.0, lowest, mask), [[0.0, 2 * LOG_3]] * 2, [0, 1])
+
+    np.testing.assert_allclose(bonus(-10), [-2 * np.log(4), 2 * np.log(3 / 4)], rtol=1e-6)
+    np.testing.assert_allclose(bonus(-1), [-1, 2 * np.log(3 / 4)], rtol=1e-6)  # -2.77 is below the lowest
+    np.testing.assert_allclose(bonus(-10, tf.constant([[True, False], [True, True]])), [0, 2 * np.log(3 / 4)], 1e-6)
 
 
 def test_no_gradient_flows_into_the_target() -> None:
-    tensors = [tf.constant(x) for x in (Q, ACTION, REWARD, DISCOUNT, NEXT_Q)]
-    with tf.GradientTape(persistent=True) as tape:
+    tensors = [tf.constant(x) for x in ([3.0, 4.0], REWARD, DISCOUNT, [8.0, 9.0])]
+    with tf.GradientTape() as tape:
         for tensor in tensors:
-            if tensor.dtype == tf.float32:
-                tape.watch(tensor)
-        plain = losses.q_learning(*tensors)
-        double = losses.double_q_learning(*tensors, selector_q_values=tensors[4])
-    for td_error in (plain, double):
-        to_q, *to_others = tape.gradient(td_error, [tensors[0], *tensors[2:]])
-        np.testing.assert_allclose(to_q, [[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0]])
-        assert to_others == [None, None, None]
+            tape.watch(tensor)
+        td_error = losses.td_error(*tensors)
+    to_prediction, *to_others = tape.gradient(td_error, tensors)
+    np.testing.assert_allclose(to_prediction, [-1.0, -1.0])
+    assert to_others == [None, None, None]
 
 
 def test_dueling(run: Any) -> None:
@@ -88,7 +103,9 @@ def test_dueling(run: Any) -> None:
     np.testing.assert_allclose(mean, [[8.0, 9.0, 13.0], [-1.0, -1.0, 2.0]])
     largest = run(lambda v, a: losses.dueling(v, a, "max"), value, advantage)
     np.testing.assert_allclose(largest, [[5.0, 6.0, 10.0], [-3.0, -3.0, 0.0]])
-    with pytest.raises(ValueError, match="baseline must be one of mean, max; got 'median'"):
+    naive = run(lambda v, a: losses.dueling(v, a, "naive"), value, advantage)
+    np.testing.assert_allclose(naive, [[11.0, 12.0, 16.0], [0.0, 0.0, 3.0]])
+    with pytest.raises(ValueError, match="baseline must be one of mean, max, naive; got 'median'"):
         losses.dueling(tf.zeros((1, 1)), tf.zeros((1, 2)), "median")
 
 

