@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -218,8 +218,21 @@ class EstimatorSpec:
 
 
 ModelFn: TypeAlias = Callable[..., EstimatorSpec]
-EnvironmentMethods: TypeAlias = Callable[[str], Callable[..., Any] | None]
-"""Finds a method of an environment by its name; None where it has none."""
+Episode: TypeAlias = Mapping[str, ArrayTree]
+"""The transitions of one episode: ``observation, action, reward, terminated, truncated, next_observation`` [T, ...]."""
+
+
+class EnvironmentView(Protocol):
+    """What a memory may know of the environment that fills it."""
+
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+
+    def method(self, name: str) -> Callable[..., Any] | None:
+        """The environment's method of that name; None where it has none, or where a caller owns the loop."""
+
+    def episodes(self, path: str) -> Iterator[Episode]:
+        """Episodes from a file, checked against the spaces; ArgumentError if they do not fit."""
 
 
 @runtime_checkable
@@ -242,9 +255,9 @@ class Memory(Protocol):
     change an array after storing it, except when an episode has ended. Within an episode, an ``observation`` that is
     the very object of the last ``next_observation`` is then unchanged. Without this call nothing follows from identity.
 
-    Another one: ``use_environment(method)``, called before ``build``, and again for each further environment. The
-    environment's method of a name is ``method(name)``, None where it has none, or where a caller owns the loop. It is
-    for memories that ask the environment something, such as what rewards other goals would have had.
+    Another one: ``use_environment(view)``, called before ``build``, and again for each further environment, with an
+    :class:`EnvironmentView`. It is for memories that ask the environment something, such as what rewards other goals
+    would have had.
 
     An optional attribute: ``needs_td_error``. A model whose TRAIN spec has no ``td_error`` is refused where it is true.
     """

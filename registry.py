@@ -28,6 +28,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "memory": {
         "replay": "axonrl.memories:ReplayMemory",
         "batch": "axonrl.memories:BatchMemory",
+        "demonstrations": "axonrl.memories:DemonstrationMemory",
         "hindsight": "axonrl.memories:HindsightMemory",
     },
     "hook": {

@@ -16,7 +16,6 @@ from ..contracts import Array, ArraySpec, Memory, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.describing import arguments_of
 from ..environments.making import open_environment
-from ..environments.methods import Methods
 from ..environments.spaces import action_spec
 from ..environments.statistics import statistics_of, taken_over
 from ..errors import ArgumentError, CheckpointError
@@ -40,7 +39,7 @@ from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
 from .stepping import Stepper, no_limits
-from .training import check_first_update, check_td_error, shapes_of
+from .training import check_first_update, check_td_error, introduce, shapes_of
 from .warm_start import Taken, WarmStart, refuse_other, take
 
 if TYPE_CHECKING:
@@ -72,6 +71,10 @@ class Lanes:
     env: BatchedEnvironment | None = None
     source: Any = None
     """The environment as it was passed in."""
+
+    def seen(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any], Any]:
+        """What a memory may know: both spaces, and the environment, if there is one."""
+        return self.observation_space, self.action_space, None if self.env is None else self.env.env
 
     @property
     def masks(self) -> str | None:
@@ -157,7 +160,7 @@ class Trainer:
         with contextlib.ExitStack() as closing:
             try:
                 closing.enter_context(self._run.store.lock())
-                built = self._prepare(lanes, schedule, closing)
+                built = self._prepare(lanes, schedule)
                 state = built.state
                 if endless and state.stepper.needs_limits:
                     raise no_limits()
@@ -195,7 +198,7 @@ class Trainer:
         if self.session is not None:
             raise ValueError("this Agent has a session open already")
 
-    def _prepare(self, lanes: Lanes, schedule: Schedule | None, closing: contextlib.ExitStack) -> _Built:
+    def _prepare(self, lanes: Lanes, schedule: Schedule | None) -> _Built:
         """Build what trains, and load the newest checkpoint, if there is one."""
         run, memory = self._run, self.needed_memory()
         run.adopt(record.read(run.model_dir))  # anew: another Agent may have continued the run meanwhile
@@ -206,11 +209,11 @@ class Trainer:
         if lanes.masks is not None and hasattr(memory, "drop_surplus"):
             memory.drop_surplus()
         if self._built is None:
-            self._built = self._build(lanes, memory, schedule, closing)
+            self._built = self._build(lanes, memory, schedule)
             run.current = None
             self._evaluator.live = self._built.state.snapshot
         else:
-            _introduce(memory, lanes, closing)
+            introduce(memory, *lanes.seen())
             if schedule is not None:
                 check_first_update(schedule, memory)
         state, newest = self._built.state, run.store.newest()
@@ -231,12 +234,12 @@ class Trainer:
         run, program = self._run, self._model.program
         predict = program.predict
         spaces = lanes.observation_space, lanes.action_space
+        introduce(memory, *lanes.seen())
         shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
         train, executor, choice = self._model.prepare_training(shapes.batch)
         check_td_error(train, memory)
         taken = self._taken(executor)
         rngs = generators(run.seed)
-        _introduce(memory, lanes, closing)
         memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
         if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs
             memory.trust_identity()
@@ -325,14 +328,6 @@ class Trainer:
     @functools.cached_property
     def _eval_mode(self) -> EvalMode:
         return self._model.eval_mode()
-
-
-def _introduce(memory: Memory, lanes: Lanes, closing: contextlib.ExitStack) -> None:
-    """Let a memory that wants to know the environment ask for its methods; a caller's lanes have none."""
-    if hasattr(memory, "use_environment"):
-        methods = Methods(None if lanes.env is None else lanes.env.env)
-        closing.callback(methods.close)
-        memory.use_environment(methods)
 
 
 def _first_statistics(lanes: Lanes, taken: Taken | None) -> State:

@@ -1,9 +1,21 @@
 """Memories: where transitions are stored, and how a batch of them is drawn. NumPy only."""
 
 from .batch import BatchMemory
+from .demonstrations import DemonstrationMemory
+from .filling import fill
 from .hindsight import HindsightMemory
 from .memory import Memory
 from .replay import ReplayMemory
 from .samplers import Prioritized, Sampler, Uniform
 
-__all__ = ["BatchMemory", "HindsightMemory", "Memory", "Prioritized", "ReplayMemory", "Sampler", "Uniform"]
+__all__ = [
+    "BatchMemory",
+    "DemonstrationMemory",
+    "HindsightMemory",
+    "Memory",
+    "Prioritized",
+    "ReplayMemory",
+    "Sampler",
+    "Uniform",
+    "fill",
+]

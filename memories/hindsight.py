@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..checks import choice, number, shortened
-from ..contracts import Array, ArrayTree, EnvironmentMethods, SpecTree, State
+from ..contracts import Array, ArrayTree, EnvironmentView, SpecTree, State
 from ..errors import ArgumentError, NonFiniteError
 from .bounds import Bounds
 from .columns import FLAGS, take
@@ -83,26 +83,23 @@ class HindsightMemory(ReplayMemory):
             raise ArgumentError(f"{_TERMINATED} needs {_REWARD}, too", _TERMINATED, compute_terminated)
         self._take(compute_reward, compute_terminated)
 
-    def use_environment(self, method: EnvironmentMethods) -> None:
-        """Take the functions of the environment, unless there were others among the arguments.
-
-        Args:
-            method: finds a method of the environment by its name; None where it has none.
+    def use_environment(self, view: EnvironmentView) -> None:
+        """Take the functions of the environment, unless there was one among the arguments.
 
         Raises:
             ArgumentError: there is no ``compute_reward``.
         """
         if self.compute_reward is not None:
             return
-        reward = method(_REWARD)
+        reward = view.method(_REWARD)
         if reward is None:
             raise ArgumentError(
-                f"HindsightMemory needs an environment with {_REWARD}(achieved_goal, desired_goal, info), which this"
-                f" one lacks; or HindsightMemory(..., {_REWARD}=...)",
+                f"HindsightMemory needs {_REWARD}(achieved_goal, desired_goal, info) of an environment: this one, of"
+                f" the observation space {view.observation_space}, has none; or HindsightMemory(..., {_REWARD}=...)",
                 _REWARD,
                 None,
             )
-        self._take(reward, method(_TERMINATED))
+        self._take(reward, view.method(_TERMINATED))
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """As in :class:`ReplayMemory`; ArgumentError where observations have no goals."""

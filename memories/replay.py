@@ -58,6 +58,7 @@ class ReplayMemory(Memory):
         self._follows = (
             type(self.sampler).added is not Sampler.added or type(self.sampler).removed is not Sampler.removed
         )
+        self._draws = self.batch_size  # fewer where something else adds to a batch
         self._powers = (self.discount ** np.arange(n_step + 1)).astype(np.float32)
 
     @property
@@ -72,7 +73,7 @@ class ReplayMemory(Memory):
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """As in :class:`Memory`; also refuses a ``size`` from which no batch could ever be drawn."""
-        least = self.batch_size + (self.n_step - 1) * num_envs
+        least = self._draws + (self.n_step - 1) * num_envs
         if least > self.size:
             raise ArgumentError(
                 f"size must be at least {least} for batch_size={self.batch_size} and n_step={self.n_step}"
@@ -88,8 +89,8 @@ class ReplayMemory(Memory):
         """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
         if count is None:
             self._require_built()
-            return len(self._candidates) >= self.batch_size
-        return count - (self.n_step - 1) * self.num_envs >= self.batch_size
+            return len(self._candidates) >= self._draws
+        return count - (self.n_step - 1) * self.num_envs >= self._draws
 
     def sample(self) -> dict[str, ArrayTree]:
         """A batch, in arrays of its own.
@@ -103,11 +104,11 @@ class ReplayMemory(Memory):
         """
         self._require_built()
         candidates = len(self._candidates)
-        if candidates < self.batch_size:
-            raise RuntimeError(f"a batch of {self.batch_size} cannot be drawn from {candidates} transitions")
+        if candidates < self._draws:
+            raise RuntimeError(f"a batch of {self._draws} cannot be drawn from {candidates} transitions")
         if self._follows:
             self._tell_sampler()
-        batch = self._batch_of(self.sampler.draw(self.batch_size, self.rng))
+        batch = self._batch_of(self.sampler.draw(self._draws, self.rng))
         if (weights := self.sampler.weights()) is not None:
             batch["weight"] = weights
         return batch
