@@ -68,7 +68,7 @@ def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
     """Write episodes, at least one, as an npz file that :func:`read_episodes` reads.
 
     Args:
-        path: a file ``*.npz``; one that exists is replaced.
+        path: a file whose name ends in ``.npz``; one that exists is replaced.
         episodes: as they are read.
     """
     flat = [dict(_flat(episode)) for episode in episodes]
@@ -124,12 +124,9 @@ class _Checks:
         bounds, space = limits(leaf.space), leaf.space
         if bounded and isinstance(space, Box):
             bounds = space.low - _ROUNDING * np.abs(space.low), space.high + _ROUNDING * np.abs(space.high)
-        if bounds is not None:
-            outside = ((array < bounds[0]) | (array > bounds[1])).reshape(length, -1).any(axis=1)
-            if outside.any():
-                row = int(np.argmax(outside))
-                message = f"{what} is outside of {space} at timestep {row}: {shortened(array[row])}"
-                raise file_error(self._path, message)
+        if bounds is not None and (rows := _rows((array < bounds[0]) | (array > bounds[1]))).size:
+            message = f"{what} is outside of {space} at timestep {rows[0]}: {shortened(array[rows[0]])}"
+            raise file_error(self._path, message)
         return array
 
     def _numbers(self, what: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -140,8 +137,7 @@ class _Checks:
         if array.dtype.kind not in "biuf":
             raise file_error(self._path, f"{what} must be {dtype}, got {array.dtype}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            row = int(np.argmin(np.isfinite(array).reshape(len(array), -1).all(axis=1)))
-            raise file_error(self._path, f"{what} is NaN or infinite at timestep {row}")
+            raise file_error(self._path, f"{what} is NaN or infinite at timestep {_rows(~np.isfinite(array))[0]}")
         converted = array.astype(dtype)
         if dtype.kind != "f" and not (converted == array).all():
             raise file_error(self._path, f"{what} must be {dtype}, got {array.dtype} with {shortened(array)}")
@@ -155,12 +151,17 @@ class _Checks:
             if key != "next_observation":
                 continue
             differs = array[:-1] != arrays[f"observation{slash}{part}"][1:]
-            if (rows := np.flatnonzero(differs.reshape(len(differs), -1).any(axis=1))).size:
+            if (rows := _rows(differs)).size:
                 raise file_error(
                     self._path,
                     f"{where}: {name} of timestep {rows[0]} is not the observation of the next one, although neither"
                     " terminated nor truncated is true",
                 )
+
+
+def _rows(mask: Array) -> Array:
+    """The rows of a mask [T, ...] with anything True."""
+    return np.flatnonzero(mask.any(axis=tuple(range(1, mask.ndim))))
 
 
 def _npz(path: Path, checks: _Checks) -> Iterator[dict[str, Array]]:

@@ -37,15 +37,10 @@ class EnvironmentView:
         Where the parts are elsewhere, in processes or as arrays, another environment like them is made for it.
 
         Returns:
-            None where there is none, or no environment to ask.
-
-        Raises:
-            ArgumentError: the parts of a vector environment cannot be asked.
+            None where there is none, or nothing that can be asked.
         """
-        if self._env is None:
-            return None
         found = None if isinstance(self._env, gymnasium.Env) else getattr(self._env, name, None)
-        if not callable(found):
+        if not callable(found) and self._one is not None:
             try:
                 found = self._one.get_wrapper_attr(name)
             except AttributeError:
@@ -57,18 +52,13 @@ class EnvironmentView:
         return read_episodes(path, self.observation_space, self.action_space)
 
     @functools.cached_property
-    def _one(self) -> gymnasium.Env[Any, Any]:
+    def _one(self) -> gymnasium.Env[Any, Any] | None:
         env = self._env
-        if isinstance(env, gymnasium.Env):
+        if env is None or isinstance(env, gymnasium.Env):
             return env
         if isinstance(env, SyncVectorEnv):
             return env.envs[0]
         try:
             return similar(env)
-        except ArgumentError as error:
-            raise ArgumentError(
-                f"the memory needs a method of the environment, and no part of {env} can be asked: {error}; or give the"
-                " function to the memory",
-                "env",
-                env,
-            ) from error
+        except ArgumentError:
+            return None

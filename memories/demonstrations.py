@@ -143,14 +143,13 @@ class DemonstrationMemory(_BothReturns):
 
     def state_dict(self) -> State:
         """Copies of what is stored but the demonstrations, and of both samplers' states."""
-        expert = {} if self._expert is None else self._expert.sampler.state_dict()
-        return {**super().state_dict(), "expert_sampler": expert}
+        return {**super().state_dict(), "expert_sampler": {} if self._expert is None else self._expert.sampler_state()}
 
     def load_state_dict(self, state: State) -> None:
         """As in :class:`ReplayMemory`; ValueError also where the demonstrations are others."""
         super().load_state_dict(state)
         if self._expert is not None:
-            self._expert.sampler.load_state_dict(state["expert_sampler"])
+            self._expert.load_sampler_state(state["expert_sampler"])
 
     def __copy__(self) -> DemonstrationMemory:
         """As in :class:`ReplayMemory`."""
@@ -197,6 +196,16 @@ class _Expert(_BothReturns):
         if len(self) < self.size:
             message = f"demonstrations need more memory than there is with frame_stack={self.frame_stack}; leave it out"
             raise ArgumentError(message, "frame_stack", self.frame_stack)
+
+    def sampler_state(self) -> State:
+        """What later draws follow from."""
+        self._tell_sampler()
+        return self.sampler.state_dict()
+
+    def load_sampler_state(self, state: State) -> None:
+        """Take over what :meth:`sampler_state` returned."""
+        self._tell_sampler()  # the state has what it would be told later
+        self.sampler.load_state_dict(state)
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
         """As many as could be needed: nothing is dropped."""

@@ -95,7 +95,8 @@ class HindsightMemory(ReplayMemory):
         if reward is None:
             raise ArgumentError(
                 f"HindsightMemory needs {_REWARD}(achieved_goal, desired_goal, info) of an environment: this one, of"
-                f" the observation space {view.observation_space}, has none; or HindsightMemory(..., {_REWARD}=...)",
+                f" the observation space {view.observation_space}, has none that can be called; or pass"
+                f" HindsightMemory(..., {_REWARD}=...)",
                 _REWARD,
                 None,
             )

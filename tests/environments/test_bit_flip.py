@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from axonrl import environments
@@ -100,3 +101,15 @@ def test_methods_of_wrappers_and_of_nothing() -> None:
     native = make("CartPole-v1", 2, vectorization="native")
     spaces = native.single_observation_space, native.single_action_space
     assert EnvironmentView(*spaces, native).method("compute_reward") is None
+
+
+def test_a_vector_environment_with_a_reward_of_its_own() -> None:
+    class Own:
+        def compute_reward(self, *goals: Any) -> str:
+            return "its own"
+
+    view = EnvironmentView(Box(-1, 1), Discrete(2), Own())
+    found = view.method("compute_reward")
+    assert found is not None
+    assert found() == "its own"
+    assert view.method("compute_terminated") is None  # and no part of it can be asked

@@ -118,7 +118,7 @@ def test_npz_that_is_refused(tmp_path: Path, changes: Any, told: list[str]) -> N
 
 def test_actions_beyond_their_bounds_are_of_another_space(tmp_path: Path) -> None:
     path = saved(tmp_path, action=np.array([[0.5], [1.0], [-1.0], [1.5], [0]]))
-    with pytest.raises(ArgumentError, match=r"episode 1: action is outside .* at timestep 1: \[1\.5\]"):
+    with pytest.raises(ArgumentError, match=r"episode 1: action is outside .* at timestep 1: .*1\.5"):
         read(path, action=Box(-1, 1, (1,)))
 
 

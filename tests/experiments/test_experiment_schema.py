@@ -385,7 +385,7 @@ def test_shipped_experiments_are_valid_and_described(name: str) -> None:
 
 
 def test_what_ships() -> None:
-    dqn = ["dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout"]
+    dqn = ["dqn_acrobot", "dqn_bitflip", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout"]
     ppo = ["ppo_acrobot", "ppo_cartpole", "ppo_lunarlander", "ppo_pendulum"]
     sac = ["sac_halfcheetah", "sac_lunarlander_continuous", "sac_pendulum"]
     assert list(shipped()) == ["c51_cartpole", *dqn, *ppo, *sac]
