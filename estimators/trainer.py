@@ -230,7 +230,7 @@ class Trainer:
             run.compare_provenance()
         return self._built
 
-    def _build(self, lanes: Lanes, memory: Memory, schedule: Schedule | None, closing: contextlib.ExitStack) -> _Built:
+    def _build(self, lanes: Lanes, memory: Memory, schedule: Schedule | None) -> _Built:
         run, program = self._run, self._model.program
         predict = program.predict
         spaces = lanes.observation_space, lanes.action_space
