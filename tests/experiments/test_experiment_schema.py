@@ -385,10 +385,11 @@ def test_shipped_experiments_are_valid_and_described(name: str) -> None:
 
 
 def test_what_ships() -> None:
-    dqn = ["dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout"]
+    dqn = ["dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout", "dqn_mountaincar"]
     ppo = ["ppo_acrobot", "ppo_cartpole", "ppo_lunarlander", "ppo_pendulum"]
     sac = ["sac_halfcheetah", "sac_lunarlander_continuous", "sac_pendulum"]
-    assert list(shipped()) == ["c51_cartpole", *dqn, *ppo, *sac]
+    prioritized = ["prioritized_dqn_cartpole", "prioritized_dqn_lunarlander"]
+    assert list(shipped()) == ["c51_cartpole", *dqn, "naf_pendulum", *ppo, *prioritized, *sac]
 
 
 def test_all_errors_are_found_at_once(tmp_path: Path) -> None:
