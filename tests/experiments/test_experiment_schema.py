@@ -388,7 +388,9 @@ def test_what_ships() -> None:
     dqn = ["dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout"]
     ppo = ["ppo_acrobot", "ppo_cartpole", "ppo_lunarlander", "ppo_pendulum"]
     sac = ["sac_halfcheetah", "sac_lunarlander_continuous", "sac_pendulum"]
-    assert list(shipped()) == ["c51_cartpole", *dqn, *ppo, *sac]
+    quantiles = ["qr_dqn_acrobot", "qr_dqn_cartpole"]
+    value_based = ["c51_cartpole", *dqn, "iqn_cartpole", "munchausen_dqn_cartpole", "noisy_dqn_cartpole"]
+    assert list(shipped()) == [*value_based, *ppo, *quantiles, "rainbow_cartpole", *sac]
 
 
 def test_all_errors_are_found_at_once(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from axonrl.models.blocks.branches import Branches
 
 TWO = Branches(spaces.MultiDiscrete([2, 3], start=[0, 10]), "Test")
 ONE = Branches(spaces.Discrete(3, start=5), "Test")
-SQUARE = Branches(spaces.MultiDiscrete([[2, 2], [2, 2]]), "Test")
+SQUARE = Branches(spaces.MultiDiscrete(np.full((2, 2), 2)), "Test")
 VALUES = np.array([[1, 2, 3, 5, 4], [2, 1, 9, 8, 7]], np.float32)
 MASK = np.array([[1, 1, 1, 0, 1], [0, 1, 0, 0, 0]], bool)
 
@@ -31,8 +31,9 @@ def test_rows_are_branches_filled_up() -> None:
 def test_what_is_filled_up_is_never_legal() -> None:
     rows = TWO.rows(tf.constant(VALUES))
     exists = [[True, True, False], [True, True, True]]
-    assert TWO.mask(None, rows).numpy().tolist() == exists * 2
-    assert TWO.mask(tf.constant(MASK), rows).numpy().tolist() == [
+    masks: list[Any] = [TWO.mask(None, rows), TWO.mask(tf.constant(MASK), rows)]
+    assert masks[0].numpy().tolist() == exists * 2
+    assert masks[1].numpy().tolist() == [
         [True, True, False],
         [True, False, True],
         [False, True, False],
