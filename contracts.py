@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -220,6 +220,21 @@ class EstimatorSpec:
 
 
 ModelFn: TypeAlias = Callable[..., EstimatorSpec]
+Episode: TypeAlias = Mapping[str, ArrayTree]
+"""The transitions of one episode: ``observation, action, reward, terminated, truncated, next_observation`` [T, ...]."""
+
+
+class EnvironmentView(Protocol):
+    """What a memory may know of the environment that fills it."""
+
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+
+    def method(self, name: str) -> Callable[..., Any] | None:
+        """The environment's method of that name; None where it has none, or where a caller owns the loop."""
+
+    def episodes(self, path: str) -> Iterator[Episode]:
+        """Episodes from a file, checked against the spaces; ArgumentError if they do not fit."""
 
 
 @runtime_checkable
@@ -250,6 +265,10 @@ class Memory(Protocol):
     :func:`axonrl.streams.as_views`, ``state_dict`` may return views of arrays, and a :class:`axonrl.streams.Stream` for
     what stays as it is once it is stored: of that a checkpoint writes only what is new. :func:`axonrl.streams.kept`
     makes the difference. ``load_state_dict`` then gets streams that read from the checkpoint's files.
+
+    Another optional method: ``use_environment(view)``, called before ``build``, and again for each further environment,
+    with an :class:`EnvironmentView`. It is for memories that ask the environment something, such as what rewards other
+    goals would have had.
 
     An optional attribute: ``needs_td_error``. A model whose TRAIN spec has no ``td_error`` is refused where it is true.
     """

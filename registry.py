@@ -29,6 +29,8 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "replay": "axonrl.memories:ReplayMemory",
         "batch": "axonrl.memories:BatchMemory",
         "sequence": "axonrl.memories:SequenceMemory",
+        "demonstration": "axonrl.memories:DemonstrationMemory",
+        "hindsight": "axonrl.memories:HindsightMemory",
     },
     "hook": {
         "logging": "axonrl.hooks:LoggingHook",

@@ -15,7 +15,7 @@ import numpy as np
 
 from .contracts import Array, ArraySpec
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 18
 """Bytes of a stream that are in memory at once."""
 _VIEWS: contextvars.ContextVar[bool] = contextvars.ContextVar("axonrl_views", default=False)
 
@@ -92,7 +92,7 @@ class Stream:
         return Stream(self.spec, pieces)
 
     def chunks(self) -> Iterator[Array]:
-        """The items in arrays [k, ...] of at most 1 MiB, or of one item."""
+        """The items in arrays [k, ...] of at most 256 KiB, or of one item."""
         step = max(CHUNK_BYTES // max(self.spec.nbytes, 1), 1)
         for piece in self.pieces:
             for begin in range(piece.begin, piece.end, step):

@@ -2,6 +2,7 @@
 
 from . import spaces as spaces
 from .batched import BatchedEnvironment, Step
+from .episodes import read_episodes, write_episodes
 from .making import make, open_environment, similar
 from .wrapping import WrapperError
 
@@ -11,6 +12,8 @@ __all__ = [
     "WrapperError",
     "make",
     "open_environment",
+    "read_episodes",
     "similar",
     "spaces",
+    "write_episodes",
 ]

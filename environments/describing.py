@@ -12,7 +12,7 @@ from . import minatar
 from .making import ENVPOOL, SYNC, VECTOR_ARGUMENTS, vectorization_of
 from .normalization import BY_NAME, Wrapped, WrappedVector, are_copies
 
-_REGISTERED_BY: Final = ("gymnasium", "minatar", "ale_py")
+_REGISTERED_BY: Final = ("gymnasium", "minatar", "ale_py", "axonrl")
 """Packages whose environments :func:`~.making.make` knows by their ids alone."""
 
 

@@ -18,7 +18,7 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
 from ..checks import count
 from ..errors import ArgumentError
-from . import minatar
+from . import bit_flip, minatar
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
 from .native import NativeVectorEnv, check_native, make_native
 from .normalization import BY_NAME, NormalizedEnvironment, Wrapped, WrappedVector, are_copies, wrappers_of
@@ -69,8 +69,8 @@ def make(
         make("Hopper-v5", 4, wrappers=["normalize_observation", {"kind": "time_limit", "max_episode_steps": 200}])
 
     Args:
-        env_id: an id of Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), MinAtar or the Arcade Learning
-            Environment (``"ALE/Pong-v5"``).
+        env_id: an id of Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), MinAtar, the Arcade Learning
+            Environment (``"ALE/Pong-v5"``), or ``"axonrl/BitFlip-v0"``.
         num_envs: number of copies; None makes a single environment.
         vectorization: how copies are stepped: ``"sync"``, one after the other, for every id; ``"native"``, as arrays,
             for those of Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
@@ -230,6 +230,8 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     try:
         if is_minatar:
             minatar.register()
+        elif name.startswith(bit_flip.NAMESPACE):
+            bit_flip.register()
         elif name.startswith(_ATARI):
             importlib.import_module("ale_py")  # registers the ids
         env: AnyEnv = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})

@@ -26,7 +26,7 @@ from ..runtimes.tracing.signature import BoundModelFn, check_signature
 from ..schedules import follows_run
 from .failures import refuse_unchanged
 from .limits import Limits, Schedule
-from .training import check_batch, check_td_error, shapes_of
+from .training import check_batch, check_td_error, introduce, shapes_of
 
 
 class Stepper:
@@ -116,6 +116,7 @@ class Stepper:
         check_signature(model_fn, params)
         bound = BoundModelFn(model_fn, params, config, None)
         program = Program(bound, spaces.observation_spec(observation_space), model_seed(seed))
+        introduce(memory, observation_space, action_space)
         shapes = shapes_of(program.predict, observation_space, action_space, memory, lanes, schedule)
         train = program.trace_train(shapes.batch)
         check_td_error(train, memory)
@@ -149,6 +150,7 @@ class Stepper:
         learner = Learner.load(directory, seed)
         program, schedule = learner.program, Schedule(35, 10) if schedule is None else schedule
         observation, action = map(spaces.from_json, program.spaces)
+        introduce(memory, observation, action)
         shapes = shapes_of(program.predict, observation, action, memory, lanes, schedule)
         check_batch(program, shapes.batch)
         check_td_error(program.train, memory)

@@ -39,7 +39,7 @@ from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
 from .stepping import Stepper, no_limits
-from .training import check_first_update, check_td_error, shapes_of
+from .training import check_first_update, check_td_error, introduce, shapes_of
 from .warm_start import Taken, WarmStart, refuse_other, take
 
 if TYPE_CHECKING:
@@ -71,6 +71,10 @@ class Lanes:
     env: BatchedEnvironment | None = None
     source: Any = None
     """The environment as it was passed in."""
+
+    def seen(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any], Any]:
+        """What a memory may know: both spaces, and the environment, if there is one."""
+        return self.observation_space, self.action_space, None if self.env is None else self.env.env
 
     @property
     def masks(self) -> str | None:
@@ -208,8 +212,10 @@ class Trainer:
             self._built = self._build(lanes, memory, schedule)
             run.current = None
             self._evaluator.live = self._built.state.snapshot
-        elif schedule is not None:
-            check_first_update(schedule, memory)
+        else:
+            introduce(memory, *lanes.seen())
+            if schedule is not None:
+                check_first_update(schedule, memory)
         state, newest = self._built.state, run.store.newest()
         if newest is None:
             if state.counters != Counters():
@@ -228,6 +234,7 @@ class Trainer:
         run, program = self._run, self._model.program
         predict = program.predict
         spaces = lanes.observation_space, lanes.action_space
+        introduce(memory, *lanes.seen())
         shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
         train, executor, choice = self._model.prepare_training(shapes.batch)
         check_td_error(train, memory)

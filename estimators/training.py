@@ -12,6 +12,7 @@ import numpy as np
 
 from ..contracts import Array, ArraySpec, ArrayTree, Exploration, Memory, SpecTree
 from ..environments import spaces
+from ..environments.view import EnvironmentView
 from ..explorations import Greedy
 from ..policies.compiled import CompiledProgram
 from ..policies.executors import action_names, with_parts
@@ -21,6 +22,7 @@ from .limits import Schedule
 RESERVED: Final = (
     *("observation", "action", "reward", "terminated", "truncated", "next_observation"),
     *("state", "discount", "weight", "global_step", "global_timestep", "progress"),
+    *("demonstration", "n_step_reward", "n_step_discount", "n_step_next_observation"),
 )
 """Keys of ``labels`` that ``EstimatorSpec.record`` must leave alone."""
 _PATIENCE = 1_000_000
@@ -77,6 +79,12 @@ def _check_action(outputs: Mapping[str, ArraySpec], space: gymnasium.Space[Any])
         raise ValueError(
             f"the action space {space} needs the predictions {', '.join(names)}; there is {', '.join(found)}"
         )
+
+
+def introduce(memory: Memory, observation: gymnasium.Space[Any], action: gymnasium.Space[Any], env: Any = None) -> None:
+    """Let a memory that wants to know the environment look at it; ``env`` is None where there is none."""
+    if hasattr(memory, "use_environment"):
+        memory.use_environment(EnvironmentView(observation, action, env))
 
 
 def check_first_update(schedule: Schedule, memory: Memory) -> None:

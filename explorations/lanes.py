@@ -94,7 +94,7 @@ class RandomDecay(EpsilonGreedy):
 
     Args:
         epsilon: what decays, in 0 .. 1, as for :class:`EpsilonGreedy`: usually a schedule from 1 to 0.
-        action_space: a Discrete space.
+        action_space: as for :class:`EpsilonGreedy`.
         ends: probabilities. Each environment draws one of them, all with the same probability, and keeps it.
     """
 
@@ -110,20 +110,25 @@ class RandomDecay(EpsilonGreedy):
         self.ends = tuple(number("ends", end, at_least=0, at_most=1) for end in ends)
         self._own: Array = np.zeros(0)  # the end of each environment [N]; NaN where it is not drawn yet
         self._complete = True  # is none?
+        self._acting: Any = slice(None)  # the environments that a call is for
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 [N]."""
+        """Actions, as those of :class:`EpsilonGreedy`."""
         if len(self._own) != len(predictions["action"]):
             self.reset(np.ones(len(predictions["action"]), np.bool_))
-        return self._explored(predictions, self._epsilon(timestep, slice(None), rng), rng), NO_EXTRAS
+        return super().__call__(predictions, timestep, rng)
 
     def act_for(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator, lanes: Array
     ) -> tuple[Array, Mapping[str, Array]]:
         """As a call, for some of the environments: rows k belong to ``lanes[k]``. ``reset`` has come before."""
-        return self._explored(predictions, self._epsilon(timestep, lanes, rng), rng), NO_EXTRAS
+        self._acting = lanes
+        try:
+            return super().__call__(predictions, timestep, rng)
+        finally:
+            self._acting = slice(None)
 
     def reset(self, mask: Array) -> None:
         """Be told how many environments there are; the next episode in one of them keeps its end."""
@@ -145,10 +150,10 @@ class RandomDecay(EpsilonGreedy):
         self._own = np.array(state["ends"], np.float64)
         self._complete = not np.isnan(self._own).any()
 
-    def _epsilon(self, timestep: int, lanes: Any, rng: np.random.Generator) -> Array:
-        own: Array = self._own[lanes]
+    def _epsilon(self, timestep: int, rng: np.random.Generator) -> Any:
+        own: Array = self._own[self._acting]
         if not self._complete:
             drawn = np.take(self.ends, rng.integers(len(self.ends), size=len(own)))
-            self._own[lanes] = own = np.where(np.isnan(own), drawn, own)
+            self._own[self._acting] = own = np.where(np.isnan(own), drawn, own)
             self._complete = not np.isnan(self._own).any()
-        return own + (1 - own) * super().level(timestep)
+        return own + (1 - own) * super()._epsilon(timestep, rng)

@@ -84,25 +84,25 @@ class EpsilonGreedy(Scheduled):
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N], or of a MultiDiscrete space [N, *nvec.shape]."""
-        epsilon = self._schedule(timestep if self.over is None else self._progress)
-        return self._explored(predictions, epsilon, rng), NO_EXTRAS
-
-    def _explored(self, predictions: Mapping[str, Array], epsilon: float | Array, rng: np.random.Generator) -> Array:
-        """Actions int32 [N, ...], from one epsilon or those of each environment [N]."""
         greedy = predictions["action"].astype(np.int32, copy=False)
+        epsilon = self._epsilon(timestep, rng)
         if greedy.ndim > 1:
-            explores = rng.random(len(greedy)) < epsilon
-            return np.where(explores.reshape(-1, *[1] * (greedy.ndim - 1)), self._each(predictions, rng), greedy)
+            explores = (rng.random(len(greedy)) < epsilon).reshape(-1, *[1] * (greedy.ndim - 1))
+            return np.where(explores, self._each(predictions, rng), greedy), NO_EXTRAS
         if len(greedy) == 1:  # the usual case, in a third of the time of array operations
             if rng.random() >= epsilon:
-                return greedy
+                return greedy, NO_EXTRAS
             if ACTION_MASK in predictions:
-                return random_legal(self._mask(predictions), self._low, rng)
-            return np.array([rng.integers(self._low, self._high, None, np.int32)])
+                return random_legal(self._mask(predictions), self._low, rng), NO_EXTRAS
+            return np.array([rng.integers(self._low, self._high, None, np.int32)]), NO_EXTRAS
         explores = rng.random(greedy.shape) < epsilon
         if ACTION_MASK in predictions:
-            return np.where(explores, random_legal(self._mask(predictions), self._low, rng), greedy)
-        return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy)
+            return np.where(explores, random_legal(self._mask(predictions), self._low, rng), greedy), NO_EXTRAS
+        return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), NO_EXTRAS
+
+    def _epsilon(self, timestep: int, rng: np.random.Generator) -> Any:
+        """One epsilon, or those of each environment [N]."""
+        return self._schedule(timestep if self.over is None else self._progress)
 
     def _each(self, predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """A random action of a MultiDiscrete space for each environment, int32 [N, *nvec.shape]."""

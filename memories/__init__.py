@@ -1,9 +1,23 @@
 """Memories: where transitions are stored, and how a batch of them is drawn. NumPy only."""
 
 from .batch import BatchMemory
+from .demonstrations import DemonstrationMemory
+from .filling import fill
+from .hindsight import HindsightMemory
 from .memory import Memory
 from .replay import ReplayMemory
 from .samplers import Prioritized, Sampler, Uniform
 from .sequences import SequenceMemory
 
-__all__ = ["BatchMemory", "Memory", "Prioritized", "ReplayMemory", "Sampler", "SequenceMemory", "Uniform"]
+__all__ = [
+    "BatchMemory",
+    "DemonstrationMemory",
+    "HindsightMemory",
+    "Memory",
+    "Prioritized",
+    "ReplayMemory",
+    "Sampler",
+    "SequenceMemory",
+    "Uniform",
+    "fill",
+]

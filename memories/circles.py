@@ -10,6 +10,7 @@ import numpy as np
 
 from ..contracts import Array, ArraySpec
 from ..streams import Piece, Stream
+from .mapped import is_mapped, release
 
 
 class Circle(NamedTuple):
@@ -18,10 +19,11 @@ class Circle(NamedTuple):
     array: Array
 
     def read(self, begin: int, end: int) -> Array:
-        """The items ``begin`` .. ``end - 1``; a view where they stand in one stretch."""
+        """The items ``begin`` .. ``end - 1``; a view where they stand in one stretch and in RAM."""
         low, count = begin % len(self.array), end - begin
         if low + count <= len(self.array):
-            return self.array[low : low + count]
+            items = self.array[low : low + count]
+            return _taken_out(items) if is_mapped(items) else items
         return np.concatenate([self.array[low:], self.array[: low + count - len(self.array)]])
 
     def write(self, begin: int, values: Array) -> None:
@@ -29,7 +31,16 @@ class Circle(NamedTuple):
         low = begin % len(self.array)
         fit = len(self.array) - low
         self.array[low : low + len(values)] = values[:fit]
+        if is_mapped(self.array):
+            release(self.array[low : low + len(values)])
         self.array[: max(len(values) - fit, 0)] = values[fit:]
+
+
+def _taken_out(items: Array) -> Array:
+    """A copy; the process needs no RAM for the pages of the file any more."""
+    copied = items.copy()
+    release(items)
+    return copied
 
 
 class Starts(NamedTuple):

@@ -8,6 +8,7 @@ import math
 import mmap
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,7 +107,7 @@ class Mapped:
                 )
 
     def _refuse_full_disk(self) -> None:
-        taken = sum(file.stat().st_blocks * 512 for file in self._files.values() if file.exists())
+        taken = sum(getattr(file.stat(), "st_blocks", 0) * 512 for file in self._files.values() if file.exists())
         needed, free = sum(self._sizes.values()), shutil.disk_usage(self._folder).free + taken
         if needed > free:
             raise self._refused(f"needs {needed:,} bytes, and its disk has {free:,} left; use a smaller size")
@@ -130,6 +131,30 @@ def sparse(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     with tempfile.TemporaryFile() as file:
         file.truncate(math.prod(shape) * dtype.itemsize)
         return _mapped(file, shape, dtype)
+
+
+def is_mapped(array: Array) -> bool:
+    """Is it in a file?"""
+    return _file_of(array) is not None
+
+
+def release(array: Array) -> None:
+    """Leave it to the operating system to keep these pages of a file in RAM; what they hold stays. Linux only."""
+    file = _file_of(array)
+    if file is None or sys.platform != "linux" or not array.size:
+        return
+    low, high = np.lib.array_utils.byte_bounds(array)
+    offset = low - np.frombuffer(file, np.uint8, 1).ctypes.data
+    begin = offset // mmap.PAGESIZE * mmap.PAGESIZE
+    file.madvise(mmap.MADV_DONTNEED, begin, offset - begin + high - low)
+
+
+def _file_of(array: Any) -> mmap.mmap | None:
+    while isinstance(array, np.ndarray):
+        array = array.base
+    if isinstance(array, memoryview):
+        array = array.obj
+    return array if isinstance(array, mmap.mmap) else None
 
 
 def _mapped(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -134,7 +134,7 @@ class Memory(abc.ABC):
     def trial_copy(self) -> Memory:
         """A memory of the same settings that is not built, and leaves ``path`` alone: to look at a batch of it."""
         copied = copy.deepcopy(self)
-        copied._is_trial = True
+        vars(copied).update(_is_trial=True)
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:

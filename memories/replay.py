@@ -61,6 +61,7 @@ class ReplayMemory(Memory):
         self._follows = (
             type(self.sampler).added is not Sampler.added or type(self.sampler).removed is not Sampler.removed
         )
+        self._draws = self.batch_size  # fewer where something else adds to a batch
         self._powers = (self.discount ** np.arange(n_step + 1)).astype(np.float32)
 
     @property
@@ -75,7 +76,7 @@ class ReplayMemory(Memory):
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """As in :class:`Memory`; also refuses a ``size`` from which no batch could ever be drawn."""
-        least = self.batch_size + (self.n_step - 1) * num_envs
+        least = self._draws + (self.n_step - 1) * num_envs
         if least > self.size:
             raise ArgumentError(
                 f"size must be at least {least} for batch_size={self.batch_size} and n_step={self.n_step}"
@@ -100,8 +101,8 @@ class ReplayMemory(Memory):
         """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
         if count is None:
             self._require_built()
-            return len(self._candidates) >= self.batch_size
-        return count - (self.n_step - 1) * self.num_envs >= self.batch_size
+            return len(self._candidates) >= self._draws
+        return count - (self.n_step - 1) * self.num_envs >= self._draws
 
     def sample(self) -> dict[str, ArrayTree]:
         """A batch, in arrays of its own.
@@ -115,18 +116,11 @@ class ReplayMemory(Memory):
         """
         self._require_built()
         candidates = len(self._candidates)
-        if candidates < self.batch_size:
-            raise RuntimeError(f"a batch of {self.batch_size} cannot be drawn from {candidates} transitions")
+        if candidates < self._draws:
+            raise RuntimeError(f"a batch of {self._draws} cannot be drawn from {candidates} transitions")
         if self._follows:
             self._tell_sampler()
-        first = self.sampler.draw(self.batch_size, self.rng)
-        if self.n_step == 1:
-            batch = self._with_discount(self._ring.gather(first, first))
-        else:
-            last, steps, reward = self._look_ahead(first)
-            batch = self._ring.gather(first, last)
-            batch["reward"] = reward
-            batch["discount"] = self._powers[steps] * (1 - np.asarray(batch["terminated"]))
+        batch = self._batch_of(self.sampler.draw(self._draws, self.rng))
         if (weights := self.sampler.weights()) is not None:
             batch["weight"] = weights
         return batch
@@ -179,6 +173,16 @@ class ReplayMemory(Memory):
         """Places that the sampler will draw from."""
         return self.size
 
+    def _batch_of(self, first: Array) -> dict[str, ArrayTree]:
+        """The transitions that begin at these places [B]."""
+        if self.n_step == 1:
+            return self._with_discount(self._ring.gather(first, first))
+        last, steps, reward = self._look_ahead(first)
+        batch = self._ring.gather(first, last)
+        batch["reward"] = reward
+        batch["discount"] = self._powers[steps] * (1 - np.asarray(batch["terminated"]))
+        return batch
+
     def _tell_sampler(self) -> None:
         changes = self._candidates.changes()
         if changes is None:
@@ -194,10 +198,19 @@ class ReplayMemory(Memory):
         rewards, terminated, truncated = (
             np.asarray(self._ring.columns[key]) for key in ("reward", "terminated", "truncated")
         )
-        places = first + self.num_envs * np.arange(self.n_step)[:, None]  # [n, B]
+        places = self._ahead(first)
         ended = (take(terminated, places[:-1]) + take(truncated, places[:-1])) > 0
-        included = np.ones(places.shape, np.bool_)
+        return self._summed(first, take(rewards, places), ended)
+
+    def _ahead(self, first: Array) -> Array:
+        """The places [n, B] of n timesteps from those at ``first`` [B] on; beyond the end of the ring they go on."""
+        places: Array = first + self.num_envs * np.arange(self.n_step)[:, None]
+        return places
+
+    def _summed(self, first: Array, rewards: Array, ended: Array) -> tuple[Array, Array, Array]:
+        """As :meth:`_look_ahead`, from rewards [n, B] and whether an episode ended with the first n - 1 timesteps."""
+        included = np.ones(rewards.shape, np.bool_)
         np.logical_not(np.logical_or.accumulate(ended), out=included[1:])
         steps = included.sum(axis=0)
-        reward = (self._powers[: self.n_step, None] * included * take(rewards, places)).sum(axis=0)
+        reward = (self._powers[: self.n_step, None] * included * rewards).sum(axis=0)
         return (first + (steps - 1) * self.num_envs) % self._candidates.capacity, steps, reward

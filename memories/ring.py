@@ -137,6 +137,12 @@ class Ring(Saving):
         batch["next_observation"] = take(self._flat_rows, end + self._num_envs)
         return batch
 
+    def reached(self, places: Array, part: str) -> Array:
+        """One part of the Dict observations that the timesteps at these places [...] led to; a copy."""
+        rows: Any = self._flat_rows
+        reached: Array = take(rows[part], take(self._flat_start, places) + self._num_envs)
+        return reached
+
     def places(self, index: Array, waiting: int = 0) -> Array:
         """The places of transitions by their index, without the newest ``waiting`` timesteps of each lane.
 

@@ -229,9 +229,18 @@ class Prioritized(Sampler):
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; later draws are bit-identical."""
-        self.clear()
+        """Take over what ``state_dict`` returned; later draws are bit-identical.
+
+        Raises:
+            ArgumentError: a priority is negative, NaN or infinite; nothing is taken over.
+        """
         priorities, drawn = np.asarray(state["priorities"]), np.asarray(state["drawn"])
+        wrong = ~((priorities >= 0) & np.isfinite(priorities))
+        if wrong.any():
+            place = int(wrong.argmax())
+            message = f"priorities must be finite and at least 0, got {priorities[place]} at place {place}"
+            raise ArgumentError(message, "priorities", priorities[place])
+        self.clear()
         self._tree.put(np.arange(len(priorities)), priorities)
         self._maximum, self._num_batches = float(state["maximum"]), int(state["num_batches"])
         self._drawn, self._awaits_update = drawn if drawn.size else None, bool(state["awaits_update"])

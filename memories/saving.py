@@ -119,7 +119,7 @@ class Saving:
     def _circles(self, array: Array) -> list[Circle]:
         """An array [number, N, ...]: as one circle of items of all lanes in lock step, else one for each lane."""
         if self.lockstep:
-            return [Circle(array.reshape(-1, *array.shape[2:]))]
+            return [Circle(columns.merge_axes(array))]
         return [Circle(array[:, lane]) for lane in range(self.num_envs)]
 
     def _starts(self, newest: Any) -> list[Starts]:

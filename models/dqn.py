@@ -3,18 +3,20 @@
 Sources: Mnih et al. 2015 (https://doi.org/10.1038/nature14236), van Hasselt et al. 2016 (double,
 https://arxiv.org/abs/1509.06461), Wang et al. 2016 (dueling, https://arxiv.org/abs/1511.06581), Fortunato et al. 2018
 (noisy, https://arxiv.org/abs/1706.10295), Tavakoli et al. 2018 (branches, https://arxiv.org/abs/1711.08946), Vieillard
-et al. 2020 (Munchausen, https://arxiv.org/abs/2007.14430). Differences from the papers: docs/algorithms/dqn.md.
+et al. 2020 (Munchausen, https://arxiv.org/abs/2007.14430), Hester et al. 2018 (DQfD, https://arxiv.org/abs/1704.03732).
+Differences from the papers: docs/algorithms/dqn.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..errors import ArgumentError
 from .blocks import losses, masks
 from .blocks.branches import Branches
 from .blocks.learning import learning_spec, mean_error
@@ -38,6 +40,16 @@ class DQNParams(QParams):
         0.03, "of the soft policy whose log-probability that is, in units of values", real(above=0)
     )
     munchausen_floor: float = param(-1.0, "the lowest log-probability times temperature", real(at_most=0))
+    margin_weight: float = param(
+        0.0, "weight of DQfD's large-margin loss of demonstrations; 1 in the paper; 0 is off", real(at_least=0)
+    )
+    margin: float = param(0.8, "by which an expert's action must have a higher value than others", real(at_least=0))
+    n_step_weight: float = param(
+        0.0, "weight of DQfD's n-step loss beside the 1-step one; 1 in the paper; 0 is off", real(at_least=0)
+    )
+    l2: float = param(
+        0.0, "weight of half the sum of all squared weights and biases; 1e-5 in DQfD's paper", real(at_least=0)
+    )
 
 
 def model_fn(
@@ -69,25 +81,51 @@ def model_fn(
     def rows(network: QNetwork, observation: Any) -> Any:  # [B * K, n], each use with noise of its own
         return branches.rows(network(observation, noisy=params.noisy and mode == Modes.TRAIN))
 
-    next_observation = labels["next_observation"]
-    q_values, next_q_values = rows(online, features), rows(target, next_observation)
-    selector = rows(online, next_observation) if params.double else next_q_values
-    next_mask = branches.mask(observations.mask(next_observation), next_q_values)
+    q_values = rows(online, features)
     action = branches.from_environment(labels["action"])  # [B * K]
-    reward, discount = branches.spread(labels["reward"]), branches.spread(labels["discount"])
-    if params.munchausen:
-        temperature, floor = params.munchausen_temperature, params.munchausen_floor
-        own = q_values if params.double else rows(target, features)
-        mask = branches.mask(observations.mask(features), own)
-        reward += params.munchausen * losses.munchausen_bonus(own, action, temperature, floor, mask)
-        next_value = losses.soft_value(next_q_values, selector, temperature, next_mask)
-    elif params.double:
-        next_value = losses.double_value(next_q_values, selector, next_mask)
-    else:
-        next_value = masks.highest(next_q_values, next_mask)
+    mask = branches.mask(observations.mask(features), q_values)
     prediction = losses.action_values(q_values, action)
-    td_error = losses.td_error(prediction, reward, discount, branches.spread(branches.mean(next_value)))
-    loss = mean_error(branches.mean(losses.LOSSES[params.loss](td_error)), labels)
+
+    def td_error_of(reward: Any, discount: Any, next_observation: Any) -> Any:  # [B * K]
+        next_q_values = rows(target, next_observation)
+        selector = rows(online, next_observation) if params.double else next_q_values
+        next_mask = branches.mask(observations.mask(next_observation), next_q_values)
+        reward = branches.spread(reward)
+        if params.munchausen:
+            temperature, floor = params.munchausen_temperature, params.munchausen_floor
+            own = q_values if params.double else rows(target, features)
+            reward += params.munchausen * losses.munchausen_bonus(own, action, temperature, floor, mask)
+            next_value = losses.soft_value(next_q_values, selector, temperature, next_mask)
+        elif params.double:
+            next_value = losses.double_value(next_q_values, selector, next_mask)
+        else:
+            next_value = masks.highest(next_q_values, next_mask)
+        next_value = branches.spread(branches.mean(next_value))
+        return losses.td_error(prediction, reward, branches.spread(discount), next_value)
+
+    def error_of(td_error: Any) -> Any:  # [B]
+        return branches.mean(losses.LOSSES[params.loss](td_error))
+
+    td_error = td_error_of(labels["reward"], labels["discount"], labels["next_observation"])
+    error = error_of(td_error)
+    if params.n_step_weight:
+        n_step = _needed(labels, ("n_step_reward", "n_step_discount", "n_step_next_observation"), "n_step_weight")
+        error += params.n_step_weight * error_of(td_error_of(*n_step))
+    if params.margin_weight:
+        (demonstration,) = _needed(labels, ("demonstration",), "margin_weight")
+        margin_error = branches.mean(losses.large_margin(q_values, action, params.margin, mask))
+        error += params.margin_weight * demonstration * margin_error
+    loss = mean_error(error, labels)
+    if params.l2:
+        loss += params.l2 * losses.half_square_sum(online.variables)
     metrics = {"q_mean": tf.reduce_mean(prediction), "td_error_mean": tf.reduce_mean(tf.abs(td_error))}
     priority = branches.priority(td_error)
     return learning_spec(mode, loss, online.variables, labels, params, td_error=priority, metrics=metrics)
+
+
+def _needed(labels: Mapping[str, Any], names: Sequence[str], param: str) -> list[Any]:
+    """What a DemonstrationMemory adds to a batch; ArgumentError with the parameter that needs it, if it is missing."""
+    if missing := [name for name in names if name not in labels]:
+        message = f"{param} needs batches with {', '.join(missing)}: use a DemonstrationMemory"
+        raise ArgumentError(message + (", with n_step > 1" if len(names) > 1 else ""), param)
+    return [labels[name] for name in names]

@@ -250,7 +250,12 @@ def test_messages_name_extras_that_exist() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     named = {extra for string in strings for extra in re.findall(r"'axonrl\[(\w[\w-]*)\]'|\"axonrl\[(\w+)\]\"", string)}
-    assert {*filter(None, itertools.chain(*named)), *making._EXTRAS.values()} == {*OPTIONAL.values(), "box2d", "mujoco"}
+    assert {*filter(None, itertools.chain(*named)), *making._EXTRAS.values()} == {
+        *OPTIONAL.values(),
+        "box2d",
+        "minari",
+        "mujoco",
+    }
 
 
 def test_all_is_what_users_may_choose() -> None:

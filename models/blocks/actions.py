@@ -72,9 +72,7 @@ class BehaviourParams(Params):
                 return explorations.RandomDecay(self.epsilon, space)
             case "greedy":
                 return explorations.Greedy()
-            case "random":
-                return explorations.Random(space)
-        return explorations.EpsilonGreedy(self.epsilon, space)
+        return explorations.EpsilonGreedy(1.0 if self.exploration == "random" else self.epsilon, space)
 
 
 class _Logits:

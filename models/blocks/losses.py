@@ -6,7 +6,7 @@ and no gradient flows into a target.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -199,6 +199,35 @@ def dueling(value: Tensor, advantage: Tensor, baseline: str, axis: int = -1) -> 
         return value + advantage
     reduce = tf.reduce_mean if baseline == "mean" else tf.reduce_max
     return value + advantage - reduce(advantage, axis=axis, keepdims=True)
+
+
+def large_margin(q_values: Tensor, action: Tensor, margin: float, mask: Tensor | None = None) -> Tensor:
+    """How far an expert's action falls short of being better than all others by a margin.
+
+    ``max_a (Q(s, a) + l(a)) - Q(s, a_E)`` with l 0 for the expert's action a_E and ``margin`` for every other.
+
+    Source: Hester et al. 2018, https://arxiv.org/abs/1704.03732, the large margin classification loss J_E.
+
+    Args:
+        q_values: float [B, A].
+        action: int [B], the expert's, 0 .. A - 1.
+        margin: 0.8 in the paper.
+        mask: bool [B, A], the legal actions; None if all are.
+
+    Returns:
+        float [B], at least 0 where the expert's action is legal.
+    """
+    others = 1.0 - tf.one_hot(action, q_values.shape[-1], dtype=q_values.dtype)
+    return masks.highest(q_values + margin * others, mask) - action_values(q_values, action)
+
+
+def half_square_sum(weights: Sequence[Tensor]) -> Tensor:
+    """Half the sum of all squared weights, float scalar; its gradient is the weights themselves.
+
+    Args:
+        weights: tensors or variables of any shapes.
+    """
+    return tf.add_n([tf.reduce_sum(squared(tf.convert_to_tensor(weight))) for weight in weights])
 
 
 def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: Tensor) -> Tensor:

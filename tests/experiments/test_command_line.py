@@ -312,7 +312,16 @@ def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     ]
     entries = [line for line in lines if line.startswith("  ") and line[2] != " "]
     assert {line.split()[0] for line in entries} >= {
-        *("dqn_acrobot", "dqn_cartpole", "dqn_lunarlander", "dqn_minatar_breakout", "dqn", "replay", "evaluation"),
+        *(
+            "dqn_acrobot",
+            "dqn_bitflip",
+            "dqn_cartpole",
+            "dqn_lunarlander",
+            "dqn_minatar_breakout",
+            "dqn",
+            "replay",
+            "evaluation",
+        ),
         *("polyaxon", "time_limit"),
     }
     assert all(len(line.split()) > 2 for line in entries)

@@ -18,6 +18,7 @@ from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.memories.describing import arguments_of
+from axonrl.streams import as_views
 from axonrl.tests.memories.test_memory_against_model import CASES, Case, World, assert_same_state, build
 from axonrl.tests.memories.transitions import specs_of
 
@@ -197,6 +198,30 @@ def test_a_trial_may_be_larger_than_ram_and_disk() -> None:
     trial.build(SPECS, 1, np.random.default_rng(0))
     step(trial, 3)
     assert trial.nbytes > 3 * 10**11
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say which pages a process has")
+def test_saving_and_loading_need_no_ram(tmp_path: Path) -> None:
+    def resident() -> int:
+        status = Path("/proc/self/status").read_text()
+        return sum(int(line.split()[1]) for line in status.splitlines() if line.startswith(("RssAnon", "RssFile")))
+
+    specs = specs_of(ArraySpec((4096,), np.uint8))
+    memory = mapped(tmp_path / "first", 8192, specs)  # 32 MiB
+    value = np.zeros(4096, np.uint8)
+    for t in range(8192):
+        following = np.full(4096, t % 251, np.uint8)
+        memory.step(
+            observation=value, action=1, reward=t, terminated=False, truncated=False, next_observation=following
+        )
+        value = following
+    before = resident()
+    with as_views():
+        state = memory.state_dict()
+    loaded = mapped(tmp_path / "second", 8192, specs)
+    loaded.load_state_dict(state)
+    assert resident() < before + 4096  # KiB
+    assert_same_state(memory.state_dict(), loaded.state_dict())
 
 
 @pytest.mark.parametrize("num_envs", [1, 4])

@@ -297,3 +297,27 @@ def test_other_action_spaces_are_refused() -> None:
     with pytest.raises(ArgumentError, match="DQN needs a Discrete or a MultiDiscrete action space, got Box") as error:
         dqn.model_fn(tf.constant(OBSERVATION), None, Modes.PREDICT, None, config)
     assert error.value.argument == "action_space"
+
+
+def test_learning_from_demonstrations_by_hand() -> None:
+    model = Traced({**LINEAR, "margin_weight": 0.5, "n_step_weight": 2, "l2": 0.1})
+    demonstrations: dict[str, Any] = {
+        "demonstration": np.array([1, 0], np.float32),
+        "n_step_reward": np.array([2, 0], np.float32),
+        "n_step_discount": np.array([0.25, 0.5], np.float32),
+        "n_step_next_observation": np.array([[0, 1], [2, 0]], np.float32),  # Q [[0, 2], [2, 0]]
+    }
+    model.predict()
+    model.train(0, **demonstrations)
+    model.set(WEIGHTS, WEIGHTS)
+    result = model.train(0, **demonstrations)
+    # One step as above, 1.5. Margin: max(1, 4 + 0.8) - 1 = 3.8 for the demonstration, so half of 3.8 / 2. n steps:
+    # targets 2 + 0.25 * 2 and 0.5 * 2, errors 1.5 and -1, Huber 1 and 0.5, so twice 0.75. Weights: 0.1 * (1 + 4) / 2.
+    assert result["loss"] == pytest.approx(1.5 + 0.95 + 1.5 + 0.25)
+    np.testing.assert_allclose(result["td_error"], [1, -3])
+    for params, key in (({"margin_weight": 1}, "demonstration"), ({"n_step_weight": 1}, "n_step_reward")):
+        lacking = Traced({**LINEAR, **params})
+        lacking.predict()
+        with pytest.raises(ArgumentError, match=key) as caught:
+            lacking.train(0)
+        assert caught.value.argument in params

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from axonrl import Agent, RunConfig
 from axonrl.contracts import ArraySpec, Modes
 from axonrl.errors import ArgumentError
-from axonrl.explorations import GaussianNoise, Greedy, OrnsteinUhlenbeck, Random
+from axonrl.explorations import GaussianNoise
 from axonrl.memories import ReplayMemory
 from axonrl.models import naf
 from axonrl.runs.programs import shared
@@ -41,7 +41,6 @@ BATCH: dict[str, Any] = {
     "next_observation": np.zeros((2, 1), F32),
     "weight": np.array([1, 0.5], F32),
 }
-HALF_OF_FOUR = {"kind": "linear", "start": 1, "stop": 0, "duration": 4}
 # mu is (0.5, 0), L is [[1, 0], [0.5, 2]], and so P is [[1, 0.5], [0.5, 4.25]].
 BIASES = {"value": [1.0], "mu": [np.arctanh(0.5), 0], "diagonal": [0, np.log(2)], "below": [0.5]}
 
@@ -126,24 +125,10 @@ def test_one_component_needs_no_entries_below_the_diagonal() -> None:
     assert float(spec.loss) == pytest.approx((1.5**2 / 2 + 0.5 * 0.5**2 / 2) / 2)
 
 
-@pytest.mark.parametrize(
-    ("params", "kind", "level"),
-    [
-        ({}, OrnsteinUhlenbeck, 0.3),
-        (
-            {"exploration": "gaussian", "sigma": {"kind": "linear", "start": 1, "stop": 0, "duration": 4}},
-            GaussianNoise,
-            0.5,
-        ),
-        ({"exploration": "greedy"}, Greedy, 0.0),
-        ({"exploration": "random"}, Random, 1.0),
-    ],
-)
-def test_explorations_by_name(params: Any, kind: Any, level: float) -> None:
-    spec = naf.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, params, CONFIG)
-    exploration: Any = spec.exploration
-    assert type(exploration) is kind
-    assert exploration.level(2) == level
+def test_it_explores_as_its_parameters_say() -> None:
+    spec = naf.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, {"exploration": "gaussian", "sigma": 0.7}, CONFIG)
+    assert isinstance(spec.exploration, GaussianNoise)
+    assert spec.exploration.level(0) == 0.7
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,20 @@ def test_action_values(run: Any) -> None:
     np.testing.assert_allclose(run(losses.action_values, Q, ACTION), [3.0, 4.0])
 
 
+def test_large_margin(run: Any) -> None:
+    values, action = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [4.0, 5.5, 6.0], [1.0, 1.0, 1.0]], [1, 2, 2, 0]
+    # max(1.8, 2, 3.8) - 2; 6 - 6, others are 1 lower; max(4.8, 6.3, 6) - 6; 1.8 - 1
+    expected = [1.8, 0.0, 0.3, 0.8]
+    np.testing.assert_allclose(run(lambda q, a: losses.large_margin(q, a, 0.8), values, action), expected, rtol=1e-6)
+    mask = np.array([[1, 1, 0], [1, 0, 1], [1, 0, 1], [1, 0, 0]], np.bool_)
+    found = run(lambda q, a: losses.large_margin(q, a, 0.8, tf.constant(mask)), values, action)
+    np.testing.assert_allclose(found, [0.0, 0.0, 0.0, 0.0], atol=1e-6)
+
+
+def test_half_square_sum(run: Any) -> None:
+    assert run(lambda a, b: losses.half_square_sum([a, b]), [[1.0, 2.0], [0.0, 1.0]], [3.0]) == 7.5
+
+
 def test_td_error(run: Any) -> None:
     # 1 + 0.5 * 8 - 3, and -1 - 4: the second has terminated
     np.testing.assert_allclose(run(losses.td_error, [3.0, 4.0], REWARD, DISCOUNT, [8.0, 9.0]), [2.0, -5.0])

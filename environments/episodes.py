@@ -1,0 +1,214 @@
+"""Episodes from files: npz files, and the local datasets of Minari."""
+
+from __future__ import annotations
+
+import itertools
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from ..checks import shortened
+from ..contracts import Array, Episode
+from ..errors import ArgumentError
+from .minari import file_error, raw_episodes
+from .spaces import AnySpace, Leaf, leaves, limits
+
+KEYS: Final = ("observation", "action", "reward", "terminated", "truncated", "next_observation")
+_FLAGS: Final = ("terminated", "truncated")
+_ROUNDING: Final = 1e-5
+"""Relative: how far an action may be beyond its bounds."""
+_DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+
+
+def read_episodes(path: str | Path, observation_space: AnySpace, action_space: AnySpace) -> Iterator[Episode]:
+    """The episodes in an npz file or in one of Minari's local datasets, one after the other.
+
+    An npz file has the transitions of all episodes in their order, as arrays [T, ...]: ``observation``, ``action``,
+    ``reward``, ``terminated``, ``truncated`` and ``next_observation``. The parts of Dict and Tuple spaces are arrays of
+    their own, called ``observation/position`` or ``action/0``. An episode ends where it was terminated or truncated.
+    Other arrays are ignored. Of Minari a dataset's folder is read, or the file ``main_data.hdf5`` in it, which needs
+    ``axonrl[minari]``; its ``data_format`` must be ``hdf5``.
+
+    Args:
+        path: a file ``*.npz``, a folder, or a file ``*.hdf5``.
+        observation_space: of the environment that the episodes are for.
+        action_space: likewise.
+
+    Returns:
+        for each episode the six arrays [T, ...], in the dtypes of :mod:`~.spaces`, those of Dict and Tuple spaces in
+        flat dictionaries; ``reward`` float32, ``terminated`` and ``truncated`` bool. A last timestep that ended neither
+        way is truncated.
+
+    Raises:
+        ArgumentError: when an episode is asked for: there is no such file, it is damaged, holds no episode, or one that
+            does not fit the spaces; names file, episode and array.
+    """
+    path = Path(path)
+    checks = _Checks(path, observation_space, action_space)
+    if path.suffix == ".npz":
+        given = _npz(path, checks)
+    elif path.is_dir() or path.suffix in (".hdf5", ".h5"):
+        given = raw_episodes(path, observation_space, action_space)
+    else:
+        what = "is neither an npz file, nor a folder or an HDF5 file of Minari" if path.exists() else "does not exist"
+        raise file_error(path, what)
+    number = -1
+    for number, raw in enumerate(given):
+        yield checks.episode(number, raw)
+    if number < 0:
+        raise file_error(path, "holds no episode")
+
+
+def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
+    """Write episodes, at least one, as an npz file that :func:`read_episodes` reads.
+
+    Args:
+        path: a file whose name ends in ``.npz``; one that exists is replaced.
+        episodes: as they are read.
+    """
+    flat = [dict(_flat(episode)) for episode in episodes]
+    np.savez_compressed(Path(path), **{name: np.concatenate([one[name] for one in flat]) for name in flat[0]})
+
+
+class _Checks:
+    """What an episode for these spaces must be."""
+
+    def __init__(self, path: Path, observation_space: AnySpace, action_space: AnySpace) -> None:
+        self._path = path
+        self.leaves: dict[str, Leaf] = {}
+        """Of each array of a transition but reward and flags, by its name in a file."""
+        for key in ("observation", "action", "next_observation"):
+            of_action = key == "action"
+            for leaf in leaves(
+                action_space if of_action else observation_space, "action" if of_action else "observation"
+            ):
+                self.leaves[f"{key}/{leaf.name}" if leaf.name else key] = leaf
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all arrays in a file."""
+        return (*self.leaves, "reward", *_FLAGS)
+
+    def episode(self, number: int, raw: Mapping[str, Any]) -> Episode:
+        """The arrays of an episode, by their names, as an episode; ArgumentError if they are not what they must be."""
+        where = f"episode {number}"
+        if missing := [name for name in self.names if name not in raw]:
+            raise file_error(
+                self._path, f"{where}: {', '.join(missing)} missing; there is {', '.join(raw) or 'nothing'}"
+            )
+        length = len(raw["reward"]) if np.ndim(raw["reward"]) else 0
+        if not length:
+            raise file_error(self._path, f"{where}: reward must have shape [T], got {list(np.shape(raw['reward']))}")
+        arrays: dict[str, Array] = {}
+        for name, leaf in self.leaves.items():
+            bounded = name.partition("/")[0] == "action"
+            arrays[name] = self._leaf(f"{where}: {name}", raw[name], length, leaf, bounded=bounded)
+        arrays["reward"] = self._numbers(f"{where}: reward", raw["reward"], (length,), np.dtype(np.float32))
+        for flag in _FLAGS:
+            arrays[flag] = self._numbers(f"{where}: {flag}", raw[flag], (length,), np.dtype(np.bool_))
+        ended = arrays["terminated"] | arrays["truncated"]
+        if (early := np.flatnonzero(ended[:-1])).size:
+            raise file_error(self._path, f"{where}: it ends at timestep {early[0]}, and has {length} timesteps")
+        arrays["truncated"][-1] |= not ended[-1]
+        self._refuse_gaps(where, arrays)
+        return _nested(arrays)
+
+    def _leaf(self, what: str, given: Any, length: int, leaf: Leaf, *, bounded: bool) -> Array:
+        """The array of a leaf; values outside of a discrete space, and of a Box that is ``bounded``, are refused."""
+        array = self._numbers(what, given, (length, *leaf.spec.shape), leaf.spec.dtype)
+        bounds, space = limits(leaf.space), leaf.space
+        if bounded and isinstance(space, Box):
+            bounds = space.low - _ROUNDING * np.abs(space.low), space.high + _ROUNDING * np.abs(space.high)
+        if bounds is not None and (rows := _rows((array < bounds[0]) | (array > bounds[1]))).size:
+            message = f"{what} is outside of {space} at timestep {rows[0]}: {shortened(array[rows[0]])}"
+            raise file_error(self._path, message)
+        return array
+
+    def _numbers(self, what: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """An array of this shape and dtype; floats may be rounded, anything else must keep its value."""
+        array = np.asarray(given)
+        if array.shape != shape:
+            raise file_error(self._path, f"{what} must have shape {list(shape)}, got {list(array.shape)}")
+        if array.dtype.kind not in "biuf":
+            raise file_error(self._path, f"{what} must be {dtype}, got {array.dtype}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise file_error(self._path, f"{what} is NaN or infinite at timestep {_rows(~np.isfinite(array))[0]}")
+        converted = array.astype(dtype)
+        if dtype.kind != "f" and not (converted == array).all():
+            raise file_error(self._path, f"{what} must be {dtype}, got {array.dtype} with {shortened(array)}")
+        if not np.isfinite(converted).all():
+            raise file_error(self._path, f"{what} has numbers that {dtype} cannot hold")
+        return converted
+
+    def _refuse_gaps(self, where: str, arrays: Mapping[str, Array]) -> None:
+        for name, array in arrays.items():
+            key, slash, part = name.partition("/")
+            if key != "next_observation":
+                continue
+            differs = array[:-1] != arrays[f"observation{slash}{part}"][1:]
+            if (rows := _rows(differs)).size:
+                raise file_error(
+                    self._path,
+                    f"{where}: {name} of timestep {rows[0]} is not the observation of the next one, although neither"
+                    " terminated nor truncated is true",
+                )
+
+
+def _rows(mask: Array) -> Array:
+    """The rows of a mask [T, ...] with anything True."""
+    return np.flatnonzero(mask.any(axis=tuple(range(1, mask.ndim))))
+
+
+def _npz(path: Path, checks: _Checks) -> Iterator[dict[str, Array]]:
+    """The arrays of each episode in an npz file."""
+    if not path.is_file():
+        raise file_error(path, "does not exist" if not path.exists() else "is no file")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if missing := [name for name in checks.names if name not in file.files]:
+                raise file_error(path, f"{', '.join(missing)} missing; there is {', '.join(file.files) or 'nothing'}")
+            arrays = {name: file[name] for name in checks.names}
+    except ArgumentError:
+        raise
+    except _DAMAGE as error:
+        raise file_error(path, f"is damaged or no npz file: {error}") from error
+    lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise file_error(
+            path, f"its arrays must have one length, got {', '.join(f'{n} {k}' for n, k in lengths.items())}"
+        )
+    flags = [arrays[flag] for flag in _FLAGS]
+    for name, flag in zip(_FLAGS, flags, strict=True):
+        if flag.ndim != 1 or flag.dtype.kind not in "biuf":
+            raise file_error(path, f"{name} must be bool [T], got {flag.dtype} {list(flag.shape)}")
+    ends = np.flatnonzero((flags[0] != 0) | (flags[1] != 0)) + 1
+    edges = [0, *ends.tolist()]
+    if edges[-1] < len(flags[0]):
+        edges.append(len(flags[0]))
+    for begin, end in itertools.pairwise(edges):
+        yield {name: array[begin:end] for name, array in arrays.items()}
+
+
+def _nested(arrays: Mapping[str, Array]) -> Episode:
+    """``{"observation/x": ...}`` as ``{"observation": {"x": ...}}``."""
+    nested: dict[str, Any] = {}
+    for name, array in arrays.items():
+        key, slash, part = name.partition("/")
+        if slash:
+            nested.setdefault(key, {})[part] = array
+        else:
+            nested[key] = array
+    return nested
+
+
+def _flat(episode: Episode) -> Iterator[tuple[str, Array]]:
+    for key, tree in episode.items():
+        if isinstance(tree, Mapping):
+            yield from ((f"{key}/{part}", np.asarray(array)) for part, array in tree.items())
+        else:
+            yield key, np.asarray(tree)

@@ -1,0 +1,227 @@
+"""DemonstrationMemory: an expert's transitions, which are kept for ever, beside the agent's own."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..checks import number
+from ..contracts import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State
+from ..errors import ArgumentError
+from .columns import map_tree
+from .filling import fill
+from .replay import ReplayMemory
+from .samplers import SamplerLike
+
+N_STEP_KEYS = ("n_step_reward", "n_step_discount", "n_step_next_observation")
+
+
+class _BothReturns(ReplayMemory):
+    """A ReplayMemory whose batches have the next timestep under the usual keys, and n timesteps under others."""
+
+    def _batch_of(self, first: Array) -> dict[str, ArrayTree]:
+        batch = self._with_discount(self._ring.gather(first, first))
+        if self.n_step > 1:
+            last, steps, reward = self._look_ahead(first)
+            later = self._ring.gather(last, last)
+            terminated = np.asarray(later["terminated"])
+            values = reward, self._powers[steps] * (1 - terminated), later["next_observation"]
+            batch.update(zip(N_STEP_KEYS, values, strict=True))
+        return batch
+
+
+class DemonstrationMemory(_BothReturns):
+    """A ReplayMemory beside an expert's transitions, for DQfD (Hester et al. 2018, arXiv:1704.03732).
+
+    Of each batch the share ``ratio``, rounded, but at least one transition, is drawn from the demonstrations, which are
+    never forgotten. ``demonstration`` float32 [B] is 1 for these, which come last, and 0 for the agent's own. With
+    ``n_step`` = n > 1 a batch has the 1-step transitions under the usual keys, and the rewards, the discounts and the
+    next observations of n timesteps, as :class:`ReplayMemory` has them, as ``n_step_reward``, ``n_step_discount`` and
+    ``n_step_next_observation``: DQfD's loss has both.
+
+    Each part has a sampler of its own, of the same kind and with the same settings. In the paper one prioritized
+    sampler draws from both, and the constants added to priorities, 0.001 for own transitions and 1 for the expert's,
+    decide on their shares; here ``ratio`` does.
+
+    Demonstrations are not part of a saved state, only a digest of them: a run is resumed with the same ones.
+
+    Args:
+        size: own transitions kept; a multiple of the number of environments.
+        batch_size: transitions in a batch, B, of both kinds.
+        demonstrations: a file or a folder for :func:`axonrl.environments.read_episodes`, which is read when the memory
+            gets to know the environment; or episodes; or None: all transitions are the agent's own.
+        ratio: the share of demonstrations in a batch, above 0 and below 1.
+        discount: gamma, in 0 .. 1.
+        n_step: timesteps that the second return is summed over.
+        frame_stack: as for :class:`ReplayMemory`.
+        sampler: as for :class:`ReplayMemory`; demonstrations get a copy.
+
+    Raises:
+        ArgumentError: an argument is out of range.
+    """
+
+    _settings = (*ReplayMemory._settings, "ratio", "demonstrations_digest")
+
+    def __init__(
+        self,
+        size: int,
+        batch_size: int,
+        *,
+        demonstrations: str | Path | Iterable[Episode] | None = None,
+        ratio: float = 0.25,
+        discount: float = 0.99,
+        n_step: int = 1,
+        frame_stack: int | None = None,
+        sampler: SamplerLike = None,
+    ) -> None:
+        super().__init__(size, batch_size, discount=discount, n_step=n_step, frame_stack=frame_stack, sampler=sampler)
+        self.ratio = number("ratio", ratio, above=0, at_most=1)
+        if self.ratio == 1 or self.batch_size == 1:
+            message = f"ratio must be below 1, of at least two transitions: got {ratio} and batch_size={batch_size}"
+            raise ArgumentError(message, "ratio", ratio)
+        self._episodes: list[Episode] | None = None
+        if not isinstance(demonstrations, str | Path | None):
+            demonstrations = self._episodes = list(demonstrations)
+        self.demonstrations = str(demonstrations) if isinstance(demonstrations, Path) else demonstrations
+        self.demonstrations_digest = ""
+        """SHA-256 of what the demonstrations hold; empty without any."""
+        self._expert: _Expert | None = None
+        self._is_copy = False
+
+    def use_environment(self, view: EnvironmentView) -> None:
+        """Read the demonstrations, if they are in a file.
+
+        Raises:
+            ArgumentError: they cannot be read, or do not fit the environment's spaces.
+        """
+        if isinstance(self.demonstrations, str) and not self.num_envs:
+            self._episodes = list(view.episodes(self.demonstrations))
+
+    def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
+        """As in :class:`ReplayMemory`; stores the demonstrations, and refuses those that do not fit the specs."""
+        if self._episodes is None:
+            if self.demonstrations is not None and not self._is_copy:
+                raise RuntimeError(f"{self.demonstrations} was not read yet: use_environment(view) comes before build")
+            super().build(specs, num_envs, rng)
+            return
+        share = min(max(round(self.ratio * self.batch_size), 1), self.batch_size - 1)
+        settings = {"discount": self.discount, "n_step": self.n_step, "frame_stack": self.frame_stack}
+        expert = _Expert(self._episodes, share, sampler=copy.deepcopy(self.sampler), **settings)
+        expert.build(specs, 1, rng)
+        self._draws = self.batch_size - share
+        super().build(specs, num_envs, rng)
+        self._expert, self.demonstrations_digest = expert, _digest(self._episodes)
+        self._episodes = None  # they are stored
+
+    def sample(self) -> dict[str, ArrayTree]:
+        """A batch, in arrays of its own; as in :class:`ReplayMemory`, and with ``demonstration`` float32 [B]."""
+        own = super().sample()
+        if self._expert is None:
+            return {**own, "demonstration": np.zeros(self.batch_size, np.float32)}
+        batch: dict[str, Any] = _joined(own, self._expert.sample())
+        batch["demonstration"] = (np.arange(self.batch_size) >= self._draws).astype(np.float32)
+        return batch
+
+    def update_priorities(self, td_error: Array) -> None:
+        """Hand the TD errors [B] of the batch sampled last to the samplers; raises as in :class:`ReplayMemory`."""
+        td_error = np.asarray(td_error)
+        if self._expert is None or td_error.shape != (self.batch_size,):
+            super().update_priorities(td_error)
+            return
+        super().update_priorities(td_error[: self._draws])
+        self._expert.update_priorities(td_error[self._draws :])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, those of the demonstrations included."""
+        return super().nbytes + (0 if self._expert is None else self._expert.nbytes)
+
+    def state_dict(self) -> State:
+        """Copies of what is stored but the demonstrations, and of both samplers' states."""
+        return {**super().state_dict(), "expert_sampler": {} if self._expert is None else self._expert.sampler_state()}
+
+    def load_state_dict(self, state: State) -> None:
+        """As in :class:`ReplayMemory`; ValueError also where the demonstrations are others."""
+        super().load_state_dict(state)
+        if self._expert is not None:
+            self._expert.load_sampler_state(state["expert_sampler"])
+
+    def __copy__(self) -> DemonstrationMemory:
+        """As in :class:`ReplayMemory`."""
+        copied: Any = super().__copy__()
+        copied._expert = copy.copy(self._expert)
+        return copied  # type: ignore[no-any-return] # of this class
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """As in :class:`Memory`; episodes are shared. Without them a copy shows what a batch looks like."""
+        if self._episodes is not None:
+            memo[id(self._episodes)] = self._episodes
+        copied = super().__deepcopy__(memo)
+        copied._is_copy = True
+        return copied
+
+
+class _Expert(_BothReturns):
+    """The demonstrations: filled when it is built, afterwards nothing is added."""
+
+    def __init__(self, episodes: Sequence[Episode], batch_size: int, *, n_step: int, **settings: Any) -> None:
+        self._given = episodes
+        self._waiting = n_step - 1
+        transitions = sum(len(episode["reward"]) for episode in episodes)
+        if transitions < batch_size:
+            raise ArgumentError(
+                f"demonstrations must have at least the {batch_size} transitions of a batch, got {transitions}; lower"
+                " ratio or batch_size",
+                "demonstrations",
+                transitions,
+            )
+        super().__init__(transitions + self._waiting, batch_size, n_step=n_step, **settings)
+
+    def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
+        """As in :class:`ReplayMemory`, and stores the episodes; ArgumentError where they do not fit the specs."""
+        super().build(specs, num_envs, rng)
+        try:
+            fill(self, self._given)
+            last = self._given[-1]
+            for _ in range(self._waiting):  # what is newest is never drawn: with these all of the expert's can be
+                fill(self, [{key: map_tree(lambda values: values[-1:], tree) for key, tree in last.items()}])
+        except KeyError as error:
+            raise ArgumentError(f"demonstrations do not fit the run: {error.args[0]}", "demonstrations") from error
+        self._given = ()
+        if len(self) < self.size:
+            message = f"demonstrations need more memory than there is with frame_stack={self.frame_stack}; leave it out"
+            raise ArgumentError(message, "frame_stack", self.frame_stack)
+
+    def sampler_state(self) -> State:
+        """What later draws follow from."""
+        self._tell_sampler()
+        return self.sampler.state_dict()
+
+    def load_sampler_state(self, state: State) -> None:
+        """Take over what :meth:`sampler_state` returned."""
+        self._tell_sampler()  # the state has what it would be told later
+        self.sampler.load_state_dict(state)
+
+    def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
+        """As many as could be needed: nothing is dropped."""
+        return timesteps
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Two batches as one."""
+    if isinstance(first, Mapping):
+        return {key: _joined(part, second[key]) for key, part in first.items()}
+    return np.concatenate([first, second])
+
+
+def _digest(episodes: Iterable[Episode]) -> str:
+    """SHA-256 of all arrays."""
+    digest = hashlib.sha256()
+    for episode in episodes:
+        map_tree(lambda array: digest.update(np.ascontiguousarray(array).tobytes()), episode)
+    return digest.hexdigest()

@@ -1,0 +1,159 @@
+"""Memories that look at the environment: goals in hindsight, and demonstrations from files, through an Agent."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+
+from axonrl import environments
+from axonrl.environments.bit_flip import BitFlip
+from axonrl.errors import ArgumentError
+from axonrl.estimators.stepping import Stepper
+from axonrl.memories import DemonstrationMemory, HindsightMemory
+from axonrl.models import dqn
+from axonrl.tests.estimators.fakes import agent, differences, snapshot
+
+make: Any = environments.make
+ID = "axonrl/BitFlip-v0"
+PARAMS = {"hidden": [8]}
+
+
+def hindsight(**arguments: Any) -> HindsightMemory:
+    return HindsightMemory(200, 8, **{"n_step": 2, "discount": 0.9, **arguments})
+
+
+def one(folder: Path, memory: Any, **config: Any) -> Any:
+    return agent(folder, memory, dqn.model_fn, PARAMS, **config)
+
+
+def test_hindsight_resumes_exactly(tmp_path: Path) -> None:
+    def env() -> Any:
+        return make(ID, 2, bits=4)
+
+    whole = one(tmp_path / "whole", hindsight(sampler="prioritized"))
+    whole.train(env(), 20, 2, timesteps=120)
+    for _ in range(3):
+        one(tmp_path / "parts", hindsight(sampler="prioritized")).train(env(), 20, 2, timesteps=40)
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
+    assert whole.global_step > 0
+    assert whole.evaluate(make(ID, bits=4), episodes=3)["episodes"] == 3
+
+
+def test_environments_in_processes_train_the_same(tmp_path: Path) -> None:
+    functions = [lambda: make(ID, bits=4)] * 2
+    remote = AsyncVectorEnv(functions, autoreset_mode=AutoresetMode.DISABLED)
+    try:
+        one(tmp_path / "async", hindsight()).train(remote, 20, 2, timesteps=60)
+    finally:
+        remote.close()
+    one(tmp_path / "sync", hindsight()).train(make(ID, 2, bits=4), 20, 2, timesteps=60)
+    weights = (snapshot(tmp_path / name)["weights"] for name in ("async", "sync"))
+    assert differences(*weights) == []
+
+
+def test_a_caller_brings_the_function(tmp_path: Path) -> None:
+    env = BitFlip(4)
+    spaces = env.observation_space, env.action_space
+    with (
+        pytest.raises(ArgumentError, match="compute_reward") as caught,
+        one(tmp_path / "without", hindsight()).interact(*spaces, first_update=20),
+    ):
+        pass
+    assert caught.value.argument == "compute_reward"
+    memory = hindsight(compute_reward=env.compute_reward, compute_terminated=env.compute_terminated)
+    with one(tmp_path / "with", memory).interact(*spaces, first_update=20, update_frequency=2) as interaction:
+        observation, _ = env.reset(seed=0)
+        for _ in range(40):
+            observation, *results, _ = env.step(int(interaction.act(observation)))
+            interaction.observe(*results, observation)
+            if results[1] or results[2]:
+                observation, _ = env.reset()
+        assert interaction.session.global_step == 11
+    assert Stepper.make(dqn.model_fn, *spaces, hindsight(compute_reward=env.compute_reward), params=PARAMS).owed == 0
+
+
+def test_environments_without_goals(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        one(tmp_path, hindsight()).train("CartPole-v1", 20, timesteps=30)
+    assert str(gymnasium.make("CartPole-v1").observation_space) in str(caught.value)
+    assert not (tmp_path / "run.json").exists()
+
+
+def test_rewards_that_a_wrapper_changes(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="wrappers that change rewards"):
+        one(tmp_path, hindsight()).train(make(ID, bits=4, wrappers=["normalize_reward"]), 20, timesteps=30)
+
+
+# -- demonstrations ---------------------------------------------------------------------------------------------------
+
+
+def demonstrations(path: Path, bits: int = 4) -> Path:
+    """Episodes of an expert, written as a user would."""
+    env, rows = BitFlip(bits), []
+    for seed in range(6):
+        observation, _ = env.reset(seed=seed)
+        for count in itertools.count():
+            action = int(np.flatnonzero(observation["observation"] != observation["desired_goal"])[0])
+            following, reward, terminated, truncated, _ = env.step(action)
+            rows.append((observation, action, reward, terminated, truncated, following))
+            observation = following
+            if terminated:
+                break
+            assert count < bits
+    columns: dict[str, Any] = {}
+    names = ("observation", "action", "reward", "terminated", "truncated", "next_observation")
+    for name, values in zip(names, zip(*rows, strict=True), strict=True):
+        if isinstance(values[0], dict):
+            columns |= {f"{name}/{part}": np.stack([value[part] for value in values]) for part in values[0]}
+        else:
+            columns[name] = np.array(values)
+    np.savez(path, **columns)
+    return path
+
+
+DQFD = {**PARAMS, "margin_weight": 1.0, "n_step_weight": 1.0, "l2": 1e-5, "loss": "squared"}
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+def test_demonstrations_resume_exactly(tmp_path: Path, runtime: str) -> None:
+    path = demonstrations(tmp_path / "expert.npz")
+
+    def train(folder: str, timesteps: int) -> Any:
+        memory = DemonstrationMemory(100, 8, demonstrations=str(path), n_step=3, sampler="prioritized")
+        trained = agent(tmp_path / folder, memory, dqn.model_fn, DQFD, runtime=runtime)
+        return trained.train(make(ID, bits=4), 10, 2, timesteps=timesteps)
+
+    train("whole", 60)
+    train("parts", 30)
+    trained = train("parts", 30)
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
+    assert trained.global_step > 0
+    recorded = (tmp_path / "parts" / "run.json").read_text()
+    assert "demonstrations" in recorded
+    assert str(path) in recorded
+
+
+def test_both_runtimes_learn_the_same_from_demonstrations(tmp_path: Path) -> None:
+    path = demonstrations(tmp_path / "expert.npz")
+    weights = []
+    for runtime in ("tensorflow", "litert"):
+        memory = DemonstrationMemory(100, 8, demonstrations=path, n_step=3)
+        agent(tmp_path / runtime, memory, dqn.model_fn, DQFD, runtime=runtime).train(make(ID, bits=4), 10, timesteps=30)
+        weights.append(snapshot(tmp_path / runtime)["weights"])
+    for name, value in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_demonstrations_of_another_environment(tmp_path: Path) -> None:
+    path = demonstrations(tmp_path / "expert.npz", bits=5)
+    trained = one(tmp_path / "run", DemonstrationMemory(100, 8, demonstrations=path))
+    with pytest.raises(ArgumentError, match=r"expert\.npz: episode 0: observation/achieved_goal") as caught:
+        trained.train(make(ID, bits=4), 10, timesteps=20)
+    assert caught.value.argument == "path"
+    plain = agent(tmp_path / "plain", None, dqn.model_fn, DQFD)
+    with pytest.raises(ArgumentError, match="DemonstrationMemory"):
+        plain.train(make(ID, bits=4), 10, timesteps=20)

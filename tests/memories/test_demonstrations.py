@@ -1,0 +1,196 @@
+"""DemonstrationMemory: what it mixes, and what a batch has beside ReplayMemory's, worked out by hand."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from axonrl import memories
+from axonrl.contracts import ArraySpec
+from axonrl.environments import read_episodes, write_episodes
+from axonrl.environments.view import EnvironmentView
+from axonrl.errors import ArgumentError
+from axonrl.memories import DemonstrationMemory, Prioritized, ReplayMemory
+from axonrl.tests.memories.transitions import specs_of
+
+SPACES: Any = (Box(-1000, 1000, (1,), np.float32), Discrete(1000))
+SPECS = specs_of(ArraySpec((1,), np.float32))
+
+
+def episode(first: int, rewards: list[float], *, truncated: bool = False) -> dict[str, Any]:
+    """From observation ``first`` on, each one higher than the one before; the action is the observation."""
+    count = len(rewards)
+    ends = np.arange(count) == count - 1
+    observations = np.arange(first, first + count + 1, dtype=np.float32)[:, None]
+    return {
+        "observation": observations[:-1],
+        "action": np.arange(first, first + count, dtype=np.int32),
+        "reward": np.array(rewards, np.float32),
+        "terminated": ends & (not truncated),
+        "truncated": ends & truncated,
+        "next_observation": observations[1:],
+    }
+
+
+EXPERT = [episode(100, [1, 2, 4]), episode(200, [8, 16], truncated=True)]
+
+
+def built(memory: Any, num_envs: int = 1, seed: int = 0) -> Any:
+    memory.build(SPECS, num_envs, np.random.default_rng(seed))
+    return memory
+
+
+def act(memory: Any, timesteps: int, first: int = 0) -> None:
+    """The agent's own timesteps, of one episode that goes on."""
+    memories.fill(memory, [{**episode(first, [0.0] * timesteps), "terminated": np.zeros(timesteps, np.bool_)}])
+
+
+def numbers(values: Any) -> list[float]:
+    flat: list[float] = np.asarray(values).reshape(-1).tolist()
+    return flat
+
+
+@pytest.mark.parametrize(("ratio", "batch_size", "expected"), [(0.25, 8, 2), (0.5, 5, 2), (0.01, 8, 1), (0.99, 8, 7)])
+def test_the_ratio(ratio: float, batch_size: int, expected: int) -> None:
+    expert = [episode(100, [0.0] * 20)]
+    memory = built(DemonstrationMemory(20, batch_size, demonstrations=expert, ratio=ratio))
+    own = batch_size - expected
+    assert not memory.can_sample(own - 1)
+    act(memory, own)
+    assert memory.can_sample()
+    batch = memory.sample()
+    assert numbers(batch["demonstration"]) == [0.0] * own + [1.0] * expected
+    assert batch["demonstration"].dtype == np.float32
+    assert (np.array(numbers(batch["observation"])) >= 100).tolist() == [False] * own + [True] * expected
+    assert len(memory) == own
+
+
+def test_demonstrations_are_never_forgotten() -> None:
+    memory = built(DemonstrationMemory(4, 4, demonstrations=EXPERT, ratio=0.5))
+    act(memory, 50)
+    memory.clear()
+    act(memory, 4)
+    drawn = {one for _ in range(60) for one in numbers(memory.sample()["observation"][2:])}
+    assert drawn == {100, 101, 102, 200, 201}
+    assert memory.nbytes > built(ReplayMemory(4, 4)).nbytes
+
+
+def test_one_step_and_n_steps_in_one_batch() -> None:
+    """Every demonstration is drawn, also those at the end of what there is; across both kinds of end."""
+    memory = built(DemonstrationMemory(60, 40, demonstrations=EXPERT * 4, ratio=0.5, n_step=2, discount=0.5))
+    act(memory, 21)
+    found: dict[float, tuple[Any, ...]] = {}
+    keys = ("reward", "discount", "next_observation", "n_step_reward", "n_step_discount", "n_step_next_observation")
+    for _ in range(20):
+        batch = memory.sample()
+        columns = zip(numbers(batch["observation"]), *(numbers(batch[key]) for key in keys), strict=True)
+        found.update({first: tuple(rest) for first, *rest in columns})
+    assert {start: found[start] for start in (100, 101, 102, 200, 201)} == {
+        100: (1, 0.5, 101, 2, 0.25, 102),
+        101: (2, 0.5, 102, 4, 0, 103),
+        102: (4, 0, 103, 4, 0, 103),
+        200: (8, 0.5, 201, 16, 0.25, 202),
+        201: (16, 0.5, 202, 16, 0.5, 202),
+    }
+    assert found[3] == (0, 0.5, 4, 0, 0.25, 5)
+    plain = built(DemonstrationMemory(4, 2, demonstrations=EXPERT))
+    act(plain, 4)
+    assert "n_step_reward" not in plain.sample()
+
+
+def test_priorities_go_to_their_parts() -> None:
+    memory = built(
+        DemonstrationMemory(4, 4, demonstrations=EXPERT, ratio=0.5, sampler=Prioritized(alpha=1.0, beta=1.0))
+    )
+    assert memory.needs_td_error
+    act(memory, 4)
+    batch = memory.sample()
+    own, expert = numbers(batch["observation"])[:2], numbers(batch["observation"])[2:]
+    assert batch["weight"].tolist() == [1.0] * 4
+    memory.update_priorities(np.array([0.0, 1000.0, 0.0, 1000.0]))
+    again = [numbers(memory.sample()["observation"]) for _ in range(10)]
+    # Each part has one transition of about the whole priority, unless it was drawn twice at once.
+    assert np.mean([one[:2] == [own[1]] * 2 for one in again]) > 0.8
+    assert np.mean([one[2:] == [expert[1]] * 2 for one in again]) > 0.8
+    with pytest.raises(ArgumentError, match=r"\(2,\)"):
+        memory.update_priorities(np.zeros(3))
+
+
+@pytest.mark.parametrize("sampler", [None, Prioritized()])
+def test_a_loaded_memory_draws_on(sampler: Any) -> None:
+    def make(expert: Any = EXPERT) -> Any:
+        return built(DemonstrationMemory(10, 4, demonstrations=expert, ratio=0.5, sampler=copy.deepcopy(sampler)))
+
+    first, second = make(), make()
+    act(first, 7)
+    first.sample()
+    first.update_priorities(np.arange(4.0))
+    state = first.state_dict()
+    assert not any(key in str(state.keys()) for key in ("observation", "demonstrations_rows"))
+    second.load_state_dict(state)
+    second.rng.bit_generator.state = first.rng.bit_generator.state
+    for _ in range(3):
+        np.testing.assert_equal(first.sample(), second.sample())
+        for memory in (first, second):
+            memory.update_priorities(np.arange(4.0))
+            act(memory, 3, first=30)
+    with pytest.raises(ValueError, match="demonstrations_digest"):
+        make([episode(100, [1, 2, 4]), episode(200, [8, 17], truncated=True)]).load_state_dict(state)
+
+
+def test_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "expert.npz"
+    write_episodes(path, EXPERT)
+    memory = DemonstrationMemory(10, 4, demonstrations=path, ratio=0.5)
+    assert memory.demonstrations == str(path)
+    with pytest.raises(RuntimeError, match=r"expert\.npz"):
+        memory.build(SPECS, 1, np.random.default_rng(0))
+    trial = copy.deepcopy(memory)  # as an Agent makes one to look at a batch
+    trial.build(SPECS, 1, np.random.default_rng(0))
+    act(trial, 4)
+    memory.use_environment(EnvironmentView(*SPACES))
+    shared = copy.deepcopy(memory)
+    for one in (memory, shared):
+        built(one)
+        act(one, 2)
+    given = built(DemonstrationMemory(10, 4, demonstrations=read_episodes(path, *SPACES), ratio=0.5))
+    assert memory.demonstrations_digest == given.demonstrations_digest == shared.demonstrations_digest != ""
+    own = {key: value.dtype for key, value in trial.sample().items()}
+    assert own == {key: value.dtype for key, value in memory.sample().items()}
+
+
+def test_without_demonstrations_all_transitions_are_own() -> None:
+    memory = built(DemonstrationMemory(10, 4))
+    act(memory, 4)
+    assert numbers(memory.sample()["demonstration"]) == [0, 0, 0, 0]
+
+
+def test_lanes() -> None:
+    memory = built(DemonstrationMemory(12, 4, demonstrations=EXPERT, ratio=0.5), num_envs=3)
+    memories.fill(memory, [episode(0, [0.0, 0.0]), episode(10, [0.0]), episode(20, [0.0]), episode(30, [0.0])], lanes=3)
+    assert len(memory) == 5
+    assert memory._ring.counts.tolist() == [3, 1, 1]  # whole episodes, in turn
+    assert sorted(numbers(memory.gather(np.arange(5))["observation"])) == [0, 1, 10, 20, 30]
+    assert {*numbers(memory.sample()["observation"][2:])} <= {100, 101, 102, 200, 201}
+
+
+def test_what_is_refused() -> None:
+    for arguments, argument in (
+        ({"ratio": 0}, "ratio"),
+        ({"ratio": 1}, "ratio"),
+        ({"batch_size": 1}, "ratio"),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            DemonstrationMemory(10, **{"batch_size": 4, "demonstrations": EXPERT, **arguments})  # type: ignore[arg-type]
+        assert caught.value.argument == argument
+    for expert, told in (([], "got 0"), ([episode(0, [1.0])], "got 1")):
+        with pytest.raises(ArgumentError, match=told) as caught:
+            built(DemonstrationMemory(10, 4, demonstrations=expert, ratio=0.5))
+        assert caught.value.argument == "demonstrations"
+    specs = {**SPECS, "log_prob": ArraySpec((), np.float32)}
+    with pytest.raises(ArgumentError, match="log_prob") as caught:
+        DemonstrationMemory(10, 4, demonstrations=EXPERT).build(specs, 1, np.random.default_rng(0))
+    assert caught.value.argument == "demonstrations"

@@ -1,0 +1,345 @@
+"""HindsightMemory: which goals may be drawn, and what a batch is with them, worked out by hand."""
+
+import copy
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.environments.view import EnvironmentView
+from axonrl.errors import ArgumentError, NonFiniteError
+from axonrl.memories import HindsightMemory, Prioritized
+from axonrl.memories.bounds import Bounds
+from axonrl.tests.memories.transitions import specs_of
+
+Numbers = list[float]
+CARTPOLE: Any = Box(-1, 1, (4,))
+POINT: SpecTree = {
+    "observation": ArraySpec((1,), np.float32),
+    "achieved_goal": ArraySpec((1,), np.float32),
+    "desired_goal": ArraySpec((1,), np.float32),
+}
+
+
+def reached(achieved: Any, desired: Any, info: Any) -> Any:
+    return (np.abs(achieved - desired) < 0.5).all(axis=-1)
+
+
+def reward(achieved: Any, desired: Any, info: Any) -> Any:
+    """0 where the goal is reached, else -1; and it must be called with an empty info."""
+    assert info == {}
+    return reached(achieved, desired, info) - 1.0
+
+
+def observed(position: Any, goal: Any) -> dict[str, Any]:
+    """Where something is: on a line, a goal being another place. Numbers, or a list with one for each lane."""
+    at, wanted = (np.array(value, np.float32)[..., None] for value in (position, goal))
+    return {"observation": at, "achieved_goal": at, "desired_goal": wanted}
+
+
+def walk(memory: Any, positions: Numbers, goal: float, *, terminated: bool = False, truncated: bool = False) -> None:
+    """Store an episode through these positions, whose last transition ends it or does not."""
+    for index, (now, then) in enumerate(itertools.pairwise(positions)):
+        last = index == len(positions) - 2
+        memory.step(
+            observation=observed(now, goal),
+            action=int(now),
+            reward=float(reward(np.array([then]), np.array([goal]), {})),
+            terminated=last and terminated,
+            truncated=last and truncated,
+            next_observation=observed(then, goal),
+        )
+
+
+class Draws:
+    """In place of a generator: hands out these arrays, one for each call."""
+
+    def __init__(self, *draws: Any) -> None:
+        self.draws = [np.array(draw, np.float64) for draw in draws]
+
+    def random(self, size: int) -> Any:
+        draw = self.draws.pop(0)
+        assert draw.shape == (size,)
+        return draw
+
+
+def built(memory: Any, num_envs: int = 1, seed: int = 0) -> Any:
+    memory.build(specs_of(POINT), num_envs, np.random.default_rng(seed))
+    return memory
+
+
+def memory_of(batch_size: int = 4, **arguments: Any) -> Any:
+    return built(HindsightMemory(20, batch_size, **{"discount": 0.5, "compute_reward": reward, **arguments}))
+
+
+def sampled(memory: Any, index: list[int], chosen: Any, drawn: Any = None) -> dict[str, Any]:
+    """A batch of the transitions of these indices, with the numbers that decide on their goals."""
+    of = (np.array(index) + 0.5) / len(memory._candidates)
+    draws = [of, np.where(chosen, 0.0, 0.99)] + ([] if drawn is None else [drawn])
+    memory.rng = Draws(*draws)
+    batch: dict[str, Any] = memory.sample()
+    assert memory.rng.draws == []
+    return batch
+
+
+def numbers(values: Any) -> list[float]:
+    flat: list[float] = np.asarray(values).reshape(-1).tolist()
+    return flat
+
+
+@pytest.mark.parametrize(
+    ("strategy", "goals"),
+    [
+        # The achieved goals of the timesteps t .. 3 of an episode through 10, 11, 12, 13, 14.
+        ("future", [{11, 12, 13, 14}, {12, 13, 14}, {13, 14}, {14}]),
+        ("final", [{14}] * 4),
+        ("episode", [{11, 12, 13, 14}] * 4),
+    ],
+)
+def test_goals_of_each_strategy(strategy: str, goals: list[set[int]]) -> None:
+    memory = memory_of(strategy=strategy)
+    walk(memory, [1, 2, 3], goal=99, truncated=True)
+    walk(memory, [10, 11, 12, 13, 14], goal=99, terminated=True)
+    walk(memory, [20, 21, 22], goal=99)
+    found: list[set[float]] = [set() for _ in range(4)]
+    for drawn in np.arange(0.05, 1, 0.1):
+        each = None if strategy == "final" else [drawn] * 4
+        batch = sampled(memory, [2, 3, 4, 5], [True] * 4, each)
+        for row, goal in enumerate(numbers(batch["observation"]["desired_goal"])):
+            found[row].add(goal)
+        assert numbers(batch["next_observation"]["desired_goal"]) == numbers(batch["observation"]["desired_goal"])
+    assert found == goals
+
+
+def test_an_episode_that_runs_ends_for_now_with_the_newest_timestep() -> None:
+    memory = memory_of(2, strategy="final")
+    walk(memory, [1, 2, 3], goal=99)
+    assert numbers(sampled(memory, [0, 1], [True, True])["observation"]["desired_goal"]) == [3, 3]
+    walk(memory, [3, 4], goal=99)
+    assert numbers(sampled(memory, [0, 1], [True, True])["observation"]["desired_goal"]) == [4, 4]
+    walk(memory, [50, 51], goal=99)  # what came before was cut
+    assert numbers(sampled(memory, [2, 3], [True, True])["observation"]["desired_goal"]) == [4, 51]
+
+
+def test_rewards_and_ends_with_another_goal() -> None:
+    memory = memory_of(5, strategy="final", compute_terminated=reached)
+    walk(memory, [1, 2, 3, 4], goal=4, terminated=True)
+    walk(memory, [4, 5, 6], goal=99, truncated=True)
+    batch = sampled(memory, [0, 2, 3, 4, 4], [True, True, True, True, False])
+    assert numbers(batch["observation"]["desired_goal"]) == [4, 4, 6, 6, 99]
+    assert numbers(batch["reward"]) == [-1, 0, -1, 0, -1]
+    assert numbers(batch["terminated"]) == [0, 1, 0, 1, 0]
+    assert numbers(batch["truncated"]) == [0, 0, 0, 1, 1]
+    assert numbers(batch["discount"]) == [0.5, 0, 0.5, 0, 0.5]
+    # What is stored has not changed.
+    stored = memory.gather(np.arange(5))
+    assert numbers(stored["reward"]) == [-1, -1, 0, -1, -1]
+    assert numbers(stored["observation"]["desired_goal"]) == [4, 4, 4, 99, 99]
+
+
+def test_an_end_that_the_new_goal_does_not_explain_is_a_truncation() -> None:
+    memory = memory_of(1, strategy="episode", compute_terminated=reached)
+    walk(memory, [1, 2, 3, 4], goal=4, terminated=True)
+    batch = sampled(memory, [2], [True], [0.1])  # the goal 2, which was reached first
+    assert numbers(batch["observation"]["desired_goal"]) == [2]
+    assert numbers(batch["reward"]) == [-1]
+    assert (numbers(batch["terminated"]), numbers(batch["truncated"]), numbers(batch["discount"])) == ([0], [1], [0.5])
+
+
+def test_without_compute_terminated_ends_stay() -> None:
+    memory = memory_of(2, strategy="episode")
+    walk(memory, [1, 2, 3, 4], goal=4, terminated=True)
+    batch = sampled(memory, [0, 2], [True, True], [0.1, 0.1])
+    assert numbers(batch["reward"]) == [0, -1]
+    assert numbers(batch["terminated"]) == [0, 1]
+
+
+def test_n_step_returns_with_new_goals() -> None:
+    memory = memory_of(3, n_step=3, strategy="episode", compute_terminated=reached)
+    walk(memory, [1, 2, 3, 4], goal=4, terminated=True)
+    walk(memory, [10, 11, 12, 13, 14], goal=99, truncated=True)
+    # The goals 3, 11 and 14, the first and the second of which are reached on the way.
+    batch = sampled(memory, [0, 3, 4], [True] * 3, [0.5, 0.1, 0.9])
+    assert numbers(batch["observation"]["desired_goal"]) == [3, 11, 14]
+    assert numbers(batch["reward"]) == [-1 + 0, 0, -1 - 0.5 + 0]
+    assert numbers(batch["next_observation"]["achieved_goal"]) == [3, 11, 14]
+    assert numbers(batch["next_observation"]["observation"]) == [3, 11, 14]
+    assert numbers(batch["next_observation"]["desired_goal"]) == [3, 11, 14]
+    assert numbers(batch["terminated"]) == [1, 1, 1]
+    assert numbers(batch["truncated"]) == [0, 0, 1]
+    assert numbers(batch["discount"]) == [0, 0, 0]
+    # The goal 2 of an episode that terminated at 4: it ended there, for a reason that is gone.
+    batch = sampled(memory, [1, 3, 4], [True, False, False], [0.1, 0, 0])
+    assert numbers(batch["reward"]) == [-1.5, -1.75, -1.75]
+    assert numbers(batch["truncated"]) == [1, 0, 1]
+    assert numbers(batch["discount"]) == [0.25, 0.125, 0.125]
+
+
+def test_lanes_do_not_mix_and_may_be_out_of_step() -> None:
+    memory = built(HindsightMemory(12, 4, strategy="final", compute_reward=reward), num_envs=2)
+
+    def store(now: Numbers, then: Numbers, ends: list[bool], mask: list[bool] | None = None) -> None:
+        memory.extend(
+            None if mask is None else np.array(mask),
+            observation=observed(now, [99, 99]),
+            action=np.zeros(2, np.int32),
+            reward=np.full(2, -1.0),
+            terminated=np.zeros(2, np.bool_),
+            truncated=np.array(ends),
+            next_observation=observed(then, [99, 99]),
+        )
+
+    store([1, 11], [2, 12], [False, True])
+    store([2, 21], [3, 22], [False, False])
+    index = [0, 1, 2, 3]
+    assert numbers(sampled(memory, index, [True] * 4)["observation"]["desired_goal"]) == [3, 12, 3, 22]
+    store([3, 22], [4, 23], [True, True], mask=[False, True])
+    store([3, 0], [5, 0], [True, False], mask=[True, False])
+    goals = [5, 12, 5, 23, 5, 23]
+    memory.batch_size = 6
+    batch = sampled(memory, list(range(6)), [True] * 6)
+    assert numbers(batch["observation"]["desired_goal"]) == goals
+    assert numbers(batch["reward"]) == [-1, 0, -1, -1, 0, 0]
+
+
+def test_bounds_of_random_episodes(specs: Any) -> None:
+    """Against a search through the flags, over the end of the ring, of lanes in and out of step."""
+    rng = np.random.default_rng(0)
+    memory = built(HindsightMemory(24, 1, compute_reward=reward), num_envs=3)
+    ring = memory._ring
+    for timestep in range(200):
+        mask = None if timestep < 60 else rng.random(3) < 0.7
+        place = np.full(3, float(timestep))
+        memory.extend(
+            mask,
+            observation=observed(place, place * 0),
+            action=np.zeros(3, np.int32),
+            reward=np.zeros(3),
+            terminated=rng.random(3) < 0.15,
+            truncated=rng.random(3) < 0.15,
+            # Where the next one has another observation, the ring cuts the episode when it comes.
+            next_observation=observed(place + (rng.random(3) < 0.8), place * 0),
+        )
+        if rng.random() < 0.6 and len(memory):
+            index = rng.integers(len(memory), size=8)
+            places = ring.places(index)
+            fresh = Bounds(ring).around(places)
+            assert np.array_equal(memory._bounds.around(places), fresh)
+            ends = np.asarray(ring.columns["terminated"]) + np.asarray(ring.columns["truncated"])
+            for number, first, last, lane in zip(*fresh, places % 3, strict=True):
+                begin, end = (ring.begin + np.zeros(3, int))[lane], (ring.end + np.zeros(3, int))[lane]
+                ended = [bool(ends[n % 8 * 3 + lane]) for n in range(begin, end)]
+                starts = [n for n in range(begin, number + 1) if n == begin or ended[n - 1 - begin]]
+                stops = [n for n in range(number, end) if n == end - 1 or ended[n - begin]]
+                assert (first, last) == (starts[-1], stops[0])
+
+
+def test_the_share_of_new_goals() -> None:
+    memory = built(HindsightMemory(1000, 900, k=3, compute_reward=reward))
+    walk(memory, list(range(1000)), goal=-7)
+    goals = np.concatenate([numbers(memory.sample()["observation"]["desired_goal"]) for _ in range(20)])
+    # 18,000 draws of probability 3/4: five standard deviations are 0.0161.
+    assert abs((goals != -7).mean() - 0.75) < 0.0161
+    memory = built(HindsightMemory(20, 10, k=0, compute_reward=reward))
+    walk(memory, list(range(20)), goal=-7)
+    assert {*numbers(memory.sample()["observation"]["desired_goal"])} == {-7}
+
+
+@pytest.mark.parametrize("sampler", [None, Prioritized()])
+def test_a_loaded_memory_draws_on(sampler: Any) -> None:
+    def episodes(memory: Any, count: int) -> None:
+        for _ in range(count):
+            walk(memory, [1, 2, 3, 4, 5], goal=9, truncated=True)
+        walk(memory, [6, 7], goal=9)  # cut by what follows, or in flight
+
+    first = memory_of(4, n_step=2, sampler=copy.deepcopy(sampler))
+    episodes(first, 4)
+    first.sample()
+    first.update_priorities(np.arange(4.0))
+    second = memory_of(4, n_step=2, sampler=copy.deepcopy(sampler))
+    second.load_state_dict(first.state_dict())
+    second.rng.bit_generator.state = first.rng.bit_generator.state
+    for _ in range(3):
+        one, other = first.sample(), second.sample()
+        np.testing.assert_equal(one, other)
+        for memory in (first, second):
+            memory.update_priorities(np.arange(4.0))
+            episodes(memory, 1)
+
+
+def test_a_function_of_a_single_pair_is_called_for_each() -> None:
+    def single(achieved: Any, desired: Any, info: Any) -> float:
+        assert achieved.shape == desired.shape == (1,)
+        return 0.0 if abs(achieved[0] - desired[0]) < 0.5 else -1.0
+
+    def always_false(achieved: Any, desired: Any, info: Any) -> bool:
+        return False
+
+    memory = memory_of(2, strategy="final", compute_reward=single, compute_terminated=always_false)
+    walk(memory, [1, 2, 3], goal=3, terminated=True)
+    batch = sampled(memory, [0, 1], [True, True])
+    walk(memory, [4, 5, 6], goal=99, truncated=True)
+    batch = sampled(memory, [2, 3], [True, True])
+    assert numbers(batch["reward"]) == [-1, 0]
+    assert numbers(batch["terminated"]) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (lambda achieved, desired, info: np.zeros(len(achieved)), ArgumentError, "gives 0 where step gave -1"),
+        (lambda achieved, desired, info: np.full(len(achieved), np.nan), NonFiniteError, "compute_reward"),
+        (lambda achieved, desired, info: "good", ArgumentError, "compute_reward must return a number for each of"),
+    ],
+)
+def test_a_function_that_gives_other_rewards_is_refused(function: Any, error: Any, message: str) -> None:
+    memory = memory_of(2, strategy="final", compute_reward=function)
+    walk(memory, [1, 2, 3], goal=99)
+    with pytest.raises(error, match=message):
+        sampled(memory, [0, 1], [True, True])
+
+
+def test_what_is_refused_before_it_is_built() -> None:
+    for arguments, argument in (
+        ({"strategy": "past"}, "strategy"),
+        ({"k": -1}, "k"),
+        ({"compute_reward": "mine"}, "compute_reward"),
+        ({"compute_terminated": reached}, "compute_terminated"),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            HindsightMemory(10, 2, **arguments)  # type: ignore[arg-type]
+        assert caught.value.argument == argument
+    other: SpecTree = {**POINT, "desired_goal": ArraySpec((2,), np.float32)}  # type: ignore[dict-item]
+    for observation, told in ((ArraySpec((4,), np.float32), r"float32\[4\]"), (other, r"desired_goal float32\[2\]")):
+        with pytest.raises(ArgumentError, match=told) as caught:
+            HindsightMemory(10, 2).build(specs_of(observation), 1, np.random.default_rng(0))
+        assert caught.value.argument == "observation_space"
+    with pytest.raises(ArgumentError) as caught:
+        HindsightMemory(10, 2).use_environment(EnvironmentView(CARTPOLE, Discrete(2)))
+    assert caught.value.argument == "compute_reward"
+    assert str(CARTPOLE) in str(caught.value)
+
+
+def test_a_memory_that_nobody_told_of_rewards() -> None:
+    memory = built(HindsightMemory(10, 2, strategy="final"))
+    walk(memory, [1, 2, 3], goal=99)
+    with pytest.raises(RuntimeError, match="compute_reward"):
+        sampled(memory, [0, 1], [True, True])
+
+
+def test_copies_share_the_functions_of_an_environment() -> None:
+    class Environment:
+        def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
+            return reward(achieved, desired, info)
+
+        def __deepcopy__(self, memo: Any) -> Any:
+            raise AssertionError("it may be large")
+
+    memory = HindsightMemory(10, 2)
+    environment = Environment()
+    memory.use_environment(EnvironmentView(CARTPOLE, Discrete(2), environment))
+    copy.deepcopy(memory)
+    copy.deepcopy(HindsightMemory(10, 2, compute_reward=environment.compute_reward))
