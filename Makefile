@@ -17,7 +17,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 py
 SUITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 
 # Peers that change each other have an environment each; what is in it is in benchmarks/requirements*.txt.
-PEERS := .venv-bench .venv-bench-envpool .venv-bench-rejax .venv-bench-rltools
+PEERS := .venv-bench .venv-bench-envpool .venv-bench-rejax .venv-bench-rltools .venv-bench-tianshou .venv-bench-torchrl
 REQUIREMENTS = $(patsubst .venv-bench%,benchmarks/requirements%.txt,$(VENV))
 
 DOCKER := $(CURDIR)/build/docker
@@ -58,7 +58,7 @@ test-server:
 # The peers have environments of their own, as their users have them: made by the same rules, under other names. What
 # does not install is skipped, and said again in the results.
 bench: $(VENV)/installed-run
-	@$(PIP) --editable ".[envpool,mujoco]"
+	@$(PIP) --editable ".[atari,envpool,mujoco]"
 	@$(INSTALL_PEERS)
 	$(BIN)/python -m axonrl.benchmarks.run --peers . $(ARGS)
 

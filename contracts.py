@@ -122,8 +122,10 @@ class Exploration(Protocol):
 
     Optional methods: ``reset(mask)`` (``mask`` bool [N]: environments that start an episode), ``level(timestep) ->
     float`` (how much it explores, for reports: epsilon, a standard deviation), ``state_dict()`` with
-    ``load_state_dict(state)``, and, with an attribute ``over = "run"``, ``follow(progress)`` (the share of the run that
-    is done, in 0 .. 1, told before each call).
+    ``load_state_dict(state)``, ``act_for(predictions, timestep, rng, lanes)`` (a call for some of the environments, of
+    policies with ``reset``: rows k of the predictions and of what it returns belong to ``lanes[k]``), and, with an
+    attribute ``over = "run"``, ``follow(progress)`` (the share of the run that is done, in 0 .. 1, told before each
+    call).
     """
 
     def __call__(
@@ -255,9 +257,18 @@ class Memory(Protocol):
     change an array after storing it, except when an episode has ended. Within an episode, an ``observation`` that is
     the very object of the last ``next_observation`` is then unchanged. Without this call nothing follows from identity.
 
-    Another one: ``use_environment(view)``, called before ``build``, and again for each further environment, with an
-    :class:`EnvironmentView`. It is for memories that ask the environment something, such as what rewards other goals
-    would have had.
+    Further optional methods, used where present. ``place_in(folder)`` is called before ``build`` and names the run
+    folder, for files of the memory's own. ``trial_copy()`` returns a memory of the same settings that is not built and
+    has no such files, to look at a batch of; without it, ``copy.deepcopy`` makes that one.
+
+    A checkpoint is written before the memory changes again. While its content is put together, inside of
+    :func:`axonrl.streams.as_views`, ``state_dict`` may return views of arrays, and a :class:`axonrl.streams.Stream` for
+    what stays as it is once it is stored: of that a checkpoint writes only what is new. :func:`axonrl.streams.kept`
+    makes the difference. ``load_state_dict`` then gets streams that read from the checkpoint's files.
+
+    Another optional method: ``use_environment(view)``, called before ``build``, and again for each further environment,
+    with an :class:`EnvironmentView`. It is for memories that ask the environment something, such as what rewards other
+    goals would have had.
 
     An optional attribute: ``needs_td_error``. A model whose TRAIN spec has no ``td_error`` is refused where it is true.
     """

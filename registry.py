@@ -28,7 +28,8 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "memory": {
         "replay": "axonrl.memories:ReplayMemory",
         "batch": "axonrl.memories:BatchMemory",
-        "demonstrations": "axonrl.memories:DemonstrationMemory",
+        "sequence": "axonrl.memories:SequenceMemory",
+        "demonstration": "axonrl.memories:DemonstrationMemory",
         "hindsight": "axonrl.memories:HindsightMemory",
     },
     "hook": {

@@ -18,22 +18,27 @@ CONTENDERS: Final = {
     "sb3": "Stable-Baselines3",
     "sb3_compiled": "Stable-Baselines3, compiled",
     "sb3_envpool": "Stable-Baselines3, EnvPool",
+    "sb3_contrib": "SB3-Contrib",
     "sbx": "SBX",
     "sbx_envpool": "SBX, EnvPool",
+    "tianshou": "Tianshou",
     "rltools": "RLtools",
     "rejax": "rejax",
     "torch": "torch",
     "jax": "JAX",
     "numpy": "NumPy's OpenBLAS",
     "cpprb": "cpprb",
+    "torchrl": "TorchRL",
 }
 """The modules of ``contenders/``, and their names in the results."""
 OURS: Final = frozenset(name for name in CONTENDERS if name.startswith("axonrl"))
 ENVIRONMENTS: Final = {
-    ".venv-bench": ("sb3", "sb3_compiled", "sbx", "torch", "jax", "cpprb"),
+    ".venv-bench": ("sb3", "sb3_compiled", "sb3_contrib", "sbx", "torch", "jax", "cpprb"),
     ".venv-bench-envpool": ("sb3_envpool", "sbx_envpool"),
     ".venv-bench-rejax": ("rejax",),
     ".venv-bench-rltools": ("rltools",),
+    ".venv-bench-tianshou": ("tianshou",),
+    ".venv-bench-torchrl": ("torchrl",),
 }
 """The peers' environments, and who runs there. All others run in axonrl's."""
 
@@ -101,6 +106,23 @@ TOPICS: Final = {
         " the policy alone would not reach them.",
         more_is_better=True,
     ),
+    "q_learning": Topic(
+        "DQN with prioritized replay, C51 and QR-DQN on CartPole-v1: timesteps per second",
+        "As for DQN, with its settings. Prioritized: alpha 0.6, beta 0.4, squared loss, which is what Tianshou weights."
+        " C51: 51 atoms from 0 to 100, the next action selected by the online network as Tianshou does. QR-DQN: 10"
+        " quantiles, which rl-zoo has for CartPole. Tianshou: `run_training` without tests, logs and progress bar, in"
+        " one environment; it collects as many timesteps at once as there are for an update, and does not clip"
+        " gradients. SB3-Contrib: `QRDQN.learn`. The peers' first 1,000 timesteps are not timed either.",
+        more_is_better=True,
+    ),
+    "atari": Topic(
+        "DQN on Atari's Pong: timesteps per second",
+        "`Agent.train` with its default hooks and `DQN.learn` with its reports switched off, in one ALE/Pong-v5 with"
+        " Gymnasium's AtariPreprocessing and stacks of 4 frames: by Gymnasium's wrapper, and by VecFrameStack of"
+        " Stable-Baselines3. Nature CNN, batches of 32 from a memory of 10,000, an update every 4 timesteps, other"
+        " settings as above.",
+        more_is_better=True,
+    ),
     "ppo": Topic(
         "PPO: timesteps per second",
         "`Agent.train` with its default hooks, `PPO.learn` of Stable-Baselines3 and of SBX with their reports switched"
@@ -166,11 +188,13 @@ TOPICS: Final = {
     ),
     "memory": Topic(
         "Memory: microseconds, with CartPole's observations and 50,000 transitions stored",
-        "axonrl's ReplayMemory and cpprb give NumPy arrays, Stable-Baselines3's ReplayBuffer gives torch tensors.",
+        "axonrl's ReplayMemory and cpprb give NumPy arrays, Stable-Baselines3's ReplayBuffer and TorchRL's, with a"
+        " LazyTensorStorage, torch tensors. What TorchRL stores are TensorDicts made beforehand.",
     ),
     "prioritized": Topic(
         "Prioritized memory: microseconds, with CartPole's observations and 50,000 transitions stored",
-        "axonrl's ReplayMemory with `Prioritized` (NumPy) and cpprb's PrioritizedReplayBuffer (C++): alpha 0.6, beta"
+        "axonrl's ReplayMemory with `Prioritized` (NumPy), cpprb's PrioritizedReplayBuffer (C++) and TorchRL's"
+        " TensorDictPrioritizedReplayBuffer (C++ sum trees): alpha 0.6, beta"
         " 0.4, importance weights, batches of 32. axonrl computes its sums of priorities when it draws, so the row of"
         " all three calls is the one to compare.",
     ),
@@ -197,12 +221,19 @@ TOPICS: Final = {
 
 _SB3 = ("sb3", "sb3_compiled", "sbx")
 _DQN = ("axonrl_agent", *_SB3)
+_Q_LEARNING = {
+    "prioritized DQN": ("axonrl_agent", "tianshou"),
+    "C51": ("axonrl_agent", "tianshou"),
+    "QR-DQN": ("axonrl_agent", "tianshou", "sb3_contrib"),
+}
+"""Algorithms, and who has them."""
 _WHOLE = ("axonrl_agent", "rejax")
 _PRODUCTS = ("axonrl_agent", "numpy", "torch")
 _ACT = ("axonrl_agent", "axonrl_policy", "torch", "jax", "sb3")
 _UPDATE = ("axonrl_agent", "torch", "jax", "sb3", "sbx")
 _CARTPOLE, _CHEETAH, _CHEETAH_2 = "CartPole-v1", "HalfCheetah-v5", "HalfCheetah-v5, two threads"
 _EVERY_TIMESTEP = {"update_frequency": 1, "timesteps": 10_000}
+_EVERY_4 = {"update_frequency": 4, "timesteps": 20_000}
 _PPO_CARTPOLE = {"env_id": _CARTPOLE, "num_envs": 8, "rollout": 256, "minibatch": 256, "rollouts": 20}
 _PPO_CHEETAH = {"env_id": _CHEETAH, "num_envs": 4, "rollout": 512, "minibatch": 64, "rollouts": 8}
 _SAC_64 = {"hidden": [64, 64], "batch": 64, "timesteps": 3_000}
@@ -213,8 +244,14 @@ UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
 """Networks and batch sizes."""
 CASES: Final = (
     Case("dqn", _DQN, _EVERY_TIMESTEP, "one update per timestep"),
-    Case("dqn", _DQN, {"update_frequency": 4, "timesteps": 20_000}, "one update per 4"),
+    Case("dqn", _DQN, _EVERY_4, "one update per 4"),
     Case("dqn", _DQN, {"update_frequency": 10, "timesteps": 20_000}, "one update per 10"),
+    *(
+        Case("q_learning", contenders, {"algorithm": name, **updates}, f"{name}, {label}")
+        for name, contenders in _Q_LEARNING.items()
+        for label, updates in (("one update per timestep", _EVERY_TIMESTEP), ("one update per 4", _EVERY_4))
+    ),
+    Case("atari", ("axonrl_agent", "sb3"), {"timesteps": 4_000}, "two threads", threads=2),
     Case("ppo", ("axonrl_agent", "axonrl_native", *_SB3, "sb3_envpool", "sbx_envpool"), _PPO_CARTPOLE, _CARTPOLE),
     Case("ppo", ("axonrl_agent", *_SB3, "sb3_envpool", "sbx_envpool", "rltools"), _PPO_CHEETAH, _CHEETAH),
     Case("ppo", ("axonrl_agent", "axonrl_envpool", "sb3_envpool", "sbx_envpool"), _PPO_CHEETAH, _CHEETAH_2, threads=2),
@@ -235,8 +272,8 @@ CASES: Final = (
     Case("act", _ACT, {"networks": [_CNN], "batches": _BATCHES, "seconds": _SECONDS}, "two threads", threads=2),
     Case("update", _UPDATE, {"networks": UPDATES, "seconds": _SECONDS}),
     Case("update", _UPDATE, {"networks": [[_LARGE, 256], [_CNN, 32]], "seconds": _SECONDS}, "two threads", threads=2),
-    Case("memory", ("axonrl", "sb3", "cpprb"), {"seconds": _SECONDS}),
-    Case("prioritized", ("axonrl", "cpprb"), {"seconds": _SECONDS}),
+    Case("memory", ("axonrl", "sb3", "cpprb", "torchrl"), {"seconds": _SECONDS}),
+    Case("prioritized", ("axonrl", "cpprb", "torchrl"), {"seconds": _SECONDS}),
     Case("actor", ("axonrl_agent", "axonrl_policy", "sb3")),
     Case("cli", ("axonrl",), {"times": 5}),
     Case("vector", ("axonrl", "gymnasium"), {"copies": [8, 64], "seconds": _SECONDS}),
@@ -252,6 +289,12 @@ GOALS: Final = (
         for row, at_least in ((_EVERY, 15), ("one update per 4", 12), ("one update per 10", 10))
     ),
     Goal(f"DQN on CartPole, {_EVERY}", "dqn", _EVERY, "axonrl_agent", "sb3_compiled", 8),
+    *(
+        Goal(f"{name} on CartPole, {_EVERY}", "q_learning", f"{name}, {_EVERY}", "axonrl_agent", peer, 8)
+        for name, (_, *peers) in _Q_LEARNING.items()
+        for peer in peers
+    ),
+    Goal("DQN on Atari's Pong, two threads", "atari", "two threads", "axonrl_agent", "sb3", 1.5),
     *(Goal(f"PPO on {_CARTPOLE}", "ppo", _CARTPOLE, "axonrl_native", *goal) for goal in (("sb3", 7), ("sbx", 4.7))),
     Goal(f"PPO on {_CARTPOLE}", "ppo", _CARTPOLE, "axonrl_agent", "sb3_compiled", 4),
     Goal(f"PPO on {_CHEETAH}", "ppo", _CHEETAH, "axonrl_agent", "sb3", 3),
@@ -305,8 +348,9 @@ GOALS: Final = (
         for row in (_CONVOLUTIONS, f"{_CONVOLUTIONS}, two threads")
     ),
     *(
-        Goal(f"prioritized memory, {row}", "prioritized", row, "axonrl", "cpprb", 1)
+        Goal(f"prioritized memory, {row}", "prioritized", row, "axonrl", *goal)
         for row in ("add", "sample 32", "update 32", "add, sample 32 and update 32")
+        for goal in (("cpprb", 1), ("torchrl", 3))
     ),
     Goal("a step of 8 native CartPoles", "vector", "8 copies", "axonrl", "gymnasium", 3),
     Goal("a step of 64 native CartPoles", "vector", "64 copies", "axonrl", "gymnasium", 10),

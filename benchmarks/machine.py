@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 PACKAGES: Final = (
-    *("axonrl", "tensorflow", "keras", "ai-edge-litert", "stable-baselines3", "torch", "sbx-rl", "jax", "flax"),
-    *("optax", "cpprb", "envpool", "rejax", "gymnax", "rltools", "mkl", "mujoco", "gymnasium", "numpy"),
+    *("axonrl", "tensorflow", "keras", "ai-edge-litert", "stable-baselines3", "sb3-contrib", "torch", "sbx-rl"),
+    *("jax", "flax", "optax", "cpprb", "torchrl", "tianshou", "envpool", "rejax", "gymnax", "rltools", "mkl"),
+    *("mujoco", "ale-py", "gymnasium", "numpy"),
 )
 
 

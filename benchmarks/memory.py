@@ -1,19 +1,31 @@
-"""How long a memory takes to store and to sample: ``python benchmarks/memory.py``.
+"""How long a memory takes to store, to sample and to save: ``python benchmarks/memory.py``.
 
-Microseconds per call on CartPole's shapes, each the best of several repetitions, in a memory that is full.
+Microseconds per call on CartPole's shapes, each the best of several repetitions, in a memory that is full. Seconds for
+a checkpoint of 1,000,000 transitions, from the call until it is on the disk: the first, and the median and the longest
+of those that follow with 1,000 new transitions each; and by how much the process was larger at its largest.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import resource
+import statistics
+import tempfile
+import time
 import timeit
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from axonrl.contracts import ArraySpec
 from axonrl.memories import ReplayMemory
+from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.streams import as_views
 
+SAVED, NEW, SAVES = 1_000_000, 1_000, 40
 SIZE, BATCH_SIZE, EPISODE_LENGTH = 100_000, 32, 200
 CALLS, REPETITIONS = 1_000, 50
 OBSERVATION = ArraySpec((4,), np.float32)
@@ -28,9 +40,11 @@ TRANSITION = {
 """CartPole's."""
 
 
-def filled(num_envs: int, n_step: int = 1) -> tuple[ReplayMemory, Callable[[], None]]:
+def filled(
+    num_envs: int, n_step: int = 1, size: int = SIZE, sampler: str = "uniform"
+) -> tuple[ReplayMemory, Callable[[], None]]:
     """A full memory, and a function that stores the next (vector) step the way the Agent does."""
-    memory = ReplayMemory(SIZE, BATCH_SIZE, n_step=n_step)
+    memory = ReplayMemory(size, BATCH_SIZE, n_step=n_step, sampler=sampler)
     memory.build(TRANSITION, num_envs, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     lead = () if num_envs == 1 else (num_envs,)
@@ -56,9 +70,33 @@ def filled(num_envs: int, n_step: int = 1) -> tuple[ReplayMemory, Callable[[], N
         )
         now = following + 1 if ended else following
 
-    for _ in range(SIZE // num_envs):
+    for _ in range(size // num_envs):
         store()
     return memory, store
+
+
+def saving(sampler: str) -> tuple[float, list[float], float]:
+    """Seconds of the first checkpoint, and of those that follow; how much more RAM they took, as a share."""
+    memory, store = filled(1, size=SAVED, sampler=sampler)
+    memory.sample()
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoints = CheckpointStore(Path(folder))
+        checkpoints.save({"small": np.zeros(1)})
+        before, seconds = _largest(), []
+        for _ in range(SAVES + 1):
+            began = time.perf_counter()
+            with as_views():
+                checkpoints.save({"memory": memory.state_dict()})
+            seconds.append(time.perf_counter() - began)
+            for _ in range(NEW):
+                store()
+            memory.sample()
+        return seconds[0], seconds[1:], _largest() / before - 1
+
+
+def _largest() -> int:
+    """How large this process was at its largest."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def best_microseconds(function: Callable[[], Any]) -> float:
@@ -66,6 +104,10 @@ def best_microseconds(function: Callable[[], Any]) -> float:
 
 
 def main() -> None:
+    saved = {}
+    for sampler in ("uniform", "prioritized"):  # in processes of their own, whose size is watched
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            saved[sampler] = pool.submit(saving, sampler).result()
     single, step = filled(1)
     vector, extend = filled(4)
     n_step, _ = filled(1, n_step=3)
@@ -79,6 +121,9 @@ def main() -> None:
     print(f"{'ReplayMemory, CartPole':<36}{'us per call':>12}")
     for name, microseconds in rows:
         print(f"{name:<36}{microseconds:>12.2f}")
+    print(f"{f'checkpoint of {SAVED:,}':<24}{'first s':>12}{f'{NEW:,} new s':>12}{'longest s':>12}{'more RAM':>12}")
+    for sampler, (first, later, more) in saved.items():
+        print(f"{sampler:<24}{first:>12.3f}{statistics.median(later):>12.3f}{max(later):>12.3f}{more:>12.1%}")
 
 
 if __name__ == "__main__":

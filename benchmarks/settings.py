@@ -30,6 +30,10 @@ BETA: Final = 0.4
 PRIORITY_EPSILON: Final = 1e-6
 """Of prioritized replay; axonrl's defaults."""
 
+C51: Final[dict[str, Any]] = {"atoms": 51, "v_min": 0.0, "v_max": 100.0}
+QUANTILES: Final = 10
+"""Of QR-DQN: rl-zoo's number for CartPole."""
+
 PPO: Final = {"learning_rate": 3e-4, "epochs": 10, "clip": 0.2, "gae_lambda": 0.95, "max_gradient_norm": 0.5}
 SAC: Final = {"learning_rate": 1e-3, "target_update_rate": 0.005}
 SAC_FIRST_UPDATE: Final = 300
@@ -98,6 +102,14 @@ def cartpole() -> Any:
     import gymnasium
 
     return gymnasium.make("CartPole-v1", disable_env_checker=True)
+
+
+ATARI: Final = "ALE/Pong-v5"
+ATARI_OPTIONS: Final[dict[str, Any]] = {"frameskip": 1, "repeat_action_probability": 0.0}
+"""AtariPreprocessing skips frames."""
+FRAME_STACK: Final = 4
+ATARI_MEMORY_SIZE: Final = 10_000
+ATARI_UPDATE_FREQUENCY: Final = 4
 
 
 def vector_actions(copies: int) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -196,6 +197,20 @@ def mask_from_info(env: AnyEnv, *, name: str = ACTION_MASK) -> AnyEnv:
     return MaskFromInfo(env, name)
 
 
+def select_observation(env: AnyEnv, *, indices: Sequence[int]) -> AnyEnv:
+    """The entries of a vector that ``indices`` name, in that order; the others are hidden."""
+    space = env.observation_space
+    if not isinstance(space, Box) or len(space.shape) != 1:
+        raise _unsuitable("observation_space", "must be a vector, a Box with one axis", space)
+    given = list(indices) if isinstance(indices, list | tuple) else []
+    chosen = [integer("indices", index, at_least=0) for index in given]
+    if not chosen or len(set(chosen)) < len(chosen) or max(chosen) >= space.shape[0]:
+        message = f"indices must be a list of different integers in 0 .. {space.shape[0] - 1}, got {indices!r}"
+        raise ArgumentError(message, "indices", indices)
+    selected: Box[Any] = Box(space.low[chosen], space.high[chosen], dtype=space.dtype.type)
+    return wrappers.TransformObservation(env, operator.itemgetter(chosen), selected)
+
+
 def _move_channels(env: AnyEnv, source: int, destination: int) -> AnyEnv:
     space = env.observation_space
     if not isinstance(space, Box) or len(space.shape) != 3:
@@ -211,7 +226,10 @@ def _unsuitable(kind: str, problem: str, space: gymnasium.Space[Any]) -> Argumen
 
 _AROUND_EACH: Final[Mapping[str, Callable[..., AnyEnv]]] = {
     function.__name__: function
-    for function in (time_limit, frame_stack, atari, rescale_action, channels_first, channels_last, mask_from_info)
+    for function in (
+        *(time_limit, frame_stack, atari, rescale_action, channels_first, channels_last, mask_from_info),
+        select_observation,
+    )
 }
 _AROUND_ALL: Final[Mapping[str, Callable[..., Any]]] = {
     function.__name__: function for function in (normalize_observation, normalize_reward)

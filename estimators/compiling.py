@@ -123,7 +123,7 @@ def compile_program(
         "made_with": provenance(),
         "spaces": {"observation": spaces.to_json(observation), "action": spaces.to_json(action)},
         "num_envs": lanes,
-        "memory": arguments_of(memory),
+        "memory": _settings_of(memory),
         **compiled.modes_to_json(program.predict, train, exploration),
         "variables": compiled.variables_to_json(program.variables()),
         "predict_variables": len(program.predict_variables()),
@@ -198,6 +198,12 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
         )
     for seed in missing:
         _save(program, seed, {**own, **values(seed)})
+
+
+def _settings_of(memory: Memory) -> dict[str, Any] | None:
+    """What a program says of its memory; where its arrays are belongs to a run."""
+    described = arguments_of(memory)
+    return None if described is None else {name: value for name, value in described.items() if name != "path"}
 
 
 def _unused(memory: Memory) -> Memory:

@@ -284,7 +284,7 @@ class Run:
 
     def load(self) -> tuple[int, Mapping[str, Any]] | None:
         """The newest checkpoint: its index and its content; None if there is none."""
-        loaded = self.store.load()
+        loaded = self.store.open()
         if loaded is not None and self.record is None:
             raise CheckpointError(f"{self.model_dir} holds checkpoints, but {record.FILE} is missing")
         return loaded

@@ -264,7 +264,7 @@ class MonitoredSession:
         self._state.hooks = self._hooks.state_dict()
         if self.env is None:
             self._state.cut()  # what a caller did since these episodes began cannot be replayed
-        self._run.save(self._state.state_dict())
+        self._run.save(self._state.content())
         self._checkpoint_asked = self._unsaved = False
 
     def _save_if_changed(self) -> None:

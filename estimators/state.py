@@ -13,6 +13,7 @@ from ..environments.batched import BatchedEnvironment
 from ..environments.observations import as_mapping, from_mapping
 from ..environments.statistics import frozen, statistics_of
 from ..runs.snapshot import Counters, PolicySnapshot
+from ..streams import as_views
 from .episodes import Episodes
 from .failures import FAILURES
 from .stepping import Stepper
@@ -98,7 +99,7 @@ class TrainingState:
         self.stepper.begin(np.ones(self.stepper.lanes, np.bool_))
 
     def state_dict(self) -> State:
-        """A checkpoint's content."""
+        """What a checkpoint holds, in arrays of its own."""
         self.statistics = self.current_statistics()
         running = bool(self.episodes.running.any())
         if self.env is not None:
@@ -113,6 +114,11 @@ class TrainingState:
         if self.environment is not None:
             state["environment"] = self.environment
         return state if self.waiting is None else {**state, "waiting": self.waiting.copy()}
+
+    def content(self) -> State:
+        """A checkpoint's content, to be written before training goes on: what the memory stores is not copied."""
+        with as_views():
+            return self.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a checkpoint.

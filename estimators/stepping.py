@@ -160,11 +160,12 @@ class Stepper:
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
-    def act(self, observation: ArrayTree) -> tuple[ArrayTree, dict[str, Any]]:
+    def act(self, observation: ArrayTree, lanes: Array | None = None) -> tuple[ArrayTree, dict[str, Any]]:
         """The behaviour policy's actions, and what is to be stored with them.
 
         Args:
             observation: [N, ...], as ``environments.spaces`` lays it out. Not changed, and not kept.
+            lanes: those that an exploration with a state for each acts for; None for all.
 
         Returns:
             Actions [N, ...] (a flat dictionary of arrays for a Dict or a Tuple space), and what the spec asks to record
@@ -179,7 +180,11 @@ class Stepper:
             predictions, self.recurrent = self.executor.act(features, draws)
         if self._tell_progress is not None:
             self._tell_progress(self.progress)
-        action, extras = self.exploration(predictions, self.counters.global_timestep, self._rng)
+        if lanes is None:
+            action, extras = self.exploration(predictions, self.counters.global_timestep, self._rng)
+        else:
+            exploration: Any = self.exploration
+            action, extras = exploration.act_for(predictions, self.counters.global_timestep, self._rng, lanes)
         recorded: dict[str, Any] = {}
         for name in self._record:
             recorded[name] = extras[name] if name in extras else predictions[name]
@@ -191,21 +196,25 @@ class Stepper:
         """As :meth:`act`, for some of the lanes: rows k belong to ``lanes[k]``.
 
         Raises:
-            ValueError: the exploration has a state of its own, so that it needs all lanes at once.
+            ValueError: the exploration has a state for each lane, and no ``act_for``.
         """
-        if len(lanes) == self.lanes:
+        if len(lanes) == self.lanes and (lanes == np.arange(self.lanes)).all():
             return self.act(observation)
-        if self._begin_exploration is not None:
+        if self._begin_exploration is None:
+            exploring = None
+        elif hasattr(self.exploration, "act_for"):
+            exploring = lanes
+        else:
             raise ValueError(
-                f"{type(self.exploration).__name__} has a state for each lane: act for all {self.lanes} lanes in one"
-                " call, or use lanes=1"
+                f"{type(self.exploration).__name__} has a state for each lane and no act_for: act for all"
+                f" {self.lanes} lanes in one call and in their order, or use lanes=1"
             )
         every = self.recurrent
         if every is None:
-            return self.act(observation)
+            return self.act(observation, exploring)
         self.recurrent = {name: values[lanes] for name, values in every.items()}
         try:
-            action, recorded = self.act(observation)
+            action, recorded = self.act(observation, exploring)
         finally:
             following, self.recurrent = self.recurrent, every
         self.recurrent = {name: _with_rows(values, lanes, following[name]) for name, values in every.items()}

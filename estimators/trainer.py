@@ -240,6 +240,8 @@ class Trainer:
         check_td_error(train, memory)
         taken = self._taken(executor)
         rngs = generators(run.seed)
+        if hasattr(memory, "place_in"):
+            memory.place_in(run.model_dir)
         memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
         if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs
             memory.trust_identity()
@@ -287,7 +289,7 @@ class Trainer:
             self._run.mark_not_exact(
                 f"model_fn runs TensorFlow's stateful random ops ({ops}); axonrl.noise would be exact"
             )
-        self._run.save(built.state.state_dict())
+        self._run.save(built.state.content())
         self._run.programs.keep()
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:

@@ -173,7 +173,7 @@ def trial_of(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> Me
         ValueError: it cannot be copied, or is too large for the machine.
     """
     try:
-        trial = copy.deepcopy(memory)
+        trial: Memory = memory.trial_copy() if hasattr(memory, "trial_copy") else copy.deepcopy(memory)
     except Exception as error:  # whatever a user's memory, or one that is in use, holds
         raise ValueError(
             f"the {type(memory).__name__} cannot be copied ({error}), to look at a batch of it: every Agent needs a"

@@ -107,7 +107,7 @@ def source_of(start: WarmStart) -> PolicySnapshot:
         if not kept.is_file():
             raise _no_source(start, f"{path} holds no policy {start.policy!r}, only {policies_in(path)}")
         return load_snapshot(start.policy, kept)
-    loaded = CheckpointStore(path).load()
+    loaded = CheckpointStore(path).open()
     if loaded is None:
         raise _no_source(start, f"{path} has no checkpoint")
     return snapshot_of("last", loaded[1])

@@ -4,8 +4,20 @@
 """
 
 from .. import schedules
-from ..schedules import Exponential, Linear, PiecewiseConstant, Polynomial, Schedule, ScheduleLike, make_schedule
+from ..schedules import (
+    Cosine,
+    Exponential,
+    InverseTime,
+    Linear,
+    NaturalExponential,
+    PiecewiseConstant,
+    Polynomial,
+    Schedule,
+    ScheduleLike,
+    make_schedule,
+)
 from .composite import Composite
+from .lanes import OrnsteinUhlenbeck, RandomDecay
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Noisy, Random
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
@@ -16,17 +28,22 @@ __all__ = [
     "Categorical",
     "Composite",
     "Constant",
+    "Cosine",
     "EpsilonGreedy",
     "Exponential",
     "Gaussian",
     "GaussianNoise",
     "Greedy",
+    "InverseTime",
     "Linear",
     "MultiCategorical",
+    "NaturalExponential",
     "Noisy",
+    "OrnsteinUhlenbeck",
     "PiecewiseConstant",
     "Polynomial",
     "Random",
+    "RandomDecay",
     "Schedule",
     "ScheduleLike",
     "SquashedGaussian",

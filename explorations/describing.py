@@ -18,7 +18,8 @@ from ..contracts import Exploration
 from ..errors import ArgumentError
 from ..schedules import as_value, follows_run, make_schedule
 from .composite import Composite
-from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Noisy, Random
+from .lanes import OrnsteinUhlenbeck, RandomDecay
+from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Noisy, Random, Scheduled
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
 
@@ -28,7 +29,9 @@ _KINDS: Mapping[str, type[Any]] = {
     "gaussian_noise": GaussianNoise,
     "greedy": Greedy,
     "noisy": Noisy,
+    "ornstein_uhlenbeck": OrnsteinUhlenbeck,
     "random": Random,
+    "random_decay": RandomDecay,
     "categorical": Categorical,
     "boltzmann": Boltzmann,
     "multi_categorical": MultiCategorical,
@@ -97,8 +100,9 @@ def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
     if kind is None or follows_run(exploration):
         return None
     described: dict[str, Any] = {"kind": kind}
-    if isinstance(exploration, Boltzmann | EpsilonGreedy | GaussianNoise):
-        described["level"] = exploration.level(timestep)
+    if isinstance(exploration, Scheduled):
+        described["level"] = Scheduled.level(exploration, timestep)
+        described |= {name: getattr(exploration, name) for name in _beside_level(type(exploration))}
     if isinstance(exploration, Constant):
         described["action"] = exploration.action.tolist()
     return described
@@ -116,14 +120,14 @@ def from_description(described: Mapping[str, Any], action_space: Mapping[str, An
         ArgumentError: the kind is unknown, or does not fit the action space.
     """
     kind, space = described["kind"], space_of(action_space)
-    policy = _KINDS[choice("kind of exploration", kind, _KINDS)]
+    policy: Any = _KINDS[choice("kind of exploration", kind, _KINDS)]
     made: Exploration
     if policy is Greedy:
         made = Greedy()
     elif policy is Constant:
         made = Constant(described["action"])
-    elif policy in (Boltzmann, EpsilonGreedy, GaussianNoise):
-        made = policy(described["level"], space)
+    elif issubclass(policy, Scheduled):
+        made = policy(described["level"], space, **{name: described[name] for name in _beside_level(policy)})
     else:
         made = policy(space)
     return made
@@ -134,6 +138,11 @@ def space_of(attributes: Mapping[str, Any]) -> SimpleNamespace:
     inside = attributes.get("spaces")
     made = attributes if inside is None else {**attributes, "spaces": {name: space_of(a) for name, a in inside.items()}}
     return SimpleNamespace(**made)
+
+
+def _beside_level(policy: type[Scheduled]) -> list[str]:
+    """The names of its arguments after the level and the action space."""
+    return list(inspect.signature(policy).parameters)[2:]
 
 
 def _as_value(made: type[Any], name: str, value: Any) -> Any:

@@ -85,10 +85,10 @@ class EpsilonGreedy(Scheduled):
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N], or of a MultiDiscrete space [N, *nvec.shape]."""
         greedy = predictions["action"].astype(np.int32, copy=False)
-        epsilon = self._schedule(timestep if self.over is None else self._progress)
+        epsilon = self._epsilon(timestep, rng)
         if greedy.ndim > 1:
-            explores = rng.random(len(greedy)) < epsilon
-            return np.where(explores.reshape(-1, *[1] * (greedy.ndim - 1)), self._each(predictions, rng), greedy), {}
+            explores = (rng.random(len(greedy)) < epsilon).reshape(-1, *[1] * (greedy.ndim - 1))
+            return np.where(explores, self._each(predictions, rng), greedy), NO_EXTRAS
         if len(greedy) == 1:  # the usual case, in a third of the time of array operations
             if rng.random() >= epsilon:
                 return greedy, NO_EXTRAS
@@ -99,6 +99,10 @@ class EpsilonGreedy(Scheduled):
         if ACTION_MASK in predictions:
             return np.where(explores, random_legal(self._mask(predictions), self._low, rng), greedy), NO_EXTRAS
         return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), NO_EXTRAS
+
+    def _epsilon(self, timestep: int, rng: np.random.Generator) -> Any:
+        """One epsilon, or those of each environment [N]."""
+        return self._schedule(timestep if self.over is None else self._progress)
 
     def _each(self, predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """A random action of a MultiDiscrete space for each environment, int32 [N, *nvec.shape]."""

@@ -7,6 +7,7 @@ from .hindsight import HindsightMemory
 from .memory import Memory
 from .replay import ReplayMemory
 from .samplers import Prioritized, Sampler, Uniform
+from .sequences import SequenceMemory
 
 __all__ = [
     "BatchMemory",
@@ -16,6 +17,7 @@ __all__ = [
     "Prioritized",
     "ReplayMemory",
     "Sampler",
+    "SequenceMemory",
     "Uniform",
     "fill",
 ]

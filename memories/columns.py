@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..checks import shortened
 from ..contracts import Array, ArraySpec, ArrayTree, SpecTree
 from ..errors import ArgumentError
+from ..streams import Stream
 
 OBSERVATIONS = ("observation", "next_observation")
 FLAGS = ("terminated", "truncated")
@@ -77,9 +78,25 @@ def nbytes(tree: Any) -> int:
     return sum(map(nbytes, tree.values())) if isinstance(tree, Mapping) else int(tree.nbytes)
 
 
-def allocate(specs: Any, *leading: int) -> Any:
-    """Zeros [*leading, ...]. The operating system provides their memory only where something is written."""
-    return map_tree(lambda spec: np.zeros((*leading, *spec.shape), spec.dtype), specs)
+Zeros: TypeAlias = "Callable[[str, tuple[int, ...], np.dtype[Any]], Array]"
+"""Makes an array of zeros from a name, a shape and a dtype."""
+
+
+def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Zeros. The operating system provides their memory only where something is written."""
+    return np.zeros(shape, dtype)
+
+
+def allocate(specs: Any, *leading: int, name: str, zeros: Zeros = in_memory) -> Any:
+    """Zeros [*leading, ...]; their names begin with ``name``."""
+    return map_named(lambda name, spec: zeros(name, (*leading, *spec.shape), spec.dtype), specs, name)
+
+
+def map_named(function: Callable[[str, Any], Any], tree: Any, name: str) -> Any:
+    """Apply ``function`` to the name and the value of every leaf of a tree, or of a dictionary of trees."""
+    if isinstance(tree, Mapping):
+        return {key: map_named(function, part, f"{name}[{key!r}]") for key, part in tree.items()}
+    return function(name, tree)
 
 
 def merge_axes(tree: Any) -> Any:
@@ -260,7 +277,7 @@ def check_saved(name: str, saved: Any, target: Any, count: int) -> None:
         for part, array in target.items():
             check_saved(f"{name}/{part}", saved[part], array, count)
         return
-    array = np.asarray(saved)
+    array = saved if isinstance(saved, Stream) else np.asarray(saved)
     wanted = (count, *target.shape[1:])
     if array.shape != wanted or array.dtype != target.dtype:
         raise ValueError(
@@ -268,7 +285,7 @@ def check_saved(name: str, saved: Any, target: Any, count: int) -> None:
         )
 
 
-def restore(saved: Any, target: Any, at: Array) -> None:
+def restore(saved: Any, target: Any, at: Any) -> None:
     """Put saved arrays at these places of those of ``target``."""
     if isinstance(target, Mapping):
         for part, array in target.items():

@@ -9,7 +9,9 @@ import numpy as np
 
 from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
 from ..errors import ArgumentError
-from .columns import OBSERVATIONS, Layout, allocate, check_saved, merge_axes, rows_of_bytes, take
+from ..streams import Stream, kept
+from .circles import Circle, Names
+from .columns import OBSERVATIONS, Layout, Zeros, allocate, check_saved, in_memory, merge_axes, rows_of_bytes, take
 from .lanes import spans
 from .ring import Ring
 
@@ -65,19 +67,16 @@ class Frames:
     (the number of its first row) * N + lane.
     """
 
-    def __init__(self, stack: Stack, num_rows: int, num_envs: int) -> None:
+    def __init__(self, stack: Stack, num_rows: int, num_envs: int, zeros: Zeros = in_memory) -> None:
         self.stack, self.num_rows, self._num_envs = stack, num_rows, num_envs
         self._lanes = np.arange(num_envs)
-        self._rows: Array = allocate(stack.frame, num_rows, num_envs)
+        self._rows: Array = allocate(stack.frame, num_rows, num_envs, name="frames", zeros=zeros)
         self._flat_rows: Array = merge_axes(self._rows)
-        self._newest: Array = allocate(stack.frame, num_envs, stack.size)  # the newest stack of each lane
+        self._newest: Array = allocate(stack.frame, num_envs, stack.size, name="newest")  # stack of each lane
         self._start: Array = np.zeros(num_envs, np.intp)  # its first row
         self._offsets = np.arange(stack.size) * num_envs
-
-    @staticmethod
-    def needed_bytes(stack: Stack, num_rows: int, num_envs: int) -> int:
-        """Bytes that the arrays take."""
-        return (num_rows + stack.size) * num_envs * stack.frame.nbytes
+        self._circles = [Circle(self._rows[:, lane]) for lane in range(num_envs)]
+        self._names = Names()
 
     @property
     def nbytes(self) -> int:
@@ -118,12 +117,20 @@ class Frames:
     def get(self, places: Array) -> Array:
         """The observations [..., *shape] at these places [...]; a copy."""
         stacks = self._at(places)
-        return stacks if self.stack.axis == 0 else np.ascontiguousarray(np.moveaxis(stacks, places.ndim, -1))
+        if self.stack.axis == 0:
+            return stacks
+        # Frame by frame: copying with a loop over a stack's few frames inside takes twenty times as long.
+        return np.stack(list(np.moveaxis(stacks, places.ndim, 0)), -1)
 
     def state_dict(self, first: Array) -> State:
-        """Copies of the frames from the rows ``first`` [N] on, one lane after the other."""
-        frames = take(self._flat_rows, spans(first, self.end, self._num_envs) % len(self._flat_rows))
-        return {"stack_axis": self.stack.axis, "num_frames": self.end - first, "frames": frames}
+        """The frames from the rows ``first`` [N] on, one lane after the other: copies, or streams."""
+        stretches = list(zip(first.tolist(), self.end.tolist(), strict=True))
+        return {
+            "stack_axis": self.stack.axis,
+            "first_frame": first,
+            "num_frames": self.end - first,
+            "frames": kept(self._names.stream("frames", self._circles, stretches)),
+        }
 
     def check_state(self, state: State) -> None:
         """ValueError if :meth:`load_state_dict` cannot take over ``state``."""
@@ -139,10 +146,13 @@ class Frames:
         check_saved("frames", state["frames"], self._flat_rows, int(num_frames.sum()))
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; the rows ``first`` become the first ones."""
-        num_frames = np.asarray(state["num_frames"])
-        self._flat_rows[spans(np.zeros_like(num_frames), num_frames, self._num_envs)] = state["frames"]
-        self._start = num_frames - self.stack.size
+        """Take over what ``state_dict`` returned."""
+        first: Any = np.asarray(state["first_frame"])
+        end = first + np.asarray(state["num_frames"])
+        stretches = list(zip(first.tolist(), end.tolist(), strict=True))
+        self._names = Names()
+        self._names.restore("frames", self._circles, stretches, Stream.of(state["frames"]))
+        self._start = end - self.stack.size
         self._newest[...] = self._at(self._start * self._num_envs + self._lanes)
 
     def _at(self, places: Array) -> Array:
@@ -157,19 +167,20 @@ class FrameRing(Ring):
     Equal stacks that follow each other have the same place, others never: so places show whether an episode continues.
     """
 
-    def __init__(self, specs: Mapping[str, SpecTree], stack: Stack, timesteps: int, num_envs: int) -> None:
-        self._frames = Frames(stack, _num_rows(stack, timesteps, num_envs), num_envs)
-        super().__init__(_with_places(specs), timesteps, num_envs, 2 * timesteps)
+    def __init__(
+        self,
+        specs: Mapping[str, SpecTree],
+        stack: Stack,
+        timesteps: int,
+        num_envs: int,
+        zeros: Zeros = in_memory,
+    ) -> None:
+        self._frames = Frames(stack, _num_rows(stack, timesteps, num_envs), num_envs, zeros)
+        super().__init__(_with_places(specs), timesteps, num_envs, 2 * timesteps, zeros)
         self._single_places, self._vector_places = self._single, self._vector
         # Observations are checked as stacks, which no array holds: this one broadcasts a single number.
         stacks = np.broadcast_to(np.zeros((), stack.spec.dtype), (1, num_envs, *stack.spec.shape))
         self._single, self._vector = Layout(self.columns, stacks[:, 0]), Layout(self._columns, stacks)
-
-    @staticmethod
-    def bytes_for(specs: Mapping[str, SpecTree], stack: Stack, timesteps: int, num_envs: int) -> int:
-        """Bytes that the arrays of such a ring take."""
-        places = Ring.needed_bytes(_with_places(specs), timesteps, num_envs, 2 * timesteps)
-        return places + Frames.needed_bytes(stack, _num_rows(stack, timesteps, num_envs), num_envs)
 
     @property
     def nbytes(self) -> int:
@@ -184,24 +195,18 @@ class FrameRing(Ring):
         return batch
 
     def state_dict(self) -> State:
-        """Copies of what is stored, and at which timesteps."""
-        state = dict(super().state_dict())
-        first = np.where(self.counts > 0, self._oldest_frames(), self._frames.end)
-        rows = state["rows"] // self.num_envs - first[self._lanes_of_rows(state)]
-        return {**state, "rows": rows, **self._frames.state_dict(first)}
+        """What is stored, and at which timesteps: copies, or streams."""
+        newest = self._frames.end - self._frames.stack.size  # the frames of the newest stack are always needed
+        first = np.where(self.counts > 0, self._oldest_frames(), newest)
+        return {**super().state_dict(), **self._frames.state_dict(first)}
 
     def load_state_dict(self, state: State) -> None:
         """Take over what ``state_dict`` returned; ValueError if it does not fit, before a change."""
         self._frames.check_state(state)
-        places = np.asarray(state["rows"]) * self.num_envs + self._lanes_of_rows(state)
-        super().load_state_dict({**state, "rows": places})
+        if "first_frame" not in state:
+            state = _with_absolute_places(state, self.num_envs)
+        super().load_state_dict(state)
         self._frames.load_state_dict(state)
-
-    def _lanes_of_rows(self, state: Mapping[str, Any]) -> Array:
-        """The lane of each row of observations in a state."""
-        used = np.asarray(state["used_rows"])
-        rows = spans(0, int(used[0]), self.num_envs) if state["lockstep"] else spans(used * 0, used, self.num_envs)
-        return rows % self.num_envs
 
     def _store(self, layout: Layout, values: Mapping[str, Any]) -> None:
         """Store one timestep of all lanes, in lock step."""
@@ -244,6 +249,14 @@ class FrameRing(Ring):
 
 def _with_places(specs: Mapping[str, SpecTree]) -> dict[str, SpecTree]:
     return {**specs, **dict.fromkeys(OBSERVATIONS, _PLACE)}
+
+
+def _with_absolute_places(state: State, num_envs: int) -> State:
+    """The state of an earlier version, which counts the frames of each lane from 0 and leaves the lane out."""
+    used = np.asarray(state["used_rows"])
+    rows = spans(0, int(used[0]), num_envs) if state["lockstep"] else spans(used * 0, used, num_envs)
+    places = np.asarray(state["rows"]) * num_envs + rows % num_envs
+    return {**state, "rows": places, "first_frame": np.zeros(num_envs, np.intp)}
 
 
 def _num_rows(stack: Stack, timesteps: int, num_envs: int) -> int:

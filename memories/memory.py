@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import abc
 import copy
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +16,7 @@ from ..contracts import Array, ArrayTree, SpecTree, State
 from ..errors import ArgumentError
 from . import columns
 from .frames import FrameRing, Stack
+from .mapped import Mapped, checked_path, sparse
 from .ring import Ring
 
 _ONE = np.ones((), np.float32)  # an array is half the work of a Python number for arithmetic on a small batch
@@ -54,6 +57,9 @@ class Memory(abc.ABC):
         frame_stack: frames in an observation, along its first or last axis: the one that has this size. Where both
             have, it is the last of an image's three axes (channels), else the first. None: observations are stored
             whole.
+        path: a folder for the arrays, which are files there, mapped into the process: for memories that are larger
+            than the RAM. A relative one is below the run folder of the Agent that trains with the memory, else below
+            the current one. None: the arrays are in RAM.
 
     Raises:
         ArgumentError: an argument is out of range.
@@ -64,7 +70,15 @@ class Memory(abc.ABC):
     _settings: ClassVar[tuple[str, ...]] = ("size", "num_envs", "batch_size", "discount", "frame_stack")
     """What a saved memory must have in common with the one that loads it."""
 
-    def __init__(self, size: int, batch_size: int, *, discount: float = 0.99, frame_stack: int | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        batch_size: int,
+        *,
+        discount: float = 0.99,
+        frame_stack: int | None = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.size = count("size", size)
         self.batch_size = count("batch_size", batch_size)
         if self.batch_size > self.size:
@@ -72,6 +86,8 @@ class Memory(abc.ABC):
             raise ArgumentError(message, "batch_size", batch_size)
         self.discount = number("discount", discount, at_least=0, at_most=1)
         self.frame_stack = None if frame_stack is None else count("frame_stack", frame_stack)
+        self.path = None if path is None else checked_path(path)
+        self._folder, self._is_trial = Path(), False
         self._gamma = np.array(self.discount, np.float32)
         self.num_envs = 0  # not built
 
@@ -86,16 +102,40 @@ class Memory(abc.ABC):
 
         Raises:
             ArgumentError: the specs cannot be stored, ``size`` is not a multiple of ``num_envs``, observations are not
-                stacks of ``frame_stack`` frames, or the machine has less memory than this needs.
+                stacks of ``frame_stack`` frames, the machine has less memory (or the disk less space) than this needs,
+                or the folder ``path`` is in use, holds something else or is damaged.
             RuntimeError: the memory is already built.
         """
         if self.num_envs:
             raise RuntimeError("this memory is already built; every Agent needs its own memory")
-        stored = columns.checked_specs(specs)
-        self._check_num_envs(num_envs)
-        self._ring = self._allocate(stored, self.size // num_envs, num_envs)
+        arrays: dict[str, Any] = {}
+        needed, plan = self.nbytes_for(specs, num_envs), self._plan(specs, num_envs, arrays)
+        self._refuse_if_too_large(needed if self.path is None else needed - plan.nbytes)
+        zeros: columns.Zeros = columns.in_memory
+        if self.path is not None:
+            self._mapped = None if self._is_trial else Mapped((self._folder / self.path).absolute(), arrays)
+            zeros = sparse if self._mapped is None else self._mapped.zeros
+        self._ring = self._allocate(columns.checked_specs(specs), self.size // num_envs, num_envs, zeros)
         self.rng = rng
         self.num_envs = num_envs
+
+    def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
+        """What ``nbytes`` will be after :meth:`build` with these arguments; nothing is allocated.
+
+        Raises:
+            ArgumentError: as for :meth:`build`, but for too little memory or space, and the folder.
+        """
+        return self._plan(specs, num_envs, {}).nbytes
+
+    def place_in(self, folder: str | os.PathLike[str]) -> None:
+        """Before :meth:`build`: a relative ``path`` is below this folder."""
+        self._folder = Path(folder)
+
+    def trial_copy(self) -> Memory:
+        """A memory of the same settings that is not built, and leaves ``path`` alone: to look at a batch of it."""
+        copied = copy.deepcopy(self)
+        vars(copied).update(_is_trial=True)
+        return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Only before it is built: arrays that are views of one another would become independent."""
@@ -207,7 +247,10 @@ class Memory(abc.ABC):
         return self._ring.nbytes if self.num_envs else 0
 
     def state_dict(self) -> State:
-        """Copies of what is stored, without unused places and without the generator."""
+        """Copies of what is stored, without unused places and without the generator.
+
+        For a checkpoint (inside of :func:`axonrl.streams.as_views`) streams of it, which are good until it changes.
+        """
         self._require_built()
         return {**{name: getattr(self, name) for name in self._settings}, **self._ring.state_dict()}
 
@@ -230,14 +273,23 @@ class Memory(abc.ABC):
                 raise ValueError(f"the saved memory has {name}={saved}, this one has {name}={mine}")
         self._ring.load_state_dict(state)
 
-    def _allocate(self, specs: Mapping[str, SpecTree], timesteps: int, num_envs: int) -> Ring:
+    def _plan(self, specs: Mapping[str, SpecTree], num_envs: int, arrays: dict[str, Any]) -> Ring:
+        """The ring as it would be, without memory; ``arrays`` gets shape and dtype of each array by name."""
+        stored = columns.checked_specs(specs)
+        self._check_num_envs(num_envs)
+
+        def nowhere(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+            arrays[name] = shape, dtype
+            return np.broadcast_to(np.zeros((), dtype), shape)
+
+        return self._allocate(stored, self.size // num_envs, num_envs, nowhere)
+
+    def _allocate(self, specs: Mapping[str, SpecTree], timesteps: int, num_envs: int, zeros: columns.Zeros) -> Ring:
         if self.frame_stack is not None:
             stack = Stack.of(specs["observation"], self.frame_stack)
-            self._refuse_if_too_large(FrameRing.bytes_for(specs, stack, timesteps, num_envs))
-            return FrameRing(specs, stack, timesteps, num_envs)
+            return FrameRing(specs, stack, timesteps, num_envs, zeros)
         num_rows = timesteps + self._spare_rows(timesteps, num_envs * columns.nbytes(specs["observation"]))
-        self._refuse_if_too_large(Ring.needed_bytes(specs, timesteps, num_envs, num_rows))
-        return Ring(specs, timesteps, num_envs, num_rows)
+        return Ring(specs, timesteps, num_envs, num_rows, zeros)
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
         """Rows of observations beyond one for every timestep."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,7 @@ class ReplayMemory(Memory):
             stored whole.
         sampler: ``Uniform()`` (the default), ``Prioritized(...)``, its kind, or a mapping such as
             ``{"kind": "prioritized", "alpha": 0.6}``.
+        path: a folder for the arrays, if they are larger than the RAM (see :class:`Memory`); None: they are in RAM.
 
     Raises:
         ArgumentError: an argument is out of range.
@@ -51,8 +53,9 @@ class ReplayMemory(Memory):
         n_step: int = 1,
         frame_stack: int | None = None,
         sampler: SamplerLike = None,
+        path: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(size, batch_size, discount=discount, frame_stack=frame_stack)
+        super().__init__(size, batch_size, discount=discount, frame_stack=frame_stack, path=path)
         self.n_step = count("n_step", n_step)
         self.sampler = make_sampler(sampler)
         self._follows = (
@@ -82,8 +85,17 @@ class ReplayMemory(Memory):
                 self.size,
             )
         super().build(specs, num_envs, rng)
-        self._candidates = Candidates(self._ring, self.n_step)
+        self._candidates = self._make_candidates()
         self.sampler.build(self._candidates)
+
+    def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
+        """As in :class:`Memory`, with the arrays of the sampler."""
+        return super().nbytes_for(specs, num_envs) + self.sampler.nbytes_for(self._num_places(specs, num_envs))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, with those of the sampler."""
+        return super().nbytes + (self.sampler.nbytes_for(self._candidates.capacity) if self.num_envs else 0)
 
     def can_sample(self, count: int | None = None) -> bool:
         """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
@@ -134,7 +146,8 @@ class ReplayMemory(Memory):
     def state_dict(self) -> State:
         """Copies of what is stored and of the sampler's state; see :class:`Memory`."""
         state = super().state_dict()
-        self._tell_sampler()
+        if self._follows:
+            self._tell_sampler()
         return {**state, "sampler": self.sampler.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
@@ -152,6 +165,13 @@ class ReplayMemory(Memory):
         vars(copied).update(vars(self))
         copied.sampler = copy.copy(self.sampler)
         return copied
+
+    def _make_candidates(self) -> Any:
+        return Candidates(self._ring, self.n_step)
+
+    def _num_places(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
+        """Places that the sampler will draw from."""
+        return self.size
 
     def _batch_of(self, first: Array) -> dict[str, ArrayTree]:
         """The transitions that begin at these places [B]."""

@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, ArrayTree, SpecTree, State
+from ..contracts import Array, ArrayTree, SpecTree
 from ..errors import ArgumentError
 from . import columns
+from .circles import Names
 from .columns import FLAGS, Layout, take
 from .lanes import layered, spans
+from .saving import Saving
 
 _SPARE_BYTES = 64 * 2**20
 _INDEX = np.dtype(np.intp)
 _NOTHING = object()
 
 
-class Ring:
+class Ring(Saving):
     """Columns [timesteps, N, ...] for every key, but the observations in rows [num_rows, N, ...], each stored once.
 
     A *lane* is one stream of experience: an environment's. Lanes are independent: each has its own timesteps
@@ -35,15 +37,22 @@ class Ring:
     A place is an index into the flat columns [timesteps * N, ...]: timestep * N + lane.
     """
 
-    def __init__(self, specs: Mapping[str, SpecTree], timesteps: int, num_envs: int, num_rows: int) -> None:
+    def __init__(
+        self,
+        specs: Mapping[str, SpecTree],
+        timesteps: int,
+        num_envs: int,
+        num_rows: int,
+        zeros: columns.Zeros = columns.in_memory,
+    ) -> None:
         stored = {key: spec for key, spec in specs.items() if key not in columns.OBSERVATIONS}
         self.timesteps, self.num_envs, self.num_rows = timesteps, num_envs, num_rows
         self.trusts_identity = False
         """Is an observation unchanged if it is the very object that came as next observation before?"""
         self._rows_may_run_out = num_rows < 2 * timesteps
-        self._columns: dict[str, ArrayTree] = columns.allocate(stored, timesteps, num_envs)
-        self._rows: ArrayTree = columns.allocate(specs["observation"], num_rows, num_envs)
-        self._start = np.zeros((timesteps, num_envs), _INDEX)  # index into the flat rows: row * N + lane
+        self._columns: dict[str, ArrayTree] = columns.allocate(stored, timesteps, num_envs, name="columns", zeros=zeros)
+        self._rows: ArrayTree = columns.allocate(specs["observation"], num_rows, num_envs, name="rows", zeros=zeros)
+        self._start = zeros("start", (timesteps, num_envs), _INDEX)  # index into the flat rows: row * N + lane
         self._lanes = np.arange(num_envs)
         self._num_envs = np.array(num_envs, _INDEX)  # an array is half the work of a Python number, for arithmetic
         self._vector = Layout(self._columns, self._rows)
@@ -66,30 +75,19 @@ class Ring:
         needed = at_most - 1  # beside one for every timestep
         return min(needed * timesteps, max(timesteps // 8, _SPARE_BYTES // max(row_bytes, 1), needed))
 
-    @staticmethod
-    def needed_bytes(specs: Mapping[str, SpecTree], timesteps: int, num_envs: int, num_rows: int) -> int:
-        """Bytes that the arrays of a ring take."""
-        stored = {key: spec for key, spec in specs.items() if key not in columns.OBSERVATIONS}
-        per_timestep = num_envs * (columns.nbytes(stored) + _INDEX.itemsize)
-        return timesteps * per_timestep + num_rows * num_envs * columns.nbytes(specs["observation"])
-
     def clear(self) -> None:
         """Forget every timestep; all lanes are in lock step again."""
         self.lockstep = True
         self.begin: Any = 0  # number of the oldest timestep: an int in lock step, else [N]
         self.end: Any = 0  # number of the next timestep
         self._row: Any = 0  # the row of the newest next observation
+        self._begun: Any = 0  # timesteps that began at a new row: the newest row is the (end + begun)-th one
+        self._names = Names()
         self._handed: Any = _NOTHING  # the very object that came last as next_observation
         self._ended = False  # did any lane's episode end with it?
 
     def __len__(self) -> int:
         return (self.end - self.begin) * self.num_envs if self.lockstep else int((self.end - self.begin).sum())
-
-    @property
-    def counts(self) -> Array:
-        """Timesteps stored in each lane [N]."""
-        counts: Array = self._lanes * 0 + (self.end - self.begin)
-        return counts
 
     @property
     def nbytes(self) -> int:
@@ -166,42 +164,6 @@ class Ring:
         places: Array = spans(begin, end, self.num_envs) % (self.timesteps * self.num_envs)
         return places
 
-    def state_dict(self) -> State:
-        """Copies of what is stored, and at which timesteps."""
-        first, used_rows = self._first_rows(), self._used_rows()
-        places = self.between(self.begin, self.end)
-        return {
-            "lockstep": self.lockstep,
-            "begin": self._lanes * 0 + self.begin,
-            "end": self._lanes * 0 + self.end,
-            "used_rows": self._lanes * 0 + used_rows,
-            "start": (self._flat_start[places] // self.num_envs - self._of(first, places)) % self.num_rows,
-            "columns": take(self.columns, places),
-            "rows": take(self._flat_rows, spans(first, first + used_rows, self.num_envs)),
-        }
-
-    def load_state_dict(self, state: State) -> None:
-        """Take over, at the same places, what ``state_dict`` returned; ValueError, unchanged, if it does not fit."""
-        numbers: list[Any] = [np.array(state[name], _INDEX) for name in ("begin", "end", "used_rows")]
-        begin, end, used_rows = numbers
-        most, most_rows = int((end - begin).max()), int(used_rows.max())
-        if most > self.timesteps or most_rows > self.num_rows:
-            raise ValueError(
-                f"the saved memory has {most} timesteps in {most_rows} rows,"
-                f" this one has room for {self.timesteps} in {self.num_rows}"
-            )
-        if lockstep := bool(state["lockstep"]):
-            begin, end, used_rows = int(begin[0]), int(end[0]), int(used_rows[0])
-        places, rows = self.between(begin, end), spans(used_rows * 0, used_rows, self.num_envs)
-        columns.check_saved("columns", state["columns"], self.columns, len(places))
-        columns.check_saved("observation", state["rows"], self._flat_rows, len(rows))
-        self.clear()
-        columns.restore(state["columns"], self.columns, places)
-        columns.restore(state["rows"], self._flat_rows, rows)
-        self._flat_start[places] = np.asarray(state["start"]) * self.num_envs + places % self.num_envs
-        self.lockstep, self.begin, self.end = lockstep, begin, end
-        self._row = max(used_rows - 1, 0) if lockstep else np.maximum(used_rows - 1, 0)
-
     def _store(self, layout: Layout, values: Mapping[str, Any]) -> None:
         """Store one timestep of all lanes, in lock step."""
         observation, next_observation = values["observation"], values["next_observation"]
@@ -221,6 +183,8 @@ class Ring:
         self._row = row  # not before: what cannot be stored must leave no trace
         self._start[timestep] = start if self.num_envs == 1 else start * self.num_envs + self._lanes
         self.end = end + 1
+        if not continues:
+            self._begun += 1
         if self.trusts_identity:
             self._handed = next_observation
 
@@ -242,11 +206,13 @@ class Ring:
         self._row[lanes] = row  # not before: what cannot be stored must leave no trace
         self._start[timestep, lanes] = start * self.num_envs + lanes
         self.end[lanes] += 1
+        self._begun[lanes] += begins
 
     def _leave_lockstep(self) -> None:
         if self.lockstep:
-            self.lockstep, self._handed = False, _NOTHING
-            self.begin, self.end, self._row = (np.full(self.num_envs, n) for n in (self.begin, self.end, self._row))
+            self.lockstep, self._handed, self._names = False, _NOTHING, Names()
+            numbers = self.begin, self.end, self._row, self._begun
+            self.begin, self.end, self._row, self._begun = (np.full(self.num_envs, n) for n in numbers)
 
     def _continues(self, layout: Layout, observation: Any) -> bool:
         """Is this, in every lane, the newest next observation? Where it is not, an episode was cut."""
@@ -283,18 +249,3 @@ class Ring:
             if not full.any():
                 return
             self.begin[lanes[full]] += 1
-
-    def _first_rows(self) -> Any:
-        """The row of the oldest observation: a number in lock step, else [N]; 0 where there is none."""
-        timestep = self.begin % self.timesteps
-        if self.lockstep:
-            return int(self._start[timestep, 0]) // self.num_envs if self.end > self.begin else 0
-        return np.where(self.end > self.begin, self._start[timestep, self._lanes] // self.num_envs, 0)
-
-    def _used_rows(self) -> Any:
-        used = (self._row - self._first_rows()) % self.num_rows + 1
-        return used * (self.end > self.begin)
-
-    def _of(self, values: Any, places: Array) -> Any:
-        """What belongs to the lanes of these places, of a number for all lanes or an array [N]."""
-        return values if self.lockstep else values[places % self.num_envs]

@@ -6,7 +6,7 @@ import copy
 import inspect
 import math
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,11 +14,23 @@ from ..checks import choice, did_you_mean, number
 from ..contracts import Array, State
 from ..errors import ArgumentError, NonFiniteError
 from ..schedules import Constant, Schedule, ScheduleLike, follows_run, make_schedule
-from .candidates import Candidates
+from ..streams import kept
 from .sum_tree import SumTree
 
 _BELOW_ONE = 1 - 2**-40
 """Of the sum of priorities the last 2**-40 is never drawn: rounding must not lead beyond it."""
+
+
+class Drawable(Protocol):
+    """What is drawn from: transitions, or sequences of them. Places are 0 .. ``capacity`` - 1."""
+
+    capacity: int
+
+    def __len__(self) -> int: ...
+
+    def places(self, index: Array) -> Array:
+        """The places of what may be drawn, by its index in 0 .. len - 1."""
+        ...
 
 
 class Sampler:
@@ -27,9 +39,9 @@ class Sampler:
     A subclass defines :meth:`draw`. A place is a number in 0 .. ``candidates.capacity`` - 1.
     """
 
-    candidates: Candidates | None = None
+    candidates: Drawable | None = None
 
-    def build(self, candidates: Candidates) -> None:
+    def build(self, candidates: Drawable) -> None:
         """Take over the transitions to draw from; there are none yet.
 
         Raises:
@@ -63,6 +75,10 @@ class Sampler:
 
     def clear(self) -> None:
         """All transitions were forgotten."""
+
+    def nbytes_for(self, capacity: int) -> int:
+        """Bytes of the arrays that it has, or will have, for so many places."""
+        return 0
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -123,7 +139,7 @@ class Prioritized(Sampler):
             raise ArgumentError(message, "Prioritized.beta", beta)
         self.epsilon = number("Prioritized.epsilon", epsilon, above=0)
 
-    def build(self, candidates: Candidates) -> None:
+    def build(self, candidates: Drawable) -> None:
         """As in :class:`Sampler`; allocates."""
         super().build(candidates)
         self._tree = SumTree(candidates.capacity)  # of p^alpha
@@ -186,20 +202,26 @@ class Prioritized(Sampler):
         self._tree.clear()
         self._reset()
 
+    def nbytes_for(self, capacity: int) -> int:
+        """Bytes of the sum tree."""
+        return SumTree.bytes_for(capacity)
+
     @property
     def settings(self) -> Mapping[str, Any]:
         """Kind, alpha, epsilon and, of axonrl's schedules, beta."""
         beta = None
         if type(self.beta).__module__ == Constant.__module__:
-            beta = repr(self.beta).replace(", over=None", "")  # as checkpoints have it that are older than this field
+            beta = repr(self.beta)
+            for newer in (", over=None", ", staircase=False"):  # older checkpoints do not have these fields
+                beta = beta.replace(newer, "")
         return {**super().settings, "alpha": self.alpha, "beta": beta, "epsilon": self.epsilon}
 
     def state_dict(self) -> State:
         """Priorities (to the power of alpha) up to the last that is not 0, the maximum, and what was drawn."""
         self._apply_update()
-        used = np.flatnonzero(self._tree.values)
+        unused = int((self._tree.values != 0)[::-1].argmax()) if self._tree.values.any() else len(self._tree.values)
         return {
-            "priorities": self._tree.values[: used[-1] + 1 if used.size else 0].copy(),
+            "priorities": kept(self._tree.values[: len(self._tree.values) - unused]),
             "maximum": self._maximum,
             "num_batches": self._num_batches,
             "drawn": np.zeros(0, np.intp) if self._drawn is None else self._drawn.copy(),
@@ -207,9 +229,18 @@ class Prioritized(Sampler):
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; later draws are bit-identical."""
-        self.clear()
+        """Take over what ``state_dict`` returned; later draws are bit-identical.
+
+        Raises:
+            ArgumentError: a priority is negative, NaN or infinite; nothing is taken over.
+        """
         priorities, drawn = np.asarray(state["priorities"]), np.asarray(state["drawn"])
+        wrong = ~((priorities >= 0) & np.isfinite(priorities))
+        if wrong.any():
+            place = int(wrong.argmax())
+            message = f"priorities must be finite and at least 0, got {priorities[place]} at place {place}"
+            raise ArgumentError(message, "priorities", priorities[place])
+        self.clear()
         self._tree.put(np.arange(len(priorities)), priorities)
         self._maximum, self._num_batches = float(state["maximum"]), int(state["num_batches"])
         self._drawn, self._awaits_update = drawn if drawn.size else None, bool(state["awaits_update"])
@@ -292,7 +323,7 @@ def make_sampler(value: SamplerLike, name: str = "sampler") -> Sampler:
     return KINDS[kind](**arguments)
 
 
-def _built(sampler: Sampler) -> Candidates:
+def _built(sampler: Sampler) -> Drawable:
     if sampler.candidates is None:
         raise RuntimeError(f"this {type(sampler).__name__} belongs to no memory yet: ReplayMemory(..., sampler=...)")
     return sampler.candidates

@@ -23,9 +23,7 @@ class SumTree:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        # Summing up the blocks of a batch of 32 then costs as much as summing up the blocks' sums.
-        self._width = 2 ** max(3, round(math.log2(capacity / 32) / 2))
-        num_blocks = -(-capacity // self._width)
+        self._width, num_blocks = _blocks(capacity)
         self.values: Array = np.zeros(num_blocks * self._width)
         """What the places hold; changed by :meth:`put` only."""
         self._blocks = self.values.reshape(num_blocks, self._width)
@@ -33,6 +31,17 @@ class SumTree:
         self._below = np.zeros(num_blocks + 1)  # the sum of all blocks before each; the last is the total
         self._ends = self._below[1:]
         self._stale: list[Array] = []  # places whose sums are not up to date
+
+    @staticmethod
+    def bytes_for(capacity: int) -> int:
+        """Bytes that the arrays of a tree take."""
+        width, num_blocks = _blocks(capacity)
+        return 8 * (num_blocks * width + num_blocks + num_blocks + 1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.values.nbytes + self._sums.nbytes + self._below.nbytes
 
     def put(self, places: Array, values: Array | float) -> None:
         """Let places hold these numbers, of at least 0; of a place that comes twice the last one counts."""
@@ -78,3 +87,9 @@ class SumTree:
         else:
             np.add.reduce(self._blocks, 1, out=self._sums)
         self._sums.cumsum(out=self._ends)
+
+
+def _blocks(capacity: int) -> tuple[int, int]:
+    """Numbers in a block, and blocks; summing up the blocks of a batch of 32 then costs as much as all blocks' sums."""
+    width = 2 ** max(3, round(math.log2(capacity / 32) / 2))
+    return width, -(-capacity // width)

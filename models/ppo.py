@@ -88,7 +88,7 @@ def model_fn(
         return EstimatorSpec(mode, loss=scalars.pop("loss"), eval_metric_ops=scalars)
 
     learning_rate = learning_rate_at(params.learning_rate, labels)
-    optimizer = make_optimizer(params.optimizer, learning_rate)
+    optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
     optimizer.build(network.variables)
 
     def update(minibatch: Mapping[str, Any]) -> dict[str, Tensor]:

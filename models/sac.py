@@ -85,7 +85,7 @@ def model_fn(
         return EstimatorSpec(mode, loss=learner.critic_loss(batch)[0])
 
     learning_rate = learning_rate_at(params.learning_rate, labels)
-    optimizers = [make_optimizer(params.optimizer, learning_rate) for _ in range(3)]
+    optimizers = [make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon) for _ in range(3)]
     # Target critics become copies at gradient step 0, which only the first part of a batch can have.
     parts = enumerate(_parts(batch, params.updates))
     steps = [learner.gradient_step(part, labels["global_step"] + i, *optimizers) for i, part in parts]

@@ -141,7 +141,7 @@ class Policy:
         return self._predictions()
 
     def reset(self, mask: Any = None) -> None:
-        """Episodes begin: the recurrent state of a model that has one is zero again.
+        """Episodes begin: the recurrent state of a model that has one is zero again, and exploring begins anew.
 
         Args:
             mask: bool [B], which of the batch; None for all, also where the next batch has another size.
@@ -149,15 +149,21 @@ class Policy:
         Raises:
             ValueError: the mask's shape or dtype is another.
         """
-        if mask is None or self._state is None:
+        begin_exploring = getattr(self._explore, "reset", None)
+        if mask is None:
             self._state = None
+            if begin_exploring is not None:
+                begin_exploring(np.ones(0, np.bool_))  # for no episodes: the next ones are new
             return
-        chosen = np.asarray(mask)
-        if chosen.dtype != np.bool_ or chosen.shape != self._state[0].shape[:1]:
-            size = len(self._state[0])
+        if self._state is None and begin_exploring is None:
+            return
+        chosen, size = np.asarray(mask), "B" if self._state is None else len(self._state[0])
+        if chosen.dtype != np.bool_ or chosen.ndim != 1 or size not in ("B", len(chosen)):
             raise ValueError(f"mask must be bool [{size}], got {chosen.dtype} {list(chosen.shape)}")
-        for values in self._state:
+        for values in self._state or ():
             values[chosen] = 0
+        if begin_exploring is not None:
+            begin_exploring(chosen)
 
     # -- weights ------------------------------------------------------------------------------------------------------
 

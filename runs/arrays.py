@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 
 from ..contracts import Array, State
 from ..errors import CheckpointError
+from ..streams import Stream
 from .files import CHUNK_BYTES, write_atomically
 
 _DTYPES: Final = {
@@ -77,9 +78,11 @@ def load_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
 
 
 def encode_arrays(
-    arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None
+    arrays: Mapping[str, Array | Stream], metadata: Mapping[str, str] | None = None
 ) -> Iterator[bytes | memoryview]:
     """Arrays in the safetensors format, piece by piece: no array that is contiguous is copied, and no two at once.
+
+    A stream is read chunk by chunk, and never whole.
 
     Raises:
         ValueError: as for :func:`save_arrays`, before the first piece.
@@ -105,22 +108,23 @@ def encode_arrays(
     return itertools.chain([len(encoded).to_bytes(8, "little"), encoded], *(_pieces(arrays[name]) for name in names))
 
 
-def split_state(state: State) -> tuple[dict[str, Array], dict[str, Any]]:
+def split_state(state: State) -> tuple[dict[str, Array | Stream], dict[str, Any]]:
     """Divide a state into arrays and a JSON value; :func:`join_state` is the inverse.
 
     An array is named by the keys that lead to it, quoted as in a URL and joined by ``/``. NumPy scalars are arrays
     without axes, and come back as scalars: a Python float in their place would change the dtype of what is computed.
+    A stream stays one.
 
     Raises:
         ValueError: something that cannot be stored exactly; names where in the state it stands.
     """
     if not isinstance(state, Mapping):
         raise ValueError(f"a state must be a mapping, got {type(state).__name__}")
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Array | Stream] = {}
     return arrays, _encode_mapping(state, "state", "", arrays)
 
 
-def join_state(arrays: Mapping[str, Array], tree: Any) -> Any:
+def join_state(arrays: Mapping[str, Any], tree: Any) -> Any:
     """The state of which :func:`split_state` returned ``arrays`` and ``tree``.
 
     Raises:
@@ -141,7 +145,7 @@ def join_state(arrays: Mapping[str, Array], tree: Any) -> Any:
     return {key[key.startswith("$") :]: join_state(arrays, value) for key, value in tree.items()}
 
 
-def _encode_mapping(value: Mapping[Any, Any], path: str, prefix: str, arrays: dict[str, Array] | None) -> Any:
+def _encode_mapping(value: Mapping[Any, Any], path: str, prefix: str, arrays: dict[str, Array | Stream] | None) -> Any:
     result = {}
     for key, item in value.items():
         if type(key) is not str:
@@ -152,7 +156,7 @@ def _encode_mapping(value: Mapping[Any, Any], path: str, prefix: str, arrays: di
     return result
 
 
-def _encode(value: Any, path: str, name: str, arrays: dict[str, Array] | None) -> Any:
+def _encode(value: Any, path: str, name: str, arrays: dict[str, Array | Stream] | None) -> Any:
     """``value`` as JSON; arrays are put aside into ``arrays``, which is ``None`` inside lists."""
     kind = type(value)
     if kind is int:
@@ -165,7 +169,7 @@ def _encode(value: Any, path: str, name: str, arrays: dict[str, Array] | None) -
     if isinstance(value, Mapping):
         return _encode_mapping(value, path, f"{name}/", arrays)
     # Exact types: a masked array, say, would lose its mask.
-    if not (isinstance(value, np.generic) or kind in (np.ndarray, np.memmap)):
+    if not (isinstance(value, np.generic) or kind in (np.ndarray, np.memmap, Stream)):
         raise ValueError(
             f"{path} is of type {kind.__name__}; a state holds mappings, NumPy arrays, None, bool, int, float, str"
             f" and lists of these values"
@@ -176,12 +180,16 @@ def _encode(value: Any, path: str, name: str, arrays: dict[str, Array] | None) -
         raise ValueError(f"{path} has the dtype {value.dtype}, expected one of {', '.join(_DTYPES)}")
     if name == _METADATA:
         name = "%5F" + name[1:]  # quote() never writes this
-    arrays[name] = np.asarray(value)
+    arrays[name] = value if isinstance(value, Stream) else np.asarray(value)
     return {_SCALAR if isinstance(value, np.generic) else _ARRAY: name}
 
 
-def _pieces(array: Array) -> Iterator[memoryview]:
+def _pieces(array: Array | Stream) -> Iterator[memoryview]:
     """The bytes of an array: C order, little-endian."""
+    if isinstance(array, Stream):
+        for chunk in array.chunks():
+            yield from _pieces(chunk)
+        return
     flat = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
     for start in range(0, flat.size, CHUNK_BYTES):
         yield flat[start : start + CHUNK_BYTES].data

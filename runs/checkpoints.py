@@ -18,15 +18,22 @@ from filelock import FileLock, Timeout
 
 from ..contracts import Array, State
 from ..errors import CheckpointError
+from ..streams import Stream
 from .arrays import encode_arrays, join_state, load_arrays, split_state
 from .files import FileRecord, check_file, make_folders, remove, sync_folder, write_file
+from .parts import Part, describe, found, read_part, write_parts
 
 BEGINNING: Final = 1
 """Index of the first checkpoint of a run, which is written before its first timestep."""
-_VERSION: Final = 1
+_VERSION, _VERSION_WITH_PARTS = 1, 2
+_INLINE_BYTES: Final = 1 << 20
+"""Streams that are no more than this together are written as plain arrays: parts of their own would not pay."""
 _MANIFEST: Final = "manifest.json"
 _ARRAYS: Final = "arrays.safetensors"
 _STATE: Final = "state.json"
+_STREAMS: Final = "$streams"
+"""The key of state.json, beside those of the state, under which it says what streams consist of."""
+_PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)
 _FOLDER: Final = re.compile(r"checkpoint-(\d{8,})", re.ASCII)
 
 
@@ -36,7 +43,11 @@ class CheckpointStore:
     A checkpoint is the folder ``checkpoint-<index>``; the index counts the saves of the run from 1 and is never used
     again. It is written as a hidden folder, forced to the disk and renamed, so that a crash at any instant leaves the
     checkpoints before it as they are. Inside: ``arrays.safetensors``, ``state.json``, and ``manifest.json`` with the
-    size and the SHA-256 of both.
+    size and the SHA-256 of each file.
+
+    The streams of a state (see :mod:`axonrl.streams`) are in further files, its parts (see :mod:`.parts`). Of what
+    this store last wrote or read, a new checkpoint links the parts, and writes only what is new. Each folder is whole
+    by itself: it may be copied or removed without regard to the others.
 
     Args:
         model_dir: the run's directory; created by the first writer.
@@ -53,6 +64,7 @@ class CheckpointStore:
         self.keep_max = keep_max
         self._folder = self.model_dir / "checkpoints"
         self._locked = False
+        self._parts: list[Part] = []  # of the checkpoint that this store wrote or read last
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -95,8 +107,9 @@ class CheckpointStore:
         """Write a checkpoint, then remove the oldest ones beyond ``keep_max``. Takes the lock where it is not held.
 
         Args:
-            state: strings to arrays, JSON values or further such mappings; ``state["counters"]`` is also shown in
-                the manifest. Arrays may have any layout and byte order; they are read back contiguous and native.
+            state: strings to arrays, streams, JSON values or further such mappings; ``state["counters"]`` is also
+                shown in the manifest. Arrays may have any layout and byte order; they are read back contiguous and
+                native.
 
         Returns:
             The folder of the checkpoint, which is on the disk by now.
@@ -110,7 +123,7 @@ class CheckpointStore:
             newest = self.newest()
             folder = self._path((newest or 0) + 1)
             try:
-                self._write(folder, arrays, tree, _counters(state))
+                self._parts = self._write(folder, arrays, tree, _counters(state))
             except OSError as error:
                 earlier = f" (newest: {self._path(newest).name})" if newest is not None else " (there are none yet)"
                 raise CheckpointError(
@@ -120,27 +133,36 @@ class CheckpointStore:
         return folder
 
     def load(self) -> tuple[int, State] | None:
+        """As :meth:`open`, with arrays in the place of streams."""
+        return self._newest_whole(streams=False)
+
+    def open(self) -> tuple[int, State] | None:
         """Read the newest checkpoint that is whole. Skipping a damaged one gives a ``UserWarning`` that names it.
 
         Returns:
-            Its index and its state; ``None`` if there are no checkpoints at all.
+            Its index and its state; ``None`` if there are no checkpoints at all. The streams in it read from its
+            files, also once these are removed; they have been checked.
 
         Raises:
             CheckpointError: all of them are damaged (lists each with its damage), or they cannot be read.
         """
+        return self._newest_whole(streams=True)
+
+    def _newest_whole(self, *, streams: bool) -> tuple[int, State] | None:
         damage: dict[int, str] = {}
         while left := [index for index in self._indices() if index not in damage]:
             index = max(left)
             folder = self._path(index)
             try:
-                state = _read(folder, index)
+                state, parts = _read(folder, index, streams)
             except CheckpointError as error:
                 if os.path.lexists(folder):  # else a writer has just removed it: there are newer ones, look again
                     damage[index] = str(error)
                 continue
             for other, what in damage.items():
                 message = f"the checkpoint {self._path(other)} is damaged: {what}; using {folder.name} instead"
-                warnings.warn(message, UserWarning, stacklevel=2)
+                warnings.warn(message, UserWarning, stacklevel=3)
+            self._parts = parts
             return index, state
         if damage:
             each = "".join(f"\n  {self._path(index).name}: {what}" for index, what in damage.items())
@@ -160,20 +182,27 @@ class CheckpointStore:
         indices = [int(match[1]) for name in names if (match := _FOLDER.fullmatch(name))]
         return [index for index in indices if self._path(index).name in names]  # not "checkpoint-0000000001"
 
-    def _write(self, folder: Path, arrays: Mapping[str, Array], tree: Any, counters: dict[str, Any]) -> None:
+    def _write(
+        self, folder: Path, arrays: Mapping[str, Array | Stream], tree: dict[str, Any], counters: dict[str, Any]
+    ) -> list[Part]:
         make_folders(self._folder)
         for leftover in self._folder.glob(".checkpoint-*.tmp"):  # of dead writers: this one holds the lock
             shutil.rmtree(leftover, ignore_errors=True)
-        temporary = _temporary(folder)
+        temporary, index = _temporary(folder), int(folder.name.removeprefix("checkpoint-"))
+        streams = _in_parts(arrays)
+        if streams:
+            arrays = {name: array for name, array in arrays.items() if name not in streams}
+            tree = {**tree, _STREAMS: {name: describe(stream) for name, stream in streams.items()}}
         try:
             temporary.mkdir()
-            files = {
+            parts = write_parts(temporary, index, streams, self._parts) if streams else []
+            files = {part.path.name: part.record for part in parts} | {
                 _ARRAYS: write_file(temporary / _ARRAYS, encode_arrays(arrays)),
                 _STATE: write_file(temporary / _STATE, [json.dumps(tree).encode()]),
             }
             manifest = {
-                "format_version": _VERSION,
-                "index": int(folder.name.removeprefix("checkpoint-")),
+                "format_version": _VERSION_WITH_PARTS if streams else _VERSION,
+                "index": index,
                 "counters": counters,
                 "files": {name: dataclasses.asdict(record) for name, record in files.items()},
             }
@@ -184,6 +213,7 @@ class CheckpointStore:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         sync_folder(self._folder)
+        return [dataclasses.replace(part, path=folder / part.path.name) for part in parts]
 
     def _prune(self) -> None:
         for index in sorted(self._indices())[: -self.keep_max]:
@@ -215,28 +245,51 @@ def _counters(state: State) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if isinstance(value, (bool, int, float, str))}
 
 
-def _read(folder: Path, index: int) -> State:
-    """The state in a checkpoint; ``CheckpointError`` says what is damaged."""
-    for name, record in _read_manifest(folder / _MANIFEST, index).items():
+def _in_parts(arrays: Mapping[str, Array | Stream]) -> dict[str, Stream]:
+    """The streams that are written as parts; the others are written as arrays."""
+    streams = {
+        name: array
+        for name, array in arrays.items()
+        if isinstance(array, Stream) and all(piece.series for piece in array.pieces)
+    }
+    return streams if sum(stream.nbytes for stream in streams.values()) > _INLINE_BYTES else {}
+
+
+def _read(folder: Path, index: int, streams: bool) -> tuple[State, list[Part]]:
+    """The state in a checkpoint, with streams or with arrays, and its parts; ``CheckpointError`` if it is damaged."""
+    records = _read_manifest(folder / _MANIFEST, index)
+    for name, record in records.items():
         check_file(folder / name, record)
     arrays, _ = load_arrays(folder / _ARRAYS)
-    state: State = join_state(arrays, _read_json(folder / _STATE))
-    return state
+    tree = _read_json(folder / _STATE)
+    described = tree.pop(_STREAMS, {}) if isinstance(tree, dict) else {}
+    opened = [read_part(folder / name, records[name]) for name in sorted(records) if _PART.fullmatch(name)]
+    read: dict[str, Any] = {name: found(one, opened) for name, one in described.items()}
+    if not streams:
+        read = {name: np.asarray(stream) for name, stream in read.items()}
+    state: State = join_state({**arrays, **read}, tree)
+    return state, [part for part, _ in opened]
 
 
 def _read_manifest(path: Path, index: int) -> dict[str, FileRecord]:
     manifest = _read_json(path)
     if not isinstance(manifest, dict) or "format_version" not in manifest:
         raise CheckpointError(f"{path.name} has no format version")
-    if manifest["format_version"] != _VERSION:
+    if manifest["format_version"] not in (_VERSION, _VERSION_WITH_PARTS):
         version = manifest["format_version"]
-        raise CheckpointError(f"unknown format version {version!r}: this version of axonrl reads {_VERSION}")
+        known = f"{_VERSION} and {_VERSION_WITH_PARTS}"
+        raise CheckpointError(f"unknown format version {version!r}: this version of axonrl reads {known}")
     if manifest.get("index") != index:
         raise CheckpointError(f"{path.name} is that of checkpoint {manifest.get('index')!r}")
     try:
-        return {name: FileRecord(**manifest["files"][name]) for name in (_ARRAYS, _STATE)}
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{path.name} does not give size and SHA-256 of {_ARRAYS} and {_STATE}") from error
+        records = {name: FileRecord(**record) for name, record in manifest["files"].items()}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path.name} does not give size and SHA-256 of its files") from error
+    if missing := [name for name in (_ARRAYS, _STATE) if name not in records]:
+        raise CheckpointError(f"{path.name} does not give size and SHA-256 of {' and '.join(missing)}")
+    if any(name not in (_ARRAYS, _STATE) and not _PART.fullmatch(name) for name in records):
+        raise CheckpointError(f"{path.name} names other files than a checkpoint has: {', '.join(records)}")
+    return records
 
 
 def _read_json(path: Path) -> Any:

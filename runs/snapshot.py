@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from ..contracts import Array, State
 from .arrays import join_state, load_arrays, save_arrays, split_state
 
@@ -47,7 +49,8 @@ class PolicySnapshot:
         about = {_INFO: json.dumps({**info, **dataclasses.asdict(self.counters)})}
         arrays: dict[str, Array] = {}
         if self.statistics:
-            arrays, tree = split_state({_STATISTICS: self.statistics})
+            split, tree = split_state({_STATISTICS: self.statistics})
+            arrays = {name: np.asarray(array) for name, array in split.items()}
             about[_STATISTICS] = json.dumps(tree)
         save_arrays(path, {**self.weights, **arrays}, about)
 

@@ -18,9 +18,11 @@ ROOT_MODULES: Final[dict[str, set[str]]] = {
     "errors": set(),
     "registry": {"errors"},
     "checks": {"errors"},
-    "schedules": {"checks", "errors"},
+    "schedule_kinds": {"checks", "errors"},
+    "schedules": {"checks", "errors", "schedule_kinds"},
     "contracts": {"checks", "errors"},
     "facts": {"contracts"},
+    "streams": {"contracts"},
     "quiet": set(),
     "noise": {"checks", "contracts"},
 }

@@ -62,8 +62,8 @@ def test_every_built_in_hook_is_one_and_has_a_summary(name: str) -> None:
 
 
 def test_names_are_sorted() -> None:
-    assert registry.names("memory") == ["batch", "replay"]
-    assert registry.names("model_fn") == ["a2c", "c51", "dqn", "ppo", "sac"]
+    assert registry.names("memory") == ["batch", "replay", "sequence"]
+    assert registry.names("model_fn") == ["a2c", "c51", "dqn", "ppo", "r2d2", "sac"]
     assert len(registry.names("hook")) == 14
 
 
@@ -82,7 +82,7 @@ def test_a_module_and_attribute(user_module: str) -> None:
         (
             "model_fn",
             "quantum",
-            r"unknown model_fn 'quantum'; there are a2c, c51, dqn, ppo, sac; write 'package\.module:name",
+            r"unknown model_fn 'quantum'; there are a2c, c51, dqn, ppo, r2d2, sac; write 'package\.module:name",
         ),
         ("model_fn", "nowhere.at_all:f", "there is no module 'nowhere' on the import path"),
         ("model_fn", "users_registry_module.sub:f", "there is no module 'users_registry_module.sub' on the"),
@@ -112,7 +112,7 @@ def test_a_plugin_is_loaded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch
     )
     assert registry.find("memory", "mine").__name__ == "Mine"
     assert registry.find("memory", "replay") is ReplayMemory
-    assert registry.names("memory") == ["batch", "hidden", "mine", "replay"]
+    assert registry.names("memory") == ["batch", "hidden", "mine", "replay", "sequence"]
 
 
 def test_name_of_what_can_be_imported(user_module: str) -> None:
@@ -145,4 +145,4 @@ print([registry.summary(kind, name) != "" for kind in registry.BUILT_IN for name
 print(sorted({"tensorflow", "keras", "gymnasium"} & set(sys.modules)))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == f"{[True] * 23}\n[]\n"
+    assert found.stdout == f"{[True] * 25}\n[]\n"

@@ -1,14 +1,25 @@
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from axonrl import schedules
 from axonrl.errors import ArgumentError
-from axonrl.schedules import Exponential, Linear, PiecewiseConstant, Polynomial, make_schedule
+from axonrl.schedules import (
+    Cosine,
+    Exponential,
+    InverseTime,
+    Linear,
+    NaturalExponential,
+    PiecewiseConstant,
+    Polynomial,
+    make_schedule,
+)
 
 LINEAR: Any = Linear  # untyped, for wrong arguments
 PIECEWISE: Any = PiecewiseConstant
+EXPONENTIAL: Any = Exponential
 
 # (schedule, time, value worked out by hand)
 VALUES: list[tuple[Any, float, float]] = [
@@ -33,6 +44,24 @@ VALUES: list[tuple[Any, float, float]] = [
     (Exponential(0.8, 0.5, 10, floor=0.3), 10, 0.4),
     (Exponential(0.8, 0.5, 10, floor=0.3), 20, 0.3),
     (Exponential(0.8, 0.5, 10, floor=0.3), 10**9, 0.3),
+    (Exponential(0.8, 0.5, 10, staircase=True), 9, 0.8),
+    (Exponential(0.8, 0.5, 10, staircase=True), 10, 0.4),
+    (Exponential(0.8, 0.5, 10, staircase=True), 29, 0.2),
+    (NaturalExponential(2.0, 0.5, 10), 0, 2.0),
+    (NaturalExponential(2.0, 0.5, 10), 20, 0.7357588823),  # 2 / e
+    (NaturalExponential(2.0, 0.5, 10, floor=0.3), 40, 0.3),  # 2 / e^2 is 0.27
+    (NaturalExponential(2.0, 0.5, 10, staircase=True), 29, 0.7357588823),
+    (InverseTime(0.6, 0.5, 10), 0, 0.6),
+    (InverseTime(0.6, 0.5, 10), 10, 0.4),
+    (InverseTime(0.6, 0.5, 10), 40, 0.2),
+    (InverseTime(0.6, 0.5, 10, floor=0.25), 40, 0.25),
+    (InverseTime(0.6, 0.5, 10, staircase=True), 19, 0.4),
+    (Cosine(1.0, 0.2, 12), 0, 1.0),
+    (Cosine(1.0, 0.2, 12), 4, 0.8),  # cos(60 degrees) = 1/2
+    (Cosine(1.0, 0.2, 12), 6, 0.6),
+    (Cosine(1.0, 0.2, 12), 8, 0.4),
+    (Cosine(1.0, 0.2, 12), 12, 0.2),
+    (Cosine(1.0, 0.2, 12), 10**9, 0.2),
     (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 0, 1.0),
     (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 9, 1.0),
     (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 10, 0.5),
@@ -52,6 +81,10 @@ RUN_VALUES: list[tuple[Any, float, float]] = [
     (Linear(1.0, 0.2, 0.1, over="run"), 1.0, 0.2),
     (Polynomial(1.0, 0.0, 0.5, power=2, over="run"), 0.25, 0.25),
     (Exponential(0.8, 0.5, 0.5, over="run"), 1.0, 0.2),
+    (NaturalExponential(2.0, 1.0, 0.5, over="run"), 0.5, 0.7357588823),
+    (InverseTime(0.6, 0.5, 0.25, over="run"), 1.0, 0.2),
+    (Cosine(1.0, 0.2, 0.75, over="run"), 0.25, 0.8),
+    (Cosine(1.0, 0.2, 0.75, over="run"), 1.0, 0.2),
     (PiecewiseConstant((0.25, 0.5), (1.0, 0.5, 0.1), over="run"), 0.2, 1.0),
     (PiecewiseConstant((0.25, 0.5), (1.0, 0.5, 0.1), over="run"), 0.25, 0.5),
     (PiecewiseConstant((0.25, 0.5), (1.0, 0.5, 0.1), over="run"), 1.0, 0.1),
@@ -65,28 +98,35 @@ def test_values_on_the_host(schedule: Any, t: Any, expected: Any) -> None:
     assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_values_in_a_graph_are_those_of_the_host() -> None:
+def in_tensorflow(function: Any) -> Any:
+    return lambda t: [value.numpy() for value in function(t)]
+
+
+def in_litert(function: Any) -> Any:
+    from axonrl.policies.interpreter import LiteProgram
+    from axonrl.runtimes.litert.conversion import convert
+
+    return LiteProgram(convert({"f": function}, [])).signatures["f"]
+
+
+@pytest.mark.parametrize("executor", [in_tensorflow, in_litert])
+@pytest.mark.parametrize(("values", "dtype"), [(VALUES, "int64"), (RUN_VALUES, "float32")])
+def test_values_in_a_graph_are_those_of_the_host(executor: Any, values: Any, dtype: str) -> None:
     import keras
     import tensorflow as tf
 
-    in_graph: Any = tf.function(
-        lambda t: [schedule(t, ops=keras.ops) for schedule, _, _ in VALUES],
-        input_signature=[tf.TensorSpec((), tf.int64)],
-    )
-    over_run: Any = tf.function(
-        lambda t: [schedule(t, ops=keras.ops) for schedule, _, _ in RUN_VALUES],
-        input_signature=[tf.TensorSpec((), tf.float32)],
-    )
-    found = [in_graph(tf.constant(t, tf.int64))[index] for index, (_, t, _) in enumerate(VALUES)]
-    found += [over_run(tf.constant(t, tf.float32))[index] for index, (_, t, _) in enumerate(RUN_VALUES)]
-    for value, (_, _, expected) in zip(found, VALUES + RUN_VALUES, strict=True):
-        assert value.dtype == tf.float32
+    traced: Any = tf.function(lambda t: [schedule(t[0], ops=keras.ops) for schedule, _, _ in values])
+    run = executor(traced.get_concrete_function(tf.TensorSpec([1], dtype)))
+    for index, (_, t, expected) in enumerate(values):
+        given = np.array([t], dtype)
+        value = run(tf.constant(given) if executor is in_tensorflow else [given])[index]
+        assert value.dtype == np.float32
         assert value.shape == ()
         assert float(value) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
-def test_linear_ends_exactly_at_stop() -> None:
-    assert Linear(1.0, 0.05, 7)(7) == 0.05
+def test_they_end_exactly_at_stop() -> None:
+    assert Linear(1.0, 0.05, 7)(7) == Cosine(1.0, 0.05, 7)(7) == 0.05
 
 
 @pytest.mark.parametrize(
@@ -100,11 +140,18 @@ def test_linear_ends_exactly_at_stop() -> None:
             {"kind": "piecewise_constant", "boundaries": [3], "values": [1, 0.5]},
             PiecewiseConstant((3,), (1.0, 0.5)),
         ),
+        ({"kind": "cosine", "start": 1, "stop": 0, "duration": 5}, Cosine(1.0, 0.0, 5)),
+        ({"kind": "natural_exponential", "start": 1, "rate": 2, "duration": 5}, NaturalExponential(1.0, 2.0, 5)),
+        (
+            {"kind": "inverse_time", "start": 1, "rate": 2, "duration": 5, "floor": 0.1, "staircase": True},
+            InverseTime(1.0, 2.0, 5, floor=0.1, staircase=True),
+        ),
     ],
 )
 def test_make_schedule_from_a_mapping(mapping: Any, expected: Any) -> None:
     schedule = make_schedule(mapping)
     assert schedule == expected
+    assert make_schedule(schedules.as_value(schedule)) == expected
     assert isinstance(getattr(schedule, "duration", 0), int)
 
 
@@ -184,6 +231,9 @@ def test_make_schedule_refuses(value: Any, message: str) -> None:
         (Polynomial(0.9, 0.1, 5, 2), (0.1, 0.9)),
         (Exponential(0.9, 0.5, 5, floor=0.2), (0.2, 0.9)),
         (Exponential(0.9, 1.0, 5), (0.9, 0.9)),
+        (NaturalExponential(0.9, 0.5, 5, floor=0.2), (0.2, 0.9)),
+        (InverseTime(0.9, 0.5, 5), (0.0, 0.9)),
+        (Cosine(0.1, 0.9, 5), (0.1, 0.9)),
         (PiecewiseConstant((1, 2), (0.5, 0.7, 0.1)), (0.1, 0.7)),
     ],
 )
@@ -211,6 +261,12 @@ def test_a_schedule_that_leaves_the_range_is_refused(schedule: Any, bounds: Any)
         ("Exponential.duration", lambda: Exponential(1.0, 1.0, 0)),
         ("Exponential.floor", lambda: Exponential(1.0, 0.5, 5, floor=2)),
         ("Exponential.floor", lambda: Exponential(1.0, 0.5, 5, floor=-1)),
+        ("Exponential.staircase", lambda: EXPONENTIAL(1.0, 0.5, 5, staircase=1)),
+        ("NaturalExponential.rate", lambda: NaturalExponential(1.0, 0.0, 5)),
+        ("InverseTime.rate", lambda: InverseTime(1.0, -0.1, 5)),
+        ("InverseTime.duration", lambda: InverseTime(1.0, 0.1, 0)),
+        ("Cosine.stop", lambda: Cosine(1.0, float("nan"), 5)),
+        ("Cosine.duration", lambda: Cosine(1.0, 0.0, -5)),
         ("PiecewiseConstant.boundaries", lambda: PIECEWISE(5, (1.0, 2.0))),
         ("PiecewiseConstant.values", lambda: PiecewiseConstant((5,), (1.0,))),
         ("PiecewiseConstant.values", lambda: PiecewiseConstant((5,), (1.0, float("nan")))),

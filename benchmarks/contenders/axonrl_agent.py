@@ -12,6 +12,7 @@ from typing import Any
 from axonrl import Agent, RunConfig
 from axonrl.environments import make
 from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import c51, qr_dqn
 from axonrl.models import dqn as model
 from axonrl.models import ppo as ppo_model
 from axonrl.models import sac as sac_model
@@ -20,9 +21,27 @@ from .. import settings
 from ..settings import NETWORKS, Network
 from ..timing import microseconds, seconds_of, start_of
 
+PRIORITIZED = {"sampler": {"kind": "prioritized", "alpha": settings.ALPHA, "beta": settings.BETA}}
+VARIANTS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
+    "DQN": (model.model_fn, {}, {}),
+    "prioritized DQN": (model.model_fn, {"loss": "squared"}, PRIORITIZED),
+    "C51": (c51.model_fn, {**settings.C51, "double": True}, {}),
+    "QR-DQN": (qr_dqn.model_fn, {"quantiles": settings.QUANTILES}, {}),
+}
+"""The algorithms, what differs from DQN in their parameters, and in the memory."""
 
-def agent_for(network: Network, folder: str, batch: int = 32, memory: int = 1_000, update_frequency: int = 1) -> Agent:
+
+def agent_for(
+    network: Network,
+    folder: str,
+    batch: int = 32,
+    memory: int = 1_000,
+    update_frequency: int = 1,
+    algorithm: str = "DQN",
+    frame_stack: int | None = None,
+) -> Agent:
     """An agent with the settings of all contenders."""
+    model_fn, more, options = VARIANTS[algorithm]
     params = {
         "network": "nature_cnn" if network.has_frames else "mlp",
         "hidden": network.hidden,
@@ -31,9 +50,10 @@ def agent_for(network: Network, folder: str, batch: int = 32, memory: int = 1_00
         "target_update_period": settings.TARGET_UPDATE_TIMESTEPS // update_frequency,
         "max_gradient_norm": settings.MAX_GRADIENT_NORM,
         "epsilon": {"kind": "linear", "start": 1.0, "stop": settings.EPSILON, "duration": settings.EPSILON_TIMESTEPS},
+        **more,
     }
-    replay = ReplayMemory(memory, batch, discount=settings.DISCOUNT)
-    return Agent(model.model_fn, replay, Path(folder, "run"), RunConfig(seed=0), params)
+    replay = ReplayMemory(memory, batch, discount=settings.DISCOUNT, frame_stack=frame_stack, **options)
+    return Agent(model_fn, replay, Path(folder, "run"), RunConfig(seed=0), params)
 
 
 def trained(network: Network, folder: str, batch: int = 32) -> Agent:
@@ -55,16 +75,36 @@ def executors(networks: Sequence[tuple[str, int]]) -> dict[str, str]:
 
 def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of a whole call of ``Agent.train``, including the final checkpoint."""
-    env = settings.cartpole()
+    return q_learning("DQN", update_frequency, timesteps)
+
+
+def q_learning(algorithm: str, update_frequency: int, timesteps: int) -> dict[str, float]:
+    """The same of another algorithm."""
     with tempfile.TemporaryDirectory() as folder:
-        network = NETWORKS["2x64"]
-        agent = agent_for(network, folder, settings.BATCH_SIZE, settings.MEMORY_SIZE, update_frequency)
+        network, batch, memory = NETWORKS["2x64"], settings.BATCH_SIZE, settings.MEMORY_SIZE
+        agent = agent_for(network, folder, batch, memory, update_frequency, algorithm)
+        return timesteps_per_second(agent, settings.cartpole(), update_frequency, timesteps)
 
-        def train(count: int) -> None:
-            agent.train(env, settings.FIRST_UPDATE, update_frequency, timesteps=count)
 
-        train(settings.WARM_UP_TIMESTEPS)
-        return {"": timesteps / seconds_of(lambda: train(timesteps))}
+def timesteps_per_second(agent: Agent, env: Any, update_frequency: int, timesteps: int) -> dict[str, float]:
+    """Of a whole call of ``train``, after a first one."""
+
+    def train(count: int) -> None:
+        agent.train(env, settings.FIRST_UPDATE, update_frequency, timesteps=count)
+
+    train(settings.WARM_UP_TIMESTEPS)
+    return {"": timesteps / seconds_of(lambda: train(timesteps))}
+
+
+def atari(timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``Agent.train`` with a Nature CNN, an update every 4 timesteps."""
+    frequency, stack = settings.ATARI_UPDATE_FREQUENCY, settings.FRAME_STACK
+    wrappers: list[Any] = ["atari", {"kind": "frame_stack", "stack_size": stack}, "channels_last"]
+    env = make(settings.ATARI, wrappers=wrappers, **settings.ATARI_OPTIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        network, memory = NETWORKS["Nature CNN"], settings.ATARI_MEMORY_SIZE
+        agent = agent_for(network, folder, settings.BATCH_SIZE, memory, frequency, frame_stack=stack)
+        return timesteps_per_second(agent, env, frequency, timesteps)
 
 
 def ppo_in(env: Any, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:

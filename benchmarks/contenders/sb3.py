@@ -11,9 +11,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
+from gymnasium.wrappers import AtariPreprocessing
 from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.buffers import ReplayBuffer
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
 from stable_baselines3.dqn import CnnPolicy, MlpPolicy
 
 from .. import settings
@@ -57,6 +58,19 @@ def dqn_model(update_frequency: int) -> Any:
 def dqn(update_frequency: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``DQN.learn``."""
     return {"": timesteps_per_second(dqn_model(update_frequency), timesteps)}
+
+
+def atari(timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``DQN.learn`` with a Nature CNN, an update every 4 timesteps."""
+
+    def game() -> Any:
+        env = gymnasium.make(f"ale_py:{settings.ATARI}", disable_env_checker=True, **settings.ATARI_OPTIONS)
+        return AtariPreprocessing(env, grayscale_newaxis=True)
+
+    more = {**arguments(settings.ATARI_UPDATE_FREQUENCY), "buffer_size": settings.ATARI_MEMORY_SIZE}
+    env = VecFrameStack(DummyVecEnv([game]), settings.FRAME_STACK)
+    model = DQN("CnnPolicy", env, max_grad_norm=settings.MAX_GRADIENT_NORM, **more)
+    return {"": timesteps_per_second(model, timesteps)}
 
 
 def gymnasium_copies(env_id: str, num_envs: int) -> Any:

@@ -143,13 +143,24 @@ def _end(value: Any, updates: int) -> tuple[float, int] | None:
     schedule = schedules.make_schedule(value)
     scale = updates if schedules.follows_run(schedule) else 1
     match schedule:
-        case schedules.Linear(_, stop, duration) | schedules.Polynomial(_, stop, duration, _) if duration:
+        case (
+            schedules.Linear(_, stop, duration)
+            | schedules.Polynomial(_, stop, duration, _)
+            | schedules.Cosine(_, stop, duration)
+        ):
             return stop, math.ceil(duration * scale)
-        case schedules.Exponential(start, rate, duration, floor) if floor > 0 and rate < 1:
-            return floor, math.ceil(duration * scale * math.log(floor / start, rate))
+        case schedules.Exponential(start, rate, _, floor) if floor > 0 and rate < 1:
+            periods = math.log(floor / start, rate)
+        case schedules.NaturalExponential(start, rate, _, floor) if floor > 0:
+            periods = math.log(start / floor) / rate
+        case schedules.InverseTime(start, rate, _, floor) if floor > 0:
+            periods = (start / floor - 1) / rate
         case schedules.PiecewiseConstant(boundaries, values) if boundaries:
             return values[-1], math.ceil(boundaries[-1] * scale)
-    return None
+        case _:
+            return None
+    whole = math.ceil(periods) if schedule.staircase else periods
+    return floor, math.ceil(schedule.duration * scale * whole)
 
 
 def described(space: gymnasium.Space[Any]) -> str:

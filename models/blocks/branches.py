@@ -87,6 +87,10 @@ class Branches:
             return numbers
         return tf.reduce_mean(tf.reshape(numbers, [-1, len(self.sizes), *numbers.shape[1:]]), axis=1)
 
+    def mixture(self, samples: Tensor) -> Tensor:
+        """The equally likely samples of all branches of each transition, [B, K * N], of those of rows, [B * K, N]."""
+        return samples if len(self.sizes) == 1 else tf.reshape(samples, [-1, len(self.sizes) * samples.shape[1]])
+
     def priority(self, td_error: Tensor) -> Tensor:
         """The TD error of each transition, [B]; with several branches the sum of their absolute ones.
 

@@ -54,10 +54,11 @@ def projected_target(reward: Tensor, discount: Tensor, next_probs: Tensor, atoms
 
     Values beyond the bounds are clipped to them. No gradient flows through the result.
 
-    Source: equation 7 of the paper.
+    Source: equation 7 of the paper, as in its algorithm 1: B N numbers are added up where they belong. Products with
+    the shares of all pairs of atoms take five times as long in LiteRT.
 
     Args:
-        reward: float [B]; the discounted sum of n rewards for an n-step transition.
+        reward: float [B], B being known when this is traced; the discounted sum of n rewards for an n-step transition.
         discount: float [B]; gamma to the n, 0 on termination.
         next_probs: float [B, N], of the return after the next observation.
         atoms: evenly spaced, float [N].
@@ -65,11 +66,16 @@ def projected_target(reward: Tensor, discount: Tensor, next_probs: Tensor, atoms
     Returns:
         float [B, N]; rows sum to 1.
     """
+    rows, size = next_probs.shape
     values = reward[:, tf.newaxis] + discount[:, tf.newaxis] * atoms  # [B, N]
-    values = tf.minimum(tf.maximum(values, atoms[0]), atoms[-1])
-    distance = tf.abs(values[:, tf.newaxis, :] - atoms[:, np.newaxis]) / (atoms[1] - atoms[0])  # [B, N to, N from]
-    shares = tf.maximum(1.0 - distance, 0.0)
-    return tf.stop_gradient(tf.reduce_sum(shares * next_probs[:, tf.newaxis, :], axis=-1))
+    position = tf.minimum(tf.maximum((values - atoms[0]) / (atoms[1] - atoms[0]), 0.0), size - 1.0)  # b of algorithm 1
+    below = tf.floor(position)
+    upper = (position - below) * next_probs
+    # Added up in rows of N + 1 places: the last atom's upper neighbour gets nothing and is cut off.
+    place = tf.cast(below, tf.int32) + np.arange(rows, dtype=np.int32)[:, np.newaxis] * (size + 1)
+    places, shares = tf.stack([place, place + 1]), tf.stack([next_probs - upper, upper])
+    target = tf.scatter_nd(tf.reshape(places, [-1, 1]), tf.reshape(shares, [-1]), [rows * (size + 1)])
+    return tf.stop_gradient(tf.reshape(target, [rows, size + 1])[:, :size])
 
 
 def cross_entropy(target: Tensor, log_probs: Tensor) -> Tensor:

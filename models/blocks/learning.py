@@ -52,7 +52,7 @@ def learning_spec(
     if mode == Modes.EVAL:
         return EstimatorSpec(mode, loss=loss)
     learning_rate = learning_rate_at(params.learning_rate, labels)
-    optimizer = make_optimizer(params.optimizer, learning_rate)
+    optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
     norm = minimize(loss, variables, optimizer, params.max_gradient_norm)
     metrics = {**metrics, "gradient_norm": norm, "learning_rate": learning_rate}
     return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics=metrics)

@@ -137,22 +137,59 @@ def munchausen_bonus(
     return tf.maximum(temperature * action_values(log_policy, action), lowest)
 
 
+def rescaled(value: Tensor, epsilon: float) -> Tensor:
+    """Values on a scale that grows with their root: ``h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x``.
+
+    Computed as ``x / (sqrt(|x| + 1) + 1) + epsilon x``, which is the same, and exact near 0.
+
+    Source: Pohlen et al. 2018, https://arxiv.org/abs/1805.11593, proposition A.2; as in Kapturowski et al. 2019,
+    https://openreview.net/forum?id=r1lyTjAqYX, section 2.3.
+
+    Args:
+        value: float, any shape.
+        epsilon: above 0; what large values are scaled by.
+
+    Returns:
+        the same shape.
+    """
+    return value / (tf.sqrt(tf.abs(value) + 1.0) + 1.0) + epsilon * value
+
+
+def unrescaled(value: Tensor, epsilon: float) -> Tensor:
+    """The inverse of :func:`rescaled`, ``sign(x) (((sqrt(1 + 4 epsilon (|x| + 1 + epsilon)) - 1) / 2 epsilon)^2 - 1)``.
+
+    The quotient is computed as ``2 (|x| + 1 + epsilon) / (sqrt(1 + 4 epsilon (|x| + 1 + epsilon)) + 1)``, which is the
+    same without a difference of almost equal numbers.
+
+    Args:
+        value: float, any shape.
+        epsilon: that of :func:`rescaled`.
+
+    Returns:
+        the same shape.
+    """
+    shifted = tf.abs(value) + 1.0 + epsilon
+    root = 2.0 * shifted / (tf.sqrt(1.0 + 4.0 * epsilon * shifted) + 1.0)
+    return tf.sign(value) * (tf.square(root) - 1.0)
+
+
 DUELING = ("mean", "max", "naive")
 """What dueling networks subtract from the advantages; naive: nothing."""
 
 
-def dueling(value: Tensor, advantage: Tensor, baseline: str) -> Tensor:
+def dueling(value: Tensor, advantage: Tensor, baseline: str, axis: int = -1) -> Tensor:
     """Values of actions from a state's value and advantages: ``V + A - mean(A)``, ``V + A - max(A)``, or ``V + A``.
 
     Source: Wang et al. 2016, https://arxiv.org/abs/1511.06581, equations 9 (mean), 8 (max) and 7 (naive).
 
     Args:
-        value: float [B, 1, ...].
-        advantage: float [B, A, ...].
+        value: float [..., 1].
+        advantage: float [..., A].
         baseline: "mean", "max" or "naive".
+        axis: of the actions, where it is another one than the last.
 
     Returns:
-        float [B, A, ...].
+        float [..., A].
 
     Raises:
         ArgumentError: another baseline.
@@ -161,7 +198,7 @@ def dueling(value: Tensor, advantage: Tensor, baseline: str) -> Tensor:
     if baseline == "naive":
         return value + advantage
     reduce = tf.reduce_mean if baseline == "mean" else tf.reduce_max
-    return value + advantage - reduce(advantage, axis=1, keepdims=True)
+    return value + advantage - reduce(advantage, axis=axis, keepdims=True)
 
 
 def large_margin(q_values: Tensor, action: Tensor, margin: float, mask: Tensor | None = None) -> Tensor:

@@ -142,6 +142,10 @@ class Network:
         """What is trained, in the order of creation; a shared body counts."""
         return [variable for part in (self.body, *self._heads.values()) for variable in part.trainable_variables]
 
+    def hidden(self, inputs: Tensor, *, noisy: bool = False) -> Tensor:
+        """The output of the body, float32 [B, width], for inputs float32 [B, *shape]."""
+        return _called(self.body, inputs, noisy)
+
     def heads(self, hidden: Tensor, *, noisy: bool = False) -> dict[str, Tensor]:
         """The outputs by head, float32 [B, size] each, from the output of the body, float32 [B, width]."""
         return {name: _called(head, hidden, noisy) for name, head in self._heads.items()}
@@ -153,7 +157,7 @@ class Network:
             inputs: float32 [B, *shape].
             noisy: do noisy layers draw new noise? Otherwise they use their means.
         """
-        return self.heads(_called(self.body, inputs, noisy), noisy=noisy)
+        return self.heads(self.hidden(inputs, noisy=noisy), noisy=noisy)
 
 
 def dense(units: int, name: str, activation: str, initializer: str, scale: float) -> Any:

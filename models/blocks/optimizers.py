@@ -82,6 +82,11 @@ class OptimizerParams(Params):
     learning_rate: ScheduleLike = param(
         1e-3, "follows `global_step`; in Python also one of Keras' schedules", schedule(at_least=0)
     )
+    optimizer_epsilon: float | None = param(
+        None,
+        "added to the divisor of a step, for optimizers that have it; `null`: Keras' 1e-7",
+        optional(real(above=0)),
+    )
     max_gradient_norm: float | None = param(
         None, "global norm to which gradients are scaled down; `null` does not clip", optional(real(above=0))
     )
@@ -131,18 +136,25 @@ def scheduled(value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_l
     return function(time, ops=keras.ops)
 
 
-def make_optimizer(name: str, learning_rate: Tensor) -> Any:
+def make_optimizer(name: str, learning_rate: Tensor, epsilon: float | None = None) -> Any:
     """A new Keras optimizer.
 
     Args:
         name: one of :data:`OPTIMIZERS`.
         learning_rate: float32 scalar of this update. It is computed in the graph and is not a variable of the
             optimizer, so a resumed run follows its schedule.
+        epsilon: added to the divisor of a step; None is the optimizer's default.
 
     Raises:
-        ArgumentError: the name is unknown; the message has the nearest.
+        ArgumentError: the name is unknown; the message has the nearest. Or that optimizer has no epsilon.
     """
-    return OPTIMIZERS[choice("optimizer", name, OPTIMIZERS)](lambda: learning_rate)
+    made = OPTIMIZERS[choice("optimizer", name, OPTIMIZERS)]
+    if epsilon is None:
+        return made(lambda: learning_rate)
+    if "epsilon" not in inspect.signature(made).parameters:
+        message = f"optimizer {name!r} has no epsilon, got optimizer_epsilon {epsilon}: leave it out, or set it to null"
+        raise ArgumentError(message, "optimizer_epsilon", epsilon)
+    return made(lambda: learning_rate, epsilon=epsilon)
 
 
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float | None) -> tuple[list[Tensor], Tensor]:

@@ -69,7 +69,15 @@ class QNetwork:
 
     def __call__(self, observation: Any, *, noisy: bool = False) -> Tensor:
         """Values of all choices; with new noise in noisy layers, or with their means."""
-        outputs = self.network(self._observations.encode(observation), noisy=noisy)
+        return self.values(self.hidden(observation, noisy=noisy), noisy=noisy)
+
+    def hidden(self, observation: Any, *, noisy: bool = False) -> Tensor:
+        """The output of the hidden layers, float32 [B, width]."""
+        return self.network.hidden(self._observations.encode(observation), noisy=noisy)
+
+    def values(self, hidden: Tensor, *, noisy: bool = False) -> Tensor:
+        """Values of all choices from that."""
+        outputs = self.network.heads(hidden, noisy=noisy)
         if self._outputs is not None:
             outputs = {
                 name: tf.reshape(values, [-1, values.shape[1] // self._outputs, self._outputs])
@@ -88,7 +96,7 @@ def combined(outputs: Mapping[str, Tensor], sizes: Sequence[int], dueling: str |
         return values
     value, advantage = outputs["value"], outputs["advantage"]
     parts = [advantage] if len(sizes) == 1 else tf.split(advantage, list(sizes), axis=1)
-    joined = [losses.dueling(value, part, dueling) for part in parts]
+    joined = [losses.dueling(value, part, dueling, axis=1) for part in parts]
     return joined[0] if len(joined) == 1 else tf.concat(joined, axis=1)
 
 

@@ -75,6 +75,34 @@ def lambda_returns(
     return gae(reward, discount, truncated, value, next_value, lambda_) + tf.stop_gradient(value)
 
 
+def n_step_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_value: Tensor, n_step: int) -> Tensor:
+    """Returns over up to n timesteps: ``r_t + gamma r_{t+1} + ... + gamma^m V(s_{t+m})``.
+
+    m is n, or fewer where the episode was truncated, or where the rows end. Nothing follows a termination.
+
+    Source: Sutton and Barto 2018, 2nd edition, section 7.1.
+
+    Args:
+        reward: this and the others are those of :func:`gae`.
+        discount: see there.
+        truncated: see there.
+        next_value: see there.
+        n_step: n, at least 1.
+
+    Returns:
+        float32 [T, N], through which no gradient flows.
+
+    Raises:
+        ValueError: the shapes differ, or T is not static.
+    """
+    _check_shapes(reward=reward, discount=discount, truncated=truncated, next_value=next_value)
+    returns = reward + discount * next_value
+    for _ in range(n_step - 1):
+        later = tf.concat([returns[1:], next_value[-1:]], axis=0)
+        returns = reward + discount * (truncated * next_value + (1.0 - truncated) * later)
+    return tf.stop_gradient(returns)
+
+
 def _summed_backwards(terms: Tensor, factors: Tensor) -> Tensor:
     """``x_t = terms_t + factors_t x_{t+1}``, 0 beyond the end, in log2(T) operations on whole arrays.
 
@@ -102,4 +130,4 @@ def _check_shapes(**tensors: Tensor) -> None:
     first = shapes["reward"]
     if first.rank != 2 or first[0] is None or not all(shape.is_compatible_with(first) for shape in shapes.values()):
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ArgumentError(f"advantages need tensors of one shape [T, N] with a static T, got {listed}", "reward")
+        raise ArgumentError(f"returns need tensors of one shape [T, N] with a static T, got {listed}", "reward")

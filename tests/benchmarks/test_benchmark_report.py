@@ -82,8 +82,8 @@ def test_a_section_shows_what_failed() -> None:
     found.add("memory", "add", "axonrl", 2.0)
     found.add("memory", "add", "cpprb", 5.0)
     lines = report.section(found, "memory").splitlines()
-    assert "| add | 2.00 | failed | 5.00 |" in lines
-    assert "| add | - | 2.50x |" in lines
+    assert "| add | 2.00 | failed | 5.00 | failed |" in lines
+    assert "| add | - | 2.50x | - |" in lines
 
 
 def test_who_was_not_asked_has_not_failed() -> None:

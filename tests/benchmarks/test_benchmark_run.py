@@ -130,8 +130,10 @@ def test_contenders_take_turns_and_a_failure_stops_nobody(tmp_path: Path) -> Non
     runner = Recording(tmp_path, quick=False)
     object.__setattr__(runner, "turns", [])
     found = run.run(runner, ["memory"], repeats=2)
-    assert runner.turns == ["axonrl_agent", *["axonrl", "sb3", "cpprb"] * 2]  # the first is asked for its executors
-    assert found.values == {"memory": {"add": {"axonrl": [2.0, 5.0], "sb3": [3.0, 6.0], "cpprb": [7.0]}}}
+    contenders = ["axonrl", "sb3", "cpprb", "torchrl"]
+    assert runner.turns == ["axonrl_agent", *contenders * 2]  # the first is asked for its executors
+    values = {"axonrl": [2.0, 6.0], "sb3": [3.0, 7.0], "cpprb": [8.0], "torchrl": [5.0, 9.0]}
+    assert found.values == {"memory": {"add": values}}
     assert found.failures == [{"contender": "cpprb", "case": "memory", "repeat": "1", "error": "status 1\nboom"}]
     assert not found.complete
 
@@ -142,7 +144,7 @@ def test_who_is_not_installed_is_skipped_with_a_loud_line(tmp_path: Path, capsys
     object.__setattr__(runner, "turns", [])
     found = run.run(runner, ["memory", "sac"], repeats=1)
     assert "rltools" not in runner.turns
-    assert runner.turns[-3:] == ["axonrl", "sb3", "cpprb"]
+    assert runner.turns[-4:] == ["axonrl", "sb3", "cpprb", "torchrl"]
     why = ".venv-bench-rltools is not installed; `make bench` says why"
     assert f"*** RLtools is skipped: {why} ***" in capsys.readouterr().err
     assert {"contender": "rltools", "case": "everything", "repeat": "1", "error": why} in found.failures

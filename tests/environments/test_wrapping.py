@@ -288,6 +288,16 @@ def test_frames_are_stacked() -> None:
     assert env.step(0)[0][:, 0].tolist() == [0, 1, 2]
 
 
+def test_entries_are_selected() -> None:
+    space = Box(np.array([-1, -2, -3], np.float32), np.array([1, 2, 3], np.float32))
+    env = make("Line-v0", wrappers=[{"kind": "select_observation", "indices": [1]}])
+    env.reset()
+    assert env.step(0)[0].tolist() == [10]
+    several = make("Line-v0", 2, space=space, wrappers=[{"kind": "select_observation", "indices": [2, 0]}])
+    assert several.single_observation_space == Box(np.array([-3, -1], np.float32), np.array([3, 1], np.float32))
+    assert open_environment(similar(several)).reset(None, [0]).shape == (1, 2)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.float32])
 def test_channels_move(dtype: Any) -> None:
     bounds = np.arange(24).reshape(2, 3, 4).astype(dtype)
@@ -411,6 +421,9 @@ LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
         (["time_limit"], {}, None, "time_limit needs the argument 'max_episode_steps'"),
         ([{**LIMIT, "max_steps": 3}], {}, "max_steps", "time_limit takes no argument 'max_steps' .did you mean 'max"),
         ([{"kind": "channels_last", "x": 3}], {}, "x", "channels_last takes no argument 'x'"),
+        ([{"kind": "select_observation", "indices": [0, 2]}], {}, "indices", r"in 0 .. 1, got \[0, 2\]"),
+        ([{"kind": "select_observation", "indices": [1, 1]}], {}, "indices", r"different .*, got \[1, 1\]"),
+        ([{"kind": "select_observation", "indices": [0]}], {"space": IMAGE}, None, "must be a vector, .* got Box"),
         ([{**LIMIT, "max_episode_steps": 0}], {}, "max_episode_steps", "must be an integer of at least 1, got 0"),
         (
             [{**LIMIT, "max_episode_steps": 9}],

@@ -2,7 +2,7 @@
 
 DYING = """
 import os
-REAL = {name: getattr(os, name) for name in ("mkdir", "fsync", "rename", "replace", "unlink", "rmdir", "open")}
+REAL = {name: getattr(os, name) for name in ("mkdir", "fsync", "rename", "replace", "unlink", "rmdir", "open", "link")}
 
 
 def die_before_call(k):

@@ -435,9 +435,14 @@ def test_an_exploration_of_one_s_own_is_made_again(tmp_path: Path) -> None:
         policy = Own(Constant(0.5), 1)
         return dataclasses.replace(spec, exploration=policy) if spec.mode == Modes.PREDICT else spec
 
-    made: Any = read(agent(tmp_path / "run", model=_with(exploring)).compile(tmp_path / "compiled", "CartPole-v1"))
+    one = agent(tmp_path / "run", ReplayMemory(1000, 4, path=tmp_path / "memory"), model=_with(exploring))
+    made: Any = read(one.compile(tmp_path / "compiled", "CartPole-v1"))
     action, extras = made.predict.exploration({"action": np.zeros(3, np.int32)}, 7, None)
     assert (action.tolist(), extras["bias"].tolist()) == ([0, 0, 0], [4.5, 4.5, 4.5])
+    described = json.loads((tmp_path / "compiled" / "program.json").read_text())["memory"]
+    assert described.keys() >= {"size", "sampler"}
+    assert "path" not in described  # that is a run's
+    assert not (tmp_path / "memory").exists()
 
 
 def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[str, Path], tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import tensorflow as tf
 from gymnasium.spaces import Box, Discrete
 
+from axonrl.contracts import EstimatorSpec
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.estimators.interaction import Interaction
 from axonrl.runs.seeding import episode_seed
@@ -116,6 +118,51 @@ def test_lanes_advance_at_their_own_rates(tmp_path: Path) -> None:
     assert [(s.environment, s.episode_return, s.length) for s in notes.facts["after_episode"]] == [(0, 3, 2), (2, 6, 3)]
     assert notes.update_timesteps == [4]
     assert one.global_timestep == 6
+
+
+class Counts:
+    """Explores by counting the timesteps of each lane's episode; ``extras`` tell the action."""
+
+    def __init__(self) -> None:
+        self.counts: Any = np.zeros(0)
+
+    def __call__(self, predictions: Any, timestep: int, rng: np.random.Generator) -> Any:
+        return self.act_for(predictions, timestep, rng, np.arange(len(self.counts)))
+
+    def act_for(self, predictions: Any, timestep: int, rng: np.random.Generator, lanes: Any) -> Any:
+        self.counts[lanes] += 1
+        return predictions["action"] + self.counts[lanes, None].astype(np.float32), {}
+
+    def reset(self, mask: Any) -> None:
+        self.counts = np.zeros(len(mask)) if len(self.counts) != len(mask) else self.counts
+        self.counts[mask] = 10 * np.flatnonzero(mask)
+
+
+def counting_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    bias = tf.Variable(0.0, name="bias")
+    if mode == "predict":
+        return EstimatorSpec(mode, {"action": 0 * features[:, :1] + bias}, exploration=Counts())
+    loss = tf.reduce_mean((bias - 1.0) ** 2)
+    return EstimatorSpec(mode, loss=loss, train_op=bias.assign_sub(0.1 * tf.gradients(loss, bias)[0]))
+
+
+def test_an_exploration_with_a_state_acts_for_some_lanes(tmp_path: Path) -> None:
+    box = Box(-99, 99, (1,), np.float32)
+    one = agent(tmp_path, ListMemory(2), counting_model, runtime="tensorflow")
+    with one.interact(Counting.observation_space, box, lanes=3, first_update=999) as interaction:
+
+        def act(*lanes: int, ends: bool = False) -> list[float]:
+            zeros = np.zeros((len(lanes), 2), np.float32)
+            actions = interaction.act(zeros, lanes=lanes)
+            no, yes = np.zeros(len(lanes), np.bool_), np.full(len(lanes), ends)
+            interaction.observe(np.zeros(len(lanes)), yes, no, zeros, lanes=lanes)
+            return [float(action) for action in actions[:, 0]]
+
+        assert act(1) == [11]
+        assert act(2, 1) == [21, 12]
+        assert act(2, ends=True) == [22]
+        assert act(1, 2, 0) == [13, 21, 1]  # all, in another order
+        assert act(0, 1, 2) == [2, 14, 22]
 
 
 def calls(interaction: Interaction, first: int, last: int) -> list[Any]:

@@ -31,5 +31,5 @@ def test_the_memory_of_the_documentation_resumes_exactly(tmp_path: Path) -> None
             agent = Agent(dqn.model_fn, own(128, 32), tmp_path / name, RunConfig(seed=3), {"hidden": (8,)})
             agent.train("CartPole-v1", first_update=50, update_frequency=5, max_timesteps=stop)
         trained.append(agent.predict(np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))["q_values"])
-    np.testing.assert_array_equal(*trained)
+    np.testing.assert_array_equal(trained[0], trained[1])
     assert agent.global_step == 51

@@ -172,13 +172,13 @@ def test_the_source_is_read_once_for_all_that_is_done_before_training(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[Path] = []
-    load = CheckpointStore.load
+    read = CheckpointStore.open
 
     def noted(store: CheckpointStore) -> Any:
         loaded.append(store.model_dir)
-        return load(store)
+        return read(store)
 
-    monkeypatch.setattr(CheckpointStore, "load", noted)
+    monkeypatch.setattr(CheckpointStore, "open", noted)
     one = Agent(two_headed, None, tmp_path, QUIET, warm_start=source)
     one.evaluate(Counting(), 1)
     for _ in range(3):

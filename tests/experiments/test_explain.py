@@ -102,6 +102,10 @@ def test_schedules_that_end_before_the_run(
         ("{kind: polynomial, start: 1, stop: 0, duration: 5, power: 2}", (0, 5)),
         ("{kind: exponential, start: 1, rate: 0.5, duration: 10, floor: 0.25}", (0.25, 20)),
         ("{kind: exponential, start: 1, rate: 0.5, duration: 10}", None),  # it never is 0
+        ("{kind: exponential, start: 1, rate: 0.5, duration: 10, floor: 0.2, staircase: true}", (0.2, 30)),
+        ("{kind: natural_exponential, start: 1, rate: 0.5, duration: 10, floor: 0.2}", (0.2, 33)),  # 20 ln 5 = 32.2
+        ("{kind: inverse_time, start: 1, rate: 0.5, duration: 10, floor: 0.25}", (0.25, 60)),
+        ("{kind: cosine, start: 1, stop: 0, duration: 5}", (0, 5)),
         ("{kind: piecewise_constant, boundaries: [3, 9], values: [3, 2, 0]}", (0, 9)),
         ("{kind: linear, start: 1, stop: 0, duration: 0.25, over: run}", (0, 250)),  # of 1,000 updates
         ("{kind: linear, start: 1, stop: 0, over: run}", None),

@@ -22,7 +22,9 @@ from axonrl.explorations import (
     Greedy,
     Linear,
     MultiCategorical,
+    OrnsteinUhlenbeck,
     Random,
+    RandomDecay,
     SquashedGaussian,
 )
 from axonrl.explorations.describing import arguments_of, describe, from_description, made_from, space_of
@@ -48,6 +50,16 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
         (EpsilonGreedy(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "epsilon_greedy", "level": 0.75}),
         (Boltzmann(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "boltzmann", "level": 0.75}),
         (GaussianNoise(Linear(1, 0, 4), BOX), BOX, {"kind": "gaussian_noise", "level": 0.5}),
+        (
+            OrnsteinUhlenbeck(Linear(1, 0, 4), BOX, theta=0.5, mu=0.25),
+            BOX,
+            {"kind": "ornstein_uhlenbeck", "level": 0.5, "theta": 0.5, "mu": 0.25},
+        ),
+        (
+            RandomDecay(Linear(1, 0, 8), DISCRETE, [0, 1]),
+            DISCRETE,
+            {"kind": "random_decay", "level": 0.75, "ends": (0, 1)},
+        ),
         (Greedy(), DISCRETE, {"kind": "greedy"}),
         (Random(DISCRETE), DISCRETE, {"kind": "random"}),
         (Random(BOX), BOX, {"kind": "random"}),
@@ -110,6 +122,18 @@ def test_boltzmann_comes_back_with_its_schedule() -> None:
     described = json.loads(json.dumps(arguments_of(Boltzmann(Linear(2.0, 0.5, 10), DISCRETE))))
     again: Any = made_from(described, DISCRETE)
     assert [again.level(timestep) for timestep in (0, 5, 10)] == [2, 1.25, 0.5]
+
+
+def test_what_has_a_state_comes_back_with_its_arguments() -> None:
+    for policy, space in (
+        (OrnsteinUhlenbeck(Linear(2.0, 0.5, 10), BOX, theta=0.5, mu=0.25), BOX),
+        (RandomDecay(Linear(1.0, 0.5, 10), DISCRETE, [0.0, 0.25]), DISCRETE),
+    ):
+        again = made_from(json.loads(json.dumps(arguments_of(policy))), space)
+        greedy = {"action": np.stack([space.sample() for _ in range(50)])}
+        for timestep in (0, 5):
+            first, second = (one(greedy, timestep, np.random.default_rng(timestep))[0] for one in (policy, again))
+            assert first.tolist() == second.tolist()
 
 
 class Own(Greedy):

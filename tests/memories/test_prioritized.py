@@ -5,6 +5,7 @@ That random histories are drawn from as a plain model does is tested in test_mem
 
 import copy
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -198,10 +199,28 @@ def test_samplers_that_do_not_exist(given: Any, argument: str, message: str) -> 
     assert error.value.argument == argument
 
 
-def test_prioritized_checks_its_arguments() -> None:
-    with pytest.raises(ArgumentError) as error:
-        Prioritized(epsilon=0)
-    assert error.value.argument == "Prioritized.epsilon"
+@pytest.mark.parametrize(
+    ("argument", "wrong"),
+    [(name, value) for name in ("alpha", "beta") for value in (-0.1, 1.1, float("nan"))] + [("epsilon", 0)],
+)
+def test_prioritized_checks_its_arguments(argument: str, wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(str(wrong))) as error:
+        Prioritized(**{argument: wrong})
+    assert error.value.argument == f"Prioritized.{argument}"
+
+
+@pytest.mark.parametrize("wrong", [-0.5, float("nan"), float("inf")])
+def test_saved_priorities_that_are_none_are_refused(filled: Any, wrong: float) -> None:
+    sampler = filled(ReplayMemory(4, 2, sampler="prioritized"), 3, 1, 2).sampler
+    state = sampler.state_dict()
+    damaged = {**state, "priorities": np.where(np.arange(len(state["priorities"])) == 1, wrong, state["priorities"])}
+    with pytest.raises(ArgumentError, match=f"got {wrong} at place 1") as error:
+        sampler.load_state_dict(damaged)
+    assert error.value.argument == "priorities"
+    assert sampler.state_dict()["priorities"].tolist() == state["priorities"].tolist()
+
+
+def test_beta_checks_its_schedule() -> None:
     with pytest.raises(ValueError, match=r"Prioritized\.beta must stay in 0 \.\. 1"):
         Prioritized(beta=Linear(0.5, 1.5, 10))
     with pytest.raises(ArgumentError, match="follows the number of batches drawn, not the run's progress"):

@@ -115,12 +115,21 @@ def test_a_writer_in_another_process_is_refused_until_it_is_gone(tmp_path: Path)
 
 
 COUNTED = """
-import os, pathlib, signal, sys
+import json, os, pathlib, signal, sys
 import numpy as np
+from axonrl.contracts import ArraySpec
+from axonrl.runs import checkpoints, parts
 from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.streams import Piece, Stream
+
+checkpoints._INLINE_BYTES, parts.MOST_PARTS = 0, 3
+streams = {}  # with them, a state also has the numbers 10 n .. 100 n - 1, of which the next one shares most
 
 def counted(n):
+    if "parts" in sys.argv:
+        streams["stream"] = Stream(ArraySpec((), np.int64), [Piece("series", 10 * n, 100 * n, np.arange)])
     return {
+        **streams,
         "counters": {"global_step": n},
         "weights": {"w": np.full(1000, n), "b": np.full((3, 2), n, np.float32)},
         "n": n,
@@ -180,9 +189,12 @@ for k in range(1, 100):
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     index, state = store.load()
     values = {state["n"], state["counters"]["global_step"], *state["weights"]["w"], *state["weights"]["b"].flat}
+    if streams:
+        assert state["stream"].tolist() == list(range(10 * index, 100 * index))
     # Old checkpoints too are whole or gone, however far the pruning got.
     folders = (store.model_dir / "checkpoints").glob("checkpoint-*")
-    broken = sum(len(list(folder.iterdir())) != 3 for folder in folders)
+    files = [(folder, json.loads((folder / "manifest.json").read_bytes())["files"]) for folder in folders]
+    broken = sum({path.name for path in folder.iterdir()} != {"manifest.json", *names} for folder, names in files)
     print(status, broken, before, index, *values, flush=True)
     if status != 9:
         break
@@ -191,9 +203,10 @@ print(sorted(os.listdir(store.model_dir / "checkpoints")))
 )
 
 
-def test_killed_before_each_call_to_the_file_system(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["arrays", "parts"])
+def test_killed_before_each_call_to_the_file_system(tmp_path: Path, kind: str) -> None:
     result = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", CRASHING, str(tmp_path)],
+        [sys.executable, "-W", "error::UserWarning", "-c", CRASHING, str(tmp_path), kind],
         capture_output=True,
         text=True,
         check=True,

@@ -235,9 +235,9 @@ def test_whichever_byte_is_flipped_the_state_is_right(tmp_path: Path, name: str)
 def test_an_unknown_format_version_says_so(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     path = store.save(counted(1)) / "manifest.json"
-    path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 2'))
+    path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 3'))
 
-    with pytest.raises(CheckpointError, match=r"unknown format version 2: this version of axonrl reads 1"):
+    with pytest.raises(CheckpointError, match=r"unknown format version 3: this version of axonrl reads 1 and 2"):
         store.load()
 
 

@@ -175,3 +175,16 @@ def test_clipped_squared(value: float, clip: float | None, error: float, gradien
 def test_clipped_squared_of_rows() -> None:
     recorded, returns = tf.constant([1.0, 1.0]), tf.constant([3.0, 3.0])
     assert losses.clipped_squared(tf.constant([2.0, 0.0]), recorded, returns, 0.5).numpy() == pytest.approx([2.25, 9])
+
+
+def test_rescaling_by_hand_and_back(run: Any) -> None:
+    # sqrt(|x| + 1) - 1 is 0, 1, 2, -1 and 9; a hundredth of x is added
+    values, scaled = [0.0, 3.0, 8.0, -3.0, 99.0], [0.0, 1.03, 2.08, -1.03, 9.99]
+    np.testing.assert_allclose(run(lambda x: losses.rescaled(x, 0.01), values), scaled, rtol=1e-6)
+    np.testing.assert_allclose(run(lambda x: losses.unrescaled(x, 0.01), scaled), values, rtol=1e-5)
+
+
+def test_rescaling_is_undone_wherever_values_are(run: Any) -> None:
+    values = np.concatenate([sign * np.logspace(-5, 5, 21) for sign in (-1, 1)]).astype(np.float32)
+    found = run(lambda x: losses.unrescaled(losses.rescaled(x, 1e-3), 1e-3), values)
+    np.testing.assert_allclose(found, values, rtol=1e-5, atol=2e-6)

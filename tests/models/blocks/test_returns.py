@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.models.blocks.returns import gae, lambda_returns
+from axonrl.models.blocks.returns import gae, lambda_returns, n_step_returns
 from axonrl.policies.interpreter import LiteProgram
 from axonrl.runtimes.litert.conversion import convert
 
@@ -222,3 +222,23 @@ def test_lambda_out_of_range_is_refused(lambda_: float) -> None:
         ValueError, match=f"lambda_ must be a finite number of at least 0 and of at most 1, got {lambda_}"
     ):
         applied(gae, [tf.zeros([2, 1])] * 5, lambda_)
+
+
+@pytest.mark.parametrize(
+    ("n_step", "ends", "expected"),
+    [
+        (1, {}, [3, 6, 6, 10]),  # r + V / 2
+        # 1 + 3/2 + 6/4 + ...: two rewards and a quarter of the value two timesteps later; the last has one reward
+        (2, {}, [4, 6, 7, 10]),
+        (3, {}, [4, 6.5, 7, 10]),  # 1 + 3/2 + 2/4 + 8/8; 3 + 2/2 + 5/4 + 10/8; then what there is
+        (9, {}, [4.25, 6.5, 7, 10]),
+        (3, {"terminated": [1], "final_value": 99.0}, [2.5, 3, 7, 10]),  # 1 + 3/2
+        (3, {"truncated": [1], "final_value": 20.0}, [7.5, 13, 7, 10]),  # 1 + 3/2 + 20/4; 3 + 20/2
+        (3, {"truncated": [3]}, [4, 6.5, 7, 10]),  # as if the rows ended
+        (3, {"terminated": [3]}, [4, 5.25, 4.5, 5]),
+    ],
+)
+def test_n_step_returns_by_hand(n_step: int, ends: Any, expected: list[float]) -> None:
+    reward, discount, truncated, _, next_value = (tf.constant(a, tf.float32) for a in rollout(**ends))
+    found = n_step_returns(reward, discount, truncated, next_value, n_step)
+    assert found.numpy()[:, 0].tolist() == expected

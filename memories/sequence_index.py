@@ -1,0 +1,255 @@
+"""Sequences: where those of a ring begin, which of them may be drawn, and the recurrent state that each starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..contracts import Array, ArraySpec
+from ..errors import ArgumentError
+from . import columns
+from .lanes import layered, spans
+from .ring import Ring
+
+_SPARE_BYTES = 2**20
+_INDEX = np.dtype(np.intp)
+_NUMBERS = ("begin", "end", "episode", "due")
+
+
+class Shape(NamedTuple):
+    """Timesteps of a sequence: those that are trained on, those before them, and those shared with the one before."""
+
+    length: int
+    burn_in: int
+    overlap: int
+
+    @property
+    def stride(self) -> int:
+        """Timesteps from the beginning of a sequence to that of the next one."""
+        return self.length - self.overlap
+
+
+class Spans(NamedTuple):
+    """Of sequences [B]: the number of the first timestep trained on, how many come before it, and how many follow."""
+
+    first: Array
+    burn_in: Array
+    length: Array
+
+
+class Sequences:
+    """The sequences in the lanes of a ring.
+
+    In each episode sequences begin at its timesteps 0, stride, 2 stride, ..., as long as they hold one that the
+    sequence before does not. The newest sequence of a lane is *open* until it has ``length`` timesteps, or its episode
+    ended; then it may be drawn, until its oldest timestep (burn-in included) is forgotten. So a lane has at most one
+    that is open. Sequences of a lane are numbered from 0; ``places`` are (number modulo rows) * N + lane.
+
+    Recurrent state is stored once for each sequence: of its first timestep of burn-in, or where it has none, of the
+    first that is trained on. The states of the newest timesteps of each lane are kept until a sequence asks for one.
+
+    Args:
+        ring: where the timesteps are stored.
+        shape: of a sequence.
+        state: specs of the recurrent state; empty without one.
+    """
+
+    def __init__(self, ring: Ring, shape: Shape, state: Mapping[str, ArraySpec]) -> None:
+        self._ring, self._shape = ring, shape
+        self._rows = self.rows_for(ring.timesteps, shape, ring.num_envs * columns.nbytes(state))
+        self.capacity = self._rows * ring.num_envs
+        """Places: 0 .. ``capacity`` - 1."""
+        self._lanes = np.arange(ring.num_envs)
+        self._first = np.zeros((self._rows, ring.num_envs), _INDEX)  # the number of the first timestep trained on
+        self._burn_in = np.zeros((self._rows, ring.num_envs), np.int32)
+        self._count = np.zeros((self._rows, ring.num_envs), np.int32)  # timesteps trained on
+        self._states: dict[str, Array] = columns.allocate(state, self._rows, ring.num_envs, name="state")
+        self._recent: dict[str, Array] = columns.allocate(
+            state, shape.burn_in + shape.overlap + 1, ring.num_envs, name="recent"
+        )
+        self.clear()
+
+    @staticmethod
+    def rows_for(timesteps: int, shape: Shape, row_bytes: int) -> int:
+        """Sequences of a lane that have room: twice those of an endless episode, and spare ones of 1 MiB at most."""
+        return min(timesteps, 2 * (timesteps // shape.stride) + 1 + _SPARE_BYTES // max(row_bytes, 1))
+
+    @staticmethod
+    def needed_bytes(timesteps: int, num_envs: int, shape: Shape, state: Mapping[str, ArraySpec]) -> int:
+        """Bytes that the arrays of such sequences take."""
+        state_bytes = columns.nbytes(state)
+        rows = Sequences.rows_for(timesteps, shape, num_envs * state_bytes)
+        recent = shape.burn_in + shape.overlap + 1
+        return num_envs * (rows * (_INDEX.itemsize + 2 * 4 + state_bytes) + recent * state_bytes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        numbers = self._first.nbytes + self._burn_in.nbytes + self._count.nbytes
+        return numbers + columns.nbytes(self._states) + columns.nbytes(self._recent)
+
+    def clear(self) -> None:
+        """Forget every sequence."""
+        self._begin = self._lanes * 0  # number of the oldest sequence
+        self._end = self._lanes * 0  # number of the next one that will be complete
+        self._open = self._lanes < 0  # has it begun?
+        self._episode = self._lanes * 0  # number of the first timestep of the newest episode
+        self._due = self._lanes * 0  # number of the timestep that completes or begins the next sequence
+        self._seen = self._begin.copy(), self._end.copy()
+
+    # -- storing ------------------------------------------------------------------------------------------------------
+
+    def check(self, state: Any, *leading: int) -> None:
+        """Refuse recurrent state [*leading, ...] that does not fit; KeyError or ArgumentError."""
+        if not isinstance(state, Mapping) or state.keys() != self._states.keys():
+            raise KeyError(f"state must have the keys {', '.join(self._states)}; got {state!r:.200}")
+        for name, array in self._states.items():
+            given, shape = np.asarray(state[name]), (*leading, *array.shape[2:])
+            fits = given.dtype == array.dtype or np.can_cast(given.dtype, array.dtype, "same_kind")
+            if given.shape != shape or not fits:
+                message = f"state[{name!r}] must be {array.dtype} of shape {shape}"
+                message += f", got {given.dtype} of shape {given.shape}"
+                raise ArgumentError(message, f"state[{name!r}]", state[name])
+
+    def follow_one(self, state: Mapping[str, Any]) -> None:
+        """The ring has got one timestep more in its only lane, from this recurrent state."""
+        ring = self._ring
+        newest = int(ring.end) - 1
+        for name, recent in self._recent.items():
+            recent[newest % len(recent), 0] = state[name]
+        terminated, truncated = (np.asarray(ring.columns[key]) for key in columns.FLAGS)
+        at, before = newest % ring.timesteps, (newest - 1) % ring.timesteps
+        if newest >= self._due[0] or terminated[at] or truncated[at] or terminated[before] or truncated[before]:
+            self._advance(self._lanes, np.array([newest]))
+
+    def follow(self, lanes: Array, state: Mapping[str, Array]) -> None:
+        """The ring has got one timestep more in these lanes [n], each from this recurrent state [n, ...]."""
+        newest = (self._lanes * 0 + self._ring.end)[lanes] - 1
+        for name, recent in self._recent.items():
+            recent[newest % len(recent), lanes] = state[name]
+        due = (newest >= self._due[lanes]) | self._ended(newest, lanes) | self._ended(newest - 1, lanes)
+        if due.any():
+            self._advance(lanes[due], newest[due])
+
+    def _advance(self, lanes: Array, newest: Array) -> None:
+        """Begin and complete the sequences of lanes that are due, from the numbers of their newest timesteps."""
+        begins = (newest == 0) | self._ended(newest - 1, lanes)
+        self._complete(lanes, begins, newest - 1)
+        self._episode[lanes] = np.where(begins, newest, self._episode[lanes])
+        closed = ~self._open[lanes]
+        self._start(lanes[closed], newest[closed])
+        full = newest - self._first[self._end[lanes] % self._rows, lanes] + 1 == self._shape.length
+        self._complete(lanes, full | self._ended(newest, lanes), newest)
+
+    def _ended(self, number: Array, lanes: Array) -> Array:
+        """Did the episodes of these lanes end with the timesteps of these numbers?"""
+        at = (number % self._ring.timesteps) * self._ring.num_envs + lanes
+        terminated, truncated = (np.asarray(self._ring.columns[key]) for key in columns.FLAGS)
+        ended: Array = (terminated[at] + truncated[at]) > 0
+        return ended
+
+    def _start(self, lanes: Array, newest: Array) -> None:
+        """Begin a sequence that the newest timesteps of these lanes are the first new ones of."""
+        position = newest - self._episode[lanes]
+        shared = np.where(position > 0, self._shape.overlap, 0)
+        burn_in = np.minimum(position - shared, self._shape.burn_in)
+        # Where episodes are so short that the rows run out, the oldest sequences are dropped.
+        self._begin[lanes] = np.maximum(self._begin[lanes], self._end[lanes] + 1 - self._rows)
+        row = self._end[lanes] % self._rows
+        self._first[row, lanes] = newest - shared
+        self._burn_in[row, lanes] = burn_in
+        for name, states in self._states.items():
+            recent = self._recent[name]
+            states[row, lanes] = recent[(newest - shared - burn_in) % len(recent), lanes]
+        self._open[lanes] = True
+        self._due[lanes] = newest - shared + self._shape.length - 1
+
+    def _complete(self, lanes: Array, mask: Array, last: Array) -> None:
+        """Let the open sequences of the lanes in the mask end with these timesteps."""
+        mask = mask & self._open[lanes]
+        lanes, last = lanes[mask], last[mask]
+        row = self._end[lanes] % self._rows
+        self._count[row, lanes] = last - self._first[row, lanes] + 1
+        self._end[lanes] += 1
+        self._open[lanes] = False
+        self._due[lanes] = 0
+
+    # -- drawing ------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        self._forget()
+        return int((self._end - self._begin).sum())
+
+    def places(self, index: Array) -> Array:
+        """The places of sequences that may be drawn, by their index in 0 .. len - 1."""
+        number, lane = layered(index, self._end - self._begin)
+        places: Array = (self._begin[lane] + number) % self._rows * len(self._lanes) + lane
+        return places
+
+    def changes(self) -> tuple[Array, Array] | None:
+        """The places that became empty since the last call, and those that got another sequence; None for neither."""
+        self._forget()
+        begin, end = self._begin.copy(), self._end.copy()
+        seen_begin, seen_end = self._seen
+        if np.array_equal(begin, seen_begin) and np.array_equal(end, seen_end):
+            return None
+        self._seen = begin, end
+        # A sequence that was removed may have the place of one that came as many rows later.
+        removed = self._between(np.maximum(seen_begin, end - self._rows), np.minimum(begin, seen_end))
+        return removed, self._between(np.maximum(begin, seen_end), end)
+
+    def spans(self, places: Array) -> Spans:
+        """Which timesteps the sequences at these places hold."""
+        return Spans(*(array.reshape(-1)[places] for array in (self._first, self._burn_in, self._count)))
+
+    def states(self, places: Array) -> dict[str, Array]:
+        """The recurrent states [B, ...] that the sequences at these places [B] start from."""
+        return {name: array.reshape(-1, *array.shape[2:])[places] for name, array in self._states.items()}
+
+    def _forget(self) -> None:
+        """Forget the sequences whose oldest timestep the ring has forgotten."""
+        while True:
+            row = self._begin % self._rows
+            oldest = self._first[row, self._lanes] - self._burn_in[row, self._lanes]
+            gone = (oldest < self._ring.begin) & (self._begin < self._end)
+            if not gone.any():
+                return
+            self._begin[gone] += 1
+
+    def _between(self, begin: Array, end: Array) -> Array:
+        return spans(begin, end, len(self._lanes)) % self.capacity
+
+    # -- saving -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of what is stored for each sequence, and of the newest recurrent states."""
+        self._forget()
+        stored = self._between(self._begin, self._end + self._open)
+        return {
+            **{name: getattr(self, f"_{name}").copy() for name in _NUMBERS},
+            "open": self._open.copy(),
+            "spans": {name: array.reshape(-1)[stored] for name, array in self._parts().items()},
+            "states": self.states(stored),
+            "recent": {name: array.copy() for name, array in self._recent.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict`` returned; ValueError, unchanged, if it does not fit."""
+        begin, end, episode, due = (np.array(state[name], _INDEX) for name in _NUMBERS)
+        opened = np.array(state["open"], np.bool_)
+        stored = self._between(begin, end + opened)
+        flat = {name: array.reshape(-1, *array.shape[2:]) for name, array in self._states.items()}
+        columns.check_saved("state", state["states"], flat, len(stored))
+        columns.check_saved(
+            "recent state", state["recent"], self._recent, self._shape.burn_in + self._shape.overlap + 1
+        )
+        columns.restore(state["states"], flat, stored)
+        columns.restore(state["spans"], {name: array.reshape(-1) for name, array in self._parts().items()}, stored)
+        columns.restore(state["recent"], self._recent, np.arange(self._shape.burn_in + self._shape.overlap + 1))
+        self._begin, self._end, self._episode, self._due, self._open = begin, end, episode, due, opened
+        self._seen = begin.copy(), end.copy()
+
+    def _parts(self) -> dict[str, Array]:
+        return {"first": self._first, "burn_in": self._burn_in, "count": self._count}

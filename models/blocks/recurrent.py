@@ -1,0 +1,209 @@
+"""Recurrent networks: an LSTM between the body and the heads, unrolled over time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import keras
+import tensorflow as tf
+
+from ...errors import ArgumentError
+from .networks import NetworkParams, dense
+from .params import param, whole
+
+Tensor: TypeAlias = Any
+State: TypeAlias = "dict[str, Tensor]"
+"""Of an LSTM: ``hidden`` and ``cell``, float32 [B, units] each."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecurrentParams(NetworkParams):
+    """The parameters of a network with an LSTM."""
+
+    lstm: int = param(64, "units of the LSTM, which follows the hidden layers", whole(at_least=1))
+
+
+class LSTM:
+    """A layer with memory; Keras' variables and initial values, with its own loop over time.
+
+    The loop is unrolled, because gradients of rolled ones do not convert to LiteRT. What needs no recurrent state is
+    computed for all timesteps at once.
+
+    Source: Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735; with forget gates, Gers et al.
+    2000, https://doi.org/10.1162/089976600300015015.
+
+    Args:
+        inputs: features of one timestep.
+        units: of the state.
+        initializer: of the kernel; ``"zeros"`` makes all kernels zero.
+    """
+
+    def __init__(self, inputs: int, units: int, initializer: str) -> None:
+        recurrent = {"recurrent_initializer": "zeros"} if initializer == "zeros" else {}
+        layer = keras.layers.LSTMCell(units, kernel_initializer=initializer, name="lstm", **recurrent)
+        layer.build((None, inputs))
+        self.units = units
+        self.variables: list[Any] = list(layer.trainable_variables)
+        self._kernel, self._recurrent_kernel, self._bias = (variable.value for variable in self.variables)
+
+    def begin(self, batch: Tensor) -> State:
+        """The state in which episodes begin: zeros, with as many rows as a tensor [B, ...] has."""
+        zeros = tf.zeros([tf.shape(batch)[0], self.units])
+        return {"hidden": zeros, "cell": zeros}
+
+    def __call__(self, inputs: Tensor, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
+        """Outputs and last state.
+
+        Args:
+            inputs: float32 [T, B, features]; T is static.
+            state: before the first timestep.
+            valid: float32 [T, B]; where it is 0 the timestep leaves the state as it was. None: 1 everywhere.
+
+        Returns:
+            outputs, float32 [T, B, units] (those of timesteps that are not valid follow from the state before, too),
+            and the state after the last timestep.
+        """
+        length, features = inputs.shape[0], inputs.shape[-1]
+        batch = -1 if inputs.shape[1] is None else inputs.shape[1]
+        projected = tf.matmul(tf.reshape(inputs, [-1, features]), self._kernel) + self._bias
+        steps = tf.unstack(tf.reshape(projected, [length, batch, 4 * self.units]))
+        hidden, cell = state["hidden"], state["cell"]
+        outputs = []
+        for index, step in enumerate(steps):
+            gates = step + tf.matmul(hidden, self._recurrent_kernel)  # [B, 4 U]
+            i, f, g, o = tf.split(gates, 4, axis=-1)
+            next_cell = tf.sigmoid(f) * cell + tf.sigmoid(i) * tf.tanh(g)
+            output = tf.sigmoid(o) * tf.tanh(next_cell)
+            outputs.append(output)
+            if valid is None:
+                hidden, cell = output, next_cell
+            else:
+                kept = valid[index][:, None]  # [B, 1], 0 or 1: products with them are exact
+                hidden = kept * output + (1.0 - kept) * hidden
+                cell = kept * next_cell + (1.0 - kept) * cell
+        return tf.stack(outputs), {"hidden": hidden, "cell": cell}
+
+
+class RecurrentNetwork:
+    """Hidden layers, an LSTM, and linear heads by name. All variables are created at once.
+
+    Args:
+        name: prefix of the names of the variables.
+        shape: of one input, without the axes of time and batch.
+        heads: name to number of outputs.
+        params: which layers.
+        zeros: kernels start at zero, for a network that becomes a copy of another one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: Sequence[int],
+        heads: Mapping[str, int],
+        params: RecurrentParams,
+        *,
+        zeros: bool = False,
+    ) -> None:
+        initializer = "zeros" if zeros else params.initializer
+        with keras.name_scope(name):
+            self._body = params.body(shape, initializer, 1.0)
+            self.lstm = LSTM(self._body.output_shape[-1], params.lstm, initializer)
+            self._heads = {head: dense(size, head, "linear", initializer, 1.0) for head, size in heads.items()}
+            for head in self._heads.values():
+                head.build((None, params.lstm))
+
+    @property
+    def variables(self) -> list[Any]:
+        """What is trained, in the order of creation."""
+        heads = [variable for head in self._heads.values() for variable in head.trainable_variables]
+        return [*self._body.trainable_variables, *self.lstm.variables, *heads]
+
+    def __call__(self, inputs: Tensor, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
+        """From inputs float32 [T, B, *shape] the outputs of the LSTM [T, B, units], and its last state.
+
+        The other arguments are those of :class:`LSTM`.
+        """
+        hidden = self._body(tf.reshape(inputs, [-1, *inputs.shape[2:]]))  # [T * B, width]
+        length, batch = inputs.shape[:2]
+        hidden = tf.reshape(hidden, [length, -1 if batch is None else batch, hidden.shape[-1]])
+        return self.lstm(hidden, state, valid)
+
+    def unroll(self, inputs: Tensor, sequences: Sequences) -> Tensor:
+        """The outputs of the LSTM for the timesteps after burn-in, float32 [L + 1, B, units].
+
+        Burn-in brings the stored state up to date; no gradient flows into it (Kapturowski et al. 2019, section 3).
+
+        Args:
+            inputs: float32 [burn_in + L + 1, B, *shape]; what follows the sequences included.
+            sequences: which they belong to.
+        """
+        state = sequences.state
+        if sequences.burn_in:
+            _, state = self(inputs[: sequences.burn_in], state, sequences.labels["burn_in"])
+            state = {name: tf.stop_gradient(value) for name, value in state.items()}
+        # What follows the end of an episode but for one observation is not looked at, so no timestep is left out.
+        return self(inputs[sequences.burn_in :], state)[0]
+
+    def heads(self, hidden: Tensor) -> dict[str, Tensor]:
+        """The outputs by head, float32 [..., size] each, from outputs of the LSTM [..., units]."""
+        return {name: head(hidden) for name, head in self._heads.items()}
+
+
+class Sequences:
+    """A batch of a SequenceMemory, as a recurrent model uses it: timesteps of burn-in, then L that are trained on.
+
+    Args:
+        features: observations [burn_in + L, B, ...], with the recurrent state [B, ...].
+        labels: the rest of the batch.
+        algorithm: for the error message.
+
+    Raises:
+        ArgumentError: the memory yields something else.
+    """
+
+    def __init__(self, features: Any, labels: Mapping[str, Any], algorithm: str) -> None:
+        if "valid" not in labels or labels["reward"].shape.rank != 2:
+            raise ArgumentError(
+                f"{algorithm} learns from sequences [T, B, ...]: use a SequenceMemory; this memory's batches have"
+                f" rewards of shape {list(labels['reward'].shape)}",
+                "memory",
+            )
+        self.labels = labels
+        self.observation, self.state = observation_and_state(features)
+        self.burn_in = int(labels["burn_in"].shape[0]) if "burn_in" in labels else 0
+        """Timesteps before those that are trained on."""
+
+    def observations(self) -> Any:
+        """What was observed, in order, and once more after the last action: [burn_in + L + 1, B, ...]."""
+        return _map(
+            lambda now, following: tf.concat([now, following[-1:]], 0), self.observation, self["next_observation"]
+        )
+
+    def __getitem__(self, key: str) -> Any:
+        """What the labels have by this name, [L, B, ...]: without burn-in."""
+        return _map(lambda values: values[self.burn_in :], self.labels[key])
+
+    def mean(self, values: Tensor, weight: Tensor | float = 1.0) -> Tensor:
+        """The mean of values [L, B] times the weights [B] of their sequences, over timesteps that are no padding."""
+        valid = self.labels["valid"]
+        return tf.reduce_sum(valid * values * weight) / tf.reduce_sum(valid)
+
+    def with_burn_in(self, td_error: Tensor) -> Tensor:
+        """TD errors [L, B] as the memory takes them, [burn_in + L, B]: 0 for burn-in and padding."""
+        return tf.pad(self.labels["valid"] * td_error, [[self.burn_in, 0], [0, 0]])
+
+
+def observation_and_state(features: Any) -> tuple[Any, Any]:
+    """What a model is called with: the observation, and the recurrent state; None where it is to declare one."""
+    if isinstance(features, Mapping) and isinstance(features.get("state"), Mapping):
+        return features["observation"], dict(features["state"])
+    return features, None
+
+
+def _map(function: Callable[..., Tensor], *trees: Any) -> Any:
+    """Apply a function to tensors, or to those of mappings with equal keys."""
+    if isinstance(trees[0], Mapping):
+        return {key: function(*(tree[key] for tree in trees)) for key in trees[0]}
+    return function(*trees)

@@ -1,0 +1,85 @@
+"""QR-DQN: Q-learning with quantiles of the distribution of returns in place of its mean.
+
+Source: Dabney, Rowland, Bellemare and Munos 2018 (https://arxiv.org/abs/1710.10044), which the numbers of equations
+refer to. Differences from the paper: docs/algorithms/qr_dqn.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..schedules import Linear, ScheduleLike
+from .blocks import quantiles
+from .blocks.branches import Branches
+from .blocks.distributional import of_action
+from .blocks.learning import learning_spec, mean_error
+from .blocks.masks import best
+from .blocks.observations import Observations
+from .blocks.params import flag, from_params, param, real, whole
+from .blocks.q_networks import QNetwork, QParams, predict_spec
+from .blocks.targets import update_target
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QRDQNParams(QParams):
+    """The parameters of QR-DQN."""
+
+    learning_rate: ScheduleLike = 5e-5  # of the paper, like the optimizer's epsilon, quantiles and kappa
+    optimizer_epsilon: float | None = 0.01 / 32
+    epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
+    quantiles: int = param(200, "equally likely returns that are predicted for each action", whole(at_least=1))
+    kappa: float = param(
+        1.0, "where the loss becomes linear, in units of returns; 0 is linear everywhere", real(at_least=0)
+    )
+    double: bool = param(False, "the online network selects the next action, not the target network", flag())
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | QRDQNParams | None, config: RunConfig
+) -> EstimatorSpec:
+    """QR-DQN, for a ReplayMemory.
+
+    Predictions: ``action`` int32 [B] (MultiDiscrete: [B, ...]), ``q_values`` float32 [B, A] (expected returns), A being
+    the sum of a MultiDiscrete space's choices, ``quantiles`` float32 [B, A, quantiles], ``noisy_action`` like
+    ``action`` where layers are noisy, and ``action_mask`` bool [B, A] where observations have a mask. Metrics:
+    ``q_mean`` (of the actions taken), ``gradient_norm`` (before clipping), ``learning_rate``.
+
+    Raises:
+        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+    """
+    params = from_params(QRDQNParams, params)
+    branches = Branches(config.action_space, "QR-DQN")
+    observations = Observations(config.observation_space, branches.space, params.action_mask)
+    noisy = params.noisy and mode != Modes.EVAL
+
+    def values(theta: Any) -> Any:
+        return tf.reduce_mean(theta, axis=-1)
+
+    online = QNetwork("online", observations, branches, params, outputs=params.quantiles, head="quantiles")
+    if mode == Modes.PREDICT:
+        theta = online(features)  # [B, A, N]
+        noisy_values = values(online(features, noisy=True)) if noisy else None
+        return predict_spec(values(theta), noisy_values, features, branches, observations, params, quantiles=theta)
+
+    target = QNetwork("target", observations, branches, params, outputs=params.quantiles, head="quantiles", zeros=True)
+    if mode == Modes.TRAIN:
+        period, rate = params.target_update_period, params.target_update_rate
+        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
+    next_observation, action = labels["next_observation"], branches.from_environment(labels["action"])
+    theta = branches.rows(online(features, noisy=noisy))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
+    next_theta = branches.rows(target(next_observation, noisy=noisy))
+    selector = branches.rows(online(next_observation, noisy=noisy)) if params.double else next_theta
+    next_mask = branches.mask(observations.mask(next_observation), values(selector))
+    next_action = best(values(selector), next_mask)  # [B * K]
+    next_taken = branches.mixture(of_action(next_theta, next_action))  # [B, K * N]
+    targets = branches.spread(quantiles.target(labels["reward"], labels["discount"], next_taken))
+    taken = of_action(theta, action)  # [B * K, N]
+    error = quantiles.quantile_loss(taken, quantiles.midpoints(params.quantiles), targets, params.kappa)  # algorithm 1
+    loss, priority = mean_error(branches.mean(error), labels), branches.priority(error)
+    metrics = {"q_mean": tf.reduce_mean(values(taken))}
+    return learning_spec(mode, loss, online.variables, labels, params, td_error=priority, metrics=metrics)

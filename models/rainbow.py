@@ -1,0 +1,49 @@
+"""Rainbow: double, dueling, noisy and distributional Q-learning, for prioritized memories with n-step returns.
+
+Source: Hessel et al. 2018 (https://arxiv.org/abs/1710.02298). Of its six parts four are parameters here, and two are
+the memory's: ``ReplayMemory(..., n_step=3, sampler=Prioritized(alpha=0.5, beta=...))``. Differences from the paper:
+docs/algorithms/rainbow.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ..contracts import EstimatorSpec, RunConfig
+from ..schedules import ScheduleLike
+from . import c51, dqn
+from .blocks.params import flag, from_params, param
+from .blocks.q_networks import QParams
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RainbowParams(c51.C51Params):
+    """The parameters of Rainbow: those of C51, with the paper's defaults, and a switch of the distribution."""
+
+    learning_rate: ScheduleLike = 6.25e-5  # table 1, like the optimizer's epsilon, noisy_sigma, atoms, v_min and v_max
+    optimizer_epsilon: float | None = 1.5e-4
+    noisy: bool = True
+    dueling: str | None = "mean"
+    double: bool = True
+    distributional: bool = param(
+        True, "predict the distribution of returns (C51), not their mean (DQN without atoms)", flag()
+    )
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | RainbowParams | None, config: RunConfig
+) -> EstimatorSpec:
+    """Rainbow, for a ReplayMemory: :func:`.c51.model_fn`, or :func:`.dqn.model_fn` if it is not distributional.
+
+    Predictions and metrics are theirs.
+
+    Raises:
+        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+    """
+    params = from_params(RainbowParams, params)
+    if params.distributional:
+        return c51.model_fn(features, labels, mode, params, config)
+    shared = {field.name: getattr(params, field.name) for field in dataclasses.fields(QParams)}
+    return dqn.model_fn(features, labels, mode, dqn.DQNParams(**shared, double=params.double), config)

@@ -1,0 +1,254 @@
+"""Memories whose arrays are files."""
+
+import copy
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.contracts import ArraySpec
+from axonrl.errors import ArgumentError
+from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
+from axonrl.memories.describing import arguments_of
+from axonrl.streams import as_views
+from axonrl.tests.memories.test_memory_against_model import CASES, Case, World, assert_same_state, build
+from axonrl.tests.memories.transitions import specs_of
+
+SPECS = specs_of(ArraySpec((3,), np.float32))
+
+
+def mapped(folder: Path, size: int = 16, specs: Any = SPECS) -> Any:
+    memory = ReplayMemory(size, 4, path=folder)
+    memory.build(specs, 1, np.random.default_rng(0))
+    return memory
+
+
+def step(memory: Any, t: int) -> None:
+    now, following = np.full(3, t, np.float32), np.full(3, t + 1, np.float32)
+    memory.step(observation=now, action=1, reward=t, terminated=False, truncated=False, next_observation=following)
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[8], CASES[10]], ids=lambda case: "-".join(map(str, case)))
+def test_the_same_bits_as_in_ram(case: Case, tmp_path: Path, monkeypatch: Any) -> None:
+    memory = build(case)
+    defaults: Any = ReplayMemory.__init__.__kwdefaults__
+    monkeypatch.setattr(ReplayMemory.__init__, "__kwdefaults__", {**defaults, "path": tmp_path})
+    files, world = build(case), World(case)
+    assert files.path == str(tmp_path)
+    assert memory.nbytes == files.nbytes
+    for t in range(150):
+        batch, mask = world.timestep(case.masked == "always" or (case.masked == "later" and t > 75))
+        for each in (memory, files):
+            each.extend(None if mask.all() else mask, **{key: value.copy() for key, value in batch.items()})
+        if memory.can_sample():
+            sampled = memory.sample()
+            assert_same_state(sampled, files.sample())
+            if case.prioritized:
+                memory.update_priorities(sampled["reward"])
+                files.update_priorities(sampled["reward"])
+    state = files.state_dict()
+    assert_same_state(memory.state_dict(), state)
+    del files, each
+    gc.collect()
+    again = build(case)  # in the same folder
+    assert len(again) == 0
+    again.load_state_dict(state)
+    assert_same_state(again.state_dict(), state)
+
+
+def test_files_take_space_only_where_something_is_stored(tmp_path: Path) -> None:
+    memory = mapped(tmp_path / "deep" / "memory", 1_000_000)
+    files = list((tmp_path / "deep" / "memory").glob("*.array"))
+    assert sum(file.stat().st_size for file in files) == memory.nbytes == memory.nbytes_for(SPECS, 1)
+    before = sum(file.stat().st_blocks for file in files) * 512
+    for t in range(10):
+        step(memory, t)
+    assert before < 2**16 < memory.nbytes
+    assert sum(file.stat().st_blocks for file in files) * 512 < 2**18
+
+
+def test_a_memory_larger_than_the_machine(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("axonrl.memories.columns.physical_memory", lambda: 100)
+    with pytest.raises(ArgumentError, match=r"needs 768 bytes, this machine has 100;"):
+        ReplayMemory(16, 4).build(SPECS, 1, np.random.default_rng(0))
+    mapped(tmp_path)
+
+    sampler = Prioritized()  # its tree stays in RAM
+    with pytest.raises(ArgumentError, match=r"needs \d+ bytes, this machine has 100;"):
+        ReplayMemory(16, 4, path=tmp_path / "b", sampler=sampler).build(SPECS, 1, np.random.default_rng(0))
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: Any) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(1000, 900, 100))
+    with pytest.raises(ArgumentError, match=r"needs 768 bytes, and its disk has 100 left") as caught:
+        mapped(tmp_path / "memory")
+    assert (caught.value.argument, caught.value.value) == ("path", str(tmp_path / "memory"))
+    assert not list((tmp_path / "memory").glob("*.array"))
+
+
+HOLDER = """
+import sys, numpy as np
+from axonrl.tests.memories.test_mapped import mapped
+from pathlib import Path
+memory = mapped(Path(sys.argv[1]))
+print("built", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_memory_at_a_time(tmp_path: Path) -> None:
+    first = mapped(tmp_path)
+    step(first, 5)
+    with pytest.raises(ArgumentError, match="in use by another memory of this process"):
+        mapped(tmp_path)
+    assert first.get_by_index(0)["reward"] == 5
+    del first
+    gc.collect()
+
+    holder = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "built\n"
+        with pytest.raises(ArgumentError, match=f"in use by process {process.pid}"):
+            mapped(tmp_path)
+        process.kill()
+    mapped(tmp_path)  # a killed process holds nothing
+
+
+def test_a_folder_that_is_not_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+
+    def refused(message: str, **kwargs: Any) -> None:
+        gc.collect()
+        before = {path.name: path.stat().st_size for path in folder.iterdir()}
+        with pytest.raises(ArgumentError, match=message) as caught:
+            mapped(folder, **kwargs)
+        assert str(folder) in str(caught.value)
+        assert {path.name: path.stat().st_size for path in folder.iterdir()} == {**before, "lock.pid": ANY}
+
+    mapped(folder)
+    refused(r"columns\['action'\] is int32 \[16, 1\] there and int32 \[20, 1\] here", size=20)
+    other = specs_of(ArraySpec((3,), np.float64))
+    refused(r"rows is float32 \[32, 1, 3\] there and float64 \[32, 1, 3\] here", specs=other)
+    os.truncate(folder / "01.array", 9)
+    refused(r"01.array \(columns\['reward'\]\) has 9 bytes instead of 64")
+    (folder / "01.array").unlink()
+    refused(r"01.array \(columns\['reward'\]\) has 0 bytes instead of 64")
+    (folder / "layout.json").write_text("[")
+    refused(r"layout.json does not say what it holds")
+    (folder / "layout.json").write_text("[[1]]")
+    refused(r"layout.json does not say what it holds")
+    (folder / "layout.json").unlink()
+    mapped(folder)  # a creation that was interrupted is taken up
+    (folder / "layout.json").unlink()
+    (folder / "thesis.txt").write_text("mine")
+    refused(r"holds something else than a memory \(thesis.txt\)")
+    (folder / "file").write_text("")
+    with pytest.raises(ArgumentError, match=r"cannot be used: .*Not a directory"):
+        mapped(folder / "file" / "memory")
+
+
+class _Any:
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+ANY = _Any()
+
+
+@pytest.mark.parametrize("path", ["", 3, b"x", True])
+def test_a_path_that_is_none(path: Any) -> None:
+    with pytest.raises(ArgumentError, match="path must be a folder") as caught:
+        ReplayMemory(16, 4, path=path)
+    assert caught.value.argument == "path"
+
+
+def test_copies_before_it_is_built(tmp_path: Path) -> None:
+    memory = ReplayMemory(16, 4, path="memory")
+    memory.place_in(tmp_path)
+    for copied in (copy.deepcopy(memory), memory.trial_copy()):
+        assert (copied.path, copied.size) == ("memory", 16)
+    trial: Any = memory.trial_copy()
+    trial.build(SPECS, 1, np.random.default_rng(0))
+    step(trial, 3)
+    assert trial.get_by_index(-1)["reward"] == 3
+    assert not list(tmp_path.iterdir())
+    memory.build(SPECS, 1, np.random.default_rng(0))
+    assert json.loads((tmp_path / "memory" / "layout.json").read_text())[0] == ["columns['action']", [16, 1], "<i4"]
+    assert arguments_of(memory) == {
+        **{"kind": "replay", "size": 16, "batch_size": 4, "discount": 0.99, "n_step": 1, "frame_stack": None},
+        **{"sampler": {"kind": "uniform"}, "path": "memory"},
+    }
+
+
+def test_a_trial_may_be_larger_than_ram_and_disk() -> None:
+    trial = ReplayMemory(10**10, 4, path="nowhere").trial_copy()
+    trial.build(SPECS, 1, np.random.default_rng(0))
+    step(trial, 3)
+    assert trial.nbytes > 3 * 10**11
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say which pages a process has")
+def test_saving_and_loading_need_no_ram(tmp_path: Path) -> None:
+    def resident() -> int:
+        status = Path("/proc/self/status").read_text()
+        return sum(int(line.split()[1]) for line in status.splitlines() if line.startswith(("RssAnon", "RssFile")))
+
+    specs = specs_of(ArraySpec((4096,), np.uint8))
+    memory = mapped(tmp_path / "first", 8192, specs)  # 32 MiB
+    value = np.zeros(4096, np.uint8)
+    for t in range(8192):
+        following = np.full(4096, t % 251, np.uint8)
+        memory.step(
+            observation=value, action=1, reward=t, terminated=False, truncated=False, next_observation=following
+        )
+        value = following
+    before = resident()
+    with as_views():
+        state = memory.state_dict()
+    loaded = mapped(tmp_path / "second", 8192, specs)
+    loaded.load_state_dict(state)
+    assert resident() < before + 4096  # KiB
+    assert_same_state(memory.state_dict(), loaded.state_dict())
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+@pytest.mark.parametrize(
+    ("make", "observation"),
+    [
+        (lambda: ReplayMemory(64, 4), ArraySpec((3,), np.float32)),
+        (lambda: ReplayMemory(640, 4, n_step=3, sampler="prioritized"), ArraySpec((), np.int64)),
+        (lambda: ReplayMemory(64, 4, frame_stack=4, sampler="prioritized"), ArraySpec((8, 8, 4), np.uint8)),
+        (lambda: ReplayMemory(64, 4), {"a": ArraySpec((2,), np.float64), "b": ArraySpec((), np.bool_)}),
+        (lambda: BatchMemory(64), ArraySpec((0,), np.float32)),
+    ],
+)
+def test_nbytes_before_and_after(make: Any, observation: Any, num_envs: int) -> None:
+    memory, specs = make(), specs_of(observation)
+    expected = memory.nbytes_for(specs, num_envs)
+    assert memory.nbytes == 0
+    memory.build(specs, num_envs, np.random.default_rng(0))
+    assert memory.nbytes == expected
+    held = [memory._ring._columns, memory._ring._rows, memory._ring._start]
+    if hasattr(memory._ring, "_frames"):
+        held += [memory._ring._frames._rows, memory._ring._frames._newest]
+    if hasattr(memory, "sampler") and memory.sampler.settings["kind"] == "Prioritized":
+        tree = memory.sampler._tree
+        held += [tree.values, tree._sums, tree._below]
+    assert expected == sum(_bytes(one) for one in held)
+
+
+def _bytes(tree: Any) -> int:
+    return sum(map(_bytes, tree.values())) if isinstance(tree, dict) else int(tree.nbytes)

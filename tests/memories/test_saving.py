@@ -1,0 +1,371 @@
+"""A memory saved by a checkpoint store again and again, each time only what is new: bit for bit as it was."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl import streams
+from axonrl.contracts import ArraySpec
+from axonrl.memories import BatchMemory, ReplayMemory, ring
+from axonrl.runs import checkpoints, parts
+from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.tests.memories.test_memory_against_model import CASES, Case, World, assert_same_state, build
+from axonrl.tests.memories.transitions import specs_of
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: Any) -> None:
+    """Small memories are saved as large ones are."""
+    monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(parts, "MOST_PARTS", 4)
+    monkeypatch.setattr(streams, "CHUNK_BYTES", 24)
+
+
+def folders(store: CheckpointStore) -> list[Path]:
+    return sorted((store.model_dir / "checkpoints").glob("checkpoint-*"))
+
+
+def views(memory: Any) -> Any:
+    """A memory's state as a checkpoint gets it."""
+    with streams.as_views():
+        return memory.state_dict()
+
+
+def loaded(store: CheckpointStore, memory: Any) -> Any:
+    """``memory``, with what the newest checkpoint holds."""
+    found = store.open()
+    assert found is not None
+    memory.load_state_dict(found[1]["memory"])
+    return memory
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+def test_a_memory_resumed_from_its_checkpoints_is_the_same(case: Case, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(ring, "_SPARE_BYTES", 0 if case.tight else 2**26)
+    rng, world = np.random.default_rng(3), World(case)
+    memory, resumed, store = build(case), build(case), CheckpointStore(tmp_path, keep_max=3)
+    history: list[Any] = []  # what happened since the newest checkpoint
+    linked = 0
+    for t in range(250):
+        masked = case.masked == "always" or (case.masked == "later" and t > 120)
+        batch, mask = world.timestep(masked)
+        copied = {key: value.copy() for key, value in batch.items()}
+        history.append(lambda memory, given=(mask if masked else None), batch=copied: memory.extend(given, **batch))
+        if t == 200:
+            history.append(lambda memory: memory.clear())
+        for happened in history[-1 - (t == 200) :]:
+            happened(memory)
+            happened(resumed)
+        if memory.can_sample() and case.prioritized and t % 2:
+            resumed.rng.bit_generator.state = memory.rng.bit_generator.state
+            assert_same_state(memory.sample(), resumed.sample())
+            td_error = rng.normal(size=5)
+            memory.update_priorities(td_error)
+            resumed.update_priorities(td_error)
+            history.append(None)  # draws are not repeated below
+        if t % 7 in (0, 2) or t in (200, 201):
+            folder = store.save({"memory": views(resumed)})
+            linked += any(path.stat().st_nlink > 1 for path in folder.glob("part-*"))
+            assert len(list(folder.glob("part-*"))) <= parts.MOST_PARTS
+            found = CheckpointStore(tmp_path).load()
+            assert found is not None
+            assert_same_state(found[1]["memory"], memory.state_dict())
+            history = []
+        elif t % 5 == 0 and None not in history:  # another process continues from the newest checkpoint
+            store = CheckpointStore(tmp_path, keep_max=3)
+            resumed = loaded(store, build(case))
+            for happened in history:
+                happened(resumed)
+        assert_same_state(memory.state_dict(), resumed.state_dict())
+    assert linked > 10
+
+
+def filled(timesteps: int, size: int = 64, **kwargs: Any) -> tuple[Any, Any]:
+    """A memory of one lane, and a function that stores some more timesteps."""
+    memory = ReplayMemory(size, 4, **kwargs)
+    memory.build(specs_of(ArraySpec((3,), np.float32)), 1, np.random.default_rng(0))
+    count = iter(range(10**6))
+
+    def store(more: int) -> None:
+        for t in (next(count) for _ in range(more)):
+            now, following = (np.full(3, number, np.float32) for number in (t, t + 1))
+            memory.step(
+                observation=now,
+                action=t % 5,
+                reward=t / 2,
+                terminated=False,
+                truncated=False,
+                next_observation=following,
+            )
+
+    store(timesteps)
+    return memory, store
+
+
+def test_only_what_is_new_is_written(tmp_path: Path) -> None:
+    memory, store_more = filled(40)
+    store = CheckpointStore(tmp_path)
+    first = store.save({"memory": views(memory)})
+    store_more(2)
+    second = store.save({"memory": views(memory)})
+
+    whole, new = sorted(second.glob("part-*"))
+    assert [whole.name, new.name] == ["part-00000001.safetensors", "part-00000002.safetensors"]
+    assert whole.samefile(first / whole.name)
+    # Two timesteps and two rows: action, reward, two flags, the row that it begins at, three float32.
+    held = parts.read_part(new, None)[0].stretches  # type: ignore[arg-type]
+    assert sum((one.end - one.begin) * one.item_bytes for one in held) == 2 * (4 + 4 + 4 + 4 + 8 + 12)
+    assert {one.end - one.begin for one in held} == {2}
+
+
+def test_a_cut_after_a_save_is_saved(tmp_path: Path) -> None:
+    memory, _ = filled(5)
+    store = CheckpointStore(tmp_path)
+    store.save({"memory": views(memory)})
+    other = np.full(3, 9.5, np.float32)  # not the newest next observation: the episode before was cut
+    memory.step(observation=other, action=1, reward=0, terminated=False, truncated=False, next_observation=other)
+    store.save({"memory": views(memory)})
+
+    resumed = loaded(CheckpointStore(tmp_path), filled(0)[0])
+
+    assert resumed.gather(np.arange(6))["truncated"].tolist() == [0, 0, 0, 0, 1, 0]
+
+
+def test_a_part_goes_with_the_last_checkpoint_that_needs_it(tmp_path: Path) -> None:
+    memory, store_more = filled(64)
+    store = CheckpointStore(tmp_path, keep_max=2)
+    store.save({"memory": views(memory)})
+    memory.clear()
+    for _ in range(2):
+        store_more(10)
+        store.save({"memory": views(memory)})
+
+    names = {path.name for folder in folders(store) for path in folder.glob("part-*")}
+    assert names == {"part-00000002.safetensors", "part-00000003.safetensors"}
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
+def test_a_damaged_part_is_named_and_the_checkpoint_before_is_used(tmp_path: Path, damage: Any) -> None:
+    memory, store_more = filled(30)
+    store = CheckpointStore(tmp_path)
+    store.save({"memory": views(memory)})
+    expected = memory.state_dict()
+    for _ in range(2):
+        store_more(3)
+        store.save({"memory": views(memory)})
+    for folder in folders(store)[1:]:
+        path = folder / "part-00000002.safetensors"
+        if path.exists() and path.stat().st_nlink:
+            damage(path)
+            if damage is not Path.unlink:
+                break
+
+    after = CheckpointStore(tmp_path)
+    with pytest.warns(UserWarning, match=r"is damaged: part-00000002.safetensors .*checkpoint-00000001") as caught:
+        resumed = loaded(after, filled(0)[0])
+    assert len(caught) == 2
+    assert_same_state(resumed.state_dict(), expected)
+
+    resumed.step(**{key: value[0] for key, value in memory.gather(np.array([30])).items() if key != "discount"})
+    after.save({"memory": views(resumed)})
+    assert_same_state(loaded(CheckpointStore(tmp_path), filled(0)[0]).state_dict(), resumed.state_dict())
+
+
+@pytest.mark.parametrize("why", ["no links", "replaced", "removed"])
+def test_what_cannot_be_linked_is_written_again(tmp_path: Path, monkeypatch: Any, why: str) -> None:
+    memory, store_more = filled(30)
+    store = CheckpointStore(tmp_path)
+    first = store.save({"memory": views(memory)})
+    store_more(3)
+    if why == "no links":
+
+        def refuse(*paths: Any) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+        monkeypatch.setattr(os, "link", refuse)
+    elif why == "replaced":
+        (first / "part-00000001.safetensors").write_bytes(b"?")
+    else:
+        shutil.rmtree(first)
+    store.save({"memory": views(memory)})
+
+    assert [path.name for path in folders(store)[-1].glob("part-*")] == [f"part-{len(folders(store)):08d}.safetensors"]
+    assert_same_state(loaded(CheckpointStore(tmp_path), filled(0)[0]).state_dict(), memory.state_dict())
+
+
+def test_small_and_unnamed_streams_are_plain_arrays(tmp_path: Path, monkeypatch: Any) -> None:
+    memory, _ = filled(30)
+    monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 1 << 20)
+    folder = CheckpointStore(tmp_path).save({"memory": views(memory)})
+    assert sorted(path.name for path in folder.iterdir()) == ["arrays.safetensors", "manifest.json", "state.json"]
+    assert_same_state(loaded(CheckpointStore(tmp_path), filled(0)[0]).state_dict(), memory.state_dict())
+
+    monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 0)
+    folder = CheckpointStore(tmp_path).save({"x": streams.Stream.of(np.arange(9))})
+    assert not list(folder.glob("part-*"))
+
+
+def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
+    memory, store_more = filled(30)
+    store = CheckpointStore(tmp_path, keep_max=1)
+    store.save({"memory": views(memory)})
+    expected, found = memory.state_dict(), CheckpointStore(tmp_path).open()
+    memory.clear()
+    store_more(5)
+    store.save({"memory": views(memory)})  # removes the folder of the first
+    assert len(folders(store)) == 1
+
+    resumed = filled(0)[0]
+    resumed.load_state_dict(found[1]["memory"])  # type: ignore[index]
+    assert_same_state(resumed.state_dict(), expected)
+
+
+def test_a_state_of_the_first_format() -> None:
+    """Rows and frames counted from the oldest one, and the newest timestep among the others."""
+    memory, _ = filled(0, size=4)
+    first: Any = {
+        **{name: memory.state_dict()[name] for name in memory._settings},
+        "sampler": {},
+        "lockstep": True,
+        "begin": np.array([3]),
+        "end": np.array([6]),
+        "used_rows": np.array([5]),
+        "start": np.array([0, 1, 3]),
+        "columns": {
+            "action": np.array([3, 4, 1], np.int32),
+            "reward": np.array([1, 2, 3], np.float32),
+            "terminated": np.zeros(3, np.float32),
+            "truncated": np.array([0, 1, 0], np.float32),
+        },
+        "rows": np.arange(15, dtype=np.float32).reshape(5, 3),
+    }
+    memory.load_state_dict(first)
+    batch = memory.gather(np.arange(3))
+    assert batch["observation"][:, 0].tolist() == [0, 3, 9]
+    assert batch["next_observation"][:, 0].tolist() == [3, 6, 12]
+    assert batch["truncated"].tolist() == [0, 1, 0]
+    now, following = np.array([12, 13, 14], np.float32), np.full(3, 20, np.float32)
+    memory.step(observation=now, action=0, reward=0, terminated=False, truncated=False, next_observation=following)
+    assert memory.gather(np.arange(4))["observation"][:, 0].tolist() == [0, 3, 9, 12]
+
+
+def test_frames_of_the_first_format() -> None:
+    memory = ReplayMemory(6, 1, frame_stack=2)
+    memory.build(specs_of(ArraySpec((2, 1), np.uint8)), 1, np.random.default_rng(0))
+    empty = memory.state_dict()
+    first: Any = {
+        **{name: empty[name] for name in memory._settings},
+        "sampler": {},
+        "lockstep": True,
+        "begin": np.array([1]),
+        "end": np.array([3]),
+        "used_rows": np.array([3]),
+        "start": np.array([0, 1]),
+        "columns": {key: np.arange(2).astype(value.dtype) for key, value in empty["columns"].items()},
+        "rows": np.array([0, 1, 2]),
+        "stack_axis": 0,
+        "num_frames": np.array([4]),
+        "frames": np.array([[5], [6], [7], [8]], np.uint8),
+    }
+    memory.load_state_dict(first)
+    batch = memory.gather(np.arange(2))
+    assert np.asarray(batch["observation"])[..., 0].tolist() == [[5, 6], [6, 7]]
+    assert np.asarray(batch["next_observation"])[..., 0].tolist() == [[6, 7], [7, 8]]
+
+
+def test_each_frame_is_written_once(tmp_path: Path) -> None:
+    memory = ReplayMemory(32, 1, frame_stack=4)
+    memory.build(specs_of(ArraySpec((8, 8, 4), np.uint8)), 1, np.random.default_rng(0))
+    store, stack = CheckpointStore(tmp_path), np.zeros((8, 8, 4), np.uint8)
+    for t in range(1, 41):
+        following = np.concatenate([stack[..., 1:], np.full((8, 8, 1), t, np.uint8)], -1)
+        memory.step(
+            observation=stack, action=0, reward=0.0, terminated=False, truncated=False, next_observation=following
+        )
+        stack = following
+        if t % 10 == 0:
+            folder = store.save({"memory": views(memory)})
+            new = folder / f"part-{t // 10:08d}.safetensors"
+            held = [one for one in parts.read_part(new, None)[0].stretches if one.item_bytes == 64]  # type: ignore[arg-type]
+            # The first observation is a stack of zeros, as the one before it would be: one frame for each timestep.
+            assert sum(one.end - one.begin for one in held) == (14 if t == 10 else 10)
+    resumed = ReplayMemory(32, 1, frame_stack=4)
+    resumed.build(specs_of(ArraySpec((8, 8, 4), np.uint8)), 1, np.random.default_rng(0))
+    assert_same_state(loaded(CheckpointStore(tmp_path), resumed).state_dict(), memory.state_dict())
+
+
+def test_observations_of_several_parts_and_types(tmp_path: Path) -> None:
+    spaces = {
+        "a/b": ArraySpec((2,), np.float64),
+        "a": ArraySpec((), np.bool_),
+        "image": ArraySpec((2, 2, 3), np.uint8),
+        "nothing": ArraySpec((0,), np.float32),
+    }
+
+    def dicts() -> Any:
+        memory = ReplayMemory(20, 2)
+        memory.build({**specs_of(spaces), "log prob": ArraySpec((), np.float16)}, 2, np.random.default_rng(0))
+        return memory
+
+    rng, memory, store = np.random.default_rng(0), dicts(), CheckpointStore(tmp_path)
+    for t in range(40):
+        now, following = (
+            {key: rng.integers(0, 2, (2, *spec.shape)).astype(spec.dtype) for key, spec in spaces.items()}
+            for _ in range(2)
+        )
+        flag = np.zeros(2, np.bool_)
+        memory.extend(
+            np.array([True, t % 9 != 8]) if t > 20 else None,
+            **{"action": np.ones(2, np.int32), "reward": np.ones(2), "log prob": rng.random(2).astype(np.float16)},
+            **{"observation": now, "next_observation": following, "terminated": flag, "truncated": flag},
+        )
+        if t % 3 == 0:
+            store.save({"memory": views(memory)})
+            assert_same_state(loaded(CheckpointStore(tmp_path), dicts()).state_dict(), memory.state_dict())
+
+
+def test_a_rollout(tmp_path: Path) -> None:
+    specs = specs_of(ArraySpec((3,), np.float32))
+
+    def rollouts() -> Any:
+        memory = BatchMemory(8)
+        memory.build(specs, 2, np.random.default_rng(0))
+        return memory
+
+    memory, store = rollouts(), CheckpointStore(tmp_path)
+    for t in range(14):
+        memory.extend(
+            np.array([True, t % 7 != 3]),
+            observation=np.full((2, 3), t, np.float32),
+            action=np.zeros(2, np.int32),
+            reward=np.ones(2),
+            terminated=np.zeros(2, np.bool_),
+            truncated=np.zeros(2, np.bool_),
+            next_observation=np.full((2, 3), t + 1, np.float32),
+        ) if len(memory) < 6 else memory.clear()
+        store.save({"memory": views(memory)})
+        assert_same_state(loaded(CheckpointStore(tmp_path), rollouts()).state_dict(), memory.state_dict())
+
+
+def test_views_take_no_memory_of_their_own() -> None:
+    memory, _ = filled(64, sampler="prioritized")
+    memory.sample()
+    state = views(memory)
+    assert np.shares_memory(state["sampler"]["priorities"], memory.sampler._tree.values)
+    (chunk,) = state["rows"].part(0, 1).chunks()
+    assert np.shares_memory(chunk, memory._ring._rows)
+    assert isinstance(memory.state_dict()["rows"], np.ndarray)

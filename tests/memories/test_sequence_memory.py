@@ -1,0 +1,225 @@
+"""SequenceMemory: batches written out by hand, recurrent state, priorities, and mistakes."""
+
+import copy
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl import registry
+from axonrl.contracts import ArraySpec
+from axonrl.errors import ArgumentError, NonFiniteError
+from axonrl.memories import Prioritized, ReplayMemory, SequenceMemory, sequence_index
+from axonrl.memories.describing import arguments_of
+from axonrl.tests.memories.transitions import specs_of
+
+SPECS = {**specs_of(ArraySpec((1,), np.float32)), "state": {"h": ArraySpec((2,), np.float32)}}
+
+
+def in_order(number: int) -> Any:
+    """Instead of a generator: draws so many sequences of as many, the oldest first."""
+    return SimpleNamespace(random=lambda n: (np.arange(n) + 0.5) / number)
+
+
+def built(memory: SequenceMemory, num_envs: int = 1, rng: Any = None) -> Any:
+    memory.build(SPECS, num_envs, np.random.default_rng(0) if rng is None else rng)
+    return memory
+
+
+def episode(memory: Any, first: int, length: int, end: str = "terminated") -> None:
+    """Observations first, first + 1, ...; actions, rewards and states of the same numbers."""
+    for t in range(first, first + length):
+        last = t == first + length - 1
+        memory.step(
+            observation=np.array([t], np.float32),
+            action=t,
+            reward=float(t),
+            terminated=last and end == "terminated",
+            truncated=last and end == "truncated",
+            next_observation=np.array([t + 1], np.float32),
+            state={"h": np.array([t, -t], np.float32)},
+        )
+
+
+def test_batches_by_hand() -> None:
+    memory = built(SequenceMemory(100, 6, length=4, burn_in=2, overlap=2, discount=0.5))
+    episode(memory, 1, 3)  # shorter than a sequence
+    episode(memory, 11, 7, "truncated")  # sequences at 11, 13 and 15; one at 17 would hold nothing new
+    episode(memory, 31, 3, "goes on")
+    assert not memory.can_sample()  # four sequences: the last episode's is not complete yet
+    episode(memory, 34, 2, "goes on")  # the first of 31 is complete, and the one that begins at 33 is not
+    memory.batch_size, memory.rng = 5, in_order(5)
+    batch = memory.sample()
+    assert batch["observation"][..., 0].T.tolist() == [
+        [1, 1, 1, 2, 3, 4],  # padded by the first observation before the beginning, by the final one after the end
+        [11, 11, 11, 12, 13, 14],
+        [11, 12, 13, 14, 15, 16],
+        [13, 14, 15, 16, 17, 18],
+        [31, 31, 31, 32, 33, 34],
+    ]
+    assert batch["next_observation"][-1, :, 0].tolist() == [4, 15, 17, 18, 35]
+    assert batch["action"].T.tolist() == [
+        [1, 1, 1, 2, 3, 3],
+        [11, 11, 11, 12, 13, 14],
+        [11, 12, 13, 14, 15, 16],
+        [13, 14, 15, 16, 17, 17],
+        [31, 31, 31, 32, 33, 34],
+    ]
+    assert batch["reward"].T.tolist()[::3] == [[0, 0, 1, 2, 3, 0], [13, 14, 15, 16, 17, 0]]
+    assert batch["terminated"].T.tolist() == [[0, 0, 0, 0, 1, 0], *[[0] * 6] * 4]
+    assert batch["truncated"].T.tolist() == [*[[0] * 6] * 3, [0, 0, 0, 0, 1, 0], [0] * 6]
+    assert batch["discount"].T.tolist()[::3] == [[0, 0, 0.5, 0.5, 0, 0], [0.5, 0.5, 0.5, 0.5, 0.5, 0]]
+    assert batch["valid"].T.tolist() == [[1, 1, 1, 0], [1] * 4, [1] * 4, [1, 1, 1, 0], [1] * 4]
+    assert batch["burn_in"].T.tolist() == [[0, 0], [0, 0], [1, 1], [1, 1], [0, 0]]
+    assert batch["state"]["h"].tolist() == [[1, -1], [11, -11], [11, -11], [13, -13], [31, -31]]
+
+
+def test_an_episode_that_is_cut_ends_its_sequence() -> None:
+    memory = built(SequenceMemory(50, 1, length=4, overlap=0))
+    episode(memory, 1, 2, "goes on")
+    assert not memory.can_sample()
+    episode(memory, 31, 1, "goes on")  # observation 31 does not follow 3
+    batch = memory.sample()
+    assert batch["observation"][..., 0].tolist() == [[1], [2], [3], [3]]
+    assert batch["truncated"].tolist() == [[0], [1], [0], [0]]
+    assert batch["valid"].tolist() == [[1], [1], [0], [0]]
+    assert "burn_in" not in batch
+
+
+def test_state_is_stored_once_for_each_sequence() -> None:
+    specs = {**SPECS, "state": {"h": ArraySpec((1000,), np.float32)}}
+    memory, other = SequenceMemory(100_000, 8, length=80, overlap=40), ReplayMemory(100_000, 8)
+    for each in (memory, other):
+        each.build(specs, 1, np.random.default_rng(0))
+    assert other.nbytes > 400_000_000
+    assert memory.nbytes < 30_000_000  # twice as many as there are in an endless episode: 5,000 of 4 kB
+
+
+def test_sequences_beyond_the_room_for_them_replace_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequence_index, "_SPARE_BYTES", 0)
+    memory = built(SequenceMemory(20, 1, length=10, overlap=0))
+    for number in range(15):  # room for 2 * 20 / 10 + 1 sequences
+        episode(memory, 10 * number, 1)
+    assert len(memory) == 15
+    memory.batch_size, memory.rng = 5, in_order(5)
+    assert memory.sample()["state"]["h"][:, 0].tolist() == [100, 110, 120, 130, 140]
+    memory.batch_size = 6
+    assert not memory.can_sample()
+
+
+def test_priorities_mix_the_largest_error_and_the_mean() -> None:
+    memory = built(SequenceMemory(30, 2, length=3, burn_in=1, overlap=0, eta=0.75, sampler=Prioritized(1.0, 0, 1.0)))
+    episode(memory, 1, 3)
+    episode(memory, 11, 2)
+    memory.sample()
+    td_error = np.array([[100, 100], [1, -2], [-4, 6], [1, 100]], np.float32)  # burn-in and padding do not count
+    memory.update_priorities(td_error)
+    # 0.75 * 4 + 0.25 * 2 + 1, and 0.75 * 6 + 0.25 * 4 + 1
+    assert memory.state_dict()["sampler"]["priorities"].tolist() == [4.5, 6.5]
+    memory.sample()
+    memory.update_priorities(-td_error.reshape(-1))
+    assert memory.state_dict()["sampler"]["priorities"].tolist() == [4.5, 6.5]
+    td_error[3, 1] = np.nan
+    memory.sample()
+    memory.update_priorities(td_error)
+    with pytest.raises(NonFiniteError, match="index 0"):
+        memory.update_priorities(td_error * np.array([[np.nan, 1]], np.float32))
+    with pytest.raises(ArgumentError, match=r"\(4, 2\), got .*\(3, 2\)"):
+        memory.update_priorities(td_error[1:])
+
+
+def test_what_could_be_sampled_is_counted() -> None:
+    memory = SequenceMemory(300, 4, length=10, burn_in=5, overlap=6)
+    memory.build(SPECS, 2, np.random.default_rng(0))
+    assert [memory.can_sample(count) for count in (19, 27, 28)] == [False, False, True]  # two of each lane: 10 + 4
+    single = built(SequenceMemory(100, 4, length=10, burn_in=5, overlap=6))
+    assert [single.can_sample(count) for count in (21, 22)] == [False, True]
+    for count in range(1, 30):
+        episode(single, count, 1, "goes on")
+        assert single.can_sample() == single.can_sample(count)
+
+
+def test_a_copy_leaves_the_memory_alone() -> None:
+    memory = built(SequenceMemory(40, 2, length=3, overlap=0, sampler="prioritized"))
+    episode(memory, 1, 9)
+    memory.sample()
+    before = memory.state_dict()["sampler"]
+    other = copy.copy(memory)
+    other.rng = np.random.default_rng(5)
+    other.sample()
+    other.update_priorities(np.ones((3, 2), np.float32))
+    after = memory.state_dict()["sampler"]
+    assert {key: np.array_equal(before[key], after[key]) for key in before} == dict.fromkeys(before, True)
+
+
+def test_a_file_names_and_describes_it() -> None:
+    assert registry.find("memory", "sequence") is SequenceMemory
+    memory = SequenceMemory(1000, 8, length=20, burn_in=4, sampler=Prioritized(0.5))
+    described = arguments_of(memory)
+    assert described is not None
+    assert described.pop("sampler")["alpha"] == 0.5
+    assert described == {
+        **{"kind": "sequence", "size": 1000, "batch_size": 8, "length": 20, "burn_in": 4, "overlap": 10, "eta": 0.9},
+        **{"discount": 0.99, "frame_stack": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument", "fragments"),
+    [
+        ({"length": 0}, "length", ["0"]),
+        ({"length": 90, "burn_in": 20}, "length", ["90", "20", "size=100"]),
+        ({"length": 8, "overlap": 8}, "overlap", ["overlap=8", "length=8"]),
+        ({"length": 8, "burn_in": -1}, "burn_in", ["-1"]),
+        ({"length": 8, "eta": 1.5}, "eta", ["1.5"]),
+        ({"length": 8, "overlap": -1}, "overlap", ["-1"]),
+    ],
+)
+def test_mistakes(arguments: dict[str, Any], argument: str, fragments: list[str]) -> None:
+    with pytest.raises(ArgumentError) as error:
+        SequenceMemory(100, 2, **arguments)
+    assert error.value.argument == argument
+    assert all(fragment in str(error.value) for fragment in fragments)
+
+
+@pytest.mark.parametrize(
+    ("memory", "specs", "num_envs", "argument", "fragments"),
+    [
+        (lambda: SequenceMemory(100, 2, length=8, burn_in=4), {"state": None}, 1, "burn_in", ["burn_in=4", "state"]),
+        # 4 environments with 25 timesteps each: 8 + 4 - 1 and 4 * 4 are more
+        (lambda: SequenceMemory(100, 16, length=8, burn_in=4), {}, 4, "size", ["108", "size=100", "4 environment"]),
+        (lambda: SequenceMemory(100, 2, length=8), {"valid": ArraySpec((), np.float32)}, 1, "specs", ["'valid'"]),
+    ],
+)
+def test_mistakes_found_when_it_is_built(
+    memory: Callable[[], Any], specs: Any, num_envs: int, argument: str, fragments: list[str]
+) -> None:
+    given = {key: spec for key, spec in {**SPECS, **specs}.items() if spec is not None}
+    with pytest.raises(ArgumentError) as error:
+        memory().build(given, num_envs, np.random.default_rng(0))
+    assert error.value.argument == argument
+    assert all(fragment in str(error.value) for fragment in fragments)
+
+
+def test_state_that_does_not_fit_is_refused_before_anything_is_stored() -> None:
+    memory = built(SequenceMemory(50, 1, length=4))
+    transition: dict[str, Any] = {
+        **{"observation": np.zeros(1, np.float32), "next_observation": np.zeros(1, np.float32), "action": 0},
+        **{"reward": 0.0, "terminated": False, "truncated": False},
+    }
+    with pytest.raises(KeyError, match="state must have the keys h"):
+        memory.step(**transition)
+    with pytest.raises(ArgumentError, match=r"shape \(2,\), got .* of shape \(3,\)"):
+        memory.step(**transition, state={"h": np.zeros(3, np.float32)})
+    with pytest.raises(RuntimeError, match="sample"):
+        built(SequenceMemory(50, 1, length=4, sampler="prioritized")).update_priorities(np.zeros((4, 1)))
+    assert len(memory) == 0
+
+
+def test_a_state_of_other_settings_is_refused() -> None:
+    memory = built(SequenceMemory(50, 1, length=4))
+    episode(memory, 1, 9)
+    with pytest.raises(ValueError, match="length=4, this one has length=5"):
+        built(SequenceMemory(50, 1, length=5, overlap=2)).load_state_dict(memory.state_dict())

@@ -1,0 +1,73 @@
+"""Behaviour policies by name, for algorithms by values and for those whose action is continuous."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from axonrl import explorations
+from axonrl.errors import ArgumentError
+from axonrl.models.blocks.actions import BehaviourParams
+from axonrl.models.blocks.behaviour import NoiseParams
+from axonrl.schedules import Linear
+
+LINE = {"kind": "linear", "start": 0.8, "stop": 0.2, "duration": 4}
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "level"),
+    [
+        ({}, explorations.EpsilonGreedy, 0.99981),  # the default: from 1 to 0.05 in 10,000 timesteps
+        ({"epsilon": 0.3}, explorations.EpsilonGreedy, 0.3),
+        ({"exploration": "constant", "epsilon": 0.3}, explorations.EpsilonGreedy, 0.3),
+        ({"exploration": "decay", "epsilon": LINE}, explorations.EpsilonGreedy, 0.5),
+        ({"exploration": "random_decay", "epsilon": LINE}, explorations.RandomDecay, 0.5),
+        ({"exploration": "boltzmann", "temperature": LINE}, explorations.Boltzmann, 0.5),
+        ({"exploration": "greedy"}, explorations.Greedy, 0),
+        ({"exploration": "random"}, explorations.EpsilonGreedy, 1),
+    ],
+)
+def test_those_of_values_by_name(given: Any, kind: Any, level: float) -> None:
+    policy: Any = BehaviourParams(**given).behaviour(spaces.Discrete(3))
+    assert type(policy) is kind
+    assert policy.level(2) == pytest.approx(level)
+
+
+def test_random_takes_any_action_and_greedy_one() -> None:
+    taken = {}
+    for name in ("random", "greedy"):
+        policy = BehaviourParams(exploration=name).behaviour(spaces.Discrete(3, start=5))
+        actions, _ = policy({"action": np.full(60, 6, np.int32)}, 0, np.random.default_rng(0))
+        taken[name] = set(actions.tolist())
+    assert taken == {"random": {5, 6, 7}, "greedy": {6}}
+
+
+@pytest.mark.parametrize(
+    ("given", "argument"),
+    [
+        ({"exploration": "constant"}, "epsilon"),
+        ({"exploration": "constant", "epsilon": Linear(1.0, 0.0, 5)}, "epsilon"),
+        ({"exploration": "decay", "epsilon": 0.1}, "epsilon"),
+        ({"exploration": "gaussian"}, "exploration"),
+    ],
+)
+def test_what_does_not_fit_the_name_is_refused(given: Any, argument: str) -> None:
+    with pytest.raises(ArgumentError) as error:
+        BehaviourParams(**given)
+    assert error.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "level"),
+    [
+        ({}, explorations.OrnsteinUhlenbeck, 0.3),
+        ({"exploration": "gaussian", "sigma": LINE}, explorations.GaussianNoise, 0.5),
+        ({"exploration": "greedy"}, explorations.Greedy, 0),
+        ({"exploration": "random"}, explorations.Random, 1),
+    ],
+)
+def test_those_of_continuous_actions_by_name(given: Any, kind: Any, level: float) -> None:
+    policy: Any = NoiseParams(**given).behaviour(spaces.Box(-1, 1, (2,)))
+    assert type(policy) is kind
+    assert policy.level(2) == level

@@ -1,0 +1,79 @@
+"""Branches: a MultiDiscrete space of two choices and three, from 0 and from 10, and a Discrete one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from axonrl.contracts import NO_LEGAL_ACTION
+from axonrl.errors import ArgumentError
+from axonrl.models.blocks.branches import Branches
+
+TWO: Any = Branches(spaces.MultiDiscrete([2, 3], start=[0, 10]), "Test")
+ONE: Any = Branches(spaces.Discrete(3, start=5), "Test")
+SQUARE = Branches(spaces.MultiDiscrete(np.full((2, 2), 2)), "Test")
+VALUES = np.array([[1, 2, 3, 5, 4], [2, 1, 9, 8, 7]], np.float32)
+MASK = np.array([[1, 1, 1, 0, 1], [0, 1, 0, 0, 0]], bool)
+
+
+def test_rows_are_branches_filled_up() -> None:
+    rows = TWO.rows(tf.constant(VALUES))
+    assert rows.numpy().tolist() == [[1, 2, 0], [3, 5, 4], [2, 1, 0], [9, 8, 7]]
+    several = TWO.rows(tf.constant(np.stack([VALUES, -VALUES], axis=-1)))  # two numbers of each choice
+    assert several.shape == (4, 3, 2)
+    np.testing.assert_array_equal(several[..., 1], -rows)
+    assert ONE.rows(VALUES) is VALUES
+    assert SQUARE.rows(tf.constant([[1, 2, 3, 4, 5, 6, 7, 8]])).numpy().tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
+
+
+def test_what_is_filled_up_is_never_legal() -> None:
+    rows = TWO.rows(tf.constant(VALUES))
+    exists = [[True, True, False], [True, True, True]]
+    assert TWO.mask(None, rows).numpy().tolist() == exists * 2
+    assert TWO.mask(tf.constant(MASK), rows).numpy().tolist() == [
+        [True, True, False],
+        [True, False, True],
+        [False, True, False],
+        [False, False, False],
+    ]
+    assert ONE.mask(None, VALUES) is None
+    assert SQUARE.mask(None, VALUES) is None
+    assert ONE.mask(MASK, VALUES) is MASK
+
+
+def test_greedy_actions_are_in_the_environments_units() -> None:
+    assert TWO.greedy(tf.constant(VALUES), None).numpy().tolist() == [[1, 11], [0, 10]]
+    # Negative values are below what is filled up, which is no choice.
+    assert TWO.greedy(tf.constant(-VALUES), None).numpy().tolist() == [[0, 10], [1, 12]]
+    legal = TWO.greedy(tf.constant(VALUES), tf.constant(MASK))
+    assert legal.numpy().tolist() == [[1, 12], [1, NO_LEGAL_ACTION]]
+    assert legal.dtype == tf.int32
+    assert ONE.greedy(tf.constant([[1.0, 3.0, 2.0]]), None).numpy().tolist() == [6]
+    assert SQUARE.greedy(tf.constant([[0.0, 1, 1, 0, 0, 1, 1, 0]]), None).numpy().tolist() == [[[1, 0], [1, 0]]]
+
+
+def test_actions_of_the_environment_are_choices_from_0() -> None:
+    assert TWO.from_environment(tf.constant([[1, 12], [0, 10]])).numpy().tolist() == [1, 2, 0, 0]
+    assert ONE.from_environment(tf.constant([5, 7])).numpy().tolist() == [0, 2]
+    assert SQUARE.from_environment(tf.constant([[[1, 0], [0, 1]]])).numpy().tolist() == [1, 0, 0, 1]
+
+
+def test_numbers_of_transitions_and_of_rows() -> None:
+    assert TWO.spread(tf.constant([1.0, 2.0])).numpy().tolist() == [1, 1, 2, 2]
+    assert TWO.spread(tf.constant([[1, 2], [3, 4]])).numpy().tolist() == [[1, 2], [1, 2], [3, 4], [3, 4]]
+    rows = tf.constant([1.0, -3.0, 2.0, 4.0])
+    assert TWO.mean(rows).numpy().tolist() == [-1, 3]
+    assert TWO.priority(rows).numpy().tolist() == [4, 6]  # of absolute values
+    samples = tf.constant([[1, 2], [3, 4], [5, 6], [7, 8]])
+    assert TWO.mixture(samples).numpy().tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    for same in (ONE.spread, ONE.mean, ONE.priority, ONE.mixture):
+        assert same(rows) is rows
+
+
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiBinary(2), None])
+def test_other_spaces_are_refused(space: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"^Test needs a Discrete or a MultiDiscrete") as error:
+        Branches(space, "Test")
+    assert (error.value.argument, error.value.value) == ("action_space", space)

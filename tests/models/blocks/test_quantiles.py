@@ -1,0 +1,69 @@
+"""Quantile regression against numbers worked out by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.models.blocks import quantiles
+from axonrl.policies.interpreter import LiteProgram
+from axonrl.runtimes.litert.conversion import convert
+
+PREDICTED = np.array([[0.0, 2.0], [1.0, 1.0]], np.float32)
+TARGETS = np.array([[0.5, 1.0, 4.0], [1.0, 1.0, -2.0]], np.float32)
+FRACTIONS = np.array([0.25, 0.75], np.float32)
+# target - quantile: [[0.5, 1, 4], [-1.5, -1, 2]] and twice [0, 0, -3]
+# kappa 1: Huber [[0.125, 0.5, 3.5], [1, 0.5, 1.5]] and [0, 0, 2.5]; weights 1/4 (above) and 3/4 (below) for the first
+# quantile, 3/4 and 1/4 for the second
+HUBER = [0.25 * (0.125 + 0.5 + 3.5) / 3 + (0.25 * (1 + 0.5) + 0.75 * 1.5) / 3, (0.75 + 0.25) * 2.5 / 3]
+# kappa 2, divided by it: Huber [[0.125, 0.5, 6], [1.125, 0.5, 2]] and [0, 0, 4]
+WIDE = [(0.25 * (0.125 + 0.5 + 6) + 0.25 * (1.125 + 0.5) + 0.75 * 2) / 6, 4 / 6]
+PLAIN = [0.25 * (0.5 + 1 + 4) / 3 + (0.25 * (1.5 + 1) + 0.75 * 2) / 3, 3 / 3]
+
+
+@pytest.mark.parametrize(("kappa", "expected"), [(1.0, HUBER), (2.0, WIDE), (0.0, PLAIN)])
+def test_the_loss(kappa: float, expected: list[float]) -> None:
+    found = quantiles.quantile_loss(tf.constant(PREDICTED), FRACTIONS, tf.constant(TARGETS), kappa)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_small_kappa_tends_to_the_plain_loss() -> None:
+    found = quantiles.quantile_loss(tf.constant(PREDICTED), FRACTIONS, tf.constant(TARGETS), 1e-4)
+    np.testing.assert_allclose(found, PLAIN, atol=1e-4)
+
+
+def test_each_row_may_have_fractions_of_its_own() -> None:
+    fractions = tf.constant([[0.25, 0.75], [0.5, 0.1]])
+    found = quantiles.quantile_loss(tf.constant(PREDICTED), fractions, tf.constant(TARGETS), 1.0)
+    np.testing.assert_allclose(found, [HUBER[0], (0.5 + 0.9) * 2.5 / 3], rtol=1e-6)
+
+
+def test_its_gradient_in_litert() -> None:
+    """The clipped error, weighted and averaged: it moves a quantile up by tau where targets are above it."""
+
+    def run(predicted: Any) -> dict[str, Any]:
+        loss = quantiles.quantile_loss(predicted, FRACTIONS, tf.constant(TARGETS), 1.0)
+        return {"gradient": tf.gradients(loss, predicted)[0], "loss": loss}
+
+    function = tf.function(run).get_concrete_function(tf.TensorSpec(PREDICTED.shape, tf.float32))
+    gradient = [
+        [-0.25 * (0.5 + 1 + 1) / 3, (0.25 * (1 + 1) - 0.75 * 1) / 3],
+        [0.75 / 3, 0.25 / 3],
+    ]
+    found = {name: value.numpy() for name, value in function(tf.constant(PREDICTED)).items()}
+    lite, loss = LiteProgram(convert({"run": function}, [])).signatures["run"]([PREDICTED])
+    for case in (found, {"gradient": lite, "loss": loss}):
+        np.testing.assert_allclose(case["gradient"], gradient, rtol=1e-6)
+        np.testing.assert_allclose(case["loss"], HUBER, rtol=1e-6)
+
+
+def test_targets_and_midpoints() -> None:
+    inputs = [tf.constant(x) for x in ([1.0, -1.0], [0.5, 0.0], [[2.0, 4.0, -6.0], [1.0, 2.0, 3.0]])]
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        found = quantiles.target(*inputs)
+    np.testing.assert_allclose(found, [[2, 3, -2], [-1, -1, -1]])
+    assert tape.gradient(found, inputs) == [None] * 3
+    np.testing.assert_allclose(quantiles.midpoints(4), [0.125, 0.375, 0.625, 0.875])
+    assert quantiles.midpoints(3).dtype == np.float32

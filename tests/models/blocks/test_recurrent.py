@@ -1,0 +1,71 @@
+"""The LSTM against a loop in NumPy; which timesteps change its state, and where gradients flow."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.models.blocks.recurrent import LSTM, RecurrentNetwork, RecurrentParams
+
+F32 = np.float32
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def numpy_lstm(layer: LSTM, inputs: Any, hidden: Any, cell: Any, valid: Any) -> tuple[Any, Any, Any]:
+    kernel, recurrent, bias = (variable.numpy() for variable in layer.variables)
+    outputs = []
+    for x, counts in zip(inputs, valid, strict=True):
+        i, f, g, o = np.split(x @ kernel + hidden @ recurrent + bias, 4, axis=-1)
+        following = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
+        outputs.append(sigmoid(o) * np.tanh(following))
+        hidden = np.where(counts[:, None] > 0, outputs[-1], hidden)
+        cell = np.where(counts[:, None] > 0, following, cell)
+    return np.stack(outputs), hidden, cell
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_an_lstm_unrolled(masked: bool) -> None:
+    rng = np.random.default_rng(0)
+    layer = LSTM(3, 2, "glorot_uniform")
+    assert layer.variables[2].numpy().tolist() == [0, 0, 1, 1, 0, 0, 0, 0]  # forget gates begin open
+    inputs, hidden, cell = (rng.normal(size=shape).astype(F32) for shape in [(4, 2, 3), (2, 2), (2, 2)])
+    valid = np.array([[0, 1], [1, 1], [1, 0], [1, 0]] if masked else np.ones((4, 2)), F32)
+    outputs, state = layer(tf.constant(inputs), {"hidden": hidden, "cell": cell}, valid if masked else None)
+    expected = numpy_lstm(layer, inputs, hidden, cell, valid)
+    for found, value in zip((outputs, state["hidden"], state["cell"]), expected, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-6)
+
+
+def test_burn_in_changes_the_state_and_gets_no_gradient() -> None:
+    params = RecurrentParams(hidden=(4,), lstm=2, activation="tanh")
+    network = RecurrentNetwork("online", (3,), {"q_values": 2}, params)
+    rng = np.random.default_rng(1)
+    inputs = tf.constant(rng.normal(size=(5, 2, 3)).astype(F32))  # two timesteps of burn-in
+    state = {name: tf.constant(rng.normal(size=(2, 2)).astype(F32)) for name in ("hidden", "cell")}
+    burn_in = tf.constant([[0.0, 1.0], [1.0, 1.0]])
+    sequences: Any = SimpleNamespace(state=state, burn_in=2, labels={"burn_in": burn_in})
+    with tf.GradientTape() as tape:
+        tape.watch([inputs, *state.values()])
+        outputs = network.unroll(inputs, sequences)
+    gradients = tape.gradient(outputs, [inputs, *state.values()])
+    assert gradients[1:] == [None, None]
+    moved = np.abs(tf.convert_to_tensor(gradients[0])).sum(axis=(1, 2)) > 0
+    assert moved.tolist() == [False, False, True, True, True]
+
+    _, after = network(inputs[:2], state, burn_in)
+    expected, _ = network(inputs[2:], after)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-6)
+    stale, _ = network(inputs[2:], state)
+    assert np.abs(outputs - stale).max() > 0.01
+
+
+def test_every_variable_by_order_and_shape() -> None:
+    network = RecurrentNetwork("online", (3,), {"a": 2, "b": 1}, RecurrentParams(hidden=(4,), lstm=5), zeros=True)
+    shapes = [tuple(variable.shape) for variable in network.variables]
+    assert shapes == [(3, 4), (4,), (4, 20), (5, 20), (20,), (5, 2), (2,), (5, 1), (1,)]
+    assert not any(variable.numpy().any() for variable in network.variables if len(variable.shape) == 2)

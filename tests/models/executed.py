@@ -1,0 +1,87 @@
+"""A model_fn as an executor runs it, with its weights by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from axonrl import RunConfig
+from axonrl.contracts import ArraySpec
+from axonrl.environments.spaces import observation_spec
+from axonrl.policies.executors import Executor
+from axonrl.runs.programs import shared
+from axonrl.runtimes.choosing import choose
+from axonrl.runtimes.tracing.program import Program, Train
+from axonrl.runtimes.tracing.signature import BoundModelFn
+
+RUNTIMES = ("tensorflow", "litert")
+
+
+class Model:
+    """Traced for the shapes of a batch, and run.
+
+    Args:
+        model_fn: of an algorithm.
+        params: of it.
+        config: with the spaces.
+        batch: by name, with ``observation``.
+        runtime: of both modes.
+    """
+
+    def __init__(
+        self,
+        model_fn: Callable[..., Any],
+        params: Mapping[str, Any],
+        config: RunConfig,
+        batch: Mapping[str, Any],
+        runtime: str,
+    ) -> None:
+        assert config.observation_space is not None
+        self.batch = batch
+        self.program = Program(
+            BoundModelFn(model_fn, params, config, None), observation_spec(config.observation_space), 0
+        )
+        specs = {name: _spec(value) for name, value in batch.items()}
+        self.train_program: Train = self.program.trace_train(specs)
+        self.executor: Executor = choose(self.program, self.train_program, runtime, None, shared)[0]
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        """By the names of layers: ``online/q_values/bias``."""
+        return {_short(name): value for name, value in self.executor.get_weights().items()}
+
+    def set(self, weights: Mapping[str, Any]) -> None:
+        """Those named, in any shape of their size; all others become zero."""
+        values = self.executor.get_weights()
+        unknown = weights.keys() - {_short(name) for name in values}
+        assert not unknown, f"{unknown} not in {sorted(map(_short, values))}"
+        self.executor.set_weights(
+            {
+                name: np.asarray(weights.get(_short(name), np.zeros_like(value)), value.dtype).reshape(value.shape)
+                for name, value in values.items()
+            }
+        )
+
+    def act(self, observation: Any = None, draws: Any = None) -> dict[str, Any]:
+        """The predictions, for the batch's observations unless others are given."""
+        features = self.batch["observation"] if observation is None else observation
+        return dict(self.executor.act(features, *([] if draws is None else [draws]))[0])
+
+    def train(self, step: int = 1, draws: Any = (), **batch: Any) -> dict[str, Any]:
+        """One update: loss, metrics and ``td_error``."""
+        counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
+        result = self.executor.train({**self.batch, **batch}, counters, list(draws))
+        names = ("loss", *self.train_program.metrics)
+        return {**dict(zip(names, result.scalars.tolist(), strict=True)), "td_error": result.td_error}
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[2].replace("mlp/", "")
+
+
+def _spec(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _spec(part) for name, part in value.items()}
+    return ArraySpec(value.shape, value.dtype)

@@ -1,0 +1,185 @@
+"""NAF against numbers worked out by hand, on a network that is its biases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from axonrl import Agent, RunConfig
+from axonrl.contracts import ArraySpec, Modes
+from axonrl.errors import ArgumentError
+from axonrl.explorations import GaussianNoise
+from axonrl.memories import ReplayMemory
+from axonrl.models import naf
+from axonrl.runs.programs import shared
+from axonrl.runtimes.choosing import choose
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
+
+F32 = np.float32
+CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Box(0, 4, (2,)))
+PARAMS: dict[str, Any] = {
+    "hidden": (),
+    "optimizer": "sgd",
+    "learning_rate": 0.1,
+    "max_gradient_norm": None,
+    "target_update_rate": 0.5,
+}
+BATCH: dict[str, Any] = {
+    "observation": np.zeros((2, 1), F32),
+    "action": np.array([[3, 1], [6, 2]], F32),  # 0.5, -0.5; and 2, which was clipped to 1, and 0
+    "reward": np.array([1, -1], F32),
+    "terminated": np.array([0, 1], F32),
+    "truncated": np.array([1, 0], F32),
+    "discount": np.array([0.5, 0], F32),
+    "next_observation": np.zeros((2, 1), F32),
+    "weight": np.array([1, 0.5], F32),
+}
+# mu is (0.5, 0), L is [[1, 0], [0.5, 2]], and so P is [[1, 0.5], [0.5, 4.25]].
+BIASES = {"value": [1.0], "mu": [np.arctanh(0.5), 0], "diagonal": [0, np.log(2)], "below": [0.5]}
+
+
+@pytest.mark.parametrize(
+    ("distance", "diagonal", "below", "expected"),
+    [
+        ([[2.0], [0.0]], [[np.log(3)], [1.0]], None, [-18, 0]),
+        ([[0, -0.5], [0.5, 0]], [[0, np.log(2)]] * 2, [[0.5]] * 2, [-0.53125, -0.125]),
+        # L^T (u - mu) is (6, 5, 1) and (-2, -4, -1).
+        ([[1, 1, 1], [1, 0, -1]], [[0, 0, 0]] * 2, [[2, 3, 4]] * 2, [-31, -10.5]),
+    ],
+)
+def test_the_advantage_by_hand(distance: Any, diagonal: Any, below: Any, expected: Any) -> None:
+    given = [None if part is None else tf.constant(part, tf.float32) for part in (distance, diagonal, below)]
+    np.testing.assert_allclose(naf.advantage(*given), expected, rtol=1e-6)
+
+
+def test_the_advantage_is_the_quadratic_form_of_equation_and_paper() -> None:
+    rng = np.random.default_rng(0)
+    distance, diagonal, below = (rng.normal(size=(8, size)).astype(F32) for size in (4, 4, 6))
+    expected = []
+    for d, logs, entries in zip(distance, diagonal, below, strict=True):
+        lower = np.diag(np.exp(logs))
+        lower[np.tril_indices(4, -1)] = entries
+        expected.append(-0.5 * d @ (lower @ lower.T) @ d)
+    np.testing.assert_allclose(naf.advantage(distance, diagonal, below), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+def test_one_update_by_hand(runtime: str) -> None:
+    program = Program(BoundModelFn(naf.model_fn, PARAMS, CONFIG, None), ArraySpec((1,), F32), 0)
+    train = program.trace_train({name: ArraySpec(value.shape, value.dtype) for name, value in BATCH.items()})
+    executor = choose(program, train, runtime, None, shared)[0]
+    weights = {name: np.zeros_like(value) for name, value in executor.get_weights().items()}
+    names = {name.partition(".")[2]: name for name in weights}
+    for head, bias in BIASES.items():
+        weights[names[f"online/{head}/bias"]] = np.array(bias, F32)
+    weights[names["target/value/bias"]] = np.array([3], F32)  # half-way to the online network's is 2
+    executor.set_weights(weights)
+
+    predictions, _ = executor.act(BATCH["observation"])
+    np.testing.assert_allclose(predictions["action"], [[3, 2]] * 2, rtol=1e-6)
+    np.testing.assert_allclose(predictions["value"], [1, 1], rtol=1e-6)
+
+    result = executor.train(BATCH, {"global_step": 1, "global_timestep": 10, "progress": 0.0}, [])
+    # Q is 1 - 0.53125 and 1 - 0.125; targets are 1 + 0.5 * 2 and -1.
+    assert result.td_error is not None
+    np.testing.assert_allclose(result.td_error, [1.53125, -1.875], rtol=1e-5)
+    scalars = dict(zip(("loss", *train.metrics), result.scalars.tolist(), strict=True))
+    # By Q -1.53125 / 2 and 0.5 * 1.875 / 2, and from there by P (u - mu), or by the entries of L.
+    gradients = {
+        "value": [-0.765625 + 0.46875],
+        "mu": [0.75 * (-0.765625 * -0.25 + 0.46875 * 0.5), -0.765625 * -2.125 + 0.46875 * 0.25],
+        "diagonal": [0.46875 * -0.25, -0.765625 * -1],
+        "below": [-0.765625 * -0.125],
+    }
+    assert scalars == pytest.approx(
+        {
+            "loss": (1.53125**2 / 2 + 0.5 * 1.875**2 / 2) / 2,
+            "q_mean": 0.671875,
+            "value_mean": 1.0,
+            "td_error_mean": 1.703125,
+            "gradient_norm": np.linalg.norm(np.concatenate(list(gradients.values()))),
+            "learning_rate": 0.1,
+        },
+        rel=1e-5,
+    )
+    after = executor.get_weights()
+    for head, gradient in gradients.items():
+        np.testing.assert_allclose(
+            after[names[f"online/{head}/bias"]], np.array(BIASES[head]) - 0.1 * np.array(gradient), rtol=1e-5
+        )
+    assert after[names["target/value/bias"]].tolist() == [2]
+
+
+def test_one_component_needs_no_entries_below_the_diagonal() -> None:
+    config = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Box(-2, 2, (1,)))
+    labels = {key: tf.constant(value) for key, value in {**BATCH, "action": BATCH["action"][:, :1]}.items()}
+    spec = naf.model_fn(labels["observation"], labels, Modes.EVAL, {**PARAMS, "initializer": "zeros"}, config)
+    # Everything is 0 and L is 1: Q is -1/2 and -1/2, since 3 and 6 are 1 in -1 .. 1; the errors are 1.5 and -0.5.
+    assert float(spec.loss) == pytest.approx((1.5**2 / 2 + 0.5 * 0.5**2 / 2) / 2)
+
+
+def test_it_explores_as_its_parameters_say() -> None:
+    spec = naf.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, {"exploration": "gaussian", "sigma": 0.7}, CONFIG)
+    assert isinstance(spec.exploration, GaussianNoise)
+    assert spec.exploration.level(0) == 0.7
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"exploration": "epsilon_greedy"},
+        {"sigma": -1},
+        {"theta": 0},
+        {"target_update_rate": 0},
+        {"hidden": None},
+        {"loss": 1},
+    ],
+)
+def test_wrong_parameters_are_named(params: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError) as error:
+        naf.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, params, CONFIG)
+    assert error.value.argument == next(iter(params))
+
+
+@pytest.mark.parametrize(
+    "space",
+    [spaces.Discrete(3), spaces.Box(-np.inf, 1, (2,)), spaces.MultiDiscrete([2, 2]), spaces.Box(0, 9, (2,), np.uint8)],
+)
+def test_other_action_spaces_are_refused(space: Any) -> None:
+    config = RunConfig(observation_space=CONFIG.observation_space, action_space=space)
+    with pytest.raises(ArgumentError, match="NAF needs a bounded Box of floats") as error:
+        naf.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, config)
+    assert error.value.argument == "action_space"
+
+
+class Bandit(gymnasium.Env[Any, Any]):
+    """Sees x, one of -1 and 1; an action costs its squared distance from (1 + x, 1 - x), in 0 .. 3; one timestep."""
+
+    observation_space = spaces.Box(-1, 1, (1,))
+    action_space = spaces.Box(0, 3, (2,))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.x = self.np_random.choice([-1.0, 1.0])
+        return np.array([self.x], F32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        cost = float(((action - [1 + self.x, 1 - self.x]) ** 2).sum())
+        return np.array([self.x], F32), -cost, True, False, {}
+
+
+def test_it_finds_the_best_action_from_a_prioritized_memory(tmp_path: Path) -> None:
+    params = {"hidden": (32,), "learning_rate": 1e-2, "exploration": "gaussian", "sigma": 0.5}
+    memory = ReplayMemory(1000, 32, n_step=2, sampler="prioritized")
+    agent = Agent(naf.model_fn, memory, tmp_path, RunConfig(seed=1), params)
+    agent.train(Bandit(), first_update=64, update_frequency=1, max_timesteps=1000)
+    predictions = agent.predict(np.array([[-1], [1]], F32))
+    np.testing.assert_allclose(predictions["action"], [[0, 2], [2, 0]], atol=0.2)
+    np.testing.assert_allclose(predictions["value"], [0, 0], atol=0.2)

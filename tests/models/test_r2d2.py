@@ -1,0 +1,151 @@
+"""R2D2 against numbers worked out by hand, with an LSTM of one unit whose gates are open.
+
+Its cell adds up tanh(x), its output is tanh of the cell. Observations are chosen by what they add.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from axonrl import RunConfig
+from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.errors import ArgumentError
+from axonrl.models import r2d2
+from axonrl.models.r2d2 import R2D2Params
+from axonrl.runs.programs import shared
+from axonrl.runtimes.choosing import choose
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
+
+F32 = np.float32
+CONFIG = RunConfig(observation_space=spaces.Box(-5, 5, (1,)), action_space=spaces.Discrete(2, start=5))
+PARAMS = {
+    **{"hidden": (), "lstm": 1, "dueling": None, "n_step": 2, "optimizer": "sgd", "learning_rate": 0.1},
+    "max_gradient_norm": None,
+}
+ONLINE, TARGET = np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]])  # Q is the LSTM's output times these
+OPEN = 50.0
+
+# Columns: one that its window ends; one from an episode's beginning that is terminated; one that is truncated at once.
+ADDED = np.array([[0.1, 9, 0.1], [0.2, 0.3, 0.4], [0.3, 0.2, 0.1], [-0.1, 0.6, 0.1]])  # 9: padding before the beginning
+FINAL = np.array([0.4, 0.6, 0.1])
+CELLS = np.array([[0.8, 0.3, 0.5], [1.1, 0.5, 0.6], [1.0, 1.1, 0.7], [1.4, 1.7, 0.8]])  # 0.5, 0 and 0 before burn-in
+OUTPUTS = np.tanh(CELLS)
+VALID = np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0]], F32)
+WEIGHT = np.array([1, 0.5, 2], F32)
+REWARD = np.array([[7, 0, 0], [1, 2, 3], [-1, 4, 0], [2, 0, 0]], F32)
+ACTION = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 0, 0]])
+
+
+def h(x: Any, epsilon: float | None) -> Any:
+    return x if epsilon is None else np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + epsilon * x
+
+
+def inverse_h(x: Any, epsilon: float | None) -> Any:
+    if epsilon is None:
+        return x
+    return np.sign(x) * (((np.sqrt(1 + 4 * epsilon * (np.abs(x) + 1 + epsilon)) - 1) / (2 * epsilon)) ** 2 - 1)
+
+
+def observations(added: Any) -> Any:
+    return np.arctanh(np.where(added == 9, 0.5, added)).astype(F32)[..., None]
+
+
+def batch() -> dict[str, Any]:
+    flags = np.zeros((4, 3), F32)
+    terminated, truncated = flags.copy(), flags.copy()
+    terminated[2, 1] = truncated[1, 2] = 1
+    inside = np.concatenate([[[1, 0, 1]], VALID]).astype(F32)
+    seen = observations(ADDED)
+    return {
+        "observation": seen,
+        "next_observation": np.concatenate([seen[1:], observations(FINAL)[None]]),
+        "action": (ACTION + 5).astype(np.int32),
+        "reward": REWARD,
+        "terminated": terminated,
+        "truncated": truncated,
+        "discount": 0.5 * (1 - terminated) * inside,
+        "weight": WEIGHT,
+        "valid": VALID,
+        "burn_in": inside[:1],
+        "state": {"cell": np.array([[0.5], [0], [0]], F32), "hidden": np.zeros((3, 1), F32)},
+    }
+
+
+def spec_of(value: Any) -> SpecTree:
+    if isinstance(value, dict):
+        return {name: ArraySpec(part.shape, part.dtype) for name, part in value.items()}
+    return ArraySpec(value.shape, value.dtype)
+
+
+def executor_of(params: dict[str, Any], runtime: str, labels: dict[str, Any]) -> tuple[Any, Any, dict[str, str]]:
+    """An executor with these weights; the traced TRAIN; and its variables by their plain names."""
+    program = Program(BoundModelFn(r2d2.model_fn, params, CONFIG, None), ArraySpec((1,), F32), 0)
+    train = program.trace_train({name: spec_of(value) for name, value in labels.items()})
+    executor = choose(program, train, runtime, None, shared)[0]
+    weights = executor.get_weights()
+    names = {name.partition(".")[2]: name for name in weights}
+    for network, head in (("online", ONLINE), ("target", TARGET)):
+        weights[names[f"{network}/lstm/kernel"]] = np.array([[0, 0, 1, 0]], F32)
+        weights[names[f"{network}/lstm/recurrent_kernel"]] = np.zeros((1, 4), F32)
+        weights[names[f"{network}/lstm/bias"]] = np.array([OPEN, OPEN, 0, OPEN], F32)
+        weights[names[f"{network}/q_values/kernel"]] = head.astype(F32)
+        weights[names[f"{network}/q_values/bias"]] = np.zeros(2, F32)
+    executor.set_weights(weights)
+    return executor, train, names
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+@pytest.mark.parametrize(("double", "rescaling"), [(True, None), (False, 0.01)])
+def test_one_update_by_hand(double: bool, rescaling: float | None, runtime: str) -> None:
+    labels = batch()
+    executor, train, names = executor_of({**PARAMS, "double": double, "rescaling": rescaling}, runtime, labels)
+
+    state = {"cell": np.full((2, 1), 0.5, F32), "hidden": np.zeros((2, 1), F32)}
+    predictions, following = executor.act({"observation": observations(np.array([0.3, -0.7])), "state": state})
+    np.testing.assert_allclose(following["cell"], [[0.8], [-0.2]], rtol=1e-6)
+    np.testing.assert_allclose(following["hidden"], np.tanh([[0.8], [-0.2]]), rtol=1e-6)
+    expected = inverse_h(np.tanh([[0.8], [-0.2]]) * ONLINE, rescaling)
+    np.testing.assert_allclose(predictions["q_values"], expected, rtol=1e-4)
+    assert predictions["action"].tolist() == [6, 5]
+
+    # The online network prefers action 1, the target network action 0; the target network's value of that action.
+    value = inverse_h(OUTPUTS * (1 if double else 3), rescaling)
+    returns = np.zeros((3, 3))
+    returns[0] = 1 - 0.5 + 0.25 * value[2, 0], 2 + 0.5 * 4, 3 + 0.5 * value[1, 2]
+    returns[1, :2] = -1 + 0.5 * 2 + 0.25 * value[3, 0], 4
+    returns[2, 0] = 2 + 0.5 * value[3, 0]  # one timestep only: the sequence ends
+    taken = OUTPUTS[:3] * ONLINE[0][ACTION[1:]]
+    td_error = VALID * (h(returns, rescaling) - taken)
+    result = executor.train(labels, {"global_step": 1, "global_timestep": 10, "progress": 0.0}, [])
+    np.testing.assert_allclose(result.td_error.reshape(4, 3)[1:], td_error, rtol=2e-4)
+    assert not result.td_error.reshape(4, 3)[0].any()
+    scalars = dict(zip(("loss", *train.metrics), result.scalars.tolist(), strict=True))
+    assert scalars["loss"] == pytest.approx((WEIGHT * td_error**2 / 2).sum() / 6, rel=1e-4)
+    assert scalars["q_mean"] == pytest.approx((VALID * inverse_h(taken, rescaling)).sum() / 6, rel=1e-4)
+    assert scalars["td_error_mean"] == pytest.approx(np.abs(td_error).sum() / 6, rel=1e-4)
+
+    gradient = [-(WEIGHT * td_error * OUTPUTS[:3] * (ACTION[1:] == action)).sum() / 6 for action in (0, 1)]
+    moved = executor.get_weights()[names["online/q_values/kernel"]]
+    np.testing.assert_allclose(moved, ONLINE - 0.1 * np.array([gradient]), rtol=1e-4)
+
+
+def test_what_is_no_sequence_is_refused() -> None:
+    program = Program(BoundModelFn(r2d2.model_fn, PARAMS, CONFIG, None), ArraySpec((1,), F32), 0)
+    one = {key: value[0] for key, value in batch().items() if key not in ("state", "valid", "burn_in", "weight")}
+    single = {key: spec_of(value) for key, value in {**one, "state": batch()["state"]}.items()}
+    with pytest.raises(ArgumentError, match=r"SequenceMemory.*\[3\]") as error:
+        program.trace_train(single)
+    assert error.value.argument == "memory"
+
+
+def test_parameters() -> None:
+    params = R2D2Params()
+    assert (params.n_step, params.double, params.dueling, params.rescaling) == (5, True, "mean", 1e-3)
+    wrong: list[dict[str, Any]] = [{"n_step": 0}, {"rescaling": 0}, {"lstm": 0}, {"dueling": "median"}]
+    for given in wrong:
+        with pytest.raises(ArgumentError) as error:
+            R2D2Params(**given)
+        assert {error.value.argument} == given.keys()
