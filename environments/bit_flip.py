@@ -22,7 +22,7 @@ def register() -> None:
         gymnasium.register(ID, f"{__name__}:{BitFlip.__name__}")
 
 
-class BitFlip(gymnasium.Env[dict[str, Array], int]):
+class BitFlip(gymnasium.Env[Any, Any]):
     """Flip bits, one in each timestep, until they are those of the goal (Andrychowicz et al. 2017, section 3.1).
 
     Observations are a Dict of ``observation``, ``achieved_goal`` (the same) and ``desired_goal``, MultiBinary. Action i
@@ -42,8 +42,8 @@ class BitFlip(gymnasium.Env[dict[str, Array], int]):
     def __init__(self, bits: int = 20) -> None:
         self.bits = count("bits", bits)
         part = MultiBinary(self.bits)
-        self.observation_space = Dict({"observation": part, "achieved_goal": part, "desired_goal": part})
-        self.action_space = Discrete(self.bits)
+        self.observation_space: Any = Dict({"observation": part, "achieved_goal": part, "desired_goal": part})
+        self.action_space: Any = Discrete(self.bits)
         self._state = self._goal = np.zeros(self.bits, np.int8)
         self._left = 0
 
@@ -73,7 +73,7 @@ class BitFlip(gymnasium.Env[dict[str, Array], int]):
 
     def compute_terminated(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
         """Whether goals [..., bits] are equal: bool [...]."""
-        equal: Array = np.equal(achieved_goal, desired_goal).all(axis=-1)
+        equal: Array = np.asarray(np.equal(achieved_goal, desired_goal).all(axis=-1))
         return equal
 
     def _drawn(self) -> Array:

@@ -72,7 +72,8 @@ def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
         episodes: as they are read.
     """
     flat = [dict(_flat(episode)) for episode in episodes]
-    np.savez_compressed(Path(path), **{name: np.concatenate([one[name] for one in flat]) for name in flat[0]})
+    arrays: dict[str, Any] = {name: np.concatenate([one[name] for one in flat]) for name in flat[0]}
+    np.savez_compressed(Path(path), **arrays)
 
 
 class _Checks:
@@ -169,7 +170,7 @@ def _npz(path: Path, checks: _Checks) -> Iterator[dict[str, Array]]:
     if not path.is_file():
         raise file_error(path, "does not exist" if not path.exists() else "is no file")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if missing := [name for name in checks.names if name not in file.files]:
                 raise file_error(path, f"{', '.join(missing)} missing; there is {', '.join(file.files) or 'nothing'}")
             arrays = {name: file[name] for name in checks.names}

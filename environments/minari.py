@@ -19,7 +19,7 @@ from ..contracts import Array
 from ..errors import ArgumentError
 from .spaces import AnySpace, parts
 
-_FILE, _METADATA, _GROUP = "main_data.hdf5", "metadata.json", "episode_"
+_FILE, _METADATA, _GROUP, _ITEM = "main_data.hdf5", "metadata.json", "episode_", "_index_{}"
 _NAMES: Final = {"reward": "rewards", "terminated": "terminations", "truncated": "truncations"}
 
 
@@ -68,7 +68,7 @@ def _arrays(name: str, stored: Any, space: AnySpace) -> dict[str, Array]:
     if isinstance(space, Dict | Tuple):
         found: dict[str, Array] = {}
         for key, part in parts(space):
-            inner = f"_index_{key}" if isinstance(space, Tuple) else key
+            inner = _ITEM.format(key) if isinstance(space, Tuple) else key
             found |= _arrays(f"{name}/{key}", stored[inner], part)
         return found
     values = stored[()]

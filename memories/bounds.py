@@ -63,7 +63,8 @@ class Bounds:
         timestep = since[lane] + np.arange(total) - (ends - counts)[lane]
         # Whether a timestep ended its episode is final once another one has followed it.
         before = self._slot(timestep - 1, lane)
-        begins = (timestep == begin[lane]) | ((ring.columns[FLAGS[0]][before] + ring.columns[FLAGS[1]][before]) > 0)  # type: ignore[index, operator] # arrays, never dictionaries
+        terminated, truncated = (np.asarray(ring.columns[key])[before] for key in FLAGS)
+        begins = (timestep == begin[lane]) | (terminated + truncated > 0)
         begun = np.concatenate([[0], np.cumsum(begins)])
         number = self._newest[lane] + begun[1:] - begun[ends - counts][lane]
         slot = self._slot(number, lane)

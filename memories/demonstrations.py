@@ -110,7 +110,7 @@ class DemonstrationMemory(_BothReturns):
             super().build(specs, num_envs, rng)
             return
         share = min(max(round(self.ratio * self.batch_size), 1), self.batch_size - 1)
-        settings = {"discount": self.discount, "n_step": self.n_step, "frame_stack": self.frame_stack}
+        settings: dict[str, Any] = {"discount": self.discount, "n_step": self.n_step, "frame_stack": self.frame_stack}
         expert = _Expert(self._episodes, share, sampler=copy.deepcopy(self.sampler), **settings)
         expert.build(specs, 1, rng)
         self._draws = self.batch_size - share
@@ -154,7 +154,7 @@ class DemonstrationMemory(_BothReturns):
     def __copy__(self) -> DemonstrationMemory:
         """As in :class:`ReplayMemory`."""
         copied: Any = super().__copy__()
-        copied._expert = copy.copy(self._expert)
+        vars(copied).update(_expert=copy.copy(self._expert))
         return copied  # type: ignore[no-any-return] # of this class
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -162,7 +162,7 @@ class DemonstrationMemory(_BothReturns):
         if self._episodes is not None:
             memo[id(self._episodes)] = self._episodes
         copied = super().__deepcopy__(memo)
-        copied._is_copy = True
+        vars(copied).update(_is_copy=True)
         return copied
 
 

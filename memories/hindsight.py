@@ -232,7 +232,7 @@ class _OfGoals:
         if self._takes_many:
             given = np.asarray(self._function(achieved, desired, {}))
         else:
-            given = np.asarray([self._function(*pair, {}) for pair in zip(achieved, desired, strict=True)])
+            given = np.asarray([self._function(one, other, {}) for one, other in zip(achieved, desired, strict=True)])
         if given.shape[:1] != (len(achieved),) or given.size != len(achieved) or given.dtype.kind not in "biuf":
             message = (
                 f"{self._name} must return a number for each of {len(achieved)} pairs of goals, got {shortened(given)}"
@@ -244,9 +244,9 @@ class _OfGoals:
 
     def _tried(self, achieved: Array, desired: Array) -> bool:
         """Does it give a result for each of several pairs?"""
-        pairs = [np.concatenate([goals[:1], goals]) for goals in (achieved, desired)]
+        several, others = (np.concatenate([goals[:1], goals]) for goals in (achieved, desired))
         try:
-            return np.asarray(self._function(*pairs, {})).shape[:1] == (len(pairs[0]),)
+            return np.asarray(self._function(several, others, {})).shape[:1] == (len(several),)
         except Exception:  # what fails for single pairs too is raised then
             return False
 

@@ -198,7 +198,7 @@ def test_minari(dataset: Any) -> None:
 def test_minari_with_images(dataset: Any, jpeg: bool) -> None:
     """Minari stores images as JPEG, which loses a little; these have one shade each."""
     space: Any = Box(0, 255, (40, 32, 3), np.uint8)
-    frames = np.full((4, 40, 32, 3), 0, np.uint8) + np.arange(50, 250, 50, np.uint8)[:, None, None, None]
+    frames = np.full((4, 40, 32, 3), 0, np.uint8) + np.array([50, 100, 150, 200], np.uint8)[:, None, None, None]
     one = {"given": frames, "action": np.array([1, 2, 3]), "reward": np.zeros(3)}
     (episode,) = read(dataset(space, ACTIONS, [one], jpeg_encoding=jpeg), space)
     np.testing.assert_allclose(episode["next_observation"], frames[1:], atol=3 if jpeg else 0)

@@ -158,8 +158,9 @@ def test_from_a_file(tmp_path: Path) -> None:
         act(one, 2)
     given = built(DemonstrationMemory(10, 4, demonstrations=read_episodes(path, *SPACES), ratio=0.5))
     assert memory.demonstrations_digest == given.demonstrations_digest == shared.demonstrations_digest != ""
-    own = {key: value.dtype for key, value in trial.sample().items()}
-    assert own == {key: value.dtype for key, value in memory.sample().items()}
+    looked: dict[str, Any] = trial.sample()
+    batch: dict[str, Any] = memory.sample()
+    assert {key: value.dtype for key, value in looked.items()} == {key: value.dtype for key, value in batch.items()}
 
 
 def test_without_demonstrations_all_transitions_are_own() -> None:
