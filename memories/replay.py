@@ -43,6 +43,7 @@ class ReplayMemory(Memory):
     """
 
     _settings = (*Memory._settings, "n_step", "sampling")
+    _drawn_kind = "transitions"
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class ReplayMemory(Memory):
         self._require_built()
         candidates = len(self._candidates)
         if candidates < self._draws:
-            raise RuntimeError(f"a batch of {self._draws} cannot be drawn from {candidates} transitions")
+            raise RuntimeError(f"a batch of {self._draws} cannot be drawn from {candidates} {self._drawn_kind}")
         if self._follows:
             self._tell_sampler()
         batch = self._batch_of(self.sampler.draw(self._draws, self.rng))

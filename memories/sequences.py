@@ -63,6 +63,7 @@ class SequenceMemory(ReplayMemory):
     """
 
     _settings = (*ReplayMemory._settings, "length", "burn_in", "overlap", "eta")
+    _drawn_kind = "sequences"
     _candidates: Sequences
 
     def __init__(
@@ -145,28 +146,6 @@ class SequenceMemory(ReplayMemory):
         beyond = count // lanes - self.length
         return beyond >= 0 and (1 + beyond // self._shape.stride) * lanes >= self.batch_size
 
-    def sample(self) -> dict[str, ArrayTree]:
-        """A batch, in arrays of its own.
-
-        Returns:
-            what the class describes; reward, terminated, truncated, discount and weight are float32, everything else
-            has the dtype of its spec.
-
-        Raises:
-            RuntimeError: not enough is stored (see :meth:`can_sample`), or the memory is not built.
-        """
-        self._require_built()
-        sequences = len(self._candidates)
-        if sequences < self.batch_size:
-            raise RuntimeError(f"a batch of {self.batch_size} cannot be drawn from {sequences} sequences")
-        if self._follows:
-            self._tell_sampler()
-        places = self.sampler.draw(self.batch_size, self.rng)
-        batch = self._sequences_at(places)
-        if (weights := self.sampler.weights()) is not None:
-            batch["weight"] = weights
-        return batch
-
     def update_priorities(self, td_error: Array) -> None:
         """Hand the priorities of the sequences sampled last to the sampler.
 
@@ -247,7 +226,7 @@ class SequenceMemory(ReplayMemory):
         self._candidates.check(state, *leading)
         return state  # type: ignore[no-any-return] # it has been checked
 
-    def _sequences_at(self, places: Array) -> dict[str, ArrayTree]:
+    def _batch_of(self, places: Array) -> dict[str, ArrayTree]:
         """The sequences at these places [B]: a batch without weights."""
         first, burn_in, self._counts = self._candidates.spans(places)
         inside = (self._offsets >= -burn_in) & (self._offsets < self._counts)  # [T, B]

@@ -112,7 +112,7 @@ def test_a_plugin_is_loaded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch
     )
     assert registry.find("memory", "mine").__name__ == "Mine"
     assert registry.find("memory", "replay") is ReplayMemory
-    assert registry.names("memory") == ["batch", "hidden", "mine", "replay", "sequence"]
+    assert registry.names("memory") == sorted([*registry.BUILT_IN["memory"], "hidden", "mine"])
 
 
 def test_name_of_what_can_be_imported(user_module: str) -> None:
@@ -141,8 +141,8 @@ def test_looking_around_loads_nothing() -> None:
     code = """
 import sys
 from axonrl import registry
-print([registry.summary(kind, name) != "" for kind in registry.BUILT_IN for name in registry.names(kind)])
+print([(kind, name) for kind in registry.BUILT_IN for name in registry.names(kind) if not registry.summary(kind, name)])
 print(sorted({"tensorflow", "keras", "gymnasium"} & set(sys.modules)))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == f"{[True] * 25}\n[]\n"
+    assert found.stdout == "[]\n[]\n"

@@ -50,7 +50,7 @@ def test_batches_by_hand() -> None:
     episode(memory, 31, 3, "goes on")
     assert not memory.can_sample()  # four sequences: the last episode's is not complete yet
     episode(memory, 34, 2, "goes on")  # the first of 31 is complete, and the one that begins at 33 is not
-    memory.batch_size, memory.rng = 5, in_order(5)
+    memory._draws, memory.rng = 5, in_order(5)
     batch = memory.sample()
     assert batch["observation"][..., 0].T.tolist() == [
         [1, 1, 1, 2, 3, 4],  # padded by the first observation before the beginning, by the final one after the end
@@ -103,9 +103,9 @@ def test_sequences_beyond_the_room_for_them_replace_the_oldest(monkeypatch: pyte
     for number in range(15):  # room for 2 * 20 / 10 + 1 sequences
         episode(memory, 10 * number, 1)
     assert len(memory) == 15
-    memory.batch_size, memory.rng = 5, in_order(5)
+    memory._draws, memory.rng = 5, in_order(5)
     assert memory.sample()["state"]["h"][:, 0].tolist() == [100, 110, 120, 130, 140]
-    memory.batch_size = 6
+    memory._draws = 6
     assert not memory.can_sample()
 
 
@@ -162,7 +162,7 @@ def test_a_file_names_and_describes_it() -> None:
     assert described.pop("sampler")["alpha"] == 0.5
     assert described == {
         **{"kind": "sequence", "size": 1000, "batch_size": 8, "length": 20, "burn_in": 4, "overlap": 10, "eta": 0.9},
-        **{"discount": 0.99, "frame_stack": None},
+        **{"discount": 0.99, "frame_stack": None, "path": None},
     }
 
 
