@@ -198,6 +198,11 @@ TOPICS: Final = {
         " 0.4, importance weights, batches of 32. axonrl computes its sums of priorities when it draws, so the row of"
         " all three calls is the one to compare.",
     ),
+    "sequences": Topic(
+        "Sequences: microseconds, with CartPole's observations and 50,000 timesteps stored",
+        "axonrl's SequenceMemory and TorchRL's ReplayBuffer with a SliceSampler that finds the episodes by their ends:"
+        " batches of 32 sequences of 20 timesteps each.",
+    ),
     "actor": Topic(
         "Starting an actor: a process from its start to its first action in CartPole-v1",
         "axonrl loads TensorFlow and a run, with `Agent.predict`; exported is `Policy.load`, without TensorFlow;"
@@ -274,6 +279,7 @@ CASES: Final = (
     Case("update", _UPDATE, {"networks": [[_LARGE, 256], [_CNN, 32]], "seconds": _SECONDS}, "two threads", threads=2),
     Case("memory", ("axonrl", "sb3", "cpprb", "torchrl"), {"seconds": _SECONDS}),
     Case("prioritized", ("axonrl", "cpprb", "torchrl"), {"seconds": _SECONDS}),
+    Case("sequences", ("axonrl", "torchrl"), {"length": 20, "seconds": _SECONDS}, "20 timesteps"),
     Case("actor", ("axonrl_agent", "axonrl_policy", "sb3")),
     Case("cli", ("axonrl",), {"times": 5}),
     Case("vector", ("axonrl", "gymnasium"), {"copies": [8, 64], "seconds": _SECONDS}),
@@ -351,6 +357,10 @@ GOALS: Final = (
         Goal(f"prioritized memory, {row}", "prioritized", row, "axonrl", *goal)
         for row in ("add", "sample 32", "update 32", "add, sample 32 and update 32")
         for goal in (("cpprb", 1), ("torchrl", 3))
+    ),
+    *(
+        Goal(f"sequences, {row}", "sequences", row, "axonrl", "torchrl", 3)
+        for row in ("add, 20 timesteps", "sample 32, 20 timesteps")
     ),
     Goal("a step of 8 native CartPoles", "vector", "8 copies", "axonrl", "gymnasium", 3),
     Goal("a step of 64 native CartPoles", "vector", "64 copies", "axonrl", "gymnasium", 10),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..contracts import ArraySpec, RunConfig, State
+from ..contracts import ArraySpec, Exploration, RunConfig, State
 from ..environments import spaces
 from ..explorations import Greedy
 from ..explorations.describing import describe
@@ -82,7 +82,8 @@ def export(model: Model, config: RunConfig, policy: PolicySnapshot, directory: s
 def _described(program: ModelProgram, config: RunConfig, policy: PolicySnapshot) -> dict[str, Any]:
     predict = program.predict
     exploration = Greedy() if predict.exploration is None else predict.exploration
-    explores = describe(exploration, policy.counters.global_timestep)
+    silent = _why_it_cannot_explore(exploration, bool(predict.noise))
+    explores = None if silent else describe(exploration, policy.counters.global_timestep)
     normalization, normalization_note = normalization_of(policy.statistics)
     observation, action = config.observation_space, config.action_space
     if observation is None or action is None:
@@ -107,12 +108,20 @@ def _described(program: ModelProgram, config: RunConfig, policy: PolicySnapshot)
         "predictions": description.specs_to_json(predict.outputs),
         "state": None if predict.state is None else description.specs_to_json(predict.state),
         "exploration": explores,
-        "exploration_note": None
-        if explores
-        else f"{type(exploration).__name__} follows the run (over: run), which an exported policy does not know"
-        if follows_run(exploration)
+        "exploration_note": silent
+        if silent or explores
         else f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described",
     }
+
+
+def _why_it_cannot_explore(exploration: Exploration, draws: bool) -> str | None:
+    """Why an export cannot explore like this exploration of axonrl's; ``draws`` is whether acting takes noise."""
+    name = type(exploration).__name__
+    if draws:
+        return f"{name} explores by noise that the model draws while it trains, which is zero in an exported policy"
+    if follows_run(exploration):
+        return f"{name} follows the run (over: run), which an exported policy does not know"
+    return None
 
 
 def _action_arrays(space: gymnasium.Space[Any]) -> dict[str, Any]:

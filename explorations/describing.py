@@ -93,11 +93,12 @@ def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
 def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
     """A JSON description of how a policy explores at ``timestep``; None where the timestep does not tell.
 
-    That is: for policies that are not axonrl's own, and for those that follow the run.
+    That is: for policies that are not axonrl's own, for those that follow the run, and for noise in a network's
+    weights, which only training draws.
     """
     kinds = {policy: kind for kind, policy in _KINDS.items()}
     kind = kinds.get(type(exploration))  # no subclasses: they may do anything
-    if kind is None or follows_run(exploration):
+    if kind is None or isinstance(exploration, Noisy) or follows_run(exploration):
         return None
     described: dict[str, Any] = {"kind": kind}
     if isinstance(exploration, Scheduled):

@@ -22,7 +22,7 @@ class Circle(NamedTuple):
         """The items ``begin`` .. ``end - 1``; a view where they stand in one stretch and in RAM."""
         low, count = begin % len(self.array), end - begin
         if low + count <= len(self.array):
-            items = self.array[low : low + count]
+            items: Array = self.array[low : low + count]
             return _taken_out(items) if is_mapped(items) else items
         return np.concatenate([self.array[low:], self.array[: low + count - len(self.array)]])
 
@@ -38,7 +38,7 @@ class Circle(NamedTuple):
 
 def _taken_out(items: Array) -> Array:
     """A copy; the process needs no RAM for the pages of the file any more."""
-    copied = items.copy()
+    copied: Array = items.copy()
     release(items)
     return copied
 

@@ -1,7 +1,7 @@
 """IQN: Q-learning with a network that gives the quantile of the return at any fraction.
 
-Source: Dabney, Ostrovski, Silver and Munos 2018 (https://arxiv.org/abs/1806.06923), which the numbers of equations
-refer to. Differences from the paper: docs/algorithms/iqn.md.
+Source: Dabney, Ostrovski, Silver and Munos 2018 (https://arxiv.org/abs/1806.06923). Differences from the paper:
+docs/algorithms/iqn.md.
 """
 
 from __future__ import annotations
@@ -17,35 +17,27 @@ import tensorflow as tf
 
 from .. import noise
 from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..schedules import Linear, ScheduleLike
 from .blocks import quantiles
 from .blocks.branches import Branches
 from .blocks.distributional import of_action
 from .blocks.learning import learning_spec, mean_error
 from .blocks.masks import best
 from .blocks.observations import Observations
-from .blocks.params import flag, from_params, param, real, whole
-from .blocks.q_networks import QNetwork, QParams, predict_spec
+from .blocks.params import from_params, param, whole
+from .blocks.q_networks import QNetwork, predict_spec
 from .blocks.targets import update_target
 
 Tensor: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IQNParams(QParams):
-    """The parameters of IQN."""
+class IQNParams(quantiles.QuantileParams):
+    """The parameters of IQN; the numbers are the paper's."""
 
-    learning_rate: ScheduleLike = 5e-5  # of the paper, like all numbers below but the duration
-    optimizer_epsilon: float | None = 0.01 / 32
-    epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
     quantiles: int = param(64, "random fractions of the prediction in each update, N", whole(at_least=1))
     target_quantiles: int = param(64, "random fractions of its target, N'", whole(at_least=1))
     policy_quantiles: int = param(32, "fractions over which values of actions are means, K", whole(at_least=1))
     cosines: int = param(64, "of a fraction, what the network sees of it, n", whole(at_least=1))
-    kappa: float = param(
-        1.0, "where the loss becomes linear, in units of returns; 0 is linear everywhere", real(at_least=0)
-    )
-    double: bool = param(False, "the online network selects the next action, not the target network", flag())
 
 
 def model_fn(
@@ -67,7 +59,7 @@ def model_fn(
     observations = Observations(config.observation_space, branches.space, params.action_mask)
     noisy = params.noisy and mode != Modes.EVAL
 
-    def values(z: Tensor) -> Tensor:  # equation 3
+    def values(z: Tensor) -> Tensor:  # the mean over fractions
         return tf.reduce_mean(z, axis=-1)
 
     online = ImplicitNetwork("online", observations, branches, params)
@@ -93,7 +85,7 @@ def model_fn(
     selector = values(branches.rows(selecting(next_observation, drawn(params.policy_quantiles), noisy=noisy)))
     next_action = best(selector, branches.mask(observations.mask(next_observation), selector))  # [B * K]
     next_taken = branches.mixture(of_action(next_z, next_action))  # [B, K * N']
-    targets = branches.spread(quantiles.target(reward, labels["discount"], next_taken))  # equation 2
+    targets = branches.spread(quantiles.target(reward, labels["discount"], next_taken))
     taken = of_action(z, branches.from_environment(labels["action"]))  # [B * K, N]
     error = quantiles.quantile_loss(taken, branches.spread(fractions), targets, params.kappa)
     loss, priority = mean_error(branches.mean(error), labels), branches.priority(error)
@@ -104,8 +96,7 @@ def model_fn(
 class ImplicitNetwork:
     """``Z_tau(s, a) = f(psi(s) * phi(tau))_a``: psi are the hidden layers, phi embeds the fraction, f are the heads.
 
-    ``phi_j(tau) = relu(sum_i cos(pi i tau) w_ij + b_j)`` with i from 0 to n - 1, equation 4. All variables are created
-    at once.
+    ``phi_j(tau) = relu(sum_i cos(pi i tau) w_ij + b_j)`` with i from 0 to n - 1. All variables are created at once.
 
     Args:
         name: prefix of the names of the variables.

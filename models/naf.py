@@ -1,6 +1,6 @@
 """NAF: Q-learning for continuous actions, with an advantage that is quadratic in the action.
 
-Source: Gu et al. 2016, https://arxiv.org/abs/1603.00748, section 4 and algorithm 1. Differences from the paper:
+Source: Gu et al. 2016, https://arxiv.org/abs/1603.00748, section 4. Differences from the paper:
 docs/algorithms/naf.md.
 """
 

@@ -1,7 +1,7 @@
 """QR-DQN: Q-learning with quantiles of the distribution of returns in place of its mean.
 
-Source: Dabney, Rowland, Bellemare and Munos 2018 (https://arxiv.org/abs/1710.10044), which the numbers of equations
-refer to. Differences from the paper: docs/algorithms/qr_dqn.md.
+Source: Dabney, Rowland, Bellemare and Munos 2018 (https://arxiv.org/abs/1710.10044). Differences from the paper:
+docs/algorithms/qr_dqn.md.
 """
 
 from __future__ import annotations
@@ -13,30 +13,22 @@ from typing import Any
 import tensorflow as tf
 
 from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..schedules import Linear, ScheduleLike
 from .blocks import quantiles
 from .blocks.branches import Branches
 from .blocks.distributional import of_action
 from .blocks.learning import learning_spec, mean_error
 from .blocks.masks import best
 from .blocks.observations import Observations
-from .blocks.params import flag, from_params, param, real, whole
-from .blocks.q_networks import QNetwork, QParams, predict_spec
+from .blocks.params import from_params, param, whole
+from .blocks.q_networks import QNetwork, predict_spec
 from .blocks.targets import update_target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QRDQNParams(QParams):
+class QRDQNParams(quantiles.QuantileParams):
     """The parameters of QR-DQN."""
 
-    learning_rate: ScheduleLike = 5e-5  # of the paper, like the optimizer's epsilon, quantiles and kappa
-    optimizer_epsilon: float | None = 0.01 / 32
-    epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
     quantiles: int = param(200, "equally likely returns that are predicted for each action", whole(at_least=1))
-    kappa: float = param(
-        1.0, "where the loss becomes linear, in units of returns; 0 is linear everywhere", real(at_least=0)
-    )
-    double: bool = param(False, "the online network selects the next action, not the target network", flag())
 
 
 def model_fn(

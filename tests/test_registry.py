@@ -62,8 +62,8 @@ def test_every_built_in_hook_is_one_and_has_a_summary(name: str) -> None:
 
 
 def test_names_are_sorted() -> None:
-    assert registry.names("memory") == ["batch", "replay", "sequence"]
-    assert registry.names("model_fn") == ["a2c", "c51", "dqn", "ppo", "r2d2", "sac"]
+    for kind in ("memory", "model_fn"):
+        assert list(registry.names(kind)) == sorted(registry.BUILT_IN[kind])
     assert len(registry.names("hook")) == 14
 
 
@@ -82,7 +82,7 @@ def test_a_module_and_attribute(user_module: str) -> None:
         (
             "model_fn",
             "quantum",
-            r"unknown model_fn 'quantum'; there are a2c, c51, dqn, ppo, r2d2, sac; write 'package\.module:name",
+            r"unknown model_fn 'quantum'; there are a2c, c51, dqn, .*, sac; write 'package\.module:name",
         ),
         ("model_fn", "nowhere.at_all:f", "there is no module 'nowhere' on the import path"),
         ("model_fn", "users_registry_module.sub:f", "there is no module 'users_registry_module.sub' on the"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from axonrl.environments import make, open_environment
-from axonrl.memories import ReplayMemory
+from axonrl.memories import Memory, ReplayMemory, SequenceMemory
 
 from .. import settings
 from ..memory import TRANSITION
@@ -18,9 +18,8 @@ from ..settings import NETWORKS
 from ..timing import microseconds, seconds_of_command, vector_step_microseconds
 
 
-def filled(sampler: str) -> tuple[ReplayMemory, Callable[[], None]]:
-    """A full memory, and a function that stores one more transition."""
-    replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE, sampler=sampler)
+def filled(replay: Memory) -> Callable[[], None]:
+    """Fill a memory; a function that stores one more transition."""
     replay.build(TRANSITION, 1, np.random.default_rng(0))
     replay.trust_identity()  # as the loop does
     observations = list(settings.observations(NETWORKS["2x64"], 200))
@@ -42,7 +41,7 @@ def filled(sampler: str) -> tuple[ReplayMemory, Callable[[], None]]:
 
     for _ in range(settings.MEMORY_SIZE):
         add()
-    return replay, add
+    return add
 
 
 def vector(copies: Sequence[int], seconds: float) -> dict[str, float]:
@@ -62,13 +61,22 @@ def vector(copies: Sequence[int], seconds: float) -> dict[str, float]:
 
 def memory(seconds: float) -> dict[str, float]:
     """Microseconds of storing a transition, and of drawing a batch."""
-    replay, add = filled("uniform")
+    replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE)
+    add = filled(replay)
+    return {"add": microseconds(add, seconds), "sample 32": microseconds(replay.sample, seconds)}
+
+
+def sequences(length: int, seconds: float) -> dict[str, float]:
+    """Microseconds of storing a timestep, and of drawing a batch of sequences."""
+    replay = SequenceMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE, length=length)
+    add = filled(replay)
     return {"add": microseconds(add, seconds), "sample 32": microseconds(replay.sample, seconds)}
 
 
 def prioritized(seconds: float) -> dict[str, float]:
     """Microseconds of storing, drawing a batch, updating its priorities, and of all three in turn."""
-    replay, add = filled("prioritized")
+    replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE, sampler="prioritized")
+    add = filled(replay)
     td_errors = settings.td_errors()
 
     def update() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict
-from torchrl.data import LazyTensorStorage, ReplayBuffer, TensorDictPrioritizedReplayBuffer
+from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler, TensorDictPrioritizedReplayBuffer
 
 from .. import settings
 from ..settings import NETWORKS
@@ -25,7 +25,7 @@ def filled(buffer: Any) -> Callable[[], None]:
                 "observation": observations[here],
                 "action": torch.tensor(1),
                 "reward": torch.tensor(1.0),
-                "terminated": torch.tensor(here == 198),
+                "terminated": torch.tensor([here == 198]),
                 "next_observation": observations[here + 1],
             }
         )
@@ -45,6 +45,17 @@ def filled(buffer: Any) -> Callable[[], None]:
 def memory(seconds: float) -> dict[str, float]:
     """Microseconds of storing a transition, and of drawing a batch."""
     buffer = ReplayBuffer(storage=LazyTensorStorage(settings.MEMORY_SIZE), batch_size=settings.BATCH_SIZE)
+    add = filled(buffer)
+    return {"add": microseconds(add, seconds), "sample 32": microseconds(buffer.sample, seconds)}
+
+
+def sequences(length: int, seconds: float) -> dict[str, float]:
+    """Microseconds of storing a timestep, and of drawing a batch of slices of episodes."""
+    buffer = ReplayBuffer(
+        storage=LazyTensorStorage(settings.MEMORY_SIZE),
+        sampler=SliceSampler(slice_len=length, end_key="terminated"),
+        batch_size=settings.BATCH_SIZE * length,
+    )
     add = filled(buffer)
     return {"add": microseconds(add, seconds), "sample 32": microseconds(buffer.sample, seconds)}
 

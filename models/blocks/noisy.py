@@ -58,11 +58,12 @@ class NoisyDense(keras.layers.Layer):  # type: ignore[misc] # Keras has no types
         """Create the variables."""
         inputs = int(input_shape[-1])
         bound = 1 / math.sqrt(inputs) if self.sigma else 0.0
-        for name, shape in (("kernel", (inputs, self.units)), ("bias", (self.units,))):
+        shapes = (("kernel", "kernel_sigma", (inputs, self.units)), ("bias", "bias_sigma", (self.units,)))
+        for name, name_of_scale, shape in shapes:
             mean = keras.initializers.RandomUniform(-bound, bound) if self.sigma else "zeros"
             scale = keras.initializers.Constant(self.sigma * bound)
             setattr(self, name, self.add_weight(shape=shape, initializer=mean, name=name))
-            setattr(self, f"{name}_sigma", self.add_weight(shape=shape, initializer=scale, name=f"{name}_sigma"))
+            setattr(self, name_of_scale, self.add_weight(shape=shape, initializer=scale, name=name_of_scale))
         self._inputs = inputs
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:

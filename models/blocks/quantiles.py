@@ -1,4 +1,4 @@
-"""Distributions over returns as quantiles: the value of each of some fractions, and the loss that fits them.
+"""Distributions over returns as quantiles: their loss, their targets, and the parameters of what learns them.
 
 Shapes in comments: B is the batch, A the number of actions, N the number of quantiles, M that of a target's.
 
@@ -8,21 +8,39 @@ Munos 2018 (https://arxiv.org/abs/1806.06923).
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from ...contracts import Array
+from ...schedules import Linear, ScheduleLike
 from . import losses
+from .params import flag, param, real
+from .q_networks import QParams
 
 Tensor: TypeAlias = Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuantileParams(QParams):
+    """The parameters of Q-learning with quantiles."""
+
+    learning_rate: ScheduleLike = 5e-5  # of both papers, like the optimizer's epsilon, the last epsilon and kappa
+    optimizer_epsilon: float | None = 0.01 / 32
+    epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
+    kappa: float = param(
+        1.0, "where the loss becomes linear, in units of returns; 0 is linear everywhere", real(at_least=0)
+    )
+    double: bool = param(False, "the online network selects the next action, not the target network", flag())
 
 
 def midpoints(count: int) -> Array:
     """The fractions in the middle of N equal parts of 0 .. 1, ``(2 i - 1) / (2 N)``, float32 [N].
 
-    Source: lemma 2 of the first paper: values at these are the N equally likely ones nearest to a distribution.
+    Source: the first paper. The quantiles at these are the N equally likely values that are nearest to a distribution,
+    in the 1-Wasserstein distance.
     """
     return np.asarray((np.arange(count) + 0.5) / count, np.float32)
 
@@ -48,8 +66,7 @@ def quantile_loss(quantiles: Tensor, fractions: Tensor, targets: Tensor, kappa: 
 
     With kappa 0 it is what that tends to, the quantile regression loss: the error's absolute value in place of Huber's.
 
-    Sources: equation 10 of the first paper, divided by kappa as in equation 3 of the second; summed over i and averaged
-    over j as in algorithm 1 of the first and equation 3 of the second.
+    Sources: algorithm 1 of the first paper; the division by kappa is the second's.
 
     Args:
         quantiles: float [B, N], predicted.

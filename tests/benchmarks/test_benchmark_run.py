@@ -32,7 +32,7 @@ def rows(case: Case) -> set[str]:
         copies = [f"{number} copies" for number in arguments["copies"]]
         quantities = [*copies, *(f"{one}, with resets" for one in copies)]
     else:
-        quantities = ["add", "sample 32"] if case.topic == "memory" else [""]
+        quantities = ["add", "sample 32"] if case.topic in ("memory", "sequences") else [""]
     return {case.row(quantity) for quantity in quantities}
 
 

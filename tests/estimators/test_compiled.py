@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 from gymnasium.spaces import Box, Discrete
 
-from axonrl import Agent, EstimatorSpec, Modes, RunConfig, noise
+from axonrl import Agent, EstimatorSpec, Modes, RunConfig, memories, noise
 from axonrl.environments import spaces
 from axonrl.errors import ArgumentError
 from axonrl.estimators.compiling import add_seeds
@@ -24,8 +24,8 @@ from axonrl.estimators.limits import Schedule
 from axonrl.estimators.stepping import Stepper
 from axonrl.explorations import EpsilonGreedy, GaussianNoise
 from axonrl.hooks import EvaluationHook, NaNGuard
-from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
-from axonrl.models import dqn, ppo, sac
+from axonrl.memories import Prioritized, ReplayMemory
+from axonrl.models import dqn, ppo, r2d2, sac
 from axonrl.policies import Learner, Policy
 from axonrl.policies import add_seeds as add_seeds_elsewhere
 from axonrl.policies.compiled import read, sealed
@@ -79,7 +79,7 @@ class Case:
         return child.opened(self.env)
 
     def agent(self, folder: Path, seed: int = SEEDS[0]) -> Agent:
-        memory = {"ReplayMemory": ReplayMemory, "BatchMemory": BatchMemory}[self.memory](**self.memory_arguments)
+        memory = getattr(memories, self.memory)(**self.memory_arguments)
         config = RunConfig(seed=seed, progress=False, save_checkpoints_secs=None)
         return Agent(self.model_fn, memory, folder, config, self.params)
 
@@ -96,6 +96,14 @@ CASES = {
         {**SMALL, "minibatch_size": 16},
     ),
     "sac": Case(sac.model_fn, "ReplayMemory", {"size": 500, "batch_size": 8}, ("Pendulum-v1", None), (60, 130), SMALL),
+    "r2d2": Case(
+        r2d2.model_fn,
+        "SequenceMemory",
+        {"size": 500, "batch_size": 4, "length": 4, "burn_in": 2, "sampler": "prioritized"},
+        ("CartPole-v1", 2),
+        (60, 130),
+        {"hidden": [8], "lstm": 8},
+    ),
     "recurrent": Case(
         recurrent, "ReplayMemory", {"size": 500, "batch_size": 8}, ("Pendulum-v1", 2), (60, 130), {"shift": 0.1}
     ),

@@ -22,6 +22,7 @@ from axonrl.explorations import (
     Greedy,
     Linear,
     MultiCategorical,
+    Noisy,
     OrnsteinUhlenbeck,
     Random,
     RandomDecay,
@@ -142,6 +143,11 @@ class Own(Greedy):
 
 def test_what_is_not_ours_is_not_described() -> None:
     assert describe(Own(), 0) is None
+
+
+def test_noise_in_weights_is_described_for_training_alone() -> None:
+    assert describe(Noisy(), 0) is None
+    assert isinstance(made_from(arguments_of(Noisy()), DISCRETE), Noisy)
 
 
 def test_what_follows_the_run_is_not_described() -> None:

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from axonrl.contracts import Exploration
+from axonrl.contracts import NO_LEGAL_ACTION, Exploration
 from axonrl.errors import ArgumentError
-from axonrl.explorations import Constant, EpsilonGreedy, GaussianNoise, Greedy, Linear, Random
+from axonrl.explorations import Constant, EpsilonGreedy, GaussianNoise, Greedy, Linear, Noisy, Random
 
 UNUSED: Any = None
 
@@ -104,6 +104,38 @@ def test_epsilon_one_is_uniform_over_the_space_and_epsilon_zero_greedy(count: An
     assert values.tolist() == [-1, 0, 1]
     assert np.abs(counts - 1000).max() < 130  # five standard deviations
     assert all(EpsilonGreedy(0, space)(predictions, 0, rng)[0].tolist() == [1] * count for _ in range(50))
+
+
+def test_all_choices_of_a_multi_discrete_action_are_random_or_none() -> None:
+    policy = EpsilonGreedy(0.5, spaces.MultiDiscrete([2, 3], start=[0, 10]))
+    rng = scripted(random=[0.4, 0.5, 0.1], integers=[[1, 12], [0, 11], [1, 10]])
+    greedy = {"action": np.array([[0, 10], [0, 10], [0, 10]], np.int32)}
+    assert described(policy(greedy, 0, rng)) == ([[1, 12], [0, 10], [1, 10]], "int32", {})
+    (draws, _), (_, low, high, shape) = rng.asked
+    assert (draws, low.tolist(), high.tolist(), shape) == ("random", [0, 10], [2, 13], (3, 2))
+    one = policy({"action": greedy["action"][:1]}, 0, scripted(random=[0.9], integers=[[1, 12]]))
+    assert one[0].tolist() == [[0, 10]]
+
+
+def test_random_choices_of_a_multi_discrete_action_are_legal() -> None:
+    policy = EpsilonGreedy(1.0, spaces.MultiDiscrete(np.array([[2, 3]]), start=np.array([[0, 10]])))
+    mask = np.array([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]], bool)
+    predictions = {"action": np.zeros((2, 1, 2), np.int32), "action_mask": mask}
+    rng = np.random.default_rng(0)
+    drawn = np.stack([policy(predictions, 0, rng)[0] for _ in range(600)])  # [600, 2, 1, 2]
+    assert drawn.shape == (600, 2, 1, 2)
+    assert set(drawn[:, 0, 0, 0].tolist()) == {1}
+    values, counts = np.unique(drawn[:, 0, 0, 1], return_counts=True)
+    assert values.tolist() == [10, 12]
+    assert np.abs(counts - 300).max() < 62  # five standard deviations
+    assert set(drawn[:, 1, 0, 1].tolist()) == {NO_LEGAL_ACTION}
+    with pytest.raises(ArgumentError, match="bool"):
+        policy({**predictions, "action_mask": mask.astype(np.int8)}, 0, rng)
+
+
+def test_noisy_takes_the_noisy_action() -> None:
+    noisy = np.array([2, 0], np.int32)
+    assert Noisy()({**actions(1, 1), "noisy_action": noisy}, 0, UNUSED) == (noisy, {})
 
 
 def test_random_in_a_discrete_space() -> None:

@@ -312,7 +312,7 @@ def test_what_is_refused_before_it_is_built() -> None:
         ({"compute_terminated": reached}, "compute_terminated"),
     ):
         with pytest.raises(ArgumentError) as caught:
-            HindsightMemory(10, 2, **arguments)  # type: ignore[arg-type]
+            HindsightMemory(10, 2, **arguments)
         assert caught.value.argument == argument
     other: SpecTree = {**POINT, "desired_goal": ArraySpec((2,), np.float32)}
     for observation, told in ((ArraySpec((4,), np.float32), r"float32\[4\]"), (other, r"desired_goal float32\[2\]")):

@@ -47,7 +47,7 @@ def test_one_update_by_hand(double: bool, runtime: str) -> None:
     model.set({**ONLINE, **TARGET})
     predictions = model.act()  # at 1/2, the middle of all fractions
     np.testing.assert_allclose(predictions["q_values"], [[1.5, 2], [2.5, 4]], rtol=1e-6)
-    assert predictions["quantiles"].tolist() == [[[1.5], [2]], [[2.5], [4]]]
+    np.testing.assert_allclose(predictions["quantiles"], np.array([[[1.5], [2]], [[2.5], [4]]]), rtol=1e-6)
     assert predictions["action"].tolist() == [6, 6]
     assert [request.shape for request in model.train_program.noise] == [(2, 2), (2, 1), (2, 1)]
 

@@ -59,7 +59,7 @@ def test_the_advantage_by_hand(distance: Any, diagonal: Any, below: Any, expecte
     np.testing.assert_allclose(naf.advantage(*given), expected, rtol=1e-6)
 
 
-def test_the_advantage_is_the_quadratic_form_of_equation_and_paper() -> None:
+def test_the_advantage_is_the_quadratic_form_of_the_paper() -> None:
     rng = np.random.default_rng(0)
     distance, diagonal, below = (rng.normal(size=(8, size)).astype(F32) for size in (4, 4, 6))
     expected = []

@@ -23,7 +23,7 @@ from axonrl.environments.actions import actions_for
 from axonrl.environments.spaces import to_json
 from axonrl.errors import ArgumentError, BrokenEnvironmentError
 from axonrl.estimators.export import parts_of
-from axonrl.explorations import EpsilonGreedy, GaussianNoise
+from axonrl.explorations import EpsilonGreedy, GaussianNoise, OrnsteinUhlenbeck
 from axonrl.policies.boundary import ObservationsIn, actions_out
 from axonrl.policies.description import Part, space_attributes
 from axonrl.runtimes import Policy
@@ -259,6 +259,22 @@ def test_noise_is_clipped(box: Path) -> None:
     assert actions.dtype == np.float64
     assert 400 < np.sum(actions[:, 0] == 1) < 600
     assert abs(np.std(actions[:, 1]) - 0.5) < 0.05
+
+
+def test_noise_that_drifts_begins_anew_with_every_episode(tmp_path: Path) -> None:
+    drifting = acting(lambda features: 0 * features, OrnsteinUhlenbeck(0.5, Box(-9, 9, (2,)), theta=0.25))
+    policy = Policy.load(exported(tmp_path, drifting, Counting(action_space=Box(-9, 9, (2,)))))
+    rng, same = np.random.default_rng(0), np.random.default_rng(0)
+    first, second, third, fourth = (same.standard_normal((2, 2), np.float32) for _ in range(4))
+    batch = floats([[0, 0], [0, 0]])
+    noise = [policy.act(batch, explore=True, rng=rng) for _ in range(2)]
+    policy.reset(np.array([False, True]))
+    noise.append(policy.act(batch, explore=True, rng=rng))
+    policy.reset()
+    noise.append(policy.act(batch, explore=True, rng=rng))
+    expected = [first / 2, 0.75 * first / 2 + second / 2]
+    expected += [expected[1] * [[0.75], [0]] + third / 2, fourth / 2]
+    np.testing.assert_allclose(noise, expected, rtol=1e-5)
 
 
 # -- recurrent models -------------------------------------------------------------------------------------------------

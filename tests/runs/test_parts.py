@@ -10,6 +10,7 @@ import pytest
 from axonrl.contracts import ArraySpec
 from axonrl.errors import CheckpointError
 from axonrl.runs import checkpoints, parts
+from axonrl.runs.arrays import load_arrays
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import write_file
 from axonrl.streams import Piece, Stream
@@ -105,5 +106,5 @@ def test_the_format_on_disk(tmp_path: Path) -> None:
     assert manifest["format_version"] == 2
     assert sorted(manifest["files"]) == ["arrays.safetensors", "part-00000001.safetensors", "state.json"]
     assert state["$streams"] == {"x": {"dtype": "int64", "shape": [], "pieces": [["a/b", 5, 8]]}}
-    arrays, _ = checkpoints.load_arrays(folder / "part-00000001.safetensors")
+    arrays, _ = load_arrays(folder / "part-00000001.safetensors")
     assert {name: array.tolist() for name, array in arrays.items()} == {"a/b/5": [5, 6, 7]}

@@ -31,8 +31,9 @@ def test_rows_are_branches_filled_up() -> None:
 def test_what_is_filled_up_is_never_legal() -> None:
     rows = TWO.rows(tf.constant(VALUES))
     exists = [[True, True, False], [True, True, True]]
-    assert TWO.mask(None, rows).numpy().tolist() == exists * 2
-    assert TWO.mask(tf.constant(MASK), rows).numpy().tolist() == [
+    masks: list[Any] = [TWO.mask(None, rows), TWO.mask(tf.constant(MASK), rows)]
+    assert masks[0].numpy().tolist() == exists * 2
+    assert masks[1].numpy().tolist() == [
         [True, True, False],
         [True, False, True],
         [False, True, False],

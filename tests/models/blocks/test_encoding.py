@@ -69,3 +69,14 @@ def test_other_spaces_are_refused(space: Any) -> None:
         ValueError, match="needs Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple observations, got"
     ):
         encoding.encoded_shape(space)
+
+
+def test_a_joined_shape_remembers_its_parts() -> None:
+    """In the order of the encoding; parts within parts count by themselves."""
+    image, vector = spaces.Box(0, 255, (4, 5, 3), np.uint8), spaces.Box(-1, 1, (2,))
+    inner = spaces.Dict({"z": image, "a": spaces.Discrete(3)})
+    shape = encoding.encoded_shape(spaces.Dict({"v": vector, "b": inner}))
+    assert shape == (3 + 60 + 2,)
+    assert isinstance(shape, encoding.JoinedShape)
+    assert shape.parts == ((3,), (4, 5, 3), (2,))
+    assert not isinstance(encoding.encoded_shape(image), encoding.JoinedShape)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from axonrl.models.blocks import networks
+from axonrl.models.blocks.encoding import JoinedShape
 
 
 def names(network: Any) -> list[tuple[str, tuple[int, ...]]]:
@@ -130,3 +131,17 @@ def test_scaled_orthogonal_kernels_have_that_gain() -> None:
 def test_scaled_layers_of_equal_shapes_begin_differently() -> None:
     first, second = [v.numpy() for v in networks.mlp((4,), (4, 4), "relu", "orthogonal", 1.5).variables[::2]]
     assert not np.array_equal(first, second)
+
+
+def test_nature_cnn_joins_the_features_of_images_with_other_parts() -> None:
+    shape = JoinedShape.of([(2,), (36, 40, 3), (1,), (36, 36, 1)])
+    joined = networks.nature_cnn(shape, (), "tanh")
+    alone = [networks.nature_cnn(part, (), "tanh") for part in ((36, 40, 3), (36, 36, 1))]
+    joined.set_weights([weight for network in alone for weight in network.get_weights()])
+    rng = np.random.default_rng(0)
+    parts = [rng.random((2, *part), np.float32) for part in shape.parts]
+    outputs = joined(np.concatenate([part.reshape(2, -1) for part in parts], axis=1))
+    images = [network(image) for network, image in zip(alone, (parts[1], parts[3]), strict=True)]
+    np.testing.assert_allclose(outputs, np.concatenate([parts[0], images[0], parts[2], images[1]], axis=1), rtol=1e-5)
+    with pytest.raises(ValueError, match=r"at least 36 x 36 pixels, got \[\[35, 36, 1\], \[2\]\]"):
+        networks.nature_cnn(JoinedShape.of([(35, 36, 1), (2,)]), ())

@@ -1,0 +1,93 @@
+"""R2D2 through the life of an agent: what must be remembered, exact resume, masks, copies, exported policies."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from axonrl import Agent, RunConfig
+from axonrl.contracts import ACTION_MASK
+from axonrl.errors import ArgumentError
+from axonrl.memories import ReplayMemory, SequenceMemory
+from axonrl.models import dqn, r2d2
+from axonrl.policies import Policy
+from axonrl.tests.estimators.fakes import differences, snapshot
+
+SMALL = {"hidden": (8,), "lstm": 8}
+QUIET = RunConfig(seed=3, progress=False)
+
+
+class Cue(gymnasium.Env[Any, Any]):
+    """Shows 1 or -1 at first and then 0; the fourth action pays 1 if it is the side that was shown.
+
+    With masks, which are where ``masked``, a third action is never legal, and nothing is at the end.
+    """
+
+    def __init__(self, masked: bool = False) -> None:
+        shown = Box(-1, 1, (1,))
+        self.observation_space = Dict({"cue": shown, ACTION_MASK: MultiBinary(3)}) if masked else shown
+        self.action_space = Discrete(3 if masked else 2)
+        self.masked = masked
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        self.time, self.side = 0, int(self.np_random.integers(2))
+        return self.observation(2 * self.side - 1), {}
+
+    def step(self, action: Any) -> Any:
+        assert action < 2
+        self.time += 1
+        ended = self.time == 4
+        return self.observation(0, ended), float(ended and action == self.side), ended, False, {}
+
+    def observation(self, shown: int, ended: bool = False) -> Any:
+        cue = np.array([shown], np.float32)
+        mask = np.array([not ended, not ended, False], np.int8)
+        return {"cue": cue, ACTION_MASK: mask} if self.masked else cue
+
+
+def memory(**changes: Any) -> SequenceMemory:
+    return SequenceMemory(**{"size": 600, "batch_size": 8, "length": 4, "burn_in": 2, "overlap": 2, **changes})
+
+
+def copies(masked: bool) -> Any:
+    return SyncVectorEnv([lambda: Cue(masked)] * 2, autoreset_mode=AutoresetMode.DISABLED)
+
+
+def test_it_remembers_what_it_saw(tmp_path: Path) -> None:
+    params = {**SMALL, "lstm": 16, "learning_rate": 1e-2, "epsilon": 0.3, "target_update_period": 20}
+    agent = Agent(r2d2.model_fn, memory(size=2000, batch_size=16), tmp_path, QUIET, params)
+    agent.train(Cue(), first_update=200, update_frequency=4, timesteps=2400)
+    assert agent.evaluate(Cue(), episodes=20)["episode_return_mean"] == 1.0
+    policy = Policy.load(agent.export(tmp_path / "policy"))
+    for side in (0, 1, 1, 0):
+        policy.reset()
+        seen = [np.array([cue], np.float32) for cue in (2 * side - 1, 0, 0, 0)]
+        assert [int(policy.act(observation)) for observation in seen][-1] == side
+
+
+@pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
+def test_a_run_that_is_resumed_ends_the_same(runtime: str, tmp_path: Path) -> None:
+    def trained(name: str, timesteps: int) -> Agent:
+        config = RunConfig(seed=3, progress=False, runtime=runtime)
+        made = Agent(r2d2.model_fn, memory(size=120, sampler="prioritized"), tmp_path / name, config, SMALL)
+        return made.train(copies(True), first_update=60, update_frequency=4, max_timesteps=timesteps)
+
+    trained("whole", 230)
+    for timesteps in (57, 125, 230):  # before the first update, in the middle of episodes, after the memory wrapped
+        trained("resumed", timesteps)
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "resumed")) == []
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="burn_in=2") as error:
+        Agent(dqn.model_fn, memory(), tmp_path / "a", QUIET, {"hidden": (8,)}).train(Cue(), timesteps=100)
+    assert error.value.argument == "burn_in"
+    with pytest.raises(ArgumentError, match="SequenceMemory"):
+        Agent(r2d2.model_fn, ReplayMemory(100, 8), tmp_path / "b", QUIET, SMALL).train(Cue(), timesteps=100)
+    with pytest.raises(ValueError, match=r"20 timesteps \(first_update\) cannot fill a batch of 64"):
+        Agent(r2d2.model_fn, memory(batch_size=64), tmp_path / "c", QUIET, SMALL).train(Cue(), 20, timesteps=100)

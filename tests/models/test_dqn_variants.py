@@ -1,0 +1,136 @@
+"""What DQN may be besides: noisy, Munchausen, with branches, with images in Dicts. One update of each by hand.
+
+Networks are one layer, and observations 0: values of actions are biases.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from axonrl import RunConfig
+from axonrl.errors import ArgumentError
+from axonrl.explorations import Boltzmann, Noisy
+from axonrl.models import dqn
+from axonrl.tests.models.executed import RUNTIMES, Model
+
+F32 = np.float32
+CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2, start=5))
+PARAMS = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "loss": "squared", "max_gradient_norm": None}
+BATCH: dict[str, Any] = {
+    "observation": np.zeros((2, 1), F32),
+    "action": np.array([5, 6], np.int32),
+    "reward": np.array([1, 2], F32),
+    "terminated": np.array([0, 1], F32),
+    "truncated": np.zeros(2, F32),
+    "discount": np.array([0.5, 0], F32),
+    "next_observation": np.zeros((2, 1), F32),
+    "weight": np.array([1, 0.5], F32),
+}
+ONLINE, TARGET = "online/q_values/bias", "target/q_values/bias"
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("double", [True, False])
+def test_munchausen(double: bool, runtime: str) -> None:
+    extra = {"munchausen": 0.5, "munchausen_temperature": 1.0, "munchausen_floor": -1.0, "double": double}
+    model = Model(dqn.model_fn, {**PARAMS, **extra}, CONFIG, BATCH, runtime)
+    model.set({ONLINE: [0, np.log(3)], TARGET: [0, np.log(7)]})
+    # The policy is that of the online network, 1/4 and 3/4, or of the target network, 1/8 and 7/8. The log-probability
+    # of the first action is below the floor.
+    policy = np.array([0.25, 0.75] if double else [0.125, 0.875])
+    soft_value = policy @ (np.array([0, np.log(7)]) - np.log(policy))
+    if not double:
+        assert soft_value == pytest.approx(np.log(8))  # t log sum exp(q' / t)
+    targets = np.array([1 + 0.5 * -1 + 0.5 * soft_value, 2 + 0.5 * np.log(policy[1])])
+    td_error = targets - [0, np.log(3)]
+    result = model.train()
+    np.testing.assert_allclose(result["td_error"], td_error, rtol=1e-5)
+    assert result["loss"] == pytest.approx((td_error[0] ** 2 + 0.5 * td_error[1] ** 2) / 4, rel=1e-5)
+    moved = [0 + 0.1 * td_error[0] / 2, np.log(3) + 0.1 * 0.5 * td_error[1] / 2]
+    np.testing.assert_allclose(model.weights[ONLINE], moved, rtol=1e-5)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(("double", "second"), [(True, 6.0), (False, 7.0)])
+def test_branches_with_masks(double: bool, second: float, runtime: str) -> None:
+    observation = spaces.Dict({"x": spaces.Box(-1, 1, (1,)), "action_mask": spaces.MultiBinary(5)})
+    config = RunConfig(observation_space=observation, action_space=spaces.MultiDiscrete([2, 3], start=[0, 10]))
+    seen = {"x": np.zeros((2, 1), F32), "action_mask": np.array([[1, 1, 1, 0, 1], [1, 0, 1, 1, 1]], np.int8)}
+    next_seen = {**seen, "action_mask": np.array([[1, 1, 1, 0, 1], [0, 0, 0, 0, 0]], np.int8)}
+    batch = {**BATCH, "observation": seen, "next_observation": next_seen, "action": np.array([[1, 12], [0, 10]])}
+    batch["action"] = batch["action"].astype(np.int32)
+    model = Model(dqn.model_fn, {**PARAMS, "double": double}, config, batch, runtime)
+    model.set({ONLINE: [1, 0, 2, 9, 3], TARGET: [2, 1, 7, 9, 6]})
+    predictions = model.act()
+    assert predictions["action"].tolist() == [[0, 12], [0, 11]]  # the choice worth 9 is illegal at first
+    result = model.train()
+    # Both branches have one target, of the mean of the branches' next values; the second transition has terminated.
+    target = 1 + 0.5 * (2 + second) / 2
+    td_error = np.array([[target - 0, target - 3], [2 - 1, 2 - 2]])
+    np.testing.assert_allclose(result["td_error"], np.abs(td_error).sum(1), rtol=1e-6)
+    assert result["loss"] == pytest.approx(((td_error[0] ** 2).sum() + 0.5 * (td_error[1] ** 2).sum()) / 2 / 2 / 2)
+    steps = 0.1 * td_error / 2 / 2  # of the mean over branches, and over the batch
+    moved = [1 + 0.5 * steps[1, 0], 0 + steps[0, 0], 2 + 0.5 * steps[1, 1], 9, 3 + steps[0, 1]]
+    np.testing.assert_allclose(model.weights[ONLINE], moved, rtol=1e-5)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_noisy_layers(runtime: str) -> None:
+    model = Model(dqn.model_fn, {**PARAMS, "noisy": True}, CONFIG, BATCH, runtime)
+    model.set({ONLINE: [1, 2], f"{ONLINE}_sigma": [0.5, 1], TARGET: [3, 5], f"{TARGET}_sigma": [1, 1]})
+    own, target, selecting = (np.array(e) for e in ([1, -1], [1, 2], [3, 0]))  # noise of the two biases
+    draws = [np.array([0, *np.sign(e) * e**2], F32) for e in (own, target, selecting)]
+    predictions = model.act(np.zeros((1, 1), F32), [draws[2]])
+    np.testing.assert_allclose(predictions["q_values"], [[1, 2]])
+    assert (predictions["action"].tolist(), predictions["noisy_action"].tolist()) == ([6], [5])  # 2.5 against 2
+    assert type(model.program.predict.exploration) is Noisy
+    result = model.train(draws=draws)
+    # Predictions 1 + 0.5 and 2 - 1; the next action is 0, whose value is 3 + 1; the second transition has terminated.
+    td_error = np.array([1 + 0.5 * 4 - 1.5, 2 - 1])
+    np.testing.assert_allclose(result["td_error"], td_error, rtol=1e-6)
+    step = 0.1 * np.array([1, 0.5]) * td_error / 2
+    np.testing.assert_allclose(model.weights[ONLINE], np.array([1, 2]) + step, rtol=1e-6)
+    np.testing.assert_allclose(model.weights[f"{ONLINE}_sigma"], np.array([0.5, 1]) + step * own, rtol=1e-6)
+    np.testing.assert_allclose(model.weights[f"{TARGET}_sigma"], [1, 1])
+
+
+def test_naive_dueling_and_boltzmann() -> None:
+    params = {**PARAMS, "dueling": "naive", "exploration": "boltzmann", "temperature": 0.5}
+    model = Model(dqn.model_fn, params, CONFIG, BATCH, "tensorflow")
+    model.set({"online/advantage/bias": [1, 3], "online/value/bias": [10]})
+    np.testing.assert_allclose(model.act()["q_values"], [[11, 13]] * 2)
+    exploration = model.program.predict.exploration
+    assert isinstance(exploration, Boltzmann)
+    assert exploration.level(0) == 0.5
+
+
+def test_boltzmann_is_for_discrete_actions() -> None:
+    config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.MultiDiscrete([2, 2]))
+    with pytest.raises(ArgumentError, match="Boltzmann needs a Discrete") as error:
+        Model(dqn.model_fn, {"exploration": "boltzmann"}, config, BATCH, "tensorflow")
+    assert error.value.argument == "action_space"
+
+
+def test_images_and_vectors_of_a_dict_share_a_network() -> None:
+    parts: dict[str, Any] = {"frame": spaces.Box(0, 255, (36, 36, 1), np.uint8), "speed": spaces.Box(-1, 1, (2,))}
+    config = RunConfig(observation_space=spaces.Dict(parts), action_space=spaces.Discrete(2))
+    seen = {"frame": np.zeros((2, 36, 36, 1), np.uint8), "speed": np.zeros((2, 2), F32)}
+    batch = {**BATCH, "observation": seen, "next_observation": seen, "action": np.array([0, 1], np.int32)}
+    model = Model(dqn.model_fn, {"network": "nature_cnn", "hidden": (4,)}, config, batch, "tensorflow")
+    model.train()
+    kernels = {name: v for name, v in model.weights.items() if name.startswith("online/") and name.endswith("kernel")}
+    assert [name.rpartition("/")[0].rpartition("/")[2] for name in kernels] == [
+        *("part1_convolution1", "part1_convolution2", "part1_convolution3"),
+        *("dense1", "q_values"),
+    ]
+    dense, head = list(kernels)[-2:]
+    assert kernels[dense].shape == (64 + 2, 4)  # features of the frame, then the speed
+    model.set({name: np.ones_like(value) for name, value in kernels.items()} | {head: [1, 2] * 4})
+    np.testing.assert_array_equal(model.act(seen)["q_values"], np.zeros((2, 2)))
+    fast = model.act({**seen, "speed": np.ones((2, 2), F32)})["q_values"]
+    np.testing.assert_allclose(fast, [[2 * 4, 4 * 4]] * 2)  # two ones reach each of the four units
+    bright = model.act({**seen, "frame": np.full((2, 36, 36, 1), 255, np.uint8)})["q_values"]  # a pixel counts 1
+    feature = (8 * 8 * 1) * (4 * 4 * 32) * (3 * 3 * 64)
+    np.testing.assert_allclose(bright, [[4 * 64 * feature, 8 * 64 * feature]] * 2, rtol=1e-5)
