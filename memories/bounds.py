@@ -29,10 +29,10 @@ class Bounds:
         self._last = np.zeros(size, np.intp)
         self.clear()
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return self._episode.nbytes + self._first.nbytes + self._last.nbytes
+    @staticmethod
+    def nbytes_for(places: int) -> int:
+        """Bytes of the arrays for a ring of so many places."""
+        return 3 * places * np.dtype(np.intp).itemsize
 
     def clear(self) -> None:
         """Nothing was seen yet."""

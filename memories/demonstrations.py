@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ class DemonstrationMemory(_BothReturns):
         n_step: timesteps that the second return is summed over.
         frame_stack: as for :class:`ReplayMemory`.
         sampler: as for :class:`ReplayMemory`; demonstrations get a copy.
+        path: as for :class:`ReplayMemory`; demonstrations stay in RAM.
 
     Raises:
         ArgumentError: an argument is out of range.
@@ -78,8 +80,17 @@ class DemonstrationMemory(_BothReturns):
         n_step: int = 1,
         frame_stack: int | None = None,
         sampler: SamplerLike = None,
+        path: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(size, batch_size, discount=discount, n_step=n_step, frame_stack=frame_stack, sampler=sampler)
+        super().__init__(
+            size,
+            batch_size,
+            discount=discount,
+            n_step=n_step,
+            frame_stack=frame_stack,
+            sampler=sampler,
+            path=path,
+        )
         self.ratio = number("ratio", ratio, above=0, at_most=1)
         if self.ratio == 1 or self.batch_size == 1:
             message = f"ratio must be below 1, of at least two transitions: got {ratio} and batch_size={batch_size}"
@@ -91,7 +102,6 @@ class DemonstrationMemory(_BothReturns):
         self.demonstrations_digest = ""
         """SHA-256 of what the demonstrations hold; empty without any."""
         self._expert: _Expert | None = None
-        self._is_copy = False
 
     def use_environment(self, view: EnvironmentView) -> None:
         """Read the demonstrations, if they are in a file.
@@ -104,19 +114,33 @@ class DemonstrationMemory(_BothReturns):
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """As in :class:`ReplayMemory`; stores the demonstrations, and refuses those that do not fit the specs."""
-        if self._episodes is None:
-            if self.demonstrations is not None and not self._is_copy:
-                raise RuntimeError(f"{self.demonstrations} was not read yet: use_environment(view) comes before build")
-            super().build(specs, num_envs, rng)
-            return
-        share = min(max(round(self.ratio * self.batch_size), 1), self.batch_size - 1)
-        settings: dict[str, Any] = {"discount": self.discount, "n_step": self.n_step, "frame_stack": self.frame_stack}
-        expert = _Expert(self._episodes, share, sampler=copy.deepcopy(self.sampler), **settings)
-        expert.build(specs, 1, rng)
-        self._draws = self.batch_size - share
+        if self._episodes is None and self.demonstrations is not None and not self._is_trial:
+            raise RuntimeError(f"{self.demonstrations} was not read yet: use_environment(view) comes before build")
+        expert = self._unbuilt_expert()
+        if expert is not None:
+            expert.build(specs, 1, rng)
+            self._draws = self.batch_size - expert.batch_size
+            self.demonstrations_digest = _digest(self._episodes or ())
         super().build(specs, num_envs, rng)
-        self._expert, self.demonstrations_digest = expert, _digest(self._episodes)
-        self._episodes = None  # they are stored
+        self._expert, self._episodes = expert, None  # they are stored
+
+    def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
+        """As in :class:`ReplayMemory`, with the arrays of the demonstrations, if these were read."""
+        expert = self._unbuilt_expert() if self._expert is None else self._expert
+        return super().nbytes_for(specs, num_envs) + (0 if expert is None else expert.nbytes_for(specs, 1))
+
+    def _unbuilt_expert(self) -> _Expert | None:
+        if self._episodes is None:
+            return None
+        share = min(max(round(self.ratio * self.batch_size), 1), self.batch_size - 1)
+        return _Expert(
+            self._episodes,
+            share,
+            discount=self.discount,
+            n_step=self.n_step,
+            frame_stack=self.frame_stack,
+            sampler=copy.deepcopy(self.sampler),
+        )
 
     def sample(self) -> dict[str, ArrayTree]:
         """A batch, in arrays of its own; as in :class:`ReplayMemory`, and with ``demonstration`` float32 [B]."""
@@ -158,12 +182,10 @@ class DemonstrationMemory(_BothReturns):
         return copied  # type: ignore[no-any-return] # of this class
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """As in :class:`Memory`; episodes are shared. Without them a copy shows what a batch looks like."""
+        """As in :class:`Memory`; episodes are shared."""
         if self._episodes is not None:
             memo[id(self._episodes)] = self._episodes
-        copied = super().__deepcopy__(memo)
-        vars(copied).update(_is_copy=True)
-        return copied
+        return super().__deepcopy__(memo)
 
 
 class _Expert(_BothReturns):

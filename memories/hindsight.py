@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -47,6 +48,7 @@ class HindsightMemory(ReplayMemory):
         discount: gamma, in 0 .. 1.
         n_step: timesteps that a return is summed over.
         sampler: as for :class:`ReplayMemory`.
+        path: as for :class:`ReplayMemory`; what says where episodes begin and end stays in RAM.
         k: relabelled transitions for each original one; at least 0.
         strategy: which goals: ``"future"``, ``"final"`` or ``"episode"``.
         compute_reward: ``f(achieved_goal, desired_goal, info) -> rewards``; None for that of the environment which is
@@ -67,12 +69,13 @@ class HindsightMemory(ReplayMemory):
         discount: float = 0.99,
         n_step: int = 1,
         sampler: SamplerLike = None,
+        path: str | os.PathLike[str] | None = None,
         k: float = 4,
         strategy: str = "future",
         compute_reward: Function | None = None,
         compute_terminated: Function | None = None,
     ) -> None:
-        super().__init__(size, batch_size, discount=discount, n_step=n_step, sampler=sampler)
+        super().__init__(size, batch_size, discount=discount, n_step=n_step, sampler=sampler, path=path)
         self.k = number("k", k, at_least=0)
         self.strategy = choice("strategy", strategy, STRATEGIES)
         self.compute_reward, self.compute_terminated = compute_reward, compute_terminated
@@ -121,10 +124,14 @@ class HindsightMemory(ReplayMemory):
         super().clear()
         self._bounds.clear()
 
+    def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
+        """As in :class:`ReplayMemory`, with the bounds of episodes."""
+        return super().nbytes_for(specs, num_envs) + Bounds.nbytes_for(self.size)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays, those with the bounds of episodes included."""
-        return super().nbytes + self._bounds.nbytes if self.num_envs else 0
+        return super().nbytes + Bounds.nbytes_for(self.size) if self.num_envs else 0
 
     def load_state_dict(self, state: State) -> None:
         """As in :class:`ReplayMemory`; draws continue exactly."""

@@ -76,6 +76,8 @@ def test_demonstrations_are_never_forgotten() -> None:
     drawn = {one for _ in range(60) for one in numbers(memory.sample()["observation"][2:])}
     assert drawn == {100, 101, 102, 200, 201}
     assert memory.nbytes > built(ReplayMemory(4, 4)).nbytes
+    unbuilt = DemonstrationMemory(4, 4, demonstrations=EXPERT, ratio=0.5)
+    assert unbuilt.nbytes_for(SPECS, 1) == memory.nbytes_for(SPECS, 1) == memory.nbytes
 
 
 def test_one_step_and_n_steps_in_one_batch() -> None:
@@ -148,11 +150,11 @@ def test_from_a_file(tmp_path: Path) -> None:
     assert memory.demonstrations == str(path)
     with pytest.raises(RuntimeError, match=r"expert\.npz"):
         memory.build(SPECS, 1, np.random.default_rng(0))
-    trial = copy.deepcopy(memory)  # as an Agent makes one to look at a batch
+    trial = memory.trial_copy()  # as an Agent makes one to look at a batch
     trial.build(SPECS, 1, np.random.default_rng(0))
     act(trial, 4)
     memory.use_environment(EnvironmentView(*SPACES))
-    shared = copy.deepcopy(memory)
+    shared: Any = copy.deepcopy(memory)
     for one in (memory, shared):
         built(one)
         act(one, 2)

@@ -116,6 +116,7 @@ def test_goals_of_each_strategy(strategy: str, goals: list[set[int]]) -> None:
 
 def test_an_episode_that_runs_ends_for_now_with_the_newest_timestep() -> None:
     memory = memory_of(2, strategy="final")
+    assert memory.nbytes_for(specs_of(POINT), 1) == memory.nbytes
     walk(memory, [1, 2, 3], goal=99)
     assert numbers(sampled(memory, [0, 1], [True, True])["observation"]["desired_goal"]) == [3, 3]
     walk(memory, [3, 4], goal=99)
