@@ -1,6 +1,7 @@
 """Names stand for "module:attribute" strings, which are imported when they are used."""
 
 import functools
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
