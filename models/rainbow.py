@@ -27,9 +27,7 @@ class RainbowParams(c51.C51Params):
     noisy: bool = True
     dueling: str | None = "mean"
     double: bool = True
-    distributional: bool = param(
-        True, "predict the distribution of returns (C51), not their mean (DQN without atoms)", flag()
-    )
+    distributional: bool = param(True, "predict the distribution of returns, as C51; else their mean, as DQN", flag())
 
 
 def model_fn(

@@ -137,7 +137,9 @@ def test_nature_cnn_joins_the_features_of_images_with_other_parts() -> None:
     shape = JoinedShape.of([(2,), (36, 40, 3), (1,), (36, 36, 1)])
     joined = networks.nature_cnn(shape, (), "tanh")
     alone = [networks.nature_cnn(part, (), "tanh") for part in ((36, 40, 3), (36, 36, 1))]
-    joined.set_weights([weight for network in alone for weight in network.get_weights()])
+    for number, network in zip((2, 4), alone, strict=True):
+        for layer in network.layers[:3]:
+            joined.get_layer(f"part{number}_{layer.name}").set_weights(layer.get_weights())
     rng = np.random.default_rng(0)
     parts = [rng.random((2, *part), np.float32) for part in shape.parts]
     outputs = joined(np.concatenate([part.reshape(2, -1) for part in parts], axis=1))
