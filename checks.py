@@ -54,8 +54,15 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
     """``" (did you mean 'adam'?)"`` for the nearest choice; empty if none is near."""
-    nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1)
-    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    found = nearest(value, choices)
+    return f" (did you mean {found!r}?)" if found is not None else ""
+
+
+def nearest(value: Any, choices: Iterable[str]) -> str | None:
+    """The choice most similar to a value, but rather one that begins with it; None if none is near."""
+    given = str(value)[:200].lower()  # comparing takes time with longer ones
+    near = difflib.get_close_matches(given, list(choices))
+    return next((name for name in near if name.startswith(given)), near[0] if near else None)
 
 
 def all_finite(array: Any) -> bool:

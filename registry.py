@@ -6,7 +6,6 @@ A name maps to a ``"package.module:attribute"`` string, which is imported on use
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
+from .checks import nearest
 from .errors import ArgumentError
 
 
@@ -138,12 +138,6 @@ def suggestion(name: str, choices: Iterable[str]) -> str:
     if close := nearest(name, choices):
         return f"; did you mean {close!r}?"
     return f"; there are {', '.join(choices)}" if choices else ""
-
-
-def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice most similar to the name, or None."""
-    close = difflib.get_close_matches(name[:200], list(choices), n=1)
-    return close[0] if close else None
 
 
 def _built_in(kind: str) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 ROOT_MODULES: Final[dict[str, set[str]]] = {
     "version": set(),
     "errors": set(),
-    "registry": {"errors"},
+    "registry": {"checks", "errors"},
     "checks": {"errors"},
     "schedule_kinds": {"checks", "errors"},
     "schedules": {"checks", "errors", "schedule_kinds"},

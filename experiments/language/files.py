@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import yaml
 
-from ...registry import nearest
+from ...checks import nearest
 from ..errors import ExperimentError as ExperimentError  # noqa: PLC0414 (exported: whoever reads files catches it)
 from ..errors import Findings
 

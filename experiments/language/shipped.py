@@ -20,7 +20,7 @@ def experiment_file(text: str) -> Path:
     Raises:
         ExperimentError: it looks like a name, and is neither a file nor an experiment.
     """
-    from ...registry import nearest
+    from ...checks import nearest
     from ..errors import ExperimentError
 
     path, experiments = Path(text), shipped()

@@ -138,7 +138,7 @@ def test_a_model_that_predicts_one_array_where_the_space_has_several(tmp_path: P
 def test_an_action_space_that_the_model_cannot_use(tmp_path: Path) -> None:
     env = Counting(action_space=Box(-1, 1, (2,), np.float32))
     one = agent(tmp_path, model=dqn.model_fn)
-    with pytest.raises(ValueError, match=r"DQN needs a Discrete action space, got Box\(-1"):
+    with pytest.raises(ValueError, match=r"DQN needs a Discrete or a MultiDiscrete action space, got Box\(-1"):
         one.train(env, timesteps=2)
     assert env.seeds == []
     one.train(Counting(), timesteps=2)  # nothing was settled by that
