@@ -32,11 +32,11 @@ class Shape(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Of sequences [B]: the number of the first timestep trained on, how many come before it, and how many follow."""
+    """Of sequences [B]: the number of the first timestep trained on, timesteps of burn-in, and timesteps trained on."""
 
     first: Array
     burn_in: Array
-    count: Array
+    length: Array
 
 
 class Sequences:
@@ -117,7 +117,7 @@ class Sequences:
         newest = int(ring.end) - 1
         for name, recent in self._recent.items():
             recent[newest % len(recent), 0] = state[name]
-        terminated, truncated = ring.columns["terminated"], ring.columns["truncated"]
+        terminated, truncated = (np.asarray(ring.columns[key]) for key in columns.FLAGS)
         at, before = newest % ring.timesteps, (newest - 1) % ring.timesteps
         if newest >= self._due[0] or terminated[at] or truncated[at] or terminated[before] or truncated[before]:
             self._advance(self._lanes, np.array([newest]))

@@ -242,7 +242,7 @@ class SequenceMemory(ReplayMemory):
         at = timestep % self._ring.timesteps * self.num_envs + places % self.num_envs
         batch = self._with_discount(self._ring.gather(at, at))
         for key in ("reward", "terminated", "truncated", "discount"):
-            batch[key] = np.where(inside, batch[key], np.float32(0))
+            batch[key] = np.where(inside, np.asarray(batch[key]), np.float32(0))
         if (after := self._offsets >= self._counts).any():
             _copy_rows(batch["next_observation"], batch["observation"], after)
         batch["valid"] = inside[self.burn_in :].astype(np.float32)
@@ -257,6 +257,6 @@ def _copy_rows(source: ArrayTree, target: ArrayTree, mask: Array) -> None:
     """Copy what is in ``source`` [T, B, ...] into ``target`` where the mask [T, B] is true."""
     if isinstance(target, Mapping):
         for name, part in target.items():
-            part[mask] = source[name][mask]  # type: ignore[index, call-overload] # both are mappings
+            part[mask] = source[name][mask]  # type: ignore[call-overload] # both are mappings
     else:
         target[mask] = source[mask]  # type: ignore[index] # neither is
