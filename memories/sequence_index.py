@@ -32,7 +32,7 @@ class Shape(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Of sequences [B]: the number of the first timestep trained on, how many come before it, and how many follow."""
+    """Of sequences [B]: the number of the first timestep trained on, timesteps of burn-in, and timesteps trained on."""
 
     first: Array
     burn_in: Array

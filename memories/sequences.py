@@ -234,7 +234,7 @@ class SequenceMemory(ReplayMemory):
         at = timestep % self._ring.timesteps * self.num_envs + places % self.num_envs
         batch: dict[str, Any] = self._with_discount(self._ring.gather(at, at))
         for key in ("reward", "terminated", "truncated", "discount"):
-            batch[key] = np.where(inside, batch[key], np.float32(0))
+            batch[key] = np.where(inside, np.asarray(batch[key]), np.float32(0))
         if (after := self._offsets >= self._counts).any():
             _copy_rows(batch["next_observation"], batch["observation"], after)
         batch["valid"] = inside[self.burn_in :].astype(np.float32)

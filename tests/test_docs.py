@@ -106,8 +106,7 @@ def shortened(words: list[str]) -> Iterator[str]:
     """What keeps a command short, where it does not say so itself."""
     if words[0] == "run":
         hooks = "hooks=[{kind: evaluation, every_timesteps: 300, episodes: 1}]"
-        first_update = "train.first_update=1000" if words[1].startswith("r2d2") else "train.first_update=100"
-        yield from ("--set", "evaluate.episodes=1", "--set", first_update, "--set", hooks)
+        yield from ("--set", "evaluate.episodes=1", "--set", "train.first_update=280", "--set", hooks)
     limits = {"run": ("--timesteps", "300"), "evaluate": ("--episodes", "1")}.get(words[0])
     if limits and limits[0] not in words:
         yield from limits

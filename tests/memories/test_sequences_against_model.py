@@ -203,7 +203,7 @@ def test_sequences_are_those_of_the_model(case: Case) -> None:
         state = found.pop("state")
         np.testing.assert_array_equal(state["h"], expected.pop("state"))
         if weights is not None:
-            np.testing.assert_allclose(found.pop("weight"), weights, rtol=1e-6)
+            np.testing.assert_allclose(np.asarray(found.pop("weight")), weights, rtol=1e-6)
         assert found.keys() == expected.keys()
         for key, values in expected.items():
             np.testing.assert_array_equal(found[key], values, err_msg=f"{key} at {step}")
@@ -212,8 +212,8 @@ def test_sequences_are_those_of_the_model(case: Case) -> None:
         memory.update_priorities(td_error)
         sampled += 1
         if sampled % 20 == 0:  # and on in another process
-            state, rng = memory.state_dict(), memory.rng
+            saved, rng = memory.state_dict(), memory.rng
             memory = made(9)
-            memory.load_state_dict(state)
+            memory.load_state_dict(saved)
             memory.rng = rng
     assert sampled > 50
