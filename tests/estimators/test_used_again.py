@@ -102,15 +102,15 @@ def test_a_checkpoint_that_is_written_while_another_is_read_is_not_missed(
 ) -> None:
     observations = np.ones((1, 2), np.float32)
     trains, reads = agent(tmp_path).train(Counting(), 4, 1, timesteps=20), agent(tmp_path)
-    load = reads._run.store.load
+    opened = reads._run.store.open
 
     def overtaken() -> Any:
-        loaded = load()
+        loaded = opened()
         monkeypatch.undo()
         trains.train(Counting(), 4, 1, timesteps=20)
         return loaded
 
-    monkeypatch.setattr(reads._run.store, "load", overtaken)
+    monkeypatch.setattr(reads._run.store, "open", overtaken)
     old = reads.predict(observations)["values"]
     new = reads.predict(observations)["values"]
     assert not np.array_equal(old, new)
