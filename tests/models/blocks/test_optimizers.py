@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from axonrl.errors import ArgumentError
 from axonrl.explorations import Linear
 from axonrl.models.blocks import optimizers
 from axonrl.policies.interpreter import LiteProgram
@@ -113,6 +114,22 @@ def test_a_step_of_adam_by_hand(size: int) -> None:
     np.testing.assert_allclose(moments["momentum"], 0.2, rtol=1e-6)
     np.testing.assert_allclose(moments["velocity"], 0.004, rtol=2e-5)
     np.testing.assert_allclose(variable.numpy(), 0.9, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [3, optimizers.LARGE])
+def test_an_epsilon_makes_the_first_step_of_adam_smaller(size: int) -> None:
+    """sqrt(0.004) in the divisor, of the second moment, and 0.1 / 0.1 * sqrt(0.001) * 0.2 in the numerator."""
+    variable = keras.Variable(np.ones(size, np.float32))
+    optimizers.make_optimizer("adam", tf.constant(0.1), 0.5).apply([tf.fill([size], 2.0)], [variable])
+    step = 0.1 * np.sqrt(0.001) / 0.1 * 0.2 / (np.sqrt(0.004) + 0.5)
+    np.testing.assert_allclose(variable.numpy(), 1 - step, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "lion", "ftrl", "adafactor"])
+def test_an_epsilon_is_refused_by_optimizers_that_have_none(name: str) -> None:
+    with pytest.raises(ArgumentError, match=name) as error:
+        optimizers.make_optimizer(name, tf.constant(0.1), 1e-4)
+    assert (error.value.argument, error.value.value) == ("optimizer_epsilon", 1e-4)
 
 
 def test_adam_in_litert() -> None:
