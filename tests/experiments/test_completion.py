@@ -58,7 +58,7 @@ def test_options_and_choices(folder: Path) -> None:
 
 def test_experiments_are_files_and_the_shipped_ones(folder: Path) -> None:
     assert completions("axonrl run ", folder) >= {*shipped(), "mine.yml", "base.yml"}
-    assert completions("axonrl run dqn_c", folder) == {"dqn_cartpole"}
+    assert completions("axonrl run dqn_l", folder) == {"dqn_lunarlander"}
     assert completions("axonrl submit min", folder) == {"mine.yml"}
     assert "notes.txt" not in completions("axonrl run ", folder)
 
