@@ -8,11 +8,11 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
-from . import minatar
+from . import bit_flip, minatar
 from .making import ENVPOOL, SYNC, VECTOR_ARGUMENTS, vectorization_of
 from .normalization import BY_NAME, Wrapped, WrappedVector, are_copies
 
-_REGISTERED_BY: Final = ("gymnasium", "minatar", "ale_py", "axonrl")
+_REGISTERED_BY: Final = ("gymnasium", "minatar", "ale_py")
 """Packages whose environments :func:`~.making.make` knows by their ids alone."""
 
 
@@ -74,4 +74,5 @@ def _id(spec: EnvSpec) -> str:
     entry = spec.entry_point
     module = entry.partition(":")[0] if isinstance(entry, str) else str(getattr(entry, "__module__", ""))
     known = not module or module == "__main__" or module.partition(".")[0] in _REGISTERED_BY
+    known = known or spec.id.startswith(bit_flip.NAMESPACE)
     return spec.id if known else f"{module}:{spec.id}"

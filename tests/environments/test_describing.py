@@ -30,6 +30,7 @@ def test_environments_are_described() -> None:
     assert described(copies_of([lambda: make("Pendulum-v1", g=5.0)] * 2)) == plain("Pendulum-v1", g=5.0)
     assert described(copies_of([lambda: make("Pendulum-v1", g=5.0), lambda: make("Pendulum-v1")])) is None
     assert described(make("MinAtar/Breakout-v1")) == plain("MinAtar/Breakout-v1")
+    assert described(make("axonrl/BitFlip-v0", bits=3)) == plain("axonrl/BitFlip-v0", bits=3)
     assert described(Counting()) is None
     assert described(gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("CartPole-v1"))) is None
     gymnasium.register("Counting-v0", entry_point=cast(Any, Counting))

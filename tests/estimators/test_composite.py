@@ -139,8 +139,8 @@ def test_bits_alone_are_learned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model_fn", "message"),
     [
-        (dqn.model_fn, "DQN needs a Discrete action space, got Dict"),
-        (c51.model_fn, "C51 needs a Discrete action space, got Dict"),
+        (dqn.model_fn, "DQN needs a Discrete or a MultiDiscrete action space, got Dict"),
+        (c51.model_fn, "C51 needs a Discrete or a MultiDiscrete action space, got Dict"),
         (sac.model_fn, "SAC needs a bounded Box of floats as action space, got Dict"),
     ],
 )

@@ -43,6 +43,7 @@ def test_a_loaded_agent_continues_the_run(tmp_path: Path) -> None:
         "kind": "replay",
         "discount": 0.99,
         "frame_stack": None,
+        "path": None,
         **settings,
         "sampler": {"alpha": 0.6, "epsilon": 1e-6, **sampler},
     }
