@@ -60,8 +60,8 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
 
 def nearest(value: Any, choices: Iterable[str]) -> str | None:
     """The choice most similar to a value, but rather one that begins with it; None if none is near."""
-    given = str(value)[:200].lower()  # comparing takes time with longer ones
-    near = difflib.get_close_matches(given, list(choices))
+    given, names = str(value)[:200], list(choices)  # comparing takes time with longer ones
+    near = difflib.get_close_matches(given, names) or difflib.get_close_matches(given.lower(), names)
     return next((name for name in near if name.startswith(given)), near[0] if near else None)
 
 

@@ -88,6 +88,7 @@ def test_suggestions_and_short_values() -> None:
     assert did_you_mean("ADAMM", ["sgd", "adam"]) == " (did you mean 'adam'?)"
     assert did_you_mean(3, ["sgd"]) == ""
     assert did_you_mean("batch", ["path", "batch_size"]) == " (did you mean 'batch_size'?)"  # "path" is as similar
+    assert did_you_mean("MyHok", ["hook", "MyHook"]) == " (did you mean 'MyHook'?)"
     assert shortened("a\n  b") == "'a\\n b'"
     assert shortened(np.zeros((2, 2))) == "array([[0., 0.], [0., 0.]])"
     assert shortened("x" * 100) == "'" + "x" * 76 + "..."
