@@ -8,7 +8,7 @@ from ..language import schema
 from ..language.files import Document
 from ..language.schema import Experiment
 from ..language.shipped import experiment_file
-from ..running import runner
+from ..running import building
 from .user_modules import make_importable
 
 
@@ -16,4 +16,4 @@ def load(arguments: argparse.Namespace) -> tuple[Experiment, Document]:
     """Read and check the file of a command; errors as for :func:`axonrl.experiments.language.schema.load`."""
     file = experiment_file(arguments.file)
     make_importable(file.parent)
-    return schema.load(file, dict(arguments.params), dict(arguments.sets), runner.check_named)
+    return schema.load(file, dict(arguments.params), dict(arguments.sets), building.check_named)

@@ -33,8 +33,8 @@ from ..language.files import Document
 from ..language.schema import load
 from ..running import folder as records
 from ..running import runner
+from ..running.building import Member
 from ..running.report import last_returns
-from ..running.runner import Member
 from ..running.signals import StopOnSignal
 from ..tracking.journal import Group as TrackedGroup
 from . import group as groups

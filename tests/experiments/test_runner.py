@@ -11,7 +11,7 @@ import pytest
 from axonrl.errors import NonFiniteError
 from axonrl.experiments.errors import ExperimentError, RunFolderError
 from axonrl.experiments.language.schema import load
-from axonrl.experiments.running import runner
+from axonrl.experiments.running import building, runner
 from axonrl.hooks import HistoryHook, Hook, StopAtEpisode
 from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
@@ -64,7 +64,7 @@ def run(file: Path, folder: str = "out", sets: dict[str, str] | None = None, **o
 
 def test_the_parts_of_an_experiment(file: Path) -> None:
     sets = {"agent.memory.n_step": "3", "hooks": "[{kind: stop_at_episode, episode: 2}, 'users_model:Free']"}
-    parts = runner.build(*load(file, sets=sets))
+    parts = building.build(*load(file, sets=sets))
     assert getattr(parts.model_fn, "__name__", None) == "model_fn"
     assert isinstance(parts.memory, ReplayMemory)
     assert (parts.memory.size, parts.memory.batch_size) == (100, 10)
@@ -152,7 +152,7 @@ def test_arguments_are_checked_in_a_file_with_other_errors(file: Path) -> None:
         "environment.wrappers": "[normalise, {kind: time_limit, max_episode_steps: '${nope}'}]",
     }
     with pytest.raises(ExperimentError) as caught:
-        load(file, sets=sets, check_named=runner.check_named)
+        load(file, sets=sets, check_named=building.check_named)
     assert sorted(error.key for error in caught.value.errors) == [
         *("agent.memory.sise", "environment.wrappers.0.kind", "environment.wrappers.1.max_episode_steps"),
         *("hooks.0", "hooks.1.every", "trian"),
@@ -161,7 +161,7 @@ def test_arguments_are_checked_in_a_file_with_other_errors(file: Path) -> None:
 
 def test_whole_floats_are_counts_of_memories_and_hooks(file: Path) -> None:
     sets = {"agent.memory.size": "1e4", "hooks": "[{kind: stop_at_timestep, timestep: 1e5}]"}
-    parts = runner.build(*load(file, sets=sets))
+    parts = building.build(*load(file, sets=sets))
     assert isinstance(parts.memory, ReplayMemory)
     assert (parts.memory.size, type(parts.memory.size)) == (10_000, int)
 

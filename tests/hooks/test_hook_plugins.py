@@ -11,7 +11,7 @@ import pytest
 from axonrl import registry
 from axonrl.experiments.language.files import ExperimentError
 from axonrl.experiments.language.schema import load
-from axonrl.experiments.running.runner import build
+from axonrl.experiments.running.building import build
 
 MODULE = """
 from axonrl.errors import ArgumentError
