@@ -20,12 +20,11 @@ from ..contracts import EstimatorSpec, Modes, RunConfig
 from .blocks import quantiles
 from .blocks.branches import Branches
 from .blocks.distributional import of_action
-from .blocks.learning import learning_spec, mean_error
+from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.masks import best
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
 from .blocks.q_networks import QNetwork, predict_spec
-from .blocks.targets import update_target
 
 Tensor: TypeAlias = Any
 
@@ -52,7 +51,8 @@ def model_fn(
     ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+            transitions, or a parameter is invalid.
     """
     params = from_params(IQNParams, params)
     branches = Branches(config.action_space, "IQN")
@@ -69,10 +69,9 @@ def model_fn(
         noisy_values = values(online(features, fractions, noisy=True)) if noisy else None
         return predict_spec(values(z), noisy_values, features, branches, observations, params, quantiles=z)
 
+    check_transitions(labels, "IQN")
     target = ImplicitNetwork("target", observations, branches, params, zeros=True)
-    if mode == Modes.TRAIN:
-        period, rate = params.target_update_period, params.target_update_rate
-        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
+    params.move_target(mode, online.variables, target.variables, labels)
     reward, next_observation = labels["reward"], labels["next_observation"]
 
     def drawn(count: int) -> Tensor:  # uniform fractions, [B, count]

@@ -38,7 +38,7 @@ def model_fn(
     Predictions and metrics are theirs.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+        ArgumentError: as theirs.
     """
     params = from_params(RainbowParams, params)
     if params.distributional:
