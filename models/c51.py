@@ -18,13 +18,12 @@ from ..errors import ArgumentError
 from ..schedules import Linear, ScheduleLike
 from .blocks import distributional
 from .blocks.branches import Branches
-from .blocks.learning import learning_spec, mean_error
+from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.losses import action_values
 from .blocks.masks import best
 from .blocks.observations import Observations
 from .blocks.params import flag, from_params, param, real, whole
 from .blocks.q_networks import QNetwork, QParams, predict_spec
-from .blocks.targets import update_target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,6 +41,7 @@ class C51Params(QParams):
         super().__post_init__()
         if self.v_min >= self.v_max:
             raise ArgumentError(f"v_min must be below v_max, got {self.v_min} and {self.v_max}", "v_min", self.v_min)
+        distributional.support(self.v_min, self.v_max, self.atoms)  # refuses atoms that float32 does not tell apart
 
 
 def model_fn(
@@ -55,7 +55,8 @@ def model_fn(
     ``q_mean`` (of the actions taken), ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+            transitions, or a parameter is invalid.
     """
     params = from_params(C51Params, params)
     branches = Branches(config.action_space, "C51")
@@ -77,10 +78,9 @@ def model_fn(
             values(log_p), noisy_values, features, branches, observations, params, probabilities=tf.exp(log_p)
         )
 
+    check_transitions(labels, "C51")
     target = QNetwork("target", observations, branches, params, outputs=params.atoms, head="logits", zeros=True)
-    if mode == Modes.TRAIN:
-        period, rate = params.target_update_period, params.target_update_rate
-        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
+    params.move_target(mode, online.variables, target.variables, labels)
     next_observation = labels["next_observation"]
     log_p = branches.rows(log_probs(online, features))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
     next_log_p = branches.rows(log_probs(target, next_observation))
