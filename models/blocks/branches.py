@@ -105,7 +105,7 @@ class Branches:
         rows = self.rows(values)
         mask_rows = self.mask(mask, rows)
         best = masks.best(rows, mask_rows)
-        if len(self.sizes) == 1:
+        if not self.space.shape:
             return masks.or_none(best + int(self._start[0]), mask)
         best = tf.reshape(best, [-1, len(self.sizes)]) + self._start
         if mask is not None:
@@ -114,6 +114,6 @@ class Branches:
 
     def from_environment(self, action: Tensor) -> Tensor:
         """The choices from 0, int32 [B * K], of actions int32 [B, ...]."""
-        if len(self.sizes) == 1:
+        if not self.space.shape:
             return action - int(self._start[0])
         return tf.reshape(tf.reshape(action, [-1, len(self.sizes)]) - self._start, [-1])
