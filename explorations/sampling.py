@@ -201,7 +201,7 @@ class _Choices:
         self._padded = sizes.size * self._widest
 
     def rows(self, policy: str, name: str, predictions: Mapping[str, Array]) -> tuple[Array, Array | None]:
-        """Predictions as rows, float64, -inf for what is illegal or no choice; which have no legal one, None if none."""
+        """Rows float64, -inf for what is illegal or no choice; and which have no legal one, bool [N * D], or None."""
         values, masked = _finite(policy, predictions, name, self._shape), ACTION_MASK in predictions
         if masked:
             values[~mask_of(policy, predictions, values.shape)] = -np.inf

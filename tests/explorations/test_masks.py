@@ -108,7 +108,8 @@ def test_boltzmann_draws_from_the_softmax_of_values_over_the_temperature() -> No
 
 
 def test_boltzmann_draws_each_choice_by_itself() -> None:
-    values = np.array([[0, np.log(4), 0, np.log(3), -9, 0], [0] * 6], np.float32) * 2  # at temperature 2: 1 to 4 and so on
+    # At temperature 2: 1 to 4; 1 to 3 to next to nothing; one choice. Then all alike.
+    values = 2 * np.array([[0, np.log(4), 0, np.log(3), -9, 0], [0] * 6], np.float32)
     predictions = {"action": np.array([[1, 11, 5], [0, 10, 5]], np.int32), "q_values": values}
     policy = Boltzmann(Linear(2.0, 0.0, 10), MultiDiscrete([2, 3, 1], start=[0, 10, 5]))
     draws = [0.19, 0.26, 0.9, 0.51, 0.34, 0.9]  # 1/5; 1/4 and 3/4; 1/2; thirds
