@@ -20,7 +20,6 @@ from .blocks import distributional
 from .blocks.branches import Branches
 from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.losses import action_values
-from .blocks.masks import best
 from .blocks.observations import Observations
 from .blocks.params import flag, from_params, param, real, whole
 from .blocks.q_networks import QNetwork, QParams, predict_spec
@@ -85,8 +84,7 @@ def model_fn(
     log_p = branches.rows(log_probs(online, features))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
     next_log_p = branches.rows(log_probs(target, next_observation))
     selector = branches.rows(log_probs(online, next_observation)) if params.double else next_log_p
-    next_mask = branches.mask(observations.mask(next_observation), values(selector))
-    next_action = best(values(selector), next_mask)  # [B * K]
+    next_action = branches.best(values(selector), observations.mask(next_observation))  # [B * K]
     next_p = branches.mean(tf.exp(distributional.of_action(next_log_p, next_action)))  # [B, N]
     m = distributional.projected_target(labels["reward"], labels["discount"], next_p, atoms)  # equation 7
     m, action = branches.spread(m), branches.from_environment(labels["action"])

@@ -21,7 +21,6 @@ from .blocks import quantiles
 from .blocks.branches import Branches
 from .blocks.distributional import of_action
 from .blocks.learning import check_transitions, learning_spec, mean_error
-from .blocks.masks import best
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
 from .blocks.q_networks import QNetwork, predict_spec
@@ -82,7 +81,7 @@ def model_fn(
     next_z = branches.rows(target(next_observation, drawn(params.target_quantiles), noisy=noisy))
     selecting = online if params.double else target
     selector = values(branches.rows(selecting(next_observation, drawn(params.policy_quantiles), noisy=noisy)))
-    next_action = best(selector, branches.mask(observations.mask(next_observation), selector))  # [B * K]
+    next_action = branches.best(selector, observations.mask(next_observation))  # [B * K]
     next_taken = branches.mixture(of_action(next_z, next_action))  # [B, K * N']
     targets = branches.spread(quantiles.target(reward, labels["discount"], next_taken))
     taken = of_action(z, branches.from_environment(labels["action"]))  # [B * K, N]

@@ -17,7 +17,6 @@ from .blocks import quantiles
 from .blocks.branches import Branches
 from .blocks.distributional import of_action
 from .blocks.learning import check_transitions, learning_spec, mean_error
-from .blocks.masks import best
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
 from .blocks.q_networks import QNetwork, predict_spec
@@ -65,8 +64,7 @@ def model_fn(
     theta = branches.rows(online(features, noisy=noisy))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
     next_theta = branches.rows(target(next_observation, noisy=noisy))
     selector = branches.rows(online(next_observation, noisy=noisy)) if params.double else next_theta
-    next_mask = branches.mask(observations.mask(next_observation), values(selector))
-    next_action = best(values(selector), next_mask)  # [B * K]
+    next_action = branches.best(values(selector), observations.mask(next_observation))  # [B * K]
     next_taken = branches.mixture(of_action(next_theta, next_action))  # [B, K * N]
     targets = branches.spread(quantiles.target(labels["reward"], labels["discount"], next_taken))
     taken = of_action(theta, action)  # [B * K, N]

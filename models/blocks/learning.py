@@ -23,7 +23,7 @@ def check_transitions(labels: Mapping[str, Any], algorithm: str) -> None:
     shape = labels["reward"].shape
     if shape.rank != 1:
         message = f"{algorithm} needs batches [B, ...] of single transitions, from a ReplayMemory; got rewards of shape"
-        raise ArgumentError(f"{message} {list(shape)}", "memory")
+        raise ArgumentError(f"{message} {shape}", "memory")
 
 
 def mean_error(error: Tensor, labels: Mapping[str, Any]) -> Tensor:

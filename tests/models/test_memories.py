@@ -22,6 +22,6 @@ def test_rollouts_and_sequences_are_refused(algorithm: Any, mode: str) -> None:
     config = RunConfig(observation_space=OBSERVATION, action_space=space)
     features = {"x": tf.zeros((4, 1, 2)), "y": tf.zeros((4, 1), tf.int32)}
     labels = {"reward": tf.zeros((4, 1)), "global_step": tf.constant(0, tf.int64)}
-    with pytest.raises(ArgumentError, match=r"single transitions, from a ReplayMemory; .* \[4, 1\]") as error:
+    with pytest.raises(ArgumentError, match=r"single transitions, from a ReplayMemory; .* \(4, 1\)") as error:
         algorithm.model_fn(features, labels, mode, None, config)
     assert error.value.argument == "memory"
