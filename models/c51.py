@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -29,6 +29,7 @@ from .blocks.q_networks import QNetwork, QParams, predict_spec
 class C51Params(QParams):
     """The parameters of C51."""
 
+    algorithm: ClassVar = "C51"  # for error messages
     learning_rate: ScheduleLike = 2.5e-4  # of the paper, like atoms, v_min and v_max
     epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
     atoms: int = param(51, "possible returns, evenly spaced from `v_min` to `v_max`", whole(at_least=2))
@@ -58,7 +59,7 @@ def model_fn(
             transitions, or a parameter is invalid.
     """
     params = from_params(C51Params, params)
-    branches = Branches(config.action_space, "C51")
+    branches = Branches(config.action_space, params.algorithm)
     observations = Observations(config.observation_space, branches.space, params.action_mask)
     atoms = distributional.support(params.v_min, params.v_max, params.atoms)  # z, [N]
     noisy = params.noisy and mode != Modes.EVAL
@@ -77,7 +78,7 @@ def model_fn(
             values(log_p), noisy_values, features, branches, observations, params, probabilities=tf.exp(log_p)
         )
 
-    check_transitions(labels, "C51")
+    check_transitions(labels, params.algorithm)
     target = QNetwork("target", observations, branches, params, outputs=params.atoms, head="logits", zeros=True)
     params.move_target(mode, online.variables, target.variables, labels)
     next_observation = labels["next_observation"]

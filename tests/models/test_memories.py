@@ -16,12 +16,16 @@ OBSERVATION = spaces.Dict({"x": spaces.Box(-1, 1, (2,)), "y": spaces.Discrete(3)
 
 
 @pytest.mark.parametrize("mode", [Modes.TRAIN, Modes.EVAL])
-@pytest.mark.parametrize("algorithm", [dqn, c51, qr_dqn, iqn, rainbow, naf, sac])
-def test_rollouts_and_sequences_are_refused(algorithm: Any, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [("DQN", dqn), ("C51", c51), ("QR-DQN", qr_dqn), ("IQN", iqn), ("Rainbow", rainbow), ("NAF", naf), ("SAC", sac)],
+)
+def test_rollouts_and_sequences_are_refused(name: str, algorithm: Any, mode: str) -> None:
     space = spaces.Box(-1, 1, (1,)) if algorithm in (naf, sac) else spaces.Discrete(2)
     config = RunConfig(observation_space=OBSERVATION, action_space=space)
     features = {"x": tf.zeros((4, 1, 2)), "y": tf.zeros((4, 1), tf.int32)}
     labels = {"reward": tf.zeros((4, 1)), "global_step": tf.constant(0, tf.int64)}
-    with pytest.raises(ArgumentError, match=r"single transitions, from a ReplayMemory; .* \(4, 1\)") as error:
+    message = rf"^{name} needs .* single transitions, from a ReplayMemory; .* \(4, 1\)"
+    with pytest.raises(ArgumentError, match=message) as error:
         algorithm.model_fn(features, labels, mode, None, config)
     assert error.value.argument == "memory"
