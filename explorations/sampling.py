@@ -24,40 +24,40 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Boltzmann(Scheduled):
-    """Draws one of n actions with the probabilities softmax(values / temperature).
+    """Draws one of n actions with the probabilities softmax(values / temperature), or each of several choices so.
 
     Reads ``predictions["q_values"]``, float [N, n], and ``predictions["action_mask"]``, bool [N, n], where the model
-    predicts it: illegal actions have probability 0.
+    predicts it: illegal actions have probability 0. For a MultiDiscrete space both have the choices of all, as for
+    :class:`MultiCategorical`.
 
     Source: Sutton and Barto 2018, http://incompleteideas.net/book/the-book-2nd.html, section 2.8 and exercise 2.9.
 
     Args:
         temperature: in units of values, at least 0: a number, or a schedule on ``global_timestep`` or over the run. At
             0 the action is greedy.
-        action_space: a Discrete space.
+        action_space: a Discrete or a MultiDiscrete space.
     """
 
     def __init__(self, temperature: ScheduleLike, action_space: Any) -> None:
         super().__init__(temperature, "temperature")
         self.temperature = self._schedule
-        if not is_discrete(action_space):
-            raise unsuitable("Boltzmann", "a Discrete action space", action_space)
-        self._start = int(action_space.start)
-        self._shape = (int(action_space.n),)
+        if not is_discrete(action_space) and not is_multi_discrete(action_space):
+            raise unsuitable("Boltzmann", "a Discrete or a MultiDiscrete action space", action_space)
+        self._choices = _Choices(action_space)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 [N]."""
+        """Actions int32 [N], or of a MultiDiscrete space [N, *nvec.shape]."""
         temperature = self.level(timestep)
         if temperature == 0:
             return predictions["action"].astype(np.int32, copy=False), NO_EXTRAS
-        values, empty = _legal("Boltzmann", _finite("Boltzmann", predictions, "q_values", self._shape), predictions)
+        values, empty = self._choices.rows("Boltzmann", "q_values", predictions)
         values -= values.max(1, keepdims=True)
         with np.errstate(over="ignore"):  # a difference too large for the temperature has probability 0
             values /= temperature
         index, _ = _drawn(values, rng)
-        return _actions(index + self._start, empty), NO_EXTRAS
+        return self._choices.actions(index, empty), NO_EXTRAS
 
 
 class Categorical:
@@ -103,30 +103,16 @@ class MultiCategorical:
     def __init__(self, action_space: Any) -> None:
         if not is_multi_discrete(action_space):
             raise unsuitable("MultiCategorical", "a MultiDiscrete action space", action_space)
-        sizes = np.asarray(action_space.nvec, np.int64)
-        self._start = np.asarray(action_space.start, np.int64)
-        self._shape = (int(sizes.sum()),)
-        self._widest = int(sizes.max())
-        # Indices of valid choices in a flat [D, widest].
-        self._places = np.flatnonzero(np.arange(self._widest) < sizes.reshape(-1, 1))
-        self._padded = sizes.size * self._widest
+        self._choices = _Choices(action_space)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N, *nvec.shape], and ``log_prob`` float32 [N], the sum over the choices."""
-        logits = _finite("MultiCategorical", predictions, "logits", self._shape)
-        count = len(logits)
-        if ACTION_MASK in predictions:
-            logits[~mask_of("MultiCategorical", predictions, logits.shape)] = -np.inf
-        padded = np.full((count, self._padded), -np.inf)  # probability 0: never drawn
-        padded[:, self._places] = logits
-        rows = padded.reshape(-1, self._widest)  # [N * D]
-        empty = _filled(rows) if ACTION_MASK in predictions else None
+        rows, empty = self._choices.rows("MultiCategorical", "logits", predictions)
         index, log_prob = _drawn(rows, rng)
-        actions = index.reshape(count, *self._start.shape) + self._start
-        empty = None if empty is None else empty.reshape(actions.shape)
-        return _actions(actions, empty), {"log_prob": log_prob.reshape(count, -1).sum(1).astype(np.float32)}
+        actions = self._choices.actions(index, empty)
+        return actions, {"log_prob": log_prob.reshape(len(actions), -1).sum(1).astype(np.float32)}
 
 
 class Bernoulli:
@@ -196,6 +182,38 @@ class Gaussian:
         if not all_finite(log_prob):
             _refuse(mean, log_std)
         return actions, {"log_prob": log_prob}
+
+
+class _Choices:
+    """The D choices of a space: side by side in predictions, [N, sum of n], and a row of its own each, [N * D, widest].
+
+    Args:
+        space: a Discrete or a MultiDiscrete space; D is 1 or the number of its choices.
+    """
+
+    def __init__(self, space: Any) -> None:
+        sizes = np.asarray(space.n if is_discrete(space) else space.nvec, np.int64)
+        self._start = np.asarray(space.start, np.int64)
+        self._shape = (int(sizes.sum()),)
+        self._widest = int(sizes.max())
+        # Indices of valid choices in a flat [D, widest].
+        self._places = np.flatnonzero(np.arange(self._widest) < sizes.reshape(-1, 1))
+        self._padded = sizes.size * self._widest
+
+    def rows(self, policy: str, name: str, predictions: Mapping[str, Array]) -> tuple[Array, Array | None]:
+        """Rows float64, -inf for what is illegal or no choice; and which have no legal one, bool [N * D], or None."""
+        values, masked = _finite(policy, predictions, name, self._shape), ACTION_MASK in predictions
+        if masked:
+            values[~mask_of(policy, predictions, values.shape)] = -np.inf
+        padded = np.full((len(values), self._padded), -np.inf)  # probability 0: never drawn
+        padded[:, self._places] = values
+        rows = padded.reshape(-1, self._widest)
+        return rows, _filled(rows) if masked else None
+
+    def actions(self, index: Array, empty: Array | None) -> Array:
+        """int32 [N, ...] in the environment's units, from a choice in each row, and which rows have no legal one."""
+        actions = index.reshape(-1, *self._start.shape) + self._start
+        return _actions(actions, None if empty is None else empty.reshape(actions.shape))
 
 
 def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:

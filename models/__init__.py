@@ -4,8 +4,8 @@ To import this room loads TensorFlow, without the lines that it prints; ``regist
 
 Every ``model_fn`` takes the same arguments:
 
-- ``features``: observations, a tensor [B, ...] or a mapping of such; rollouts [T, N, ...] in TRAIN and EVAL of
-  on-policy algorithms.
+- ``features``: observations, a tensor [B, ...] or a mapping of such; in TRAIN and EVAL rollouts [T, N, ...] for
+  on-policy algorithms, and sequences [T, B, ...] for r2d2.
 - ``labels``: the batch of the memory, the counters ``global_step`` and ``global_timestep``, and ``progress``, the share
   of the run that is done, in 0 .. 1; ``weight`` [B] from a prioritized memory; for rollouts also what was recorded.
   ``None`` in PREDICT.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -18,19 +18,18 @@ from ..errors import ArgumentError
 from ..schedules import Linear, ScheduleLike
 from .blocks import distributional
 from .blocks.branches import Branches
-from .blocks.learning import learning_spec, mean_error
+from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.losses import action_values
-from .blocks.masks import best
 from .blocks.observations import Observations
 from .blocks.params import flag, from_params, param, real, whole
 from .blocks.q_networks import QNetwork, QParams, predict_spec
-from .blocks.targets import update_target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class C51Params(QParams):
     """The parameters of C51."""
 
+    algorithm: ClassVar = "C51"  # for error messages
     learning_rate: ScheduleLike = 2.5e-4  # of the paper, like atoms, v_min and v_max
     epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
     atoms: int = param(51, "possible returns, evenly spaced from `v_min` to `v_max`", whole(at_least=2))
@@ -42,6 +41,7 @@ class C51Params(QParams):
         super().__post_init__()
         if self.v_min >= self.v_max:
             raise ArgumentError(f"v_min must be below v_max, got {self.v_min} and {self.v_max}", "v_min", self.v_min)
+        distributional.support(self.v_min, self.v_max, self.atoms)  # refuses atoms that float32 does not tell apart
 
 
 def model_fn(
@@ -55,10 +55,11 @@ def model_fn(
     ``q_mean`` (of the actions taken), ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+            transitions, or a parameter is invalid.
     """
     params = from_params(C51Params, params)
-    branches = Branches(config.action_space, "C51")
+    branches = Branches(config.action_space, params.algorithm)
     observations = Observations(config.observation_space, branches.space, params.action_mask)
     atoms = distributional.support(params.v_min, params.v_max, params.atoms)  # z, [N]
     noisy = params.noisy and mode != Modes.EVAL
@@ -77,16 +78,14 @@ def model_fn(
             values(log_p), noisy_values, features, branches, observations, params, probabilities=tf.exp(log_p)
         )
 
+    check_transitions(labels, params.algorithm)
     target = QNetwork("target", observations, branches, params, outputs=params.atoms, head="logits", zeros=True)
-    if mode == Modes.TRAIN:
-        period, rate = params.target_update_period, params.target_update_rate
-        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
+    params.move_target(mode, online.variables, target.variables, labels)
     next_observation = labels["next_observation"]
     log_p = branches.rows(log_probs(online, features))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
     next_log_p = branches.rows(log_probs(target, next_observation))
     selector = branches.rows(log_probs(online, next_observation)) if params.double else next_log_p
-    next_mask = branches.mask(observations.mask(next_observation), values(selector))
-    next_action = best(values(selector), next_mask)  # [B * K]
+    next_action = branches.best(values(selector), observations.mask(next_observation))  # [B * K]
     next_p = branches.mean(tf.exp(distributional.of_action(next_log_p, next_action)))  # [B, N]
     m = distributional.projected_target(labels["reward"], labels["discount"], next_p, atoms)  # equation 7
     m, action = branches.spread(m), branches.from_environment(labels["action"])

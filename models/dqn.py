@@ -19,11 +19,10 @@ from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..errors import ArgumentError
 from .blocks import losses, masks
 from .blocks.branches import Branches
-from .blocks.learning import learning_spec, mean_error
+from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.observations import Observations
 from .blocks.params import flag, from_params, one_of, param, real
 from .blocks.q_networks import QNetwork, QParams, predict_spec
-from .blocks.targets import update_target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +62,8 @@ def model_fn(
     values), ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+            transitions, or a parameter is invalid.
     """
     params = from_params(DQNParams, params)
     branches = Branches(config.action_space, "DQN")
@@ -73,10 +73,9 @@ def model_fn(
         noisy_values = online(features, noisy=True) if params.noisy else None
         return predict_spec(online(features), noisy_values, features, branches, observations, params)
 
+    check_transitions(labels, "DQN")
     target = QNetwork("target", observations, branches, params, zeros=True)
-    if mode == Modes.TRAIN:
-        period, rate = params.target_update_period, params.target_update_rate
-        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
+    params.move_target(mode, online.variables, target.variables, labels)
 
     def rows(network: QNetwork, observation: Any) -> Any:  # [B * K, n], each use with noise of its own
         return branches.rows(network(observation, noisy=params.noisy and mode == Modes.TRAIN))

@@ -20,12 +20,10 @@ from ..contracts import EstimatorSpec, Modes, RunConfig
 from .blocks import quantiles
 from .blocks.branches import Branches
 from .blocks.distributional import of_action
-from .blocks.learning import learning_spec, mean_error
-from .blocks.masks import best
+from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
 from .blocks.q_networks import QNetwork, predict_spec
-from .blocks.targets import update_target
 
 Tensor: TypeAlias = Any
 
@@ -52,7 +50,8 @@ def model_fn(
     ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+            transitions, or a parameter is invalid.
     """
     params = from_params(IQNParams, params)
     branches = Branches(config.action_space, "IQN")
@@ -69,10 +68,9 @@ def model_fn(
         noisy_values = values(online(features, fractions, noisy=True)) if noisy else None
         return predict_spec(values(z), noisy_values, features, branches, observations, params, quantiles=z)
 
+    check_transitions(labels, "IQN")
     target = ImplicitNetwork("target", observations, branches, params, zeros=True)
-    if mode == Modes.TRAIN:
-        period, rate = params.target_update_period, params.target_update_rate
-        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
+    params.move_target(mode, online.variables, target.variables, labels)
     reward, next_observation = labels["reward"], labels["next_observation"]
 
     def drawn(count: int) -> Tensor:  # uniform fractions, [B, count]
@@ -83,7 +81,7 @@ def model_fn(
     next_z = branches.rows(target(next_observation, drawn(params.target_quantiles), noisy=noisy))
     selecting = online if params.double else target
     selector = values(branches.rows(selecting(next_observation, drawn(params.policy_quantiles), noisy=noisy)))
-    next_action = best(selector, branches.mask(observations.mask(next_observation), selector))  # [B * K]
+    next_action = branches.best(selector, observations.mask(next_observation))  # [B * K]
     next_taken = branches.mixture(of_action(next_z, next_action))  # [B, K * N']
     targets = branches.spread(quantiles.target(reward, labels["discount"], next_taken))
     taken = of_action(z, branches.from_environment(labels["action"]))  # [B * K, N]

@@ -17,7 +17,7 @@ from ..contracts import EstimatorSpec, Modes, RunConfig
 from .blocks import losses
 from .blocks.actions import SquashedBox
 from .blocks.behaviour import NoiseParams
-from .blocks.learning import learning_spec, mean_error
+from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.networks import DenseParams, Network
 from .blocks.observations import Observations
 from .blocks.optimizers import OptimizerParams
@@ -47,18 +47,20 @@ def model_fn(
     ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, or a parameter is
-            invalid.
+        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not
+            yield single transitions, or a parameter is invalid.
     """
     params = from_params(NAFParams, params)
     actions = SquashedBox(config.action_space, "NAF")
     observations = Observations(config.observation_space, actions.space)
     online = _Quadratic("online", actions.num_outputs, params, observations)
-    outputs = online(features)
     if mode == Modes.PREDICT:
+        outputs = online(features)
         predictions = {"action": actions.to_environment(outputs["mu"]), "value": outputs["value"]}
         return EstimatorSpec(mode, predictions, exploration=params.behaviour(actions.space))
 
+    check_transitions(labels, "NAF")
+    outputs = online(features)
     target = _Quadratic("target", actions.num_outputs, params, observations, zeros=True)
     if mode == Modes.TRAIN:
         rate = params.target_update_rate

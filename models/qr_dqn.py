@@ -16,12 +16,10 @@ from ..contracts import EstimatorSpec, Modes, RunConfig
 from .blocks import quantiles
 from .blocks.branches import Branches
 from .blocks.distributional import of_action
-from .blocks.learning import learning_spec, mean_error
-from .blocks.masks import best
+from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
 from .blocks.q_networks import QNetwork, predict_spec
-from .blocks.targets import update_target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,8 @@ def model_fn(
     ``q_mean`` (of the actions taken), ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+            transitions, or a parameter is invalid.
     """
     params = from_params(QRDQNParams, params)
     branches = Branches(config.action_space, "QR-DQN")
@@ -58,16 +57,14 @@ def model_fn(
         noisy_values = values(online(features, noisy=True)) if noisy else None
         return predict_spec(values(theta), noisy_values, features, branches, observations, params, quantiles=theta)
 
+    check_transitions(labels, "QR-DQN")
     target = QNetwork("target", observations, branches, params, outputs=params.quantiles, head="quantiles", zeros=True)
-    if mode == Modes.TRAIN:
-        period, rate = params.target_update_period, params.target_update_rate
-        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
+    params.move_target(mode, online.variables, target.variables, labels)
     next_observation, action = labels["next_observation"], branches.from_environment(labels["action"])
     theta = branches.rows(online(features, noisy=noisy))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
     next_theta = branches.rows(target(next_observation, noisy=noisy))
     selector = branches.rows(online(next_observation, noisy=noisy)) if params.double else next_theta
-    next_mask = branches.mask(observations.mask(next_observation), values(selector))
-    next_action = best(values(selector), next_mask)  # [B * K]
+    next_action = branches.best(values(selector), observations.mask(next_observation))  # [B * K]
     next_taken = branches.mixture(of_action(next_theta, next_action))  # [B, K * N]
     targets = branches.spread(quantiles.target(labels["reward"], labels["discount"], next_taken))
     taken = of_action(theta, action)  # [B * K, N]

@@ -25,7 +25,7 @@ from .blocks.params import flag, from_params, one_of, optional, param, real, who
 from .blocks.recurrent import RecurrentNetwork, RecurrentParams, Sequences, State, observation_and_state
 from .blocks.returns import n_step_returns
 from .blocks.rollouts import rows
-from .blocks.targets import TargetParams, update_target
+from .blocks.targets import TargetParams
 
 Tensor: TypeAlias = Any
 
@@ -71,9 +71,7 @@ def model_fn(
         return EstimatorSpec(mode, predictions, exploration=params.behaviour(actions.space), state=state)
 
     target = _QFunction("target", actions, params, observations, zeros=True)
-    if mode == Modes.TRAIN:
-        period, rate = params.target_update_period, params.target_update_rate
-        update_target(online.variables, target.variables, labels["global_step"], period=period, rate=rate)
+    params.move_target(mode, online.variables, target.variables, labels)
     sequences = Sequences(features, labels, "R2D2")
     q_values, target_q = online(sequences), target(sequences)  # [L + 1, B, A]
     next_mask = observations.mask(sequences["next_observation"])

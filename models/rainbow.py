@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ..contracts import EstimatorSpec, RunConfig
 from ..schedules import ScheduleLike
@@ -22,6 +22,7 @@ from .blocks.q_networks import QParams
 class RainbowParams(c51.C51Params):
     """The parameters of Rainbow: those of C51, with the paper's defaults, and a switch of the distribution."""
 
+    algorithm: ClassVar = "Rainbow"
     learning_rate: ScheduleLike = 6.25e-5  # table 1, like the optimizer's epsilon, noisy_sigma, atoms, v_min and v_max
     optimizer_epsilon: float | None = 1.5e-4
     noisy: bool = True
@@ -38,7 +39,7 @@ def model_fn(
     Predictions and metrics are theirs.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, or a parameter is invalid.
+        ArgumentError: as theirs.
     """
     params = from_params(RainbowParams, params)
     if params.distributional:

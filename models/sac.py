@@ -23,7 +23,7 @@ from .blocks import losses
 from .blocks.actions import SquashedBox, flat
 from .blocks.critics import TwinCritics
 from .blocks.encoding import encode, encoded_shape
-from .blocks.learning import mean_error, minimize
+from .blocks.learning import check_transitions, mean_error, minimize
 from .blocks.networks import DenseParams, Network
 from .blocks.optimizers import OptimizerParams, learning_rate_at, make_optimizer
 from .blocks.params import from_params, or_word, param, real, sizes, whole
@@ -173,12 +173,7 @@ class _Learner:
 
 def _batch(features: Any, labels: Mapping[str, Any], actions: SquashedBox, config: RunConfig) -> dict[str, Tensor]:
     """Observations [B, O], actions in -1 .. 1 and noise [B, A], the rest [B]."""
-    if labels["reward"].shape.rank != 1:
-        raise ArgumentError(
-            "SAC needs batches [B, ...] of single transitions, from a ReplayMemory; got rewards of shape"
-            f" {labels['reward'].shape}",
-            "memory",
-        )
+    check_transitions(labels, "SAC")
     action = actions.from_environment(labels["action"])  # [B, A]
     batch = {
         "observation": flat(encode(features, config.observation_space)),

@@ -74,6 +74,10 @@ class Branches:
         ones = tf.ones_like(tf.reshape(values, [-1, self._exists.size]))
         return tf.reshape(ones * self._exists.astype(np.float32).ravel(), [-1, self._widest]) > 0.5
 
+    def best(self, values: Tensor, mask: Tensor | None) -> Tensor:
+        """The best legal choice from 0 in each row, int32 [B * K], from values [B * K, n] and a mask [B, sum of n]."""
+        return masks.best(values, self.mask(mask, values))
+
     def spread(self, numbers: Tensor) -> Tensor:
         """What belongs to transitions, [B, ...], for each of their rows, [B * K, ...]."""
         if len(self.sizes) == 1:
@@ -103,17 +107,16 @@ class Branches:
     def greedy(self, values: Tensor, mask: Tensor | None) -> Tensor:
         """The best legal action in the environment's units, int32 [B, ...], from values [B, sum of n] and a mask."""
         rows = self.rows(values)
-        mask_rows = self.mask(mask, rows)
-        best = masks.best(rows, mask_rows)
-        if len(self.sizes) == 1:
+        best = self.best(rows, mask)
+        if not self.space.shape:
             return masks.or_none(best + int(self._start[0]), mask)
         best = tf.reshape(best, [-1, len(self.sizes)]) + self._start
         if mask is not None:
-            best = masks.or_none(tf.reshape(best, [-1]), mask_rows)
+            best = masks.or_none(tf.reshape(best, [-1]), self.mask(mask, rows))
         return tf.reshape(best, [-1, *self.space.shape])
 
     def from_environment(self, action: Tensor) -> Tensor:
         """The choices from 0, int32 [B * K], of actions int32 [B, ...]."""
-        if len(self.sizes) == 1:
+        if not self.space.shape:
             return action - int(self._start[0])
         return tf.reshape(tf.reshape(action, [-1, len(self.sizes)]) - self._start, [-1])

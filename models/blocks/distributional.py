@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...contracts import Array
+from ...errors import ArgumentError
 
 Tensor: TypeAlias = Any
 
@@ -21,8 +22,18 @@ _SMALLEST = 1e-30
 
 
 def support(v_min: float, v_max: float, atoms: int) -> Array:
-    """The atoms ``z_i``: evenly spaced returns from v_min to v_max, float32 [N]."""
-    return np.linspace(v_min, v_max, atoms, dtype=np.float32)
+    """The atoms ``z_i``: evenly spaced returns from v_min to v_max, float32 [N].
+
+    Raises:
+        ArgumentError: in float32 two of them are equal, or their distance is infinite.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = np.linspace(v_min, v_max, atoms, dtype=np.float32)
+        distinct = np.isfinite(z[-1] - z[0]) and (np.diff(z) > 0).all()
+    if not distinct:
+        message = f"{atoms} atoms from v_min {v_min} to v_max {v_max} are not distinct and finite in float32"
+        raise ArgumentError(message, "v_min", v_min)
+    return z
 
 
 def expected_values(log_probs: Tensor, atoms: Array) -> Tensor:

@@ -8,9 +8,22 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ...contracts import EstimatorSpec, Modes
+from ...errors import ArgumentError
 from .optimizers import OptimizerParams, clip_by_global_norm, learning_rate_at, make_optimizer
 
 Tensor: TypeAlias = Any
+
+
+def check_transitions(labels: Mapping[str, Any], algorithm: str) -> None:
+    """Refuse batches that are not single transitions, before a network sees them.
+
+    Raises:
+        ArgumentError: rewards are not [B].
+    """
+    shape = labels["reward"].shape
+    if shape.rank != 1:
+        message = f"{algorithm} needs batches [B, ...] of single transitions, from a ReplayMemory; got rewards of shape"
+        raise ArgumentError(f"{message} {shape}", "memory")
 
 
 def mean_error(error: Tensor, labels: Mapping[str, Any]) -> Tensor:

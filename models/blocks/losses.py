@@ -112,7 +112,7 @@ def soft_value(q_values: Tensor, selector: Tensor, temperature: float, mask: Ten
     Returns:
         float [B].
     """
-    log_policy = tf.nn.log_softmax(masks.legal_logits(selector / temperature, mask))
+    log_policy = _log_policy(selector, temperature, mask)
     return tf.reduce_sum(tf.exp(log_policy) * (q_values - temperature * log_policy), axis=-1)
 
 
@@ -133,8 +133,19 @@ def munchausen_bonus(
     Returns:
         float [B], in ``lowest`` .. 0.
     """
-    log_policy = tf.nn.log_softmax(masks.legal_logits(selector / temperature, mask))
+    log_policy = _log_policy(selector, temperature, mask)
     return tf.maximum(temperature * action_values(log_policy, action), lowest)
+
+
+def _log_policy(selector: Tensor, temperature: float, mask: Tensor | None) -> Tensor:
+    """``log softmax(selector / t)`` over the legal actions, float [B, A]; very low, but finite, for others.
+
+    Values are in any units and t may be small, so that no fixed logit is below those of all legal actions.
+    """
+    logits = selector / temperature
+    if mask is not None:
+        logits = tf.where(mask, logits, tf.reduce_min(logits, axis=-1, keepdims=True) + masks.ILLEGAL_LOGIT)
+    return tf.nn.log_softmax(logits)
 
 
 def rescaled(value: Tensor, epsilon: float) -> Tensor:

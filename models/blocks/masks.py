@@ -17,14 +17,14 @@ from ...contracts import NO_LEGAL_ACTION
 
 Tensor: TypeAlias = Any
 
-_ILLEGAL_LOGIT: Final = -1e9
+ILLEGAL_LOGIT: Final = -1e9
 """Its probability is 0 in float32, and 0 times its logarithm is 0: an infinite one would make that NaN."""
 _LOWEST: Final = float(np.finfo(np.float32).min)
 
 
 def legal_logits(logits: Tensor, mask: Tensor | None) -> Tensor:
     """Logits [B, A] that give illegal actions the probability 0 and no gradient."""
-    return logits if mask is None else tf.where(mask, logits, _ILLEGAL_LOGIT)
+    return logits if mask is None else tf.where(mask, logits, ILLEGAL_LOGIT)
 
 
 def best(values: Tensor, mask: Tensor | None) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import keras
 
 from ...checks import choice
+from ...errors import ArgumentError
 from .encoding import JoinedShape
 from .params import Params, one_of, optional, param, sizes
 
@@ -113,7 +114,7 @@ class Network:
         body: the body of another network, to share it.
 
     Raises:
-        ValueError: the layers do not fit the shape.
+        ArgumentError: the layers do not fit the shape.
     """
 
     def __init__(
@@ -189,7 +190,7 @@ def mlp(
         a built ``keras.Sequential``, float32 [B, *shape] to [B, units[-1]].
 
     Raises:
-        ValueError: a name is unknown; names the nearest.
+        ArgumentError: a name is unknown; names the nearest.
     """
     layers = [keras.Input(tuple(shape))]
     if len(shape) != 1 or not units:  # a Sequential must have a layer
@@ -225,14 +226,16 @@ def nature_cnn(
         a built Keras model, float32 [B, *shape] to [B, units[-1]].
 
     Raises:
-        ValueError: the shape does not fit, or a name is unknown.
+        ArgumentError: the shape does not fit, or a name is unknown.
     """
     parts: Sequence[Sequence[int]] = shape.parts if isinstance(shape, JoinedShape) else (shape,)
     if not any(map(_is_image, parts)):
         given = [list(part) for part in parts] if isinstance(shape, JoinedShape) else list(shape)
-        raise ValueError(
+        raise ArgumentError(
             f"nature_cnn needs frames of shape [height, width, channels] with at least {_NATURE_SMALLEST} x"
-            f" {_NATURE_SMALLEST} pixels, got {given}; network 'mlp' takes any shape"
+            f" {_NATURE_SMALLEST} pixels, got {given}; network 'mlp' takes any shape",
+            "network",
+            "nature_cnn",
         )
     last = _dense(units, activation, initializer, scale, layer)
     if not isinstance(shape, JoinedShape):
@@ -267,7 +270,7 @@ def make_network(
     """A body by name, ``"mlp"`` or ``"nature_cnn"``; ``units=None`` means its :data:`DEFAULT_UNITS`.
 
     Raises:
-        ValueError: a name is unknown, or the shape does not fit.
+        ArgumentError: a name is unknown, or the shape does not fit.
     """
     network = {"mlp": mlp, "nature_cnn": nature_cnn}[choice("network", name, DEFAULT_UNITS)]
     return network(shape, DEFAULT_UNITS[name] if units is None else units, activation, initializer, scale, layer)

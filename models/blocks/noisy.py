@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from ... import noise
+from ...errors import ArgumentError
 from .networks import NetworkParams
 from .params import flag, param, real
 
@@ -24,6 +25,12 @@ class NoisyNetworkParams(NetworkParams):
     noisy_sigma: float = param(
         0.5, "initial size of that noise, before division by the square root of a layer's inputs", real(above=0)
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.noisy and self.initializer == "zeros":  # what marks target networks, whose noise is zero at first
+            message = "noisy layers draw their own initial values; initializer 'zeros' would leave them without noise"
+            raise ArgumentError(message, "initializer", self.initializer)
 
     def layer(self, units: int, name: str, activation: str, initializer: str, scale: float) -> Any:
         """One dense layer, of the body or a head."""

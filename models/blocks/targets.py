@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
+from ...contracts import Modes
 from ...errors import ArgumentError
 from .optimizers import LARGE
 from .params import Params, optional, param, real, whole
@@ -41,6 +42,12 @@ class TargetParams(Params):
             )
         if period is None and rate is None:
             object.__setattr__(self, "target_update_period", DEFAULT_PERIOD)
+
+    def move_target(self, mode: str, online: Sequence[Any], target: Sequence[Any], labels: Mapping[str, Any]) -> None:
+        """In TRAIN, move a target network as :func:`update_target` does. Call it before the loss."""
+        if mode == Modes.TRAIN:
+            period, rate = self.target_update_period, self.target_update_rate
+            update_target(online, target, labels["global_step"], period=period, rate=rate)
 
 
 def update_target(

@@ -107,6 +107,18 @@ def test_boltzmann_draws_from_the_softmax_of_values_over_the_temperature() -> No
     assert greedy.tolist() == [10, 10]
 
 
+def test_boltzmann_draws_each_choice_by_itself() -> None:
+    # At temperature 2: 1 to 4; 1 to 3 to next to nothing; one choice. Then all alike.
+    values = 2 * np.array([[0, np.log(4), 0, np.log(3), -9, 0], [0] * 6], np.float32)
+    predictions = {"action": np.array([[1, 11, 5], [0, 10, 5]], np.int32), "q_values": values}
+    policy = Boltzmann(Linear(2.0, 0.0, 10), MultiDiscrete([2, 3, 1], start=[0, 10, 5]))
+    draws = [0.19, 0.26, 0.9, 0.51, 0.34, 0.9]  # 1/5; 1/4 and 3/4; 1/2; thirds
+    assert chosen(policy, predictions, draws) == [[0, 11, 5], [1, 11, 5]]
+    mask = np.array([[1, 1, 1, 0, 1, 1], [0, 1, 0, 0, 0, 1]], bool)
+    assert chosen(policy, {**predictions, "action_mask": mask}, draws) == [[0, 10, 5], [1, NO_LEGAL_ACTION, 5]]
+    assert policy(predictions, 10, np.random.default_rng(0))[0] is predictions["action"]
+
+
 def test_a_temperature_next_to_nothing_is_greedy_without_overflow() -> None:
     values = np.array([[1.0, 3e38, -3e38, 0]], np.float32)
     assert chosen(Boltzmann(1e-300, SPACE), {**ROW, "q_values": values}, [0.999]) == [11]

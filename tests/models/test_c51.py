@@ -84,7 +84,15 @@ def test_one_update_by_hand(double: bool, first: list[float], runtime: str) -> N
 
 def test_parameters() -> None:
     assert (C51Params().atoms, C51Params().v_min, C51Params().v_max) == (51, -10, 10)
-    for wrong, argument in [({"v_min": 1, "v_max": 1}, "v_min"), ({"atoms": 1}, "atoms"), ({"v_max": None}, "v_max")]:
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({"v_min": 1, "v_max": 1}, "v_min"),
+        ({"v_min": 1, "v_max": 1 + 1e-6}, "v_min"),  # float32 has no 51 numbers there
+        ({"v_min": -3e38, "v_max": 3e38}, "v_min"),  # their distance is infinite in float32
+        ({"atoms": 1}, "atoms"),
+        ({"v_max": None}, "v_max"),
+        ({"v_max": float("nan")}, "v_max"),
+    ]
+    for wrong, argument in bad:
         with pytest.raises(ArgumentError) as error:
-            C51Params(**wrong)  # type: ignore[arg-type] # that is the test
+            C51Params(**wrong)
         assert error.value.argument == argument

@@ -10,7 +10,6 @@ import pytest
 from gymnasium import spaces
 
 from axonrl import RunConfig
-from axonrl.errors import ArgumentError
 from axonrl.explorations import Boltzmann, Noisy
 from axonrl.models import dqn
 from axonrl.tests.models.executed import RUNTIMES, Model
@@ -104,13 +103,6 @@ def test_naive_dueling_and_boltzmann() -> None:
     exploration = model.program.predict.exploration
     assert isinstance(exploration, Boltzmann)
     assert exploration.level(0) == 0.5
-
-
-def test_boltzmann_is_for_discrete_actions() -> None:
-    config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.MultiDiscrete([2, 2]))
-    with pytest.raises(ArgumentError, match="Boltzmann needs a Discrete") as error:
-        Model(dqn.model_fn, {"exploration": "boltzmann"}, config, BATCH, "tensorflow")
-    assert error.value.argument == "action_space"
 
 
 def test_images_and_vectors_of_a_dict_share_a_network() -> None:

@@ -73,6 +73,15 @@ def test_numbers_of_transitions_and_of_rows() -> None:
         assert same(rows) is rows
 
 
+def test_a_single_branch_keeps_the_shape_of_its_actions() -> None:
+    single: Any = Branches(spaces.MultiDiscrete([3], start=[5]), "Test")
+    mask = tf.constant([[True, False, True], [False, False, False]])
+    values = tf.constant([[1.0, 3.0, 2.0], [1.0, 3.0, 2.0]])
+    assert single.greedy(values, None).numpy().tolist() == [[6], [6]]
+    assert single.greedy(values, mask).numpy().tolist() == [[7], [NO_LEGAL_ACTION]]
+    assert single.from_environment(tf.constant([[5], [7]])).numpy().tolist() == [0, 2]
+
+
 @pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiBinary(2), None])
 def test_other_spaces_are_refused(space: Any) -> None:
     with pytest.raises(ArgumentError, match=r"^Test needs a Discrete or a MultiDiscrete") as error:

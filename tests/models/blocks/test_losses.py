@@ -100,6 +100,16 @@ def test_munchausen_bonus(run: Any) -> None:
     np.testing.assert_allclose(bonus(-10, tf.constant([[True, False], [True, True]])), [0, 2 * np.log(3 / 4)], 1e-6)
 
 
+def test_an_illegal_action_has_no_part_in_a_soft_policy_whatever_the_values(run: Any) -> None:
+    mask = tf.constant([[True, False, True]])
+    values, nothing = [[-3000.0, 5.0, -3001.0]], [[0.0, 0.0, 0.0]]  # divided by the temperature: below -1e9
+    found = run(lambda q, s: losses.soft_value(q, s, 1e-6, mask), values, values)
+    np.testing.assert_allclose(found, [-3000.0])
+    found = run(lambda s, a: losses.munchausen_bonus(s, a, 1e-6, -0.5, mask), values * 2, [0, 2])
+    np.testing.assert_allclose(found, [0.0, -0.5])
+    assert np.isfinite(run(lambda q: losses.soft_value(q, q, 1.0, tf.constant([[False] * 3])), nothing)).all()
+
+
 def test_no_gradient_flows_into_the_target() -> None:
     tensors = [tf.constant(x) for x in ([3.0, 4.0], REWARD, DISCOUNT, [8.0, 9.0])]
     with tf.GradientTape() as tape:

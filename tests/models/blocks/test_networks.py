@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from axonrl.errors import ArgumentError
 from axonrl.models.blocks import networks
 from axonrl.models.blocks.encoding import JoinedShape
 
@@ -53,8 +54,9 @@ def test_nature_cnn_is_the_papers() -> None:
 
 @pytest.mark.parametrize("shape", [(35, 84, 4), (84, 84), (10, 10, 4)])
 def test_nature_cnn_refuses_what_it_cannot_see(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"at least 36 x 36 pixels, got {list(shape)}")):
+    with pytest.raises(ArgumentError, match=re.escape(f"at least 36 x 36 pixels, got {list(shape)}")) as error:
         networks.nature_cnn(shape, (512,))
+    assert (error.value.argument, error.value.value) == ("network", "nature_cnn")
     assert networks.nature_cnn((36, 36, 1), (4,)).output_shape == (None, 4)
 
 

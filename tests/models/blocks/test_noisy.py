@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from axonrl import noise
+from axonrl.errors import ArgumentError
 from axonrl.models.blocks.networks import Network
 from axonrl.models.blocks.noisy import NoisyDense, NoisyNetworkParams
 
@@ -60,6 +61,13 @@ def test_initial_values() -> None:
     zeros = NoisyDense(2, sigma=0)
     zeros.build((None, 3))
     assert not any(variable.numpy().any() for variable in zeros.trainable_variables)
+
+
+def test_an_initializer_of_zeros_would_leave_no_noise() -> None:
+    assert NoisyNetworkParams(initializer="zeros").initializer == "zeros"
+    with pytest.raises(ArgumentError) as error:
+        NoisyNetworkParams(initializer="zeros", noisy=True)
+    assert (error.value.argument, error.value.value) == ("initializer", "zeros")
 
 
 @pytest.mark.parametrize("noisy", [False, True])
