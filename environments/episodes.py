@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -62,15 +63,34 @@ def read_episodes(path: str | Path, observation_space: AnySpace, action_space: A
 
 
 def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
-    """Write episodes, at least one, as an npz file that :func:`read_episodes` reads.
+    """Write episodes as an npz file that :func:`read_episodes` reads, whole or not at all.
 
     Args:
         path: a file whose name ends in ``.npz``; one that exists is replaced.
-        episodes: as they are read.
+        episodes: as they are read; at least one.
+
+    Raises:
+        ArgumentError: there is none, they have different arrays, or the file has another name or cannot be written.
     """
-    flat = [dict(_flat(episode)) for episode in episodes]
+    path, flat = Path(path), [dict(_flat(episode)) for episode in episodes]
+    if path.suffix != ".npz":
+        raise file_error(path, "is no name of an npz file: it must end in .npz")
+    if not flat:
+        raise ArgumentError("episodes must be at least one, got none", "episodes", flat)
+    for number, one in enumerate(flat):
+        if one.keys() != flat[0].keys():
+            given, first = ", ".join(one), ", ".join(flat[0])
+            raise ArgumentError(f"episodes[{number}] has the arrays {given}; episodes[0] has {first}", "episodes", one)
     arrays: dict[str, Any] = {name: np.concatenate([one[name] for one in flat]) for name in flat[0]}
-    np.savez_compressed(Path(path), **arrays)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise file_error(path, f"cannot be written: {error}") from error
 
 
 class _Checks:

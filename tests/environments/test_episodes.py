@@ -165,6 +165,31 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         assert caught.value.argument == "path"
 
 
+def test_what_cannot_be_written_leaves_the_file_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path)
+    first, second = read(path)
+    fewer = {key: value for key, value in second.items() if key != "reward"}
+    for where, episodes, told in (
+        (path, [], "got none"),
+        (path, [first, fewer], "episodes[1] has the arrays"),
+        (tmp_path / "run", [first], "must end in .npz"),
+        (tmp_path / "missing" / "run.npz", [first], "cannot be written"),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            write_episodes(where, episodes)
+        assert told in str(caught.value)
+
+    def full(file: Any, **arrays: Any) -> None:
+        file.write(b"begun")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(ArgumentError, match="No space left"):
+        write_episodes(path, [first])
+    np.testing.assert_equal(read(path), [first, second])
+    assert list(tmp_path.iterdir()) == [path]
+
+
 # -- Minari -----------------------------------------------------------------------------------------------------------
 
 
