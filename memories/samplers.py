@@ -225,9 +225,12 @@ class Prioritized(Sampler):
         """Take over what ``state_dict`` returned; later draws are bit-identical.
 
         Raises:
-            ArgumentError: a priority is negative, NaN or infinite; nothing is taken over.
+            ArgumentError: a priority is negative, NaN or infinite, or there are too many; nothing is taken over.
         """
         priorities, drawn = np.asarray(state["priorities"]), np.asarray(state["drawn"])
+        if len(priorities) > (room := len(self._tree.values)):
+            message = f"priorities must be at most {room}, one for each place, got {len(priorities)}"
+            raise ArgumentError(message, "priorities", priorities)
         wrong = ~((priorities >= 0) & np.isfinite(priorities))
         if wrong.any():
             place = int(wrong.argmax())

@@ -238,6 +238,8 @@ def test_saved_priorities_that_are_none_are_refused(filled: Any, wrong: float) -
     with pytest.raises(ArgumentError, match=f"got {wrong} at place 1") as error:
         sampler.load_state_dict(damaged)
     assert error.value.argument == "priorities"
+    with pytest.raises(ArgumentError, match=r"at most 8, .* got 9"):  # a block of the sum tree
+        sampler.load_state_dict({**state, "priorities": np.ones(9)})
     assert sampler.state_dict()["priorities"].tolist() == state["priorities"].tolist()
 
 
