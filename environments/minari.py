@@ -110,13 +110,13 @@ def _is(space: AnySpace, kept: Any) -> bool:
     """Is a space, as Minari writes it, this one? Bounds of Boxes may differ: they are often too narrow."""
     if not isinstance(kept, dict) or kept.get("type") != type(space).__name__:
         return False
+    inner: Any = kept.get("subspaces")
     match space:
         case Dict():
-            inner, items = kept.get("subspaces"), dict(parts(space))
+            items = dict(parts(space))
             same = isinstance(inner, dict) and inner.keys() == items.keys()
             return same and all(_is(item, inner[key]) for key, item in items.items())
         case Tuple():
-            inner = kept.get("subspaces")
             return isinstance(inner, list) and len(inner) == len(space) and all(map(_is, space, inner))
         case Box():
             facts: dict[str, Any] = {"shape": list(space.shape)}
