@@ -91,8 +91,7 @@ class Sequences:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        numbers = self._first.nbytes + self._burn_in.nbytes + self._count.nbytes
-        return numbers + columns.nbytes(self._states) + columns.nbytes(self._recent)
+        return columns.nbytes(self._arrays()) + columns.nbytes(self._recent)
 
     def clear(self) -> None:
         """Forget every sequence."""
