@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +21,6 @@ KEYS: Final = ("observation", "action", "reward", "terminated", "truncated", "ne
 _FLAGS: Final = ("terminated", "truncated")
 _ROUNDING: Final = 1e-5
 """Relative: how far an action may be beyond its bounds."""
-_DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 def read_episodes(path: str | Path, observation_space: AnySpace, action_space: AnySpace) -> Iterator[Episode]:
@@ -65,15 +63,34 @@ def read_episodes(path: str | Path, observation_space: AnySpace, action_space: A
 
 
 def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
-    """Write episodes, at least one, as an npz file that :func:`read_episodes` reads.
+    """Write episodes as an npz file that :func:`read_episodes` reads, whole or not at all.
 
     Args:
         path: a file whose name ends in ``.npz``; one that exists is replaced.
-        episodes: as they are read.
+        episodes: as they are read; at least one.
+
+    Raises:
+        ArgumentError: there is none, they have different arrays, or the file has another name or cannot be written.
     """
-    flat = [dict(_flat(episode)) for episode in episodes]
+    path, flat = Path(path), [dict(_flat(episode)) for episode in episodes]
+    if path.suffix != ".npz":
+        raise file_error(path, "is no name of an npz file: it must end in .npz")
+    if not flat:
+        raise ArgumentError("episodes must be at least one, got none", "episodes", flat)
+    for number, one in enumerate(flat):
+        if one.keys() != flat[0].keys():
+            given, first = ", ".join(one), ", ".join(flat[0])
+            raise ArgumentError(f"episodes[{number}] has the arrays {given}; episodes[0] has {first}", "episodes", one)
     arrays: dict[str, Any] = {name: np.concatenate([one[name] for one in flat]) for name in flat[0]}
-    np.savez_compressed(Path(path), **arrays)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise file_error(path, f"cannot be written: {error}") from error
 
 
 class _Checks:
@@ -173,11 +190,13 @@ def _npz(path: Path, checks: _Checks) -> Iterator[dict[str, Array]]:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if missing := [name for name in checks.names if name not in file.files]:
                 raise file_error(path, f"{', '.join(missing)} missing; there is {', '.join(file.files) or 'nothing'}")
-            arrays = {name: file[name] for name in checks.names}
+            arrays: dict[str, Any] = {name: file[name] for name in checks.names}
     except ArgumentError:
         raise
-    except _DAMAGE as error:
+    except Exception as error:  # what zipfile and NumPy raise on damage is of a dozen types
         raise file_error(path, f"is damaged or no npz file: {error}") from error
+    if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+        raise file_error(path, f"is damaged: {', '.join(others)} not in NumPy's format")
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise file_error(

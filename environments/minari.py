@@ -38,9 +38,7 @@ def raw_episodes(path: Path, observation_space: AnySpace, action_space: AnySpace
                 yield _episode(opened[name], observation_space, action_space)
     except KeyError as error:
         raise file_error(file, f"{name} lacks an array: {error}") from error
-    except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, ArgumentError):
-            raise
+    except Exception as error:  # what h5py raises on damage is of a dozen types
         raise file_error(file, f"is damaged or no HDF5 file: {error}") from error
 
 
@@ -55,7 +53,7 @@ def _file(path: Path) -> Path:
 
 
 def _episode(group: Any, observation_space: AnySpace, action_space: AnySpace) -> dict[str, Any]:
-    found = {key: group[name][()] for key, name in _NAMES.items()}
+    found = {key: _values(group[name]) for key, name in _NAMES.items()}
     found |= _arrays("action", group["actions"], action_space)
     for name, array in _arrays("observation", group["observations"], observation_space).items():
         found[name] = array[:-1]  # there is one more than timesteps
@@ -71,10 +69,18 @@ def _arrays(name: str, stored: Any, space: AnySpace) -> dict[str, Array]:
             inner = _ITEM.format(key) if isinstance(space, Tuple) else key
             found |= _arrays(f"{name}/{key}", stored[inner], part)
         return found
-    values = stored[()]
+    values = _values(stored)
     if isinstance(space, Box) and space.dtype == np.uint8 and values.ndim <= 2 < len(space.shape) + 1:
         values = np.stack([_image(one) for one in values])
     return {name: values}
+
+
+def _values(stored: Any) -> Array:
+    """The array of a dataset in the file."""
+    values = stored[()] if hasattr(stored, "shape") else None  # a group has none
+    if not isinstance(values, np.ndarray):
+        raise ValueError(f"{stored.name} is no array")
+    return values
 
 
 def _image(encoded: Any) -> Array:
@@ -104,12 +110,14 @@ def _is(space: AnySpace, kept: Any) -> bool:
     """Is a space, as Minari writes it, this one? Bounds of Boxes may differ: they are often too narrow."""
     if not isinstance(kept, dict) or kept.get("type") != type(space).__name__:
         return False
+    inner: Any = kept.get("subspaces")
     match space:
         case Dict():
-            inner, items = kept["subspaces"], dict(parts(space))
-            return inner.keys() == items.keys() and all(_is(item, inner[key]) for key, item in items.items())
+            items = dict(parts(space))
+            same = isinstance(inner, dict) and inner.keys() == items.keys()
+            return same and all(_is(item, inner[key]) for key, item in items.items())
         case Tuple():
-            return len(kept["subspaces"]) == len(space) and all(map(_is, space, kept["subspaces"]))
+            return isinstance(inner, list) and len(inner) == len(space) and all(map(_is, space, inner))
         case Box():
             facts: dict[str, Any] = {"shape": list(space.shape)}
         case Discrete():

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array
+from .lanes import Limits, changes
 from .ring import Ring
 
 _NONE = np.zeros(0, np.intp)
@@ -25,7 +26,7 @@ class Candidates:
         """Places of the ring: 0 .. ``capacity`` - 1."""
         self._ring = ring
         self._waiting = n_step - 1
-        self._seen: tuple[Any, Any] = (0, 0)  # the candidates' first timestep and the one after the last
+        self._seen: Limits = (0, 0)  # the candidates' first timestep and the one after the last
 
     def __len__(self) -> int:
         ring = self._ring
@@ -40,21 +41,17 @@ class Candidates:
 
     def changes(self) -> tuple[Array, Array] | None:
         """The places that became empty since the last call, and those that got another transition; None for neither."""
-        ring, (seen_begin, seen_end) = self._ring, self._seen
+        ring, seen = self._ring, self._seen
         if ring.lockstep:
-            begin, end = ring.begin, max(ring.begin, ring.end - self._waiting)
-            if begin == seen_begin and end == seen_end:
+            now = ring.begin, max(ring.begin, ring.end - self._waiting)
+            if now == seen:
                 return None
-            # A timestep that was removed has the place of the one that came ``timesteps`` later.
-            removed = max(seen_begin, end - ring.timesteps), min(begin, seen_end)
-            added = max(begin, seen_end), end
         else:
-            begin, end = ring.begin.copy(), np.maximum(ring.begin, ring.end - self._waiting)
-            seen_begin, seen_end = begin * 0 + seen_begin, begin * 0 + seen_end
-            removed = np.maximum(seen_begin, end - ring.timesteps), np.minimum(begin, seen_end)
-            added = np.maximum(begin, seen_end), end
-        self._seen = begin, end
-        return self._between(*removed), self._between(*added)
+            now = ring.begin.copy(), np.maximum(ring.begin, ring.end - self._waiting)
+            seen = now[0] * 0 + seen[0], now[0] * 0 + seen[1]
+        self._seen = now
+        first, second, added = (self._between(*limits) for limits in changes(seen, now, ring.timesteps))
+        return np.concatenate([first, second]) if first.size else second, added
 
     def _between(self, begin: Any, end: Any) -> Array:
         return _NONE if self._ring.lockstep and begin >= end else self._ring.between(begin, end)

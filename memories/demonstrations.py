@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import number
+from ..checks import number, shortened
 from ..contracts import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State
 from ..errors import ArgumentError
 from .columns import map_tree
-from .filling import fill
+from .filling import fill, length_of, named_arrays
 from .replay import ReplayMemory
-from .samplers import SamplerLike
+from .samplers import SamplerLike, checked_td_error
 
 N_STEP_KEYS = ("n_step_reward", "n_step_discount", "n_step_next_observation")
 
@@ -97,7 +97,7 @@ class DemonstrationMemory(_BothReturns):
             raise ArgumentError(message, "ratio", ratio)
         self._episodes: list[Episode] | None = None
         if not isinstance(demonstrations, str | Path | None):
-            demonstrations = self._episodes = list(demonstrations)
+            demonstrations = self._episodes = _checked(demonstrations)
         self.demonstrations = str(demonstrations) if isinstance(demonstrations, Path) else demonstrations
         self.demonstrations_digest = ""
         """SHA-256 of what the demonstrations hold; empty without any."""
@@ -153,10 +153,10 @@ class DemonstrationMemory(_BothReturns):
 
     def update_priorities(self, td_error: Array) -> None:
         """Hand the TD errors [B] of the batch sampled last to the samplers; raises as in :class:`ReplayMemory`."""
-        td_error = np.asarray(td_error)
-        if self._expert is None or td_error.shape != (self.batch_size,):
+        if self._expert is None or not self.needs_td_error:
             super().update_priorities(td_error)
             return
+        td_error = checked_td_error(td_error, self.batch_size)  # of both parts, before one of them is told
         super().update_priorities(td_error[: self._draws])
         self._expert.update_priorities(td_error[self._draws :])
 
@@ -239,6 +239,24 @@ def _joined(first: Any, second: Any) -> Any:
     if isinstance(first, Mapping):
         return {key: _joined(part, second[key]) for key, part in first.items()}
     return np.concatenate([first, second])
+
+
+def _checked(given: Any) -> list[Episode]:
+    """Episodes that did not come from a file, as they would have: finite, and each ends with its last timestep."""
+    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
+        message = f"demonstrations must be a file, a folder, or a list of episodes, got {shortened(given)}"
+        raise ArgumentError(message, "demonstrations", given)
+    episodes: list[Episode] = []
+    for index, episode in enumerate(given):
+        name = f"demonstrations[{index}]"
+        length_of(name, episode)
+        for key, array in named_arrays(episode):
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise ArgumentError(f"{key} of {name} is NaN or infinite", name, episode)
+        truncated = np.array(episode.get("truncated", ()), np.bool_)
+        truncated[-1:] |= not np.any(episode.get("terminated", ())[-1:])
+        episodes.append({**episode, "truncated": truncated})
+    return episodes
 
 
 def _digest(episodes: Iterable[Episode]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..contracts import Episode, Memory
+from ..contracts import Array, Episode, Memory
+from ..errors import ArgumentError
 
 
 def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
@@ -23,11 +24,12 @@ def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
 
     Raises:
         KeyError: an array is missing or unexpected.
-        ArgumentError: one has another shape, or values that the memory cannot hold.
+        ArgumentError: one has another shape, or values that the memory cannot hold; or those of an episode are not of
+            one length, or empty.
     """
     stored = 0
     for number, episode in enumerate(episodes):
-        length = len(episode["reward"])
+        length = length_of(f"episodes[{number}]", episode)
         stored += length
         if lanes == 1:
             for row in range(length):
@@ -38,6 +40,27 @@ def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
             one = _at(episode, row)
             memory.extend(mask, **{key: _for_all(value, lanes) for key, value in one.items()})
     return stored
+
+
+def length_of(name: str, episode: Any) -> int:
+    """The timesteps T of an episode; ArgumentError, which calls it ``name``, if it is not made of arrays [T, ...]."""
+    if not isinstance(episode, Mapping):
+        raise ArgumentError(f"{name} must be a mapping of arrays, got {type(episode).__name__}", name, episode)
+    lengths = {key: len(array) if array.ndim else 0 for key, array in named_arrays(episode)}
+    length = next(iter(lengths.values()), 0)
+    if not length or {*lengths.values()} != {length}:
+        told = ", ".join(f"{key} {given}" for key, given in lengths.items()) or "none"
+        raise ArgumentError(f"the arrays of {name} must have one length of at least 1, got {told}", name, episode)
+    return length
+
+
+def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Array]]:
+    """The arrays of an episode by their names; those of Dict observations are called ``observation/position``."""
+    if isinstance(tree, Mapping):
+        for key, part in tree.items():
+            yield from named_arrays(part, f"{name}/{key}" if name else str(key))
+    else:
+        yield name, np.asarray(tree)
 
 
 def _at(tree: Any, row: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,27 @@ def spans(begin: Any, end: Any, num_lanes: int) -> Array:
         return np.arange(begin * num_lanes, end * num_lanes)
     limits = zip(begin.tolist(), end.tolist(), strict=True)
     return np.concatenate([np.arange(*both) * num_lanes + lane for lane, both in enumerate(limits)])
+
+
+Limits: TypeAlias = "tuple[Any, Any]"
+"""The numbers ``begin`` .. ``end - 1``: of all lanes, or [num_lanes] each."""
+
+
+def changes(seen: Limits, now: Limits, capacity: int) -> tuple[Limits, Limits, Limits]:
+    """What has changed in circles, in which number n stands at the place n % ``capacity``.
+
+    Returns:
+        two stretches of numbers at whose places something was ``seen`` and nothing is ``now``, and one at whose places
+        something new is. Each may be empty.
+    """
+    (begin, end), (seen_begin, seen_end) = now, seen
+    larger, smaller = (max, min) if isinstance(end, int) else (np.maximum, np.minimum)
+    # Where nothing is now are the places of end - capacity .. begin - 1. What was seen is moved there by whole turns;
+    # it may reach over both ends.
+    moved = larger(end - seen_begin - 1, 0) // capacity * capacity
+    first = end - capacity, smaller(begin, seen_end + moved - capacity)
+    second = seen_begin + moved, smaller(begin, seen_end + moved)
+    return first, second, (larger(begin, seen_end), end)
 
 
 def layered(index: Array, counts: Array) -> tuple[Array, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import math
 import mmap
@@ -59,7 +60,8 @@ class Mapped:
         path = self._folder / _LAYOUT
         path.unlink(missing_ok=True)  # without it the files are only begun
         for name, file_path in self._files.items():
-            with file_path.open("wb") as file:  # emptied first: only zeros take no space
+            file_path.unlink(missing_ok=True)  # not emptied: a process that has it mapped, lock or not, keeps its own
+            with file_path.open("wb") as file:
                 file.truncate(self._sizes[name])
         layout = [(name, shape, dtype.str) for name, (shape, dtype) in self._arrays.items()]
         temporary = path.with_name(f".{path.name}.tmp")
@@ -76,7 +78,11 @@ class Mapped:
         try:
             lock.acquire(blocking=False)
         except Timeout:
-            raise self._refused(f"is in use by {_holder(holder)}; every memory needs a folder of its own") from None
+            gc.collect()  # an Agent that nobody has any more may be there still, and its memory
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                raise self._refused(f"is in use by {_holder(holder)}; every memory needs a folder of its own") from None
         with contextlib.suppress(OSError):  # it only serves the message above
             holder.write_text(str(os.getpid()))
         return lock

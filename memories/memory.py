@@ -268,7 +268,7 @@ class Memory(abc.ABC):
                 " continue the run with that version, or start a new one"
             )
         for name in self._settings:
-            saved, mine = state[name], getattr(self, name)
+            saved, mine = state.get(name, "nothing"), getattr(self, name)
             if saved != mine:
                 raise ValueError(f"the saved memory has {name}={saved}, this one has {name}={mine}")
         self._ring.load_state_dict(state)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from ..checks import choice, did_you_mean, number
+from ..checks import all_finite, choice, did_you_mean, number
 from ..contracts import Array, State
 from ..errors import ArgumentError, NonFiniteError
 from ..schedules import Constant, Schedule, ScheduleLike, follows_run, make_schedule
@@ -184,15 +183,9 @@ class Prioritized(Sampler):
             ArgumentError: there is not one number for each transition.
             NonFiniteError: one is NaN or infinite.
         """
-        places, td_error = self._drawn_places(), np.asarray(td_error)
-        if td_error.shape != places.shape or td_error.dtype.kind not in "fiu":
-            given = f"{td_error.dtype} of shape {td_error.shape}"
-            raise ArgumentError(f"td_error must be floats of shape {places.shape}, got {given}", "td_error", td_error)
-        priorities = np.add(np.abs(td_error), self.epsilon, dtype=np.float64)
+        errors = checked_td_error(td_error, len(self._drawn_places()))
+        priorities = np.add(np.abs(errors), self.epsilon, dtype=np.float64)
         maximum = float(np.maximum.reduce(priorities))
-        if not math.isfinite(maximum):
-            where = np.flatnonzero(~np.isfinite(td_error))[0]
-            raise NonFiniteError(f"td_error must be finite, got {td_error[where]} at index {where} of the batch")
         # Noted here, and stored when they are needed: the next draw sums up all changes at once.
         self._updated, self._awaits_update = priorities, False
         self._maximum = max(self._maximum, maximum)
@@ -232,9 +225,12 @@ class Prioritized(Sampler):
         """Take over what ``state_dict`` returned; later draws are bit-identical.
 
         Raises:
-            ArgumentError: a priority is negative, NaN or infinite; nothing is taken over.
+            ArgumentError: a priority is negative, NaN or infinite, or there are too many; nothing is taken over.
         """
         priorities, drawn = np.asarray(state["priorities"]), np.asarray(state["drawn"])
+        if len(priorities) > (room := len(self._tree.values)):
+            message = f"priorities must be at most {room}, one for each place, got {len(priorities)}"
+            raise ArgumentError(message, "priorities", priorities)
         wrong = ~((priorities >= 0) & np.isfinite(priorities))
         if wrong.any():
             place = int(wrong.argmax())
@@ -321,6 +317,23 @@ def make_sampler(value: SamplerLike, name: str = "sampler") -> Sampler:
             message = f"{name}: {kind} has no argument {key!r}{did_you_mean(key, known)}, {only}"
             raise ArgumentError(message, f"{name}.{key}", arguments[key])
     return KINDS[kind](**arguments)
+
+
+def checked_td_error(td_error: Any, count: int) -> Array:
+    """TD errors [count] as an array.
+
+    Raises:
+        ArgumentError: there is not one number for each transition.
+        NonFiniteError: one is NaN or infinite.
+    """
+    errors = np.asarray(td_error)
+    if errors.shape != (count,) or errors.dtype.kind not in "fiu":
+        given = f"{errors.dtype} of shape {errors.shape}"
+        raise ArgumentError(f"td_error must be floats of shape {(count,)}, got {given}", "td_error", td_error)
+    if not all_finite(errors):
+        where = np.flatnonzero(~np.isfinite(errors))[0]
+        raise NonFiniteError(f"td_error must be finite, got {errors[where]} at index {where} of the batch")
+    return errors
 
 
 def _built(sampler: Sampler) -> Drawable:

@@ -47,11 +47,7 @@ class Saving:
         raise NotImplementedError
 
     def state_dict(self) -> State:
-        """What is stored, and at which timesteps: copies, or streams (see :mod:`axonrl.streams`).
-
-        Timesteps and rows are numbered from 0, not wrapped around. What has a number never changes, apart from the
-        newest timestep of a lane, which may be cut: so it stands apart.
-        """
+        """What is stored, and at which timesteps: copies, or streams (see :mod:`axonrl.streams`)."""
         used, newest = self._used_rows(), self.end + self._begun
         lanes = np.flatnonzero(self.counts)
         last = (self.end - 1) % self.timesteps

@@ -9,8 +9,10 @@ import numpy as np
 
 from ..contracts import Array, ArraySpec
 from ..errors import ArgumentError
+from ..streams import Stream, kept
 from . import columns
-from .lanes import layered, spans
+from .circles import Circle, Names
+from .lanes import changes, layered, spans
 from .ring import Ring
 
 _SPARE_BYTES = 2**20
@@ -29,6 +31,11 @@ class Shape(NamedTuple):
     def stride(self) -> int:
         """Timesteps from the beginning of a sequence to that of the next one."""
         return self.length - self.overlap
+
+    @property
+    def recent(self) -> int:
+        """The newest timesteps of a lane from which a sequence may still begin, or its burn-in."""
+        return self.burn_in + self.overlap + 1
 
 
 class Spans(NamedTuple):
@@ -66,9 +73,7 @@ class Sequences:
         self._burn_in = np.zeros((self._rows, ring.num_envs), np.int32)
         self._count = np.zeros((self._rows, ring.num_envs), np.int32)  # timesteps trained on
         self._states: dict[str, Array] = columns.allocate(state, self._rows, ring.num_envs, name="state")
-        self._recent: dict[str, Array] = columns.allocate(
-            state, shape.burn_in + shape.overlap + 1, ring.num_envs, name="recent"
-        )
+        self._recent: dict[str, Array] = columns.allocate(state, shape.recent, ring.num_envs, name="recent")
         self.clear()
 
     @staticmethod
@@ -81,17 +86,16 @@ class Sequences:
         """Bytes that the arrays of such sequences take."""
         state_bytes = columns.nbytes(state)
         rows = Sequences.rows_for(timesteps, shape, num_envs * state_bytes)
-        recent = shape.burn_in + shape.overlap + 1
-        return num_envs * (rows * (_INDEX.itemsize + 2 * 4 + state_bytes) + recent * state_bytes)
+        return num_envs * (rows * (_INDEX.itemsize + 2 * 4 + state_bytes) + shape.recent * state_bytes)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        numbers = self._first.nbytes + self._burn_in.nbytes + self._count.nbytes
-        return numbers + columns.nbytes(self._states) + columns.nbytes(self._recent)
+        return columns.nbytes(self._arrays()) + columns.nbytes(self._recent)
 
     def clear(self) -> None:
         """Forget every sequence."""
+        self._names = Names()
         self._begin = self._lanes * 0  # number of the oldest sequence
         self._end = self._lanes * 0  # number of the next one that will be complete
         self._open = self._lanes < 0  # has it begun?
@@ -160,6 +164,7 @@ class Sequences:
         row = self._end[lanes] % self._rows
         self._first[row, lanes] = newest - shared
         self._burn_in[row, lanes] = burn_in
+        self._count[row, lanes] = 0  # not known yet
         for name, states in self._states.items():
             recent = self._recent[name]
             states[row, lanes] = recent[(newest - shared - burn_in) % len(recent), lanes]
@@ -191,14 +196,12 @@ class Sequences:
     def changes(self) -> tuple[Array, Array] | None:
         """The places that became empty since the last call, and those that got another sequence; None for neither."""
         self._forget()
-        begin, end = self._begin.copy(), self._end.copy()
-        seen_begin, seen_end = self._seen
-        if np.array_equal(begin, seen_begin) and np.array_equal(end, seen_end):
+        seen, now = self._seen, (self._begin.copy(), self._end.copy())
+        if np.array_equal(now, seen):
             return None
-        self._seen = begin, end
-        # A sequence that was removed may have the place of one that came as many rows later.
-        removed = self._between(np.maximum(seen_begin, end - self._rows), np.minimum(begin, seen_end))
-        return removed, self._between(np.maximum(begin, seen_end), end)
+        self._seen = now
+        first, second, added = (self._between(*limits) for limits in changes(seen, now, self._rows))
+        return np.concatenate([first, second]), added
 
     def spans(self, places: Array) -> Spans:
         """Which timesteps the sequences at these places hold."""
@@ -224,32 +227,40 @@ class Sequences:
     # -- saving -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of what is stored for each sequence, and of the newest recurrent states."""
+        """Copies, or streams, of what is stored for each sequence; open ones, and the newest states, stand apart."""
         self._forget()
-        stored = self._between(self._begin, self._end + self._open)
+        arrays, opened = self._arrays(), np.flatnonzero(self._open)
+        complete = list(zip(self._begin.tolist(), self._end.tolist(), strict=True))
+        streams = {name: self._names.stream(name, self._circles(array), complete) for name, array in arrays.items()}
         return {
             **{name: getattr(self, f"_{name}").copy() for name in _NUMBERS},
             "open": self._open.copy(),
-            "spans": {name: array.reshape(-1)[stored] for name, array in self._parts().items()},
-            "states": self.states(stored),
-            "recent": {name: array.copy() for name, array in self._recent.items()},
+            "complete": columns.map_tree(kept, streams),
+            "opened": columns.map_tree(lambda array: array[self._end[opened] % self._rows, opened], arrays),
+            "recent": columns.map_tree(kept, self._recent),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` returned; ValueError, unchanged, if it does not fit."""
         begin, end, episode, due = (np.array(state[name], _INDEX) for name in _NUMBERS)
-        opened = np.array(state["open"], np.bool_)
-        stored = self._between(begin, end + opened)
-        flat = {name: array.reshape(-1, *array.shape[2:]) for name, array in self._states.items()}
-        columns.check_saved("state", state["states"], flat, len(stored))
-        columns.check_saved(
-            "recent state", state["recent"], self._recent, self._shape.burn_in + self._shape.overlap + 1
-        )
-        columns.restore(state["states"], flat, stored)
-        columns.restore(state["spans"], {name: array.reshape(-1) for name, array in self._parts().items()}, stored)
-        columns.restore(state["recent"], self._recent, np.arange(self._shape.burn_in + self._shape.overlap + 1))
-        self._begin, self._end, self._episode, self._due, self._open = begin, end, episode, due, opened
+        is_open, arrays = np.array(state["open"], np.bool_), self._arrays()
+        opened, flat = np.flatnonzero(is_open), columns.merge_axes(arrays)
+        columns.check_saved("sequences", state["complete"], flat, int((end - begin).sum()))
+        columns.check_saved("open sequences", state["opened"], flat, len(opened))
+        columns.check_saved("recent state", state["recent"], self._recent, self._shape.recent)
+        self.clear()
+        complete = list(zip(begin.tolist(), end.tolist(), strict=True))
+        for name, array in arrays.items():
+            self._names.restore(name, self._circles(array), complete, Stream.of(state["complete"][name]))
+        columns.restore(state["opened"], arrays, (end[opened] % self._rows, opened))
+        columns.restore(state["recent"], self._recent, slice(None))
+        self._begin, self._end, self._episode, self._due, self._open = begin, end, episode, due, is_open
         self._seen = begin.copy(), end.copy()
 
-    def _parts(self) -> dict[str, Array]:
-        return {"first": self._first, "burn_in": self._burn_in, "count": self._count}
+    def _arrays(self) -> dict[str, Array]:
+        """What is stored for each sequence, and never changes once it is complete; [rows, N, ...]."""
+        states = {f"state[{name!r}]": array for name, array in self._states.items()}
+        return {"first": self._first, "burn_in": self._burn_in, "count": self._count, **states}
+
+    def _circles(self, array: Array) -> list[Circle]:
+        return [Circle(array[:, lane]) for lane in self._lanes]

@@ -38,11 +38,6 @@ class SumTree:
         width, num_blocks = _blocks(capacity)
         return 8 * (num_blocks * width + num_blocks + num_blocks + 1)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return self.values.nbytes + self._sums.nbytes + self._below.nbytes
-
     def put(self, places: Array, values: Array | float) -> None:
         """Let places hold these numbers, of at least 0; of a place that comes twice the last one counts."""
         self.values[places] = values

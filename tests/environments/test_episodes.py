@@ -1,6 +1,9 @@
 """Episodes from files: npz files, and datasets that Minari itself has written."""
 
 import importlib
+import io
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +125,26 @@ def test_actions_beyond_their_bounds_are_of_another_space(tmp_path: Path) -> Non
         read(path, action=Box(-1, 1, (1,)))
 
 
+@pytest.mark.parametrize("damage", ["encrypted", "another method", "another version", "no array", "half a header"])
+def test_npz_whose_bytes_are_damaged(tmp_path: Path, damage: str) -> None:
+    """What a flipped bit does, and members that are whole but hold something else."""
+    path = saved(tmp_path)
+    if damage in ("no array", "half a header"):
+        header = io.BytesIO()
+        np.save(header, np.zeros(5))
+        content = b"text" if damage == "no array" else header.getvalue().replace(b"}", b" ")
+        with zipfile.ZipFile(path, "w") as file:
+            for name in arrays():
+                file.writestr(f"{name}.npy", content)
+    else:  # in the first entry of the directory at the file's end
+        content = path.read_bytes()
+        offset = content.index(b"PK\x01\x02") + {"encrypted": 8, "another method": 10, "another version": 6}[damage]
+        path.write_bytes(content[:offset] + bytes([content[offset] ^ 0x81]) + content[offset + 1 :])
+    with pytest.raises(ArgumentError, match="damaged") as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     good = saved(tmp_path).read_bytes()
     contents = {
@@ -140,6 +163,31 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             read(tmp_path / name)
         assert name in str(caught.value)
         assert caught.value.argument == "path"
+
+
+def test_what_cannot_be_written_leaves_the_file_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path)
+    first, second = read(path)
+    fewer = {key: value for key, value in second.items() if key != "reward"}
+    for where, episodes, told in (
+        (path, [], "got none"),
+        (path, [first, fewer], "episodes[1] has the arrays"),
+        (tmp_path / "run", [first], "must end in .npz"),
+        (tmp_path / "missing" / "run.npz", [first], "cannot be written"),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            write_episodes(where, episodes)
+        assert told in str(caught.value)
+
+    def full(file: Any, **arrays: Any) -> None:
+        file.write(b"begun")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(ArgumentError, match="No space left"):
+        write_episodes(path, [first])
+    np.testing.assert_equal(read(path), [first, second])
+    assert list(tmp_path.iterdir()) == [path]
 
 
 # -- Minari -----------------------------------------------------------------------------------------------------------
@@ -222,14 +270,42 @@ def test_minari_that_is_damaged(dataset: Any) -> None:
         read(folder)
 
 
-def test_minari_without_minari(tmp_path: Path) -> None:
-    """The layout of its files, written by hand."""
+def written_by_hand(folder: Path, **changes: Any) -> None:
+    """The layout of Minari's files; None stands for a group in the place of an array."""
     h5py: Any = pytest.importorskip("h5py", reason="h5py is not installed: axonrl[minari]")
-    with h5py.File(tmp_path / "main_data.hdf5", "w") as file:
+    arrays = {
+        "observations": np.zeros((3, 2), np.float32),
+        "actions": np.array([1, 2]),
+        "rewards": np.zeros(2),
+        "terminations": np.array([True, False]),
+        "truncations": np.array([True, False]),
+    }
+    with h5py.File(folder / "main_data.hdf5", "w") as file:
         group = file.create_group("episode_0")
-        group["observations"] = np.zeros((3, 2), np.float32)
-        group["actions"] = np.array([1, 2])
-        group["rewards"] = np.zeros(2)
-        group["terminations"] = group["truncations"] = np.array([True, False])
+        for name, array in (arrays | changes).items():
+            if array is None:
+                group.create_group(name)
+            else:
+                group[name] = array
+
+
+@pytest.mark.parametrize("name", ["observations", "actions", "rewards", "truncations"])
+def test_minari_with_something_else_than_an_array(tmp_path: Path, name: str) -> None:
+    for other in (None, np.float32(1), "text"):
+        written_by_hand(tmp_path, **{name: other})
+        with pytest.raises(ArgumentError, match=f"damaged.*{name} is no array"):
+            read(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [{}, {"subspaces": 3}, {"subspaces": []}, {"subspaces": {"where": {"type": "Dict"}}}])
+def test_minari_whose_metadata_lack_a_space(tmp_path: Path, kept: Any) -> None:
+    written_by_hand(tmp_path)
+    (tmp_path / "metadata.json").write_text(json.dumps({"observation_space": json.dumps({"type": "Dict", **kept})}))
+    with pytest.raises(ArgumentError, match="its observation space is"):
+        read(tmp_path, Dict({"where": Tuple([Discrete(2)])}))
+
+
+def test_minari_without_minari(tmp_path: Path) -> None:
+    written_by_hand(tmp_path)
     with pytest.raises(ArgumentError, match="episode 0: it ends at timestep 0, and has 2 timesteps"):
         read(tmp_path)

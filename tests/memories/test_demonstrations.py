@@ -12,7 +12,7 @@ from axonrl import memories
 from axonrl.contracts import ArraySpec
 from axonrl.environments import read_episodes, write_episodes
 from axonrl.environments.view import EnvironmentView
-from axonrl.errors import ArgumentError
+from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import DemonstrationMemory, Prioritized, ReplayMemory
 from axonrl.tests.memories.transitions import specs_of
 
@@ -35,6 +35,7 @@ def episode(first: int, rewards: list[float], *, truncated: bool = False) -> dic
     }
 
 
+PAIR = ("reward", "n_step_reward")
 EXPERT = [episode(100, [1, 2, 4]), episode(200, [8, 16], truncated=True)]
 
 
@@ -117,8 +118,12 @@ def test_priorities_go_to_their_parts() -> None:
     # Each part has one transition of about the whole priority, unless it was drawn twice at once.
     assert np.mean([one[:2] == [own[1]] * 2 for one in again]) > 0.8
     assert np.mean([one[2:] == [expert[1]] * 2 for one in again]) > 0.8
-    with pytest.raises(ArgumentError, match=r"\(2,\)"):
+    state = memory.state_dict()
+    with pytest.raises(ArgumentError, match=r"\(4,\)"):
         memory.update_priorities(np.zeros(3))
+    with pytest.raises(NonFiniteError, match="nan at index 3"):
+        memory.update_priorities(np.array([7.0, 7.0, 7.0, np.nan]))
+    np.testing.assert_equal(memory.state_dict(), state)
 
 
 @pytest.mark.parametrize("sampler", [None, Prioritized()])
@@ -178,6 +183,47 @@ def test_lanes() -> None:
     assert memory._ring.counts.tolist() == [3, 1, 1]  # whole episodes, in turn
     assert sorted(numbers(memory.gather(np.arange(5))["observation"])) == [0, 1, 10, 20, 30]
     assert {*numbers(memory.sample()["observation"][2:])} <= {100, 101, 102, 200, 201}
+
+
+def test_an_episode_ends_with_its_last_timestep() -> None:
+    """Also one whose observation never changes, which the next episode would seem to continue."""
+    still = {**episode(0, [1, 2, 4]), "terminated": np.zeros(3, np.bool_)}
+    still["observation"] = still["next_observation"] = np.zeros((3, 1), np.float32)
+    expert = [still, {**still, "reward": np.array([8, 16, 32], np.float32)}]
+    memory = built(DemonstrationMemory(40, 40, demonstrations=expert * 6, ratio=0.9, n_step=3, discount=0.5))
+    act(memory, 10)
+    batches = [memory.sample() for _ in range(10)]
+    found = {pair for one in batches for pair in zip(*(numbers(one[key][4:]) for key in PAIR), strict=True)}
+    assert found == {(1, 3), (2, 4), (4, 4), (8, 24), (16, 32), (32, 32)}
+    assert not still["truncated"].any()
+
+
+@pytest.mark.parametrize(
+    ("expert", "argument", "told"),
+    [
+        (3, "demonstrations", "3"),
+        (EXPERT[0], "demonstrations", "list of episodes"),
+        ([7], "demonstrations[0]", "int"),
+        ([EXPERT[0], {}], "demonstrations[1]", "none"),
+        ([{**EXPERT[0], "action": np.zeros(2)}], "demonstrations[0]", "action 2, reward 3"),
+        ([{key: value[:0] for key, value in EXPERT[0].items()}], "demonstrations[0]", "reward 0"),
+        ([{**EXPERT[0], "reward": 1.0}], "demonstrations[0]", "reward 0"),
+        ([{**EXPERT[0], "reward": np.array([0, np.nan, 0])}], "demonstrations[0]", "reward of demonstrations[0]"),
+    ],
+)
+def test_episodes_that_are_none(expert: Any, argument: str, told: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        DemonstrationMemory(10, 4, demonstrations=expert)
+    assert caught.value.argument == argument
+    assert told in str(caught.value)
+
+
+def test_only_whole_episodes_are_filled_in() -> None:
+    memory = built(ReplayMemory(10, 4))
+    with pytest.raises(ArgumentError, match="reward 1") as caught:
+        memories.fill(memory, [EXPERT[0], {**EXPERT[1], "reward": np.zeros(1)}])
+    assert caught.value.argument == "episodes[1]"
+    assert len(memory) == 3
 
 
 def test_what_is_refused() -> None:

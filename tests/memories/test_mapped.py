@@ -125,6 +125,25 @@ def test_one_memory_at_a_time(tmp_path: Path) -> None:
     mapped(tmp_path)  # a killed process holds nothing
 
 
+def test_a_memory_that_nobody_has_any_more_holds_no_folder(tmp_path: Path) -> None:
+    memory: Any = mapped(tmp_path)
+    memory.itself = memory  # only the garbage collector removes it, as it does an Agent
+    gc.disable()
+    try:
+        del memory
+        mapped(tmp_path)
+    finally:
+        gc.enable()
+
+
+def test_a_memory_whose_lock_was_removed_keeps_what_it_holds(tmp_path: Path) -> None:
+    first = mapped(tmp_path)
+    step(first, 5)
+    (tmp_path / "lock").unlink()
+    step(mapped(tmp_path), 7)
+    assert first.get_by_index(0)["reward"] == 5
+
+
 def test_a_folder_that_is_not_whole(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
 

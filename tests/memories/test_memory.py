@@ -528,6 +528,8 @@ def test_a_state_of_another_memory_is_refused(built: Any, step: Any, specs: Any)
         built(NewestMemory(6, 1)).load_state_dict(state)
     with pytest.raises(ValueError, match="saved memory has num_envs=1, this one has num_envs=2"):
         built(NewestMemory(4, 1), num_envs=2).load_state_dict(state)
+    with pytest.raises(ValueError, match="saved memory has n_step=nothing, this one has n_step=1"):
+        built(ReplayMemory(4, 1)).load_state_dict(state)
 
     def other(**changes: Any) -> Any:
         result = NewestMemory(4, 1)

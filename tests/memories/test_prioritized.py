@@ -111,6 +111,27 @@ def test_a_transition_that_was_replaced_keeps_its_own_priority(filled: Any, step
         memory.update_priorities(np.zeros(2))
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_place_that_is_empty_has_no_priority_however_long_nobody_asked(built: Any, step: Any, masked: bool) -> None:
+    """Of 0 .. 9 the newest, at place 9 % 4, waits for the next; 1 stood there when the sampler was last told."""
+    memory = built(ReplayMemory(4, 2, n_step=2, sampler="prioritized"))
+
+    def store(first: int, last: int) -> None:
+        for t in range(first, last + 1):
+            step(memory, t, t + 1)
+
+    store(0, 3)
+    assert memory.state_dict()["sampler"]["priorities"].tolist() == [1, 1, 1]
+    if masked:
+        memory._ring._leave_lockstep()
+    store(4, 9)
+    assert memory.state_dict()["sampler"]["priorities"].tolist() == [1, 0, 1, 1]
+    store(10, 25)  # 22, 23 and 24
+    assert memory.state_dict()["sampler"]["priorities"].tolist() == [1, 0, 1, 1]
+    store(26, 26)  # 23, 24 and 25
+    assert memory.state_dict()["sampler"]["priorities"].tolist() == [1, 1, 0, 1]
+
+
 def test_clear_forgets_priorities_and_batches(filled: Any, step: Any) -> None:
     memory = filled(ReplayMemory(4, 2, sampler=Prioritized(1.0, Linear(0.0, 1.0, 4))), 4, 100, 200)
     memory.clear()
@@ -217,6 +238,8 @@ def test_saved_priorities_that_are_none_are_refused(filled: Any, wrong: float) -
     with pytest.raises(ArgumentError, match=f"got {wrong} at place 1") as error:
         sampler.load_state_dict(damaged)
     assert error.value.argument == "priorities"
+    with pytest.raises(ArgumentError, match=r"at most 8, .* got 9"):  # a block of the sum tree
+        sampler.load_state_dict({**state, "priorities": np.ones(9)})
     assert sampler.state_dict()["priorities"].tolist() == state["priorities"].tolist()
 
 

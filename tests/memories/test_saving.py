@@ -10,7 +10,7 @@ import pytest
 
 from axonrl import streams
 from axonrl.contracts import ArraySpec
-from axonrl.memories import BatchMemory, ReplayMemory, ring
+from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory, ring
 from axonrl.runs import checkpoints, parts
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.tests.memories.test_memory_against_model import CASES, Case, World, assert_same_state, build
@@ -120,6 +120,50 @@ def test_only_what_is_new_is_written(tmp_path: Path) -> None:
     held = parts.read_part(new, None)[0].stretches  # type: ignore[arg-type]
     assert sum((one.end - one.begin) * one.item_bytes for one in held) == 2 * (4 + 4 + 4 + 4 + 8 + 12)
     assert {one.end - one.begin for one in held} == {2}
+
+
+def test_of_sequences_only_what_is_new_is_written(tmp_path: Path) -> None:
+    """With the recurrent state that each starts from, and across clear and another process."""
+    specs = {**specs_of(ArraySpec((3,), np.float32)), "state": {"h": ArraySpec((5,), np.float32)}}
+
+    def built() -> Any:
+        memory = SequenceMemory(64, 2, length=4, overlap=2, sampler="prioritized")
+        memory.build(specs, 2, np.random.default_rng(0))
+        return memory
+
+    def store_more(memory: Any, first: int, last: int) -> None:
+        for t in range(first, last):
+            memory.extend(
+                observation=np.full((2, 3), t, np.float32),
+                action=np.full(2, t),
+                reward=np.full(2, t / 2),
+                terminated=np.array([t % 11 == 10, False]),
+                truncated=np.zeros(2, np.bool_),
+                next_observation=np.full((2, 3), t + 1, np.float32),
+                state={"h": np.arange(10, dtype=np.float32).reshape(2, 5) + t},
+            )
+
+    memory, folder = built(), CheckpointStore(tmp_path)
+    store_more(memory, 0, 20)
+    folder.save({"memory": views(memory)})
+    memory = loaded(CheckpointStore(tmp_path), built())
+    store_more(memory, 20, 22)  # completes 17 .. 20 and 19 .. 21 in the first lane, 18 .. 21 in the second
+    store = CheckpointStore(tmp_path)
+    loaded(store, built())  # links what it has read
+    new = sorted(store.save({"memory": views(memory)}).glob("part-*"))[-1]
+    held = {one.series.partition("/")[2]: one for one in parts.read_part(new, None)[0].stretches}  # type: ignore[arg-type]
+    of_state = [held[f"state['h']/{lane}"] for lane in (0, 1)]
+    assert [(one.end - one.begin, one.item_bytes) for one in of_state] == [(2, 20), (1, 20)]
+    other = loaded(CheckpointStore(tmp_path), built())
+    assert_same_state(other.state_dict(), memory.state_dict())
+    for one in (memory, other):
+        store_more(one, 22, 40)
+        one.rng = np.random.default_rng(1)
+    assert_same_state(other.sample(), memory.sample())
+    memory.clear()
+    store_more(memory, 40, 60)
+    store.save({"memory": views(memory)})
+    assert_same_state(loaded(CheckpointStore(tmp_path), built()).state_dict(), memory.state_dict())
 
 
 def test_a_cut_after_a_save_is_saved(tmp_path: Path) -> None:

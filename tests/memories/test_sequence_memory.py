@@ -130,6 +130,14 @@ def test_priorities_mix_the_largest_error_and_the_mean() -> None:
         memory.update_priorities(td_error[1:])
 
 
+def test_a_place_without_a_sequence_has_no_priority_however_long_nobody_asked() -> None:
+    memory = built(SequenceMemory(8, 1, length=2, overlap=0, sampler="prioritized"))  # eight places
+    episode(memory, 0, 8, "goes on")
+    assert memory.state_dict()["sampler"]["priorities"].tolist() == [1, 1, 1, 1]
+    episode(memory, 8, 18, "goes on")  # 13 sequences, of which 9 .. 12 are there
+    assert memory.state_dict()["sampler"]["priorities"].tolist() == [0, 1, 1, 1, 1]
+
+
 def test_what_could_be_sampled_is_counted() -> None:
     memory = SequenceMemory(300, 4, length=10, burn_in=5, overlap=6)
     memory.build(SPECS, 2, np.random.default_rng(0))
