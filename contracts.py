@@ -224,6 +224,15 @@ Episode: TypeAlias = Mapping[str, ArrayTree]
 """The transitions of one episode: ``observation, action, reward, terminated, truncated, next_observation`` [T, ...]."""
 
 
+def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Array]]:
+    """The arrays of an episode by their names; those of Dict observations are called ``observation/position``."""
+    if isinstance(tree, Mapping):
+        for key, part in tree.items():
+            yield from named_arrays(part, f"{name}/{key}" if name else str(key))
+    else:
+        yield name, np.asarray(tree)
+
+
 class EnvironmentView(Protocol):
     """What a memory may know of the environment that fills it."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from ..checks import shortened
-from ..contracts import Array, Episode
+from ..contracts import Array, Episode, named_arrays
 from ..errors import ArgumentError
 from .minari import file_error, raw_episodes
 from .spaces import AnySpace, Leaf, leaves, limits
@@ -72,7 +72,7 @@ def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
     Raises:
         ArgumentError: there is none, they have different arrays, or the file has another name or cannot be written.
     """
-    path, flat = Path(path), [dict(_flat(episode)) for episode in episodes]
+    path, flat = Path(path), [dict(named_arrays(episode)) for episode in episodes]
     if path.suffix != ".npz":
         raise file_error(path, "is no name of an npz file: it must end in .npz")
     if not flat:
@@ -224,11 +224,3 @@ def _nested(arrays: Mapping[str, Array]) -> Episode:
         else:
             nested[key] = array
     return nested
-
-
-def _flat(episode: Episode) -> Iterator[tuple[str, Array]]:
-    for key, tree in episode.items():
-        if isinstance(tree, Mapping):
-            yield from ((f"{key}/{part}", np.asarray(array)) for part, array in tree.items())
-        else:
-            yield key, np.asarray(tree)

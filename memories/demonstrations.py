@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import number, shortened
-from ..contracts import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State
+from ..checks import all_finite, number, shortened
+from ..contracts import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State, named_arrays
 from ..errors import ArgumentError
 from .columns import map_tree
-from .filling import fill, length_of, named_arrays
+from .filling import fill, length_of
 from .replay import ReplayMemory
 from .samplers import SamplerLike, checked_td_error
 
@@ -251,7 +251,7 @@ def _checked(given: Any) -> list[Episode]:
         name = f"demonstrations[{index}]"
         length_of(name, episode)
         for key, array in named_arrays(episode):
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
+            if array.dtype.kind == "f" and not all_finite(array):
                 raise ArgumentError(f"{key} of {name} is NaN or infinite", name, episode)
         truncated = np.array(episode.get("truncated", ()), np.bool_)
         truncated[-1:] |= not np.any(episode.get("terminated", ())[-1:])

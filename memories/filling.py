@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, Episode, Memory
+from ..contracts import Episode, Memory, named_arrays
 from ..errors import ArgumentError
 
 
@@ -52,15 +52,6 @@ def length_of(name: str, episode: Any) -> int:
         told = ", ".join(f"{key} {given}" for key, given in lengths.items()) or "none"
         raise ArgumentError(f"the arrays of {name} must have one length of at least 1, got {told}", name, episode)
     return length
-
-
-def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Array]]:
-    """The arrays of an episode by their names; those of Dict observations are called ``observation/position``."""
-    if isinstance(tree, Mapping):
-        for key, part in tree.items():
-            yield from named_arrays(part, f"{name}/{key}" if name else str(key))
-    else:
-        yield name, np.asarray(tree)
 
 
 def _at(tree: Any, row: int) -> Any:
