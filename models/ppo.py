@@ -22,7 +22,6 @@ from .blocks.learning import minimize
 from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
 from .blocks.params import from_params, optional, param, real, schedule, whole
-from .blocks.returns import gae
 
 Tensor: TypeAlias = Any
 
@@ -74,11 +73,12 @@ def model_fn(
     observations = Observations(config.observation_space, actions.space, params.action_mask)
     network = ActorCritic(observations, actions, params)
     if mode == Modes.PREDICT:
-        outputs, value = network(features)
+        outputs, value, state = network.act(features)
         predictions = {"action": actions.likeliest(outputs), "value": value, **actions.shaped(outputs)}
-        return EstimatorSpec(mode, predictions, exploration=actions.exploration(), record=("log_prob", "value"))
+        exploration, record = actions.exploration(), ("log_prob", "value")
+        return EstimatorSpec(mode, predictions, exploration=exploration, record=record, state=state)
 
-    rollout = _rollout(network, actions, features, labels, params)
+    rollout = network.rollout(features, labels, params.gae_lambda, _ALGORITHMS)
     coefficients = (
         scheduled(params.clip, "clip", labels),
         scheduled(params.entropy_coefficient, "entropy_coefficient", labels),
@@ -98,23 +98,16 @@ def model_fn(
 
     metrics = {"explained_variance": rollouts.explained_variance(rollout["value"], rollout["return"])}
     means = rollouts.over_minibatches(
-        update, rollout, _SCALARS, params.epochs, params.minibatch_size, stop_above=("kl", params.max_kl)
+        update,
+        rollout,
+        _SCALARS,
+        params.epochs,
+        params.minibatch_size,
+        together=network.sequence_length,
+        stop_above=("kl", params.max_kl),
     )
     loss = means.pop("loss")
     return EstimatorSpec(mode, loss=loss, metrics={**means, **metrics, "learning_rate": learning_rate})
-
-
-def _rollout(network: ActorCritic, actions: Actions, features: Any, labels: Any, params: PPOParams) -> dict[str, Any]:
-    """The rollout in rows [B, ...], B = T * N, with advantages (2016, equation 16) and the returns to learn."""
-    rollouts.check_rollout(labels, _ALGORITHMS)
-    next_value = network.value(rollouts.rows(labels["next_observation"]))
-    next_value = tf.reshape(next_value, labels["reward"].shape)  # [T, N]
-    reward, discount, truncated, value = (labels[name] for name in ("reward", "discount", "truncated", "value"))
-    advantage = gae(reward, discount, truncated, value, next_value, params.gae_lambda)
-    recorded = {name: labels[name] for name in ("action", "log_prob", "value")}
-    computed = {"advantage": advantage, "return": advantage + value}
-    rollout = rollouts.rows({"observation": features, **recorded, **computed})
-    return {**rollout, "action": actions.from_environment(rollout["action"])}
 
 
 def _losses(
@@ -126,7 +119,7 @@ def _losses(
     entropy_coefficient: Tensor,
 ) -> dict[str, Tensor]:
     """The loss of some rows (2017, equation 9), and its parts."""
-    outputs, value = network(rows["observation"])
+    outputs, value = network.evaluate(rows)
     policy = actions.distribution(outputs)
     advantage = rollouts.normalized(rows["advantage"]) if params.normalize_advantages else rows["advantage"]
     log_ratio = policy.log_prob(rows["action"]) - rows["log_prob"]  # [B]

@@ -96,7 +96,7 @@ class _QFunction:
         size = actions.num_outputs
         heads = {"q_values": size} if params.dueling is None else {"advantage": size, "value": 1}
         self._observations, self._dueling, self._epsilon = observations, params.dueling, params.rescaling
-        self._network = RecurrentNetwork(name, observations.shape, heads, params, zeros=zeros)
+        self._network = RecurrentNetwork(name, observations.shape, heads, params, params.lstm, zeros=zeros)
         self.variables = self._network.variables
 
     def step(self, encoded: Tensor, state: State | None) -> tuple[Tensor, State]:

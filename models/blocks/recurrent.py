@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ...errors import ArgumentError
-from .networks import NetworkParams, dense
+from .networks import DenseParams, NetworkParams, dense
 from .params import param, whole
 
 Tensor: TypeAlias = Any
@@ -53,13 +53,17 @@ class LSTM:
         zeros = tf.zeros([tf.shape(batch)[0], self.units])
         return {"hidden": zeros, "cell": zeros}
 
-    def __call__(self, inputs: Tensor, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
+    def __call__(
+        self, inputs: Tensor, state: State, valid: Tensor | None = None, begins: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         """Outputs and last state.
 
         Args:
             inputs: float32 [T, B, features]; T is static.
             state: before the first timestep.
             valid: float32 [T, B]; where it is 0 the timestep leaves the state as it was. None: 1 everywhere.
+            begins: float32 [T, B]; where it is 1 an episode begins: the state is zero before the timestep. None: 0
+                everywhere.
 
         Returns:
             outputs, float32 [T, B, units] (those of timesteps that are not valid follow from the state before, too),
@@ -72,6 +76,9 @@ class LSTM:
         hidden, cell = state["hidden"], state["cell"]
         outputs = []
         for index, step in enumerate(steps):
+            if begins is not None:
+                goes_on = 1.0 - begins[index][:, None]  # [B, 1]
+                hidden, cell = goes_on * hidden, goes_on * cell
             gates = step + tf.matmul(hidden, self._recurrent_kernel)  # [B, 4 U]
             i, f, g, o = tf.split(gates, 4, axis=-1)
             next_cell = tf.sigmoid(f) * cell + tf.sigmoid(i) * tf.tanh(g)
@@ -94,7 +101,11 @@ class RecurrentNetwork:
         shape: of one input, without the axes of time and batch.
         heads: name to number of outputs.
         params: which layers.
+        units: of the LSTM.
         zeros: kernels start at zero, for a network that becomes a copy of another one.
+        scale: factor of the initial kernels of the body.
+        head_scale: factor of the initial kernels of the heads.
+        below: another network, whose layers up to the LSTM are this one's too.
     """
 
     def __init__(
@@ -102,17 +113,21 @@ class RecurrentNetwork:
         name: str,
         shape: Sequence[int],
         heads: Mapping[str, int],
-        params: RecurrentParams,
+        params: DenseParams,
+        units: int,
         *,
         zeros: bool = False,
+        scale: float = 1.0,
+        head_scale: float = 1.0,
+        below: RecurrentNetwork | None = None,
     ) -> None:
         initializer = "zeros" if zeros else params.initializer
         with keras.name_scope(name):
-            self._body = params.body(shape, initializer, 1.0)
-            self.lstm = LSTM(self._body.output_shape[-1], params.lstm, initializer)
-            self._heads = {head: dense(size, head, "linear", initializer, 1.0) for head, size in heads.items()}
+            self._body = params.body(shape, initializer, scale) if below is None else below._body
+            self.lstm = LSTM(self._body.output_shape[-1], units, initializer) if below is None else below.lstm
+            self._heads = {head: dense(size, head, "linear", initializer, head_scale) for head, size in heads.items()}
             for head in self._heads.values():
-                head.build((None, params.lstm))
+                head.build((None, units))
 
     @property
     def variables(self) -> list[Any]:
@@ -120,7 +135,9 @@ class RecurrentNetwork:
         heads = [variable for head in self._heads.values() for variable in head.trainable_variables]
         return [*self._body.trainable_variables, *self.lstm.variables, *heads]
 
-    def __call__(self, inputs: Tensor, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
+    def __call__(
+        self, inputs: Tensor, state: State, valid: Tensor | None = None, begins: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         """From inputs float32 [T, B, *shape] the outputs of the LSTM [T, B, units], and its last state.
 
         The other arguments are those of :class:`LSTM`.
@@ -128,7 +145,7 @@ class RecurrentNetwork:
         hidden = self._body(tf.reshape(inputs, [-1, *inputs.shape[2:]]))  # [T * B, width]
         length, batch = inputs.shape[:2]
         hidden = tf.reshape(hidden, [length, -1 if batch is None else batch, hidden.shape[-1]])
-        return self.lstm(hidden, state, valid)
+        return self.lstm(hidden, state, valid, begins)
 
     def unroll(self, inputs: Tensor, sequences: Sequences) -> Tensor:
         """The outputs of the LSTM for the timesteps after burn-in, float32 [L + 1, B, units].

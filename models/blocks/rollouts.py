@@ -67,7 +67,8 @@ def over_minibatches(
     epochs: int,
     minibatch_size: int | None,
     *,
-    stop_above: tuple[str, float | None],
+    together: int = 1,
+    stop_above: tuple[str, float | None] = ("", None),
 ) -> dict[str, Tensor]:
     """Passes over a rollout in random minibatches, with an update for each of them.
 
@@ -80,6 +81,7 @@ def over_minibatches(
         names: of the scalars.
         epochs: passes.
         minibatch_size: rows of each update, which divide B; ``None`` means all.
+        together: rows that stay next to one another, and divide the minibatches: 0 to ``together - 1``, and so on.
         stop_above: name of a scalar, and the value above which the update that returned it is the last; ``None``
             never stops.
 
@@ -87,20 +89,27 @@ def over_minibatches(
         the means of the scalars over the updates, and ``optimizer_steps``, the number of updates.
 
     Raises:
-        ArgumentError: the minibatches do not divide the rollout.
+        ArgumentError: the minibatches do not divide the rollout, or what stays together does not divide them.
     """
     total_rows = tf.nest.flatten(rollout)[0].shape[0]
     size = total_rows if minibatch_size is None else minibatch_size
     if total_rows % size:
         message = f"minibatch_size must divide the rollout of {total_rows} timesteps, got {size}"
         raise ArgumentError(message, "minibatch_size", size)
+    if size % together:
+        message = f"minibatch_size must be a multiple of sequence_length, which is {together}, got {size}"
+        raise ArgumentError(message, "minibatch_size", size)
     if size == total_rows and epochs == 1:
         return {**update(rollout), "optimizer_steps": tf.constant(1.0)}
 
     total = epochs * (total_rows // size)
-    orders = tf.concat([noise.permutation(total_rows) for _ in range(epochs)], axis=0)  # [epochs * B]
+    groups = total_rows // together
+    orders = tf.concat([noise.permutation(groups) for _ in range(epochs)], axis=0)  # [epochs * groups]
+    if together > 1:
+        orders = orders[:, None] * together + tf.range(together)
     orders = tf.reshape(orders, [total, size])
-    watched, limit = names.index(stop_above[0]), stop_above[1]
+    name, limit = stop_above
+    watched = 0 if limit is None else names.index(name)
 
     def unfinished(i: Tensor, last: Tensor, sums: Tensor) -> Tensor:
         return i < total if limit is None else tf.logical_and(i < total, last <= limit)

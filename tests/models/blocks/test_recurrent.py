@@ -42,8 +42,8 @@ def test_an_lstm_unrolled(masked: bool) -> None:
 
 
 def test_burn_in_changes_the_state_and_gets_no_gradient() -> None:
-    params = RecurrentParams(hidden=(4,), lstm=2, activation="tanh")
-    network = RecurrentNetwork("online", (3,), {"q_values": 2}, params)
+    params = RecurrentParams(hidden=(4,), activation="tanh")
+    network = RecurrentNetwork("online", (3,), {"q_values": 2}, params, 2)
     rng = np.random.default_rng(1)
     inputs = tf.constant(rng.normal(size=(5, 2, 3)).astype(F32))  # two timesteps of burn-in
     state = {name: tf.constant(rng.normal(size=(2, 2)).astype(F32)) for name in ("hidden", "cell")}
@@ -65,7 +65,7 @@ def test_burn_in_changes_the_state_and_gets_no_gradient() -> None:
 
 
 def test_every_variable_by_order_and_shape() -> None:
-    network = RecurrentNetwork("online", (3,), {"a": 2, "b": 1}, RecurrentParams(hidden=(4,), lstm=5), zeros=True)
+    network = RecurrentNetwork("online", (3,), {"a": 2, "b": 1}, RecurrentParams(hidden=(4,)), 5, zeros=True)
     shapes = [tuple(variable.shape) for variable in network.variables]
     assert shapes == [(3, 4), (4,), (4, 20), (5, 20), (20,), (5, 2), (2,), (5, 1), (1,)]
     assert not any(variable.numpy().any() for variable in network.variables if len(variable.shape) == 2)
