@@ -71,7 +71,7 @@ def model_fn(
     params = from_params(PPOParams, params)
     actions = actions_of(config.action_space, _ALGORITHMS)
     observations = Observations(config.observation_space, actions.space, params.action_mask)
-    network = ActorCritic(observations, actions, params)
+    network = ActorCritic(observations, actions, params, params.sequence_length)
     if mode == Modes.PREDICT:
         outputs, value, state = network.act(features)
         predictions = {"action": actions.likeliest(outputs), "value": value, **actions.shaped(outputs)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from ...errors import ArgumentError
 from ...schedules import ScheduleLike
+from . import rollouts
 from .actions import Actions
 from .networks import Network, NetworkParams
 from .observations import MaskParams, Observations
@@ -25,14 +26,13 @@ from .optimizers import OptimizerParams
 from .params import flag, optional, param, real, schedule, whole
 from .recurrent import RecurrentNetwork, State, observation_and_state
 from .returns import gae
-from .rollouts import check_rollout, rows
 
 Tensor: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ActorCriticParams(MaskParams, OptimizerParams, NetworkParams):
-    """The parameters that on-policy algorithms share. Schedules follow ``global_step``, which counts rollouts."""
+class PolicyValueParams(MaskParams, OptimizerParams, NetworkParams):
+    """The parameters of policy and value. Schedules follow ``global_step``, which counts rollouts."""
 
     activation: str = "tanh"
     initializer: str = "orthogonal"
@@ -43,9 +43,6 @@ class ActorCriticParams(MaskParams, OptimizerParams, NetworkParams):
         "units of an LSTM after the hidden layers, for tasks that need memory; `null`: none",
         optional(whole(at_least=1)),
     )
-    sequence_length: int = param(
-        16, "timesteps that an LSTM is trained over at once; divides those of each environment", whole(at_least=1)
-    )
     log_std: float = param(
         0.0,
         "initial log standard deviation of Box actions, in the environment's units",
@@ -53,6 +50,15 @@ class ActorCriticParams(MaskParams, OptimizerParams, NetworkParams):
     )
     value_coefficient: float = param(0.5, "weight of the value's squared error", real(at_least=0))
     entropy_coefficient: ScheduleLike = param(0.0, "weight of the entropy", schedule(at_least=0))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ActorCriticParams(PolicyValueParams):
+    """With those of generalized advantage estimates, and of sequences that a rollout is cut into."""
+
+    sequence_length: int = param(
+        16, "timesteps that an LSTM is trained over at once; divides those of each environment", whole(at_least=1)
+    )
     normalize_advantages: bool = param(
         True, "to mean 0 and standard deviation 1, among those of one step of the optimizer", flag()
     )
@@ -68,12 +74,15 @@ class ActorCritic:
         observations: what the networks see of them.
         actions: what the policy decides.
         params: which networks.
+        sequence_length: timesteps that an LSTM is unrolled over in learning.
 
     Raises:
         ValueError: the network does not fit the observations.
     """
 
-    def __init__(self, observations: Observations, actions: Actions, params: ActorCriticParams) -> None:
+    def __init__(
+        self, observations: Observations, actions: Actions, params: PolicyValueParams, sequence_length: int = 1
+    ) -> None:
         self._observations, self._actions, shape = observations, actions, observations.shape
         scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0  # Engstrom et al. 2020, section 3
         # The small head starts with a nearly uniform policy: Andrychowicz et al. 2020, section 3.2.
@@ -84,8 +93,8 @@ class ActorCritic:
                 initial = np.full(actions.num_scales, params.log_std, np.float32)
                 self._log_std = keras.Variable(initial, name="log_std")
         self._value = _Part("value", shape, 1, params, scale, shared=self._policy if params.shared else None)
-        self._shared = params.shared
-        self.sequence_length = 1 if params.lstm is None else params.sequence_length
+        self._shared, self._recurrent = params.shared, params.lstm is not None
+        self.sequence_length = sequence_length if self._recurrent else 1
         """Rows that minibatches keep together."""
 
     @property
@@ -115,38 +124,71 @@ class ActorCritic:
         return outputs, self._value.head(value_hidden)[:, 0], {**following, **others} or None
 
     def rollout(self, features: Any, labels: Mapping[str, Any], gae_lambda: float, algorithm: str) -> dict[str, Any]:
+        """The rows of a rollout with what PPO learns from: as :meth:`rows`, without ``next_observation``, and besides.
+
+        ``advantage`` (Schulman et al. 2016, equation 16) and ``return`` (advantage and recorded value), float32 [B].
+
+        Args:
+            features: as for :meth:`rows`.
+            labels: likewise, with ``log_prob`` and ``value`` as recorded.
+            gae_lambda: of the advantages.
+            algorithm: for error messages.
+        """
+        found = self.rows(features, labels, algorithm, ("log_prob", "value"))
+        next_value = self.in_time(self._next_value(found, self._states(found)), labels)
+        reward, discount, truncated, value = (labels[name] for name in ("reward", "discount", "truncated", "value"))
+        advantage = gae(reward, discount, truncated, value, next_value, gae_lambda)
+        del found["next_observation"]
+        return {**found, **self._in_rows({"advantage": advantage, "return": advantage + value})}
+
+    def rows(
+        self, features: Any, labels: Mapping[str, Any], algorithm: str, recorded: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """The rows of a rollout, [B, ...], as :meth:`evaluate` takes them.
 
         Args:
             features: observations [T, N, ...], with the recurrent state before each if there is one.
-            labels: the rest of the batch, with the recorded ``log_prob`` and ``value`` [T, N].
-            gae_lambda: of the advantages.
+            labels: the rest of the batch.
             algorithm: for error messages.
+            recorded: further labels to take along.
 
         Returns:
-            ``observation``, ``action`` (as ``Distribution.log_prob`` takes it), ``log_prob``, ``value``,
-            ``advantage`` (Schulman et al. 2016, equation 16), ``return`` (advantage and value), float32 [B] but for the
-            first two; with an LSTM ``state``, and ``begins`` [B], 1 where an episode began.
+            ``observation``, ``next_observation``, ``action`` (as ``Distribution.log_prob`` takes it), what is recorded,
+            and with an LSTM ``state``, and ``begins`` [B], 1 where an episode began.
 
         Raises:
             ArgumentError: the batch is no rollout, or sequences do not divide it.
         """
-        check_rollout(labels, algorithm)
-        length, copies = labels["reward"].shape
+        rollouts.check_rollout(labels, algorithm)
         observation, state = observation_and_state(features)
-        recorded = {name: labels[name] for name in ("action", "log_prob", "value")}
-        batch = {"observation": observation, "next_observation": labels["next_observation"], **recorded}
-        if state is not None:
-            batch["state"] = state
-        found = {name: rows(part) for name, part in batch.items()}
-        next_value = tf.reshape(self._next_value(found), [length, copies])
-        reward, discount, truncated, value = (labels[name] for name in ("reward", "discount", "truncated", "value"))
-        advantage = gae(reward, discount, truncated, value, next_value, gae_lambda)
-        found |= {"advantage": rows(advantage), "return": rows(advantage + value)}
-        found["action"] = self._actions.from_environment(found["action"])
-        del found["next_observation"]
-        if state is None:
-            return found
+        found = {name: labels[name] for name in ("next_observation", "action", *recorded)}
+        found = {"observation": observation, **found}
+        if self._recurrent:
+            self._refuse_other_lengths(int(labels["reward"].shape[0]))
+            ended = tf.maximum(labels["terminated"], labels["truncated"])
+            found |= {"state": state, "begins": tf.pad(ended[:-1], [[1, 0], [0, 0]])}
+        found = self._in_rows(found)
+        return {**found, "action": self._actions.from_environment(found["action"])}
+
+    def in_time(self, values: Tensor, labels: Mapping[str, Any]) -> Tensor:
+        """Values of rows, [B], as those of the rollout, [T, N]."""
+        length, copies = labels["reward"].shape
+        return tf.reshape(_transposed(values, copies, length) if self._recurrent else values, [length, copies])
+
+    def evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
+        """For rows of a rollout: what describes the distributions (each [B, ...]), and the values, float32 [B].
+
+        With an LSTM the rows must be whole sequences; each begins with the recorded state.
+        """
+        outputs, value, _ = self._evaluate(rows)
+        return outputs, value
+
+    def evaluate_with_next(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        """As :meth:`evaluate`, and the values of the next observations, float32 [B]."""
+        outputs, value, state = self._evaluate(rows)
+        return outputs, value, self._next_value(rows, state)
+
+    def _refuse_other_lengths(self, length: int) -> None:
         if length % self.sequence_length:
             raise ArgumentError(
                 f"sequence_length must divide the {length} timesteps of each environment in a rollout, got"
@@ -154,26 +196,30 @@ class ActorCritic:
                 "sequence_length",
                 self.sequence_length,
             )
-        ended = tf.maximum(labels["terminated"], truncated)
-        found["begins"] = rows(tf.pad(ended[:-1], [[1, 0], [0, 0]]))
-        return {name: _by_environment(part, length, copies) for name, part in found.items()}
 
-    def evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
-        """For rows of :meth:`rollout`: what describes the distributions (each [B, ...]), and the values, float32 [B].
+    def _in_rows(self, tree: Any) -> Any:
+        """A tensor [T, N, ...], or a mapping of such, as rows."""
+        if isinstance(tree, Mapping):
+            return {name: self._in_rows(part) for name, part in tree.items()}
+        flat = rollouts.rows(tree)
+        return _transposed(flat, *tree.shape[:2]) if self._recurrent else flat
 
-        With an LSTM the rows must be whole sequences; each begins with the recorded state.
-        """
+    def _evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor, State | None]:
         encoded = self._observations.encode(rows["observation"])
-        hidden = self._policy.unroll(encoded, rows)
+        hidden, state = self._policy.unroll(encoded, rows, self.sequence_length)
         outputs = self._described(self._policy.head(hidden), rows["observation"])
-        value_hidden = hidden if self._shared else self._value.unroll(encoded, rows)
-        return outputs, self._value.head(value_hidden)[:, 0]
+        if not self._shared:
+            hidden, state = self._value.unroll(encoded, rows, self.sequence_length)
+        return outputs, self._value.head(hidden)[:, 0], state
 
-    def _next_value(self, rows: Mapping[str, Any]) -> Tensor:
-        """V of the next observations [B], which follow the state after the observations."""
-        state = rows.get("state")
-        if state is not None:
-            _, state = self._value.step(self._observations.encode(rows["observation"]), state)
+    def _states(self, rows: Mapping[str, Any]) -> State | None:
+        """The value's recurrent state after each row; None if it has none."""
+        if not self._recurrent:
+            return None
+        return self._value.unroll(self._observations.encode(rows["observation"]), rows, self.sequence_length)[1]
+
+    def _next_value(self, rows: Mapping[str, Any], state: State | None) -> Tensor:
+        """V of the next observations [B], given the value's recurrent state before them."""
         hidden, _ = self._value.step(self._observations.encode(rows["next_observation"]), state)
         return self._value.head(hidden)[:, 0]
 
@@ -199,7 +245,7 @@ class _Part:
         name: str,
         shape: Any,
         size: int,
-        params: ActorCriticParams,
+        params: PolicyValueParams,
         scale: float,
         *,
         head_scale: float = 1.0,
@@ -212,7 +258,7 @@ class _Part:
             self._network = Network(name, shape, {"head": size}, params, **scales, body=below and below.body)
         else:
             self._network = RecurrentNetwork(name, shape, {"head": size}, params, params.lstm, **scales, below=below)
-        self._recurrent, self._length = params.lstm is not None, params.sequence_length
+        self._recurrent = params.lstm is not None
         self._prefix = "" if name == "policy" or shared is not None else f"{name}_"
 
     @property
@@ -236,35 +282,31 @@ class _Part:
             return self._network.hidden(encoded), {}
         own = self._network.lstm.begin(encoded) if state is None else self._own(state)
         hidden, following = self._network(encoded[None], own)
-        return hidden[0], {f"{self._prefix}{name}": value for name, value in following.items()}
+        return hidden[0], self._named(following)
 
-    def unroll(self, encoded: Tensor, rows: Mapping[str, Any]) -> Tensor:
-        """What the head is given for rows that are whole sequences, [B, width]."""
+    def unroll(self, encoded: Tensor, rows: Mapping[str, Any], length: int) -> tuple[Tensor, State | None]:
+        """For rows that are whole sequences: what the head is given [B, width], and the recurrent state after each."""
         if not self._recurrent:
-            return self._network.hidden(encoded)
-        length, sequences = self._length, encoded.shape[0] // self._length
-        inputs = _time_first(encoded, sequences, length)
-        begins = _time_first(rows["begins"], sequences, length)
+            return self._network.hidden(encoded), None
+        sequences = encoded.shape[0] // length
+        inputs, begins = (
+            tf.reshape(_transposed(values, sequences, length), [length, sequences, *values.shape[1:]])
+            for values in (encoded, rows["begins"])
+        )
         first = {name: value[::length] for name, value in self._own(rows["state"]).items()}
-        hidden, _ = self._network(inputs, first, begins=begins)  # [L, S, units]
-        return _by_environment(tf.reshape(hidden, [-1, hidden.shape[-1]]), length, sequences)
+        hidden, state = self._network.unrolled(inputs, first, begins)  # [L, S, units] each
+        flat = {name: _transposed(rollouts.rows(values), length, sequences) for name, values in state.items()}
+        return _transposed(rollouts.rows(hidden), length, sequences), self._named(flat)
 
     def _own(self, state: Mapping[str, Tensor]) -> State:
         return {name: state[f"{self._prefix}{name}"] for name in ("hidden", "cell")}
 
-
-def _time_first(values: Tensor, sequences: int, length: int) -> Tensor:
-    """Rows [S * L, ...] of one sequence after another, as [L, S, ...]."""
-    return _swapped(tf.reshape(values, [sequences, length, *values.shape[1:]]))
+    def _named(self, state: State) -> State:
+        return {f"{self._prefix}{name}": value for name, value in state.items()}
 
 
-def _by_environment(tree: Any, length: int, copies: int) -> Any:
-    """Rows [T * N, ...] in the order of time as those of one environment after another; or those of a mapping."""
-    if isinstance(tree, Mapping):
-        return {name: _by_environment(part, length, copies) for name, part in tree.items()}
-    return tf.reshape(_swapped(tf.reshape(tree, [length, copies, *tree.shape[1:]])), [-1, *tree.shape[1:]])
-
-
-def _swapped(values: Tensor) -> Tensor:
-    """The first two axes exchanged."""
-    return tf.transpose(values, [1, 0, *range(2, values.shape.rank)])
+def _transposed(values: Tensor, first: int, second: int) -> Tensor:
+    """Rows [first * second, ...] in the order of the second axis: [second * first, ...]."""
+    shape = values.shape[1:]
+    swapped = tf.transpose(tf.reshape(values, [first, second, *shape]), [1, 0, *range(2, 2 + len(shape))])
+    return tf.reshape(swapped, [-1, *shape])

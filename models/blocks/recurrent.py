@@ -53,31 +53,44 @@ class LSTM:
         zeros = tf.zeros([tf.shape(batch)[0], self.units])
         return {"hidden": zeros, "cell": zeros}
 
-    def __call__(
-        self, inputs: Tensor, state: State, valid: Tensor | None = None, begins: Tensor | None = None
-    ) -> tuple[Tensor, State]:
+    def __call__(self, inputs: Tensor, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
         """Outputs and last state.
 
         Args:
             inputs: float32 [T, B, features]; T is static.
             state: before the first timestep.
             valid: float32 [T, B]; where it is 0 the timestep leaves the state as it was. None: 1 everywhere.
-            begins: float32 [T, B]; where it is 1 an episode begins: the state is zero before the timestep. None: 0
-                everywhere.
 
         Returns:
             outputs, float32 [T, B, units] (those of timesteps that are not valid follow from the state before, too),
             and the state after the last timestep.
         """
+        outputs, states = self._loop(inputs, state, valid, None)
+        return tf.stack(outputs), states[-1]
+
+    def unrolled(self, inputs: Tensor, state: State, begins: Tensor) -> tuple[Tensor, State]:
+        """Outputs and the state after every timestep, float32 [T, B, units].
+
+        Args:
+            inputs: as for a call.
+            state: before the first timestep.
+            begins: float32 [T, B]; where it is 1 an episode begins: the state before the timestep is zero.
+        """
+        outputs, states = self._loop(inputs, state, None, begins)
+        return tf.stack(outputs), {name: tf.stack([each[name] for each in states]) for name in ("hidden", "cell")}
+
+    def _loop(
+        self, inputs: Tensor, state: State, valid: Tensor | None, begins: Tensor | None
+    ) -> tuple[list[Tensor], list[State]]:
         length, features = inputs.shape[0], inputs.shape[-1]
         batch = -1 if inputs.shape[1] is None else inputs.shape[1]
         projected = tf.matmul(tf.reshape(inputs, [-1, features]), self._kernel) + self._bias
         steps = tf.unstack(tf.reshape(projected, [length, batch, 4 * self.units]))
         hidden, cell = state["hidden"], state["cell"]
-        outputs = []
+        outputs, states = [], []
         for index, step in enumerate(steps):
             if begins is not None:
-                goes_on = 1.0 - begins[index][:, None]  # [B, 1]
+                goes_on = 1.0 - begins[index][:, None]  # [B, 1], 0 or 1: products with them are exact
                 hidden, cell = goes_on * hidden, goes_on * cell
             gates = step + tf.matmul(hidden, self._recurrent_kernel)  # [B, 4 U]
             i, f, g, o = tf.split(gates, 4, axis=-1)
@@ -87,10 +100,11 @@ class LSTM:
             if valid is None:
                 hidden, cell = output, next_cell
             else:
-                kept = valid[index][:, None]  # [B, 1], 0 or 1: products with them are exact
+                kept = valid[index][:, None]
                 hidden = kept * output + (1.0 - kept) * hidden
                 cell = kept * next_cell + (1.0 - kept) * cell
-        return tf.stack(outputs), {"hidden": hidden, "cell": cell}
+            states.append({"hidden": hidden, "cell": cell})
+        return outputs, states
 
 
 class RecurrentNetwork:
@@ -135,17 +149,22 @@ class RecurrentNetwork:
         heads = [variable for head in self._heads.values() for variable in head.trainable_variables]
         return [*self._body.trainable_variables, *self.lstm.variables, *heads]
 
-    def __call__(
-        self, inputs: Tensor, state: State, valid: Tensor | None = None, begins: Tensor | None = None
-    ) -> tuple[Tensor, State]:
+    def __call__(self, inputs: Tensor, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
         """From inputs float32 [T, B, *shape] the outputs of the LSTM [T, B, units], and its last state.
 
         The other arguments are those of :class:`LSTM`.
         """
+        return self.lstm(self._below(inputs), state, valid)
+
+    def unrolled(self, inputs: Tensor, state: State, begins: Tensor) -> tuple[Tensor, State]:
+        """As a call, with the state after every timestep, [T, B, units]."""
+        return self.lstm.unrolled(self._below(inputs), state, begins)
+
+    def _below(self, inputs: Tensor) -> Tensor:
+        """The output of the hidden layers, float32 [T, B, width]."""
         hidden = self._body(tf.reshape(inputs, [-1, *inputs.shape[2:]]))  # [T * B, width]
         length, batch = inputs.shape[:2]
-        hidden = tf.reshape(hidden, [length, -1 if batch is None else batch, hidden.shape[-1]])
-        return self.lstm(hidden, state, valid, begins)
+        return tf.reshape(hidden, [length, -1 if batch is None else batch, hidden.shape[-1]])
 
     def unroll(self, inputs: Tensor, sequences: Sequences) -> Tensor:
         """The outputs of the LSTM for the timesteps after burn-in, float32 [L + 1, B, units].

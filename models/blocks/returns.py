@@ -8,7 +8,7 @@ belongs to another episode. After the last row ``next_value`` replaces them in t
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -75,6 +75,28 @@ def lambda_returns(
     return gae(reward, discount, truncated, value, next_value, lambda_) + tf.stop_gradient(value)
 
 
+def discounted_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_value: Tensor) -> Tensor:
+    """Discounted returns, ``G_t = r_t + gamma G_{t+1}`` up to where the episode ends.
+
+    Source: Sutton and Barto 2018, 2nd edition, section 3.3.
+
+    Args:
+        reward: this and the others are those of :func:`gae`.
+        discount: see there.
+        truncated: see there.
+        next_value: what the rest is worth where an episode was truncated, and after the last row; zeros leave it out.
+
+    Returns:
+        float32 [T, N], through which no gradient flows.
+
+    Raises:
+        ValueError: the shapes differ, or T is not static.
+    """
+    _check_shapes(reward=reward, discount=discount, truncated=truncated, next_value=next_value)
+    goes_on = tf.pad(1.0 - truncated[:-1], [[0, 1], [0, 0]])
+    return tf.stop_gradient(_summed_backwards(reward + (1.0 - goes_on) * discount * next_value, goes_on * discount))
+
+
 def n_step_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_value: Tensor, n_step: int) -> Tensor:
     """Returns over up to n timesteps: ``r_t + gamma r_{t+1} + ... + gamma^m V(s_{t+m})``.
 
@@ -101,6 +123,67 @@ def n_step_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_val
         later = tf.concat([returns[1:], next_value[-1:]], axis=0)
         returns = reward + discount * (truncated * next_value + (1.0 - truncated) * later)
     return tf.stop_gradient(returns)
+
+
+class VTrace(NamedTuple):
+    """What :func:`vtrace` returns, float32 [T, N] each; no gradient flows through it."""
+
+    target: Tensor
+    """v, what values should be."""
+    advantage: Tensor
+    """Of the actions taken, with their clipped ratios."""
+
+
+def vtrace(
+    log_ratio: Tensor,
+    reward: Tensor,
+    discount: Tensor,
+    truncated: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    *,
+    rho_clip: float | None = 1.0,
+    c_clip: float | None = 1.0,
+    policy_rho_clip: float | None = 1.0,
+    lambda_: float = 1.0,
+) -> VTrace:
+    """V-trace: returns and advantages of a policy, from the actions of another one.
+
+    With ratios of 1 the targets are the lambda-returns of :func:`lambda_returns`.
+
+    Source: Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, equation 1, section 4.2 and remark 2 (lambda).
+
+    Args:
+        log_ratio: float32 [T, N]; log-probability of the action by the policy that learns, less that by the one that
+            acted.
+        reward: this and the others are those of :func:`gae`.
+        discount: see there.
+        truncated: see there.
+        value: see there.
+        next_value: see there.
+        rho_clip: the highest ratio of a TD error, which decides what is learned: the value of a policy between both;
+            None does not clip.
+        c_clip: the highest ratio of what comes later, which decides how much of it counts.
+        policy_rho_clip: the highest ratio of an advantage.
+        lambda_: in 0 .. 1: from one-step TD errors to returns.
+
+    Raises:
+        ValueError: as :func:`gae`.
+    """
+    given = {"reward": reward, "discount": discount, "truncated": truncated, "value": value, "next_value": next_value}
+    _check_shapes(**given, log_ratio=log_ratio)
+    lambda_ = number("lambda_", lambda_, at_least=0, at_most=1)
+    ratio = tf.exp(log_ratio)
+
+    def clipped(highest: float | None) -> Tensor:
+        return ratio if highest is None else tf.minimum(ratio, highest)
+
+    td_error = clipped(rho_clip) * (reward + discount * next_value - value)  # [T, N]
+    goes_on = 1.0 - truncated
+    above = _summed_backwards(td_error, lambda_ * clipped(c_clip) * discount * goes_on)  # v - V
+    next_target = next_value + goes_on * _later(above, 1)
+    advantage = clipped(policy_rho_clip) * (reward + discount * next_target - value)
+    return VTrace(tf.stop_gradient(value + above), tf.stop_gradient(advantage))
 
 
 def _summed_backwards(terms: Tensor, factors: Tensor) -> Tensor:

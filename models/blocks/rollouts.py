@@ -20,15 +20,17 @@ def check_rollout(labels: Mapping[str, Any], algorithm: str) -> None:
     """Refuse batches that are not rollouts.
 
     Raises:
-        ArgumentError: rewards are not [T, N].
+        ArgumentError: rewards are not [T, N], or the batch has sequences that are padded.
     """
     shape = labels["reward"].shape
-    if shape.rank != 2:
-        raise ArgumentError(
-            f"{algorithm} learn from rollouts [T, N, ...]: use a BatchMemory; this memory's batches have rewards of"
-            f" shape {list(shape)}",
-            "memory",
+    if shape.rank != 2 or "valid" in labels:
+        given = (
+            f"has padded sequences of shape {list(shape)}"
+            if "valid" in labels
+            else f"has rewards of shape {list(shape)}"
         )
+        message = f"{algorithm}: rollouts [T, N, ...] are needed, from a BatchMemory; this memory's batch {given}"
+        raise ArgumentError(message, "memory")
 
 
 def rows(tree: Any) -> Any:
@@ -107,7 +109,36 @@ def over_minibatches(
     orders = tf.concat([noise.permutation(groups) for _ in range(epochs)], axis=0)  # [epochs * groups]
     if together > 1:
         orders = orders[:, None] * together + tf.range(together)
+    total = epochs * (total_rows // size)
     orders = tf.reshape(orders, [total, size])
+
+    def step(i: Tensor) -> Mapping[str, Tensor]:
+        # Gather, not slice: LiteRT takes the size of a slice that begins at i as unknown and plans memory every time.
+        return update(_gathered(rollout, tf.gather(orders, i)))
+
+    means, steps = repeated(step, names, total, stop_above=stop_above)
+    return {**means, "optimizer_steps": steps}
+
+
+def repeated(
+    step: Callable[[Tensor], Mapping[str, Tensor]],
+    names: Sequence[str],
+    total: int,
+    *,
+    stop_above: tuple[str, float | None] = ("", None),
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Run a step several times, in a loop.
+
+    Args:
+        step: from the number of the step, int32 scalar, to float scalars by name; assigns variables. It cannot create
+            variables: build optimizers first.
+        names: of the scalars.
+        total: steps, at least 1.
+        stop_above: as for :func:`over_minibatches`.
+
+    Returns:
+        the means of the scalars over the steps, and the number of steps, float32 scalar.
+    """
     name, limit = stop_above
     watched = 0 if limit is None else names.index(name)
 
@@ -115,15 +146,14 @@ def over_minibatches(
         return i < total if limit is None else tf.logical_and(i < total, last <= limit)
 
     def body(i: Tensor, last: Tensor, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # Gather, not slice: LiteRT takes the size of a slice that begins at i as unknown and plans memory every time.
-        scalars = update(_gathered(rollout, tf.gather(orders, i)))
+        scalars = step(i)
         values = tf.stack([scalars[name] for name in names])
         return i + 1, values[watched], sums + values
 
     start = (tf.constant(0), tf.constant(0.0), tf.zeros(len(names)))
     steps, _, sums = tf.while_loop(unfinished, body, start, parallel_iterations=1)
     steps = tf.cast(steps, tf.float32)
-    return {**dict(zip(names, tf.unstack(sums / steps), strict=True)), "optimizer_steps": steps}
+    return dict(zip(names, tf.unstack(sums / steps), strict=True)), steps
 
 
 def _gathered(tree: Any, index: Tensor) -> Any:

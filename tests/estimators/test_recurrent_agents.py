@@ -1,4 +1,4 @@
-"""R2D2 through the life of an agent: what must be remembered, exact resume, masks, copies, exported policies."""
+"""Recurrent models through the life of an agent: what must be remembered, exact resume, masks, copies, exports."""
 
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from axonrl import Agent, RunConfig
 from axonrl.contracts import ACTION_MASK
 from axonrl.errors import ArgumentError
-from axonrl.memories import ReplayMemory, SequenceMemory
-from axonrl.models import dqn, r2d2
+from axonrl.hooks import Hook
+from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
+from axonrl.models import dqn, impala, ppo, r2d2
 from axonrl.policies import Policy
 from axonrl.tests.estimators.fakes import differences, snapshot
 
@@ -83,6 +84,56 @@ def test_a_run_that_is_resumed_ends_the_same(runtime: str, tmp_path: Path) -> No
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "resumed")) == []
 
 
+ON_POLICY: dict[str, Any] = {**SMALL, "lstm": 16, "learning_rate": 1e-2, "entropy_coefficient": 0.02}
+SEQUENCES = {**ON_POLICY, "sequence_length": 8, "minibatch_size": 32, "epochs": 4}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "params", "size"),
+    [(ppo, SEQUENCES, 128), (impala, {**ON_POLICY, "shared": True, "epochs": 2}, 32)],
+    ids=["ppo", "impala"],
+)
+def test_on_policy_algorithms_remember_too(algorithm: Any, params: Any, size: int, tmp_path: Path) -> None:
+    """Episodes of 4 timesteps, so every sequence has the ends of some."""
+    agent = Agent(algorithm.model_fn, BatchMemory(size), tmp_path, QUIET, params)
+    agent.train(copies(False), timesteps=5120)
+    assert agent.evaluate(Cue(), episodes=20)["episode_return_mean"] == 1.0
+    policy = Policy.load(agent.export(tmp_path / "policy"))
+    seen = [int(policy.act(np.array([cue], np.float32))) for cue in (1, 0, 0, 0)]
+    policy.reset()
+    assert (seen[-1], int([policy.act(np.array([cue], np.float32)) for cue in (-1, 0, 0, 0)][-1])) == (1, 0)
+
+
+def test_the_first_step_of_ppo_finds_the_policy_that_acted(tmp_path: Path) -> None:
+    """Unrolled from the stored state, with an end of an episode in the middle, no probability has changed."""
+    params = {**SMALL, "sequence_length": 6, "minibatch_size": None, "epochs": 1}
+    agent = Agent(ppo.model_fn, BatchMemory(36), tmp_path, QUIET, params)
+    found: list[Any] = []
+
+    class Watch(Hook):
+        def after_update(self, session: Any, facts: Any) -> None:
+            found.append(facts.metrics)
+
+    agent.train(copies(True), timesteps=36 * 4, hooks=[Watch()])
+    assert len(found) == 4
+    assert max(metrics["kl"] for metrics in found) < 1e-9
+    assert max(metrics["clip_fraction"] for metrics in found) == 0
+
+
+@pytest.mark.parametrize("algorithm", [ppo, impala])
+def test_a_recurrent_rollout_that_is_resumed_ends_the_same(algorithm: Any, tmp_path: Path) -> None:
+    params = {**SMALL, **({"sequence_length": 5, "minibatch_size": 10} if algorithm is ppo else {})}
+
+    def trained(name: str, timesteps: int) -> None:
+        agent = Agent(algorithm.model_fn, BatchMemory(20), tmp_path / name, QUIET, params)
+        agent.train(copies(True), max_timesteps=timesteps)
+
+    trained("whole", 70)
+    for timesteps in (13, 40, 55, 70):
+        trained("resumed", timesteps)
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "resumed")) == []
+
+
 def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="burn_in=2") as error:
         Agent(dqn.model_fn, memory(), tmp_path / "a", QUIET, {"hidden": (8,)}).train(Cue(), timesteps=100)
@@ -91,3 +142,17 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
         Agent(r2d2.model_fn, ReplayMemory(100, 8), tmp_path / "b", QUIET, SMALL).train(Cue(), timesteps=100)
     with pytest.raises(ValueError, match=r"20 timesteps \(first_update\) cannot fill a batch of 64"):
         Agent(r2d2.model_fn, memory(batch_size=64), tmp_path / "c", QUIET, SMALL).train(Cue(), 20, timesteps=100)
+    for index, (params, argument) in enumerate(
+        [
+            ({"sequence_length": 5}, "sequence_length"),  # 16 timesteps of each environment
+            ({"sequence_length": 8, "minibatch_size": 12}, "minibatch_size"),  # no multiple of 8
+            ({"sequence_length": 8, "minibatch_size": 24}, "minibatch_size"),  # does not divide 32
+        ]
+    ):
+        agent = Agent(ppo.model_fn, BatchMemory(32), tmp_path / str(index), QUIET, {**SMALL, **params})
+        with pytest.raises(ArgumentError) as error:
+            agent.train(copies(False), timesteps=64)
+        assert error.value.argument == argument
+    with pytest.raises(ArgumentError, match="from a BatchMemory") as error:  # whose sequences others acted in
+        Agent(ppo.model_fn, memory(), tmp_path / "d", QUIET, SMALL).train(Cue(), 100, timesteps=200)
+    assert error.value.argument == "memory"

@@ -454,7 +454,7 @@ def test_frames(tmp_path: Path) -> None:
             Choosing(DISCRETE),
             ReplayMemory(100, 8),
             {},
-            "PPO and A2C learn from rollouts [T, N, ...]: use a BatchMemory",
+            "PPO and A2C: rollouts [T, N, ...] are needed, from a BatchMemory",
         ),
     ],
 )

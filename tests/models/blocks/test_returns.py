@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.models.blocks.returns import gae, lambda_returns, n_step_returns
+from axonrl.models.blocks.returns import discounted_returns, gae, lambda_returns, n_step_returns, vtrace
 from axonrl.policies.interpreter import LiteProgram
 from axonrl.runtimes.litert.conversion import convert
 
@@ -110,6 +110,71 @@ def test_lambda_returns_worked_out_by_hand() -> None:
     assert run(lambda_returns, truncated, 0.5)[:, 0].tolist() == [5.25, 13.0, 6.5, 10.0]
 
 
+def test_discounted_returns_worked_out_by_hand() -> None:
+    def found(arrays: Any) -> Any:
+        reward, discount, truncated, _, next_value = (tf.constant(array, tf.float32) for array in arrays)
+        return discounted_returns(reward, discount, truncated, next_value).numpy()[:, 0].tolist()
+
+    assert found(rollout()) == [4.25, 6.5, 7.0, 10.0]  # as above
+    assert found(rollout(terminated=[1], final_value=99.0)) == [2.5, 3.0, 7.0, 10.0]
+    assert found(rollout(truncated=[1], final_value=20.0)) == [7.5, 13.0, 7.0, 10.0]
+    assert found(rollout(truncated=[3])) == [4.25, 6.5, 7.0, 10.0]
+
+
+# Three timesteps with gamma 0.9; the episode terminates with the last one.
+OFF_POLICY: dict[str, list[float]] = {
+    "reward": [1, 0, 2],
+    "discount": [0.9, 0.9, 0],
+    "truncated": [0, 0, 0],
+    "value": [0.5, 1, -1],
+    "next_value": [1, -1, 4],
+}
+RATIOS = [2.0, 0.5, 1.0]
+
+
+def v_traced(ratios: list[float], changes: Any = None, **clips: Any) -> tuple[list[float], list[float]]:
+    arrays = {**OFF_POLICY, **(changes or {})}
+    columns = {name: tf.constant(values, tf.float32)[:, None] for name, values in arrays.items()}
+    found = vtrace(tf.math.log(tf.constant(ratios)[:, None]), **columns, **clips)
+    return found.target.numpy()[:, 0].tolist(), found.advantage.numpy()[:, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("ratios", "changes", "clips", "targets", "advantages"),
+    [
+        # 2 - -1 = 3;  0.5 (0 - 0.9 - 1) + 0.45 * 3 = 0.4;  1 + 0.9 - 0.5 + 0.9 * 0.4 = 1.76, each with V added.
+        # Advantages: 2 + 1;  0.5 (0.9 * 2 - 1);  1 + 0.9 * 1.4 - 0.5.
+        (RATIOS, {}, {}, [2.26, 1.4, 2.0], [1.76, 0.4, 3.0]),
+        # The first ratio counts twice: 2 * 1.4 + 1.8 * 0.4 = 3.52; and the advantage 2 * 1.76.
+        (
+            RATIOS,
+            {},
+            {"rho_clip": None, "c_clip": None, "policy_rho_clip": None},
+            [4.02, 1.4, 2.0],
+            [3.52, 0.4, 3.0],
+        ),
+        # On-policy and not terminated: discounted returns. 2 + 0.9 * 4 = 5.6;  0.9 * 5.6;  1 + 0.9 * 5.04
+        ([1.0] * 3, {"discount": [0.9] * 3}, {}, [5.536, 5.04, 5.6], [5.036, 4.04, 6.6]),
+        # Truncated after the second timestep, with 3 as the value of its last observation: 0.5 (2.7 - 1) = 0.85;
+        # 1 + 0.9 - 0.5 + 0.9 * 0.85 = 2.165. Its advantage sees that value, the one before the target 1.85.
+        (
+            RATIOS,
+            {"truncated": [0, 1, 0], "next_value": [1, 3, 4]},
+            {},
+            [2.665, 1.85, 2.0],
+            [2.165, 0.85, 3.0],
+        ),
+        # Half of what comes later counts: 0.5 * -1.9 + 0.225 * 3 = -0.275;  1.4 + 0.45 * -0.275 = 1.27625
+        (RATIOS, {}, {"lambda_": 0.5}, [1.77625, 0.725, 2.0], [1.1525, 0.4, 3.0]),
+    ],
+    ids=["clipped", "not clipped", "on-policy", "truncated", "lambda"],
+)
+def test_v_trace_worked_out_by_hand(ratios: Any, changes: Any, clips: Any, targets: Any, advantages: Any) -> None:
+    found = v_traced(ratios, changes, **clips)
+    assert found[0] == pytest.approx(targets, rel=1e-6)
+    assert found[1] == pytest.approx(advantages, rel=1e-6)
+
+
 # -- against a loop ---------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +239,38 @@ def test_litert_computes_the_same(length: int, num_envs: int) -> None:
     advantage, returns = program.signatures["f"](arrays)
     np.testing.assert_allclose(advantage, looped_gae(arrays, 0.95), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(returns, looped_lambda_returns(arrays, 0.95), rtol=1e-5, atol=1e-5)
+
+
+def looped_v_trace(log_ratio: Any, arrays: Any, rho_clip: float, c_clip: float, lambda_: float) -> Any:
+    """In the paper's order, from the last timestep to the first; the advantage's clip is 1."""
+    reward, discount, truncated, value, next_value = (np.asarray(array, np.float64) for array in arrays)
+    ratio = np.exp(np.asarray(log_ratio, np.float64))
+    target, advantage = np.zeros_like(reward), np.zeros_like(reward)
+    above, next_target = np.zeros(reward.shape[1]), next_value[-1]
+    for t in reversed(range(len(reward))):
+        above = np.where(truncated[t] > 0, 0, above)
+        next_target = np.where(truncated[t] > 0, next_value[t], next_target)
+        td_error = np.minimum(rho_clip, ratio[t]) * (reward[t] + discount[t] * next_value[t] - value[t])
+        advantage[t] = np.minimum(1, ratio[t]) * (reward[t] + discount[t] * next_target - value[t])
+        above = td_error + discount[t] * lambda_ * np.minimum(c_clip, ratio[t]) * above
+        target[t] = next_target = value[t] + above
+    return target, advantage
+
+
+@pytest.mark.parametrize("length", [1, 2, 20, 100])
+def test_v_trace_is_the_recursion_of_the_paper(length: int) -> None:
+    reward, discount, truncated, value, next_value = random_rollout(length, 7)
+    # Within an episode the next value is the next row's, which the recursion takes for granted.
+    goes_on = (discount[:-1] > 0) & (truncated[:-1] == 0)
+    next_value[:-1] = np.where(goes_on, value[1:], next_value[:-1])
+    arrays = [reward, discount, truncated, value, next_value]
+    log_ratio = np.random.default_rng(0).normal(size=reward.shape).astype(np.float32)
+    found = vtrace(tf.constant(log_ratio), *map(tf.constant, arrays), rho_clip=1.5, c_clip=0.8, lambda_=0.9)
+    target, advantage = looped_v_trace(log_ratio, arrays, 1.5, 0.8, 0.9)
+    np.testing.assert_allclose(found.target, target, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found.advantage, advantage, rtol=1e-5, atol=1e-5)
+    on_policy = vtrace(tf.zeros_like(log_ratio), *map(tf.constant, arrays), lambda_=0.9)
+    np.testing.assert_allclose(on_policy.target, looped_lambda_returns(arrays, 0.9), rtol=1e-5, atol=1e-5)
 
 
 def test_the_graph_grows_with_the_logarithm_of_the_length() -> None:

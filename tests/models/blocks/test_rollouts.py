@@ -77,5 +77,5 @@ def test_minibatches_divide_the_rollout() -> None:
 
 
 def test_other_batches_are_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"use a BatchMemory; this memory's batches have rewards of shape \[8\]"):
+    with pytest.raises(ArgumentError, match=r"from a BatchMemory; this memory's batch has rewards of shape \[8\]"):
         rollouts.check_rollout({"reward": tf.zeros([8])}, "PPO and A2C")

@@ -1,0 +1,136 @@
+"""IMPALA: an actor-critic that learns from the actions of a slightly older policy, corrected by V-trace.
+
+Source: Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, sections 4.1 and 4.2. Differences from the paper:
+docs/algorithms/impala.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..schedules import ScheduleLike
+from .blocks import rollouts
+from .blocks.actions import Actions, actions_of
+from .blocks.actor_critic import ActorCritic, PolicyValueParams
+from .blocks.learning import minimize
+from .blocks.observations import Observations
+from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
+from .blocks.params import from_params, one_of, optional, param, real, whole
+from .blocks.returns import vtrace
+
+Tensor: TypeAlias = Any
+
+_SCALARS = ("loss", "policy_loss", "value_loss", "entropy", "kl", "ratio_mean", "clip_fraction", "gradient_norm")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IMPALAParams(PolicyValueParams):
+    """The parameters of IMPALA. Schedules follow ``global_step``, which counts rollouts."""
+
+    learning_rate: ScheduleLike = 6e-4
+    entropy_coefficient: ScheduleLike = 0.01
+    max_gradient_norm: float | None = 40.0
+    epochs: int = param(1, "steps of the optimizer on a rollout, each with V-trace of its own", whole(at_least=1))
+    rho_clip: float | None = param(
+        1.0, "highest ratio of probabilities in a TD error; `null` does not clip", optional(real(above=0))
+    )
+    c_clip: float | None = param(
+        1.0, "highest ratio by which later TD errors count; `null` does not clip", optional(real(above=0))
+    )
+    policy_rho_clip: float | None = param(
+        1.0, "highest ratio of an advantage; `null` does not clip", optional(real(above=0))
+    )
+    trace_lambda: float = param(1.0, "between one-step TD errors (0) and returns (1)", real(at_least=0, at_most=1))
+    reduction: str = param(
+        "mean",
+        "of the losses of the timesteps; the paper has the sum, for which learning rates are lower",
+        one_of(("mean", "sum")),
+    )
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | IMPALAParams | None, config: RunConfig
+) -> EstimatorSpec:
+    """IMPALA, for a BatchMemory.
+
+    Predictions and recurrent state are those of PPO. Metrics, each the mean over the steps of the optimizer:
+    ``policy_loss``, ``value_loss``, ``entropy``, ``kl`` (estimate, from the policy that acted), ``ratio_mean`` (of
+    probabilities), ``clip_fraction`` (of ratios above ``rho_clip``), ``gradient_norm`` (before clipping); and
+    ``learning_rate``.
+
+    Raises:
+        ArgumentError: the spaces do not fit, the memory does not yield rollouts, or a parameter is invalid.
+    """
+    params = from_params(IMPALAParams, params)
+    actions = actions_of(config.action_space, "IMPALA")
+    observations = Observations(config.observation_space, actions.space, params.action_mask)
+    length = 1 if labels is None else int(labels["reward"].shape[0])
+    network = ActorCritic(observations, actions, params, sequence_length=length)
+    if mode == Modes.PREDICT:
+        outputs, value, state = network.act(features)
+        predictions = {"action": actions.likeliest(outputs), "value": value, **actions.shaped(outputs)}
+        return EstimatorSpec(mode, predictions, exploration=actions.exploration(), record=("log_prob",), state=state)
+
+    rows = network.rows(features, labels, "IMPALA", ("log_prob",))
+    entropy_coefficient = scheduled(params.entropy_coefficient, "entropy_coefficient", labels)
+    if mode == Modes.EVAL:
+        scalars = _losses(network, actions, rows, labels, params, entropy_coefficient)
+        return EstimatorSpec(mode, loss=scalars.pop("loss"), eval_metric_ops=scalars)
+
+    learning_rate = learning_rate_at(params.learning_rate, labels)
+    optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
+    optimizer.build(network.variables)
+
+    def step(_: Any) -> dict[str, Tensor]:
+        scalars = _losses(network, actions, rows, labels, params, entropy_coefficient)
+        norm = minimize(scalars["loss"], network.variables, optimizer, params.max_gradient_norm)
+        return {**scalars, "gradient_norm": norm}
+
+    means = step(0) if params.epochs == 1 else rollouts.repeated(step, _SCALARS, params.epochs)[0]
+    loss = means.pop("loss")
+    return EstimatorSpec(mode, loss=loss, metrics={**means, "learning_rate": learning_rate})
+
+
+def _losses(
+    network: ActorCritic,
+    actions: Actions,
+    rows: Mapping[str, Any],
+    labels: Mapping[str, Any],
+    params: IMPALAParams,
+    entropy_coefficient: Tensor,
+) -> dict[str, Tensor]:
+    """The loss of a rollout (section 4.2), and its parts."""
+    outputs, value, next_value = network.evaluate_with_next(rows)
+    policy = actions.distribution(outputs)
+    log_prob = policy.log_prob(rows["action"])  # [B]
+    log_ratio = log_prob - rows["log_prob"]
+    traced = vtrace(
+        network.in_time(log_ratio, labels),
+        *(labels[name] for name in ("reward", "discount", "truncated")),
+        network.in_time(value, labels),
+        network.in_time(next_value, labels),
+        rho_clip=params.rho_clip,
+        c_clip=params.c_clip,
+        policy_rho_clip=params.policy_rho_clip,
+        lambda_=params.trace_lambda,
+    )
+    reduce = tf.reduce_mean if params.reduction == "mean" else tf.reduce_sum
+    policy_loss = -reduce(network.in_time(log_prob, labels) * traced.advantage)
+    value_loss = reduce(0.5 * tf.square(traced.target - network.in_time(value, labels)))
+    entropy = reduce(policy.entropy())
+    ratio = tf.exp(log_ratio)
+    clipped = tf.zeros_like(ratio) if params.rho_clip is None else tf.cast(ratio > params.rho_clip, tf.float32)
+    return {
+        "loss": policy_loss + params.value_coefficient * value_loss - entropy_coefficient * entropy,
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "entropy": entropy,
+        "kl": tf.reduce_mean(ratio - 1 - log_ratio),  # http://joschu.net/blog/kl-approx.html, k3
+        "ratio_mean": tf.reduce_mean(ratio),
+        "clip_fraction": tf.reduce_mean(clipped),
+    }
