@@ -1,14 +1,20 @@
-"""The behaviour policy of SAC: a Gaussian, squashed into the bounds of a Box."""
+"""A Gaussian, squashed into the bounds of a Box: the behaviour policy of SAC, and of on-policy algorithms if wanted."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ..contracts import Array
 from .policies import NO_EXTRAS, is_float_box, unsuitable
+
+NEAREST: Final = 1 - 1e-6
+"""How near an action in -1 .. 1 comes to the bounds, where its density is asked for."""
+_LOG_2 = math.log(2)
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class SquashedGaussian:
@@ -20,21 +26,47 @@ class SquashedGaussian:
 
     Args:
         action_space: a Box of floats with finite bounds, ``low < high`` in each component.
+        log_prob: return also the log-densities of the actions, for on-policy algorithms?
     """
 
-    def __init__(self, action_space: Any) -> None:
+    def __init__(self, action_space: Any, log_prob: bool = False) -> None:
         if not is_bounded_box(action_space):
             raise unsuitable("SquashedGaussian", "a bounded Box of floats as action space", action_space)
         low, high = np.asarray(action_space.low, np.float32), np.asarray(action_space.high, np.float32)
         self._middle, self._half = high / 2 + low / 2, high / 2 - low / 2
+        self._log_scale = float(np.log(self._half).sum())
+        self.log_prob = log_prob
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions float32 [N, ...] in the environment's units."""
+        """Actions float32 [N, ...] in the environment's units; and ``log_prob`` float32 [N], if asked for."""
         mean = predictions["mean"]
         drawn = mean + np.exp(predictions["log_std"]) * rng.standard_normal(mean.shape, np.float32)
-        return self._middle + np.tanh(drawn) * self._half, NO_EXTRAS
+        actions = self._middle + np.tanh(drawn) * self._half
+        if not self.log_prob:
+            return actions, NO_EXTRAS
+        log_prob = squashed_log_prob((actions - self._middle) / self._half, mean, predictions["log_std"])
+        return actions, {"log_prob": (log_prob - self._log_scale).astype(np.float32)}
+
+
+def squashed_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
+    """The log-density of actions in -1 .. 1, float [N], of a squashed Gaussian; the action as it was rounded.
+
+    It is that of the action which learning sees, and not of what was drawn: near the bounds float32 tells few apart.
+
+    Args:
+        action: float [N, ...].
+        mean: float [N, ...], before squashing.
+        log_std: float [N, ...], likewise.
+    """
+    inside = np.clip(action, -NEAREST, NEAREST)
+    u = 0.5 * (np.log1p(inside) - np.log1p(-inside))
+    noise = (u - mean) * np.exp(-log_std)
+    log_slope = 2 * (_LOG_2 - u - np.logaddexp(0, -2 * u))
+    each = -0.5 * noise * noise - log_std - _HALF_LOG_2PI - log_slope
+    total: Array = each.reshape(len(each), -1).sum(1)
+    return total
 
 
 def is_bounded_box(space: Any) -> bool:

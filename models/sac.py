@@ -75,7 +75,7 @@ def model_fn(
         mean, log_std = actions.gaussian(actor(flat(encode(features, config.observation_space))))  # [B, A]
         shaped = {"mean": actions.in_shape(mean), "log_std": actions.in_shape(log_std)}
         predictions = {"action": actions.to_environment(tf.tanh(mean)), **shaped}
-        return EstimatorSpec(mode, predictions, exploration=actions.exploration())
+        return EstimatorSpec(mode, predictions, exploration=actions.exploration(log_prob=False))
 
     critics = TwinCritics("critic", [observation_size + action_size], params)
     targets = TwinCritics("target", [observation_size + action_size], params, zeros=True)

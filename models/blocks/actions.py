@@ -26,7 +26,7 @@ from ...errors import ArgumentError
 from ...explorations.squashed import is_bounded_box
 from ...schedules import Constant, Linear, ScheduleLike, make_schedule
 from . import masks, squashed
-from .distributions import Bernoulli, Categorical, Distribution, Gaussian, Joint, MultiCategorical
+from .distributions import Bernoulli, Categorical, Distribution, Gaussian, Joint, MultiCategorical, SquashedGaussian
 from .params import Params, one_of, param, schedule
 
 Tensor: TypeAlias = Any
@@ -322,8 +322,22 @@ class SquashedBox:
                 space,
             )
         self.space = space
-        self.num_outputs = math.prod(space.shape)
+        self.num_outputs = self.num_scales = math.prod(space.shape)
         self._bounds = (space.low.astype(np.float32).ravel(), space.high.astype(np.float32).ravel())  # [D] each
+
+    described = Box.described
+
+    def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """In the shape of the space's actions, [B, ...]."""
+        return {name: self.in_shape(values) for name, values in outputs.items()}
+
+    def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
+        """From ``mean`` and ``log_std`` [B, D], before squashing."""
+        return SquashedGaussian(outputs["mean"], outputs["log_std"], squashed.log_scale(*self._bounds))
+
+    def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """The squashed mean in the environment's units, float32 [B, ...]."""
+        return self.to_environment(tf.tanh(outputs["mean"]))
 
     def gaussian(self, outputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Mean and clipped log standard deviation before squashing, from ``mean`` and ``log_std`` [B, D]."""
@@ -333,9 +347,9 @@ class SquashedBox:
         """Actions in -1 .. 1 [B, D] and their log-probabilities [B], from standard normal noise [B, D]."""
         return squashed.sample(*self.gaussian(outputs), noise)
 
-    def exploration(self) -> Exploration:
-        """Draws from this distribution."""
-        return explorations.SquashedGaussian(self.space)
+    def exploration(self, *, log_prob: bool = True) -> Exploration:
+        """Draws from this distribution; with log-probabilities, unless nobody learns from them."""
+        return explorations.SquashedGaussian(self.space, log_prob)
 
     def to_environment(self, action: Tensor) -> Tensor:
         """float32 [B, ...] from float32 [B, D]."""
@@ -351,16 +365,23 @@ class SquashedBox:
 
 
 Leaf: TypeAlias = Discrete | MultiDiscrete | MultiBinary | Box
-Actions: TypeAlias = Leaf | Composite
+Actions: TypeAlias = Leaf | Composite | SquashedBox
 """What policies with a distribution over actions can act in."""
 
 
-def actions_of(space: Any, algorithm: str) -> Actions:
+def actions_of(space: Any, algorithm: str, box_policy: str = "gaussian") -> Actions:
     """The kind of a space.
+
+    Args:
+        space: an action space.
+        algorithm: for error messages.
+        box_policy: ``gaussian``, or ``squashed`` for a bounded Box.
 
     Raises:
         ArgumentError: there is no policy for it.
     """
+    if box_policy == "squashed":
+        return SquashedBox(space, f"{algorithm} with box_policy 'squashed'")
     return (
         Composite(space, algorithm)
         if isinstance(space, spaces.Dict | spaces.Tuple)

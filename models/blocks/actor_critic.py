@@ -23,7 +23,7 @@ from .actions import Actions
 from .networks import Network, NetworkParams
 from .observations import MaskParams, Observations
 from .optimizers import OptimizerParams
-from .params import flag, optional, param, real, schedule, whole
+from .params import flag, one_of, optional, param, real, schedule, whole
 from .recurrent import RecurrentNetwork, State, observation_and_state
 from .returns import gae
 
@@ -43,9 +43,12 @@ class PolicyValueParams(MaskParams, OptimizerParams, NetworkParams):
         "units of an LSTM after the hidden layers, for tasks that need memory; `null`: none",
         optional(whole(at_least=1)),
     )
+    box_policy: str = param(
+        "gaussian", "for Box actions; `squashed`: by tanh, into the bounds of the Box", one_of(("gaussian", "squashed"))
+    )
     log_std: float = param(
         0.0,
-        "initial log standard deviation of Box actions, in the environment's units",
+        "initial log standard deviation of Box actions, in the environment's units, or before squashing",
         real(at_least=-20, at_most=20),
     )
     value_coefficient: float = param(0.5, "weight of the value's squared error", real(at_least=0))

@@ -11,13 +11,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
+from . import squashed
 from .masks import legal_logits
 
 Tensor: TypeAlias = Any
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+_POINTS, _WEIGHTS = (part.astype(np.float32) for part in np.polynomial.hermite_e.hermegauss(32))
+_WEIGHTS /= _WEIGHTS.sum()  # of a mean over a standard normal distribution
 
 
 class Distribution(Protocol):
@@ -156,6 +160,41 @@ class Gaussian:
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the components."""
         return tf.reduce_sum(self._log_std + (0.5 + _LOG_SQRT_2PI) + tf.zeros_like(self._mean), axis=-1)
+
+
+class SquashedGaussian:
+    """Independent normal distributions, squashed by tanh and stretched to bounds.
+
+    Source: Haarnoja et al. 2018, https://arxiv.org/abs/1801.01290, appendix C.
+
+    Args:
+        mean: float32 [B, D], before squashing.
+        log_std: float32 [B, D], likewise.
+        log_scale: the log of the factor by which bounds stretch volumes; see ``squashed.log_scale``.
+    """
+
+    def __init__(self, mean: Tensor, log_std: Tensor, log_scale: float) -> None:
+        self._mean, self._log_std, self._log_scale = mean, log_std, log_scale
+        self._gaussian = Gaussian(mean, log_std)
+
+    def mode(self) -> Tensor:
+        """The squashed mean in -1 .. 1, float32 [B, D], which is the median of each component."""
+        return tf.tanh(self._mean)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """Log-density in the environment's units of actions in -1 .. 1: float32 [B]; at the bounds that near them."""
+        unsquashed = squashed.unsquashed(action)
+        slope = tf.reduce_sum(squashed.log_slope(unsquashed), axis=-1)
+        return self._gaussian.log_prob(unsquashed) - slope - self._log_scale
+
+    def entropy(self) -> Tensor:
+        """float32 [B]: that before squashing and the mean logarithm of the squashing's slope.
+
+        The mean is a Gauss-Hermite quadrature, https://dlmf.nist.gov/3.5#v, of 32 points.
+        """
+        at = self._mean[..., None] + tf.exp(self._log_std)[..., None] * _POINTS  # [B, D, 32]
+        slope = tf.reduce_sum(squashed.log_slope(at) * _WEIGHTS, axis=[-2, -1])
+        return self._gaussian.entropy() + slope + self._log_scale
 
 
 def _softplus(values: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...contracts import Array
+from ...explorations.squashed import NEAREST
 
 Tensor: TypeAlias = Any
 
@@ -64,6 +65,19 @@ def log_slope(unsquashed: Tensor) -> Tensor:
         the same shape.
     """
     return 2.0 * (_LOG_2 - unsquashed - tf.nn.softplus(-2.0 * unsquashed))
+
+
+def unsquashed(action: Tensor) -> Tensor:
+    """The inverse of tanh, of actions in -1 .. 1; those nearer to a bound than 1e-6, or beyond, count as there.
+
+    Args:
+        action: float, any shape.
+
+    Returns:
+        the same shape.
+    """
+    inside = tf.clip_by_value(action, -NEAREST, NEAREST)
+    return 0.5 * (tf.math.log1p(inside) - tf.math.log1p(-inside))  # LiteRT has no atanh
 
 
 def to_units(squashed: Tensor, low: Array, high: Array) -> Tensor:

@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl.contracts import Exploration
 from axonrl.errors import ArgumentError
 from axonrl.explorations.squashed import SquashedGaussian
+from axonrl.models.blocks.actions import SquashedBox
 
 
 class Fixed:
@@ -37,6 +39,25 @@ def test_draws_are_squashed_into_the_bounds_of_each_component() -> None:
     np.testing.assert_allclose(drawn, expected, rtol=1e-6)
     assert drawn.dtype == np.float32
     assert dict(extras) == {}
+
+
+def test_log_probabilities_are_those_of_the_rounded_actions() -> None:
+    bounds = np.array([-2, 10], np.float32), np.array([2, 30], np.float32)
+    policy = SquashedGaussian(spaces.Box(*bounds), log_prob=True)
+    rng: Any = Fixed([[1.0, -1.0], [0.0, 2.0]])
+    given = predictions([[0.5, 0.0], [-1.0, 50.0]], [[0.0, np.log(2.0)], [1.0, 0.0]])
+    drawn, extras = policy(given, 0, rng)
+    # Of 1.5 and -2: -1/2 - log std - log(2 pi) / 2 each, less log(1 - tanh(u)^2) and the log of half the widths, 2, 10.
+    slopes = np.log(1 - np.tanh([1.5, 2.0]) ** 2).sum()
+    expected = -1 - np.log(2) - np.log(2 * np.pi) - slopes - np.log(20)
+    assert extras["log_prob"].dtype == np.float32
+    assert extras["log_prob"][0] == pytest.approx(expected, rel=1e-5)
+    # Learning computes the same from what was stored, at the bound too, where u is 52 and not to be found again.
+    distribution = SquashedBox(spaces.Box(*bounds), "x").distribution(
+        {name: tf.constant(v) for name, v in given.items()}
+    )
+    actions = SquashedBox(spaces.Box(*bounds), "x").from_environment(tf.constant(drawn))
+    np.testing.assert_allclose(distribution.log_prob(actions), extras["log_prob"], rtol=1e-5)
 
 
 def test_it_takes_the_noise_from_the_generator_that_it_is_handed() -> None:

@@ -534,11 +534,22 @@ def test_it_learns_which_action_pays(tmp_path: Path) -> None:
     assert (predicted["value"] > 0.7).all()
 
 
-def test_it_learns_where_in_a_box_it_pays_most(tmp_path: Path) -> None:
-    one = agent(tmp_path, BatchMemory(64), **BANDIT).train(Bandit(spaces.Box(-5, 5, (1,))), timesteps=64 * 30)
+@pytest.mark.parametrize("box_policy", ["gaussian", "squashed"])
+def test_it_learns_where_in_a_box_it_pays_most(box_policy: str, tmp_path: Path) -> None:
+    one = agent(tmp_path, BatchMemory(64), "litert", box_policy=box_policy, **BANDIT)
+    watching = Watching()
+    one.train(Bandit(spaces.Box(-5, 5, (1,))), timesteps=64 * 30, hooks=[watching])
     predicted = one.predict(np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32))
     np.testing.assert_allclose(predicted["action"], 0.7, atol=0.25)
     assert (predicted["log_std"] < -0.5).all()  # from 0: there is no use in missing it
+    assert watching.metrics[-1]["entropy"] < watching.metrics[0]["entropy"] - 0.4
+
+
+def test_a_squashed_policy_needs_a_bounded_box(tmp_path: Path) -> None:
+    for space in (spaces.Box(-np.inf, 1, (1,)), DISCRETE):
+        with pytest.raises(ArgumentError, match="'squashed'") as error:
+            agent(tmp_path / str(space), box_policy="squashed").train(Bandit(space), timesteps=64)
+        assert (error.value.argument, error.value.value) == ("action_space", space)
 
 
 # -- parameters -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.models.blocks.distributions import Bernoulli, Categorical, Gaussian, Joint, MultiCategorical
+from axonrl.models.blocks.distributions import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Joint,
+    MultiCategorical,
+    SquashedGaussian,
+)
 
 LOGITS = np.log(np.array([[1, 2, 5], [6, 1, 1]], np.float32))  # probabilities 1/8, 2/8, 5/8 and 6/8, 1/8, 1/8
 ENTROPY = [np.log(8) - (2 * np.log(2) + 5 * np.log(5)) / 8, np.log(8) - 6 * np.log(6) / 8]
@@ -167,3 +174,39 @@ def test_independent_parts_add() -> None:
     np.testing.assert_allclose(log_prob, [np.log(1 / 16)], rtol=1e-6)
     entropy = -0.25 * np.log(0.25) - 0.75 * np.log(0.75) + 2 * np.log(2)
     np.testing.assert_allclose(joint.entropy(), [entropy], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 0.1), (0.3, 1.0), (-1.5, 0.5), (2.0, 1.5)])
+def test_squashed_gaussian_integrated_by_scipy(mean: float, std: float) -> None:
+    """In a Box from -1 to 5, whose volume is 3 times that of -1 .. 1."""
+    integrate, stats = pytest.importorskip("scipy.integrate"), pytest.importorskip("scipy.stats")
+
+    def density(action: float) -> float:
+        return float(stats.norm.pdf(np.arctanh(action), mean, std) / (1 - action**2) / 3)
+
+    policy = SquashedGaussian(tf.constant([[mean]]), tf.constant([[np.log(std)]], tf.float32), np.log(3))
+    np.testing.assert_allclose(policy.mode(), [[np.tanh(mean)]], rtol=1e-6)
+    actions = np.tanh(mean + std * np.array([-2, -0.5, 0, 1.3], np.float32))
+    many = SquashedGaussian(tf.fill([4, 1], mean), tf.fill([4, 1], np.float32(np.log(std))), np.log(3))
+    expected = [np.log(density(action)) for action in actions]
+    np.testing.assert_allclose(many.log_prob(tf.constant(actions[:, None], tf.float32)), expected, rtol=1e-4, atol=1e-4)
+
+    def term(u: float) -> float:  # of the entropy, in terms of what is squashed: -log p(a), and p(a) da = N(u) du
+        log_density = stats.norm.logpdf(u, mean, std) + 2 * np.log(np.cosh(u)) - np.log(3)
+        return float(-log_density * stats.norm.pdf(u, mean, std))
+
+    entropy, _ = integrate.quad(term, mean - 9 * std, mean + 9 * std)
+    np.testing.assert_allclose(policy.entropy(), [entropy], rtol=1e-4, atol=1e-4)
+
+
+def test_squashed_components_add_and_bounds_have_a_density() -> None:
+    mean, log_std = tf.constant([[0.5, -1.0]]), tf.constant([[0.1, -0.4]])
+    both = SquashedGaussian(mean, log_std, 0.0)
+    each = [SquashedGaussian(mean[:, i : i + 1], log_std[:, i : i + 1], 0.0) for i in range(2)]
+    action = tf.constant([[1.0, -0.999]])  # the first at the bound
+    np.testing.assert_allclose(both.entropy(), sum(one.entropy() for one in each), rtol=1e-6)
+    log_prob = both.log_prob(action)
+    np.testing.assert_allclose(
+        log_prob, sum(one.log_prob(action[:, i : i + 1]) for i, one in enumerate(each)), rtol=1e-6
+    )
+    assert np.isfinite(log_prob).all()
