@@ -180,7 +180,7 @@ class Gaussian:
             noise = (actions - mean) / std  # of the rounded action, which is what learning sees
             log_prob = -(0.5 * noise * noise + log_std).sum(self._axes) - self._constant
         if not all_finite(log_prob):
-            _refuse(mean, log_std)
+            refuse_gaussian("Gaussian", mean, log_std)
         return actions, {"log_prob": log_prob}
 
 
@@ -277,12 +277,13 @@ def _predicted(policy: str, predictions: Mapping[str, Array], name: str, shape: 
     return array
 
 
-def _refuse(mean: Array, log_std: Array) -> NoReturn:
+def refuse_gaussian(policy: str, mean: Array, log_std: Array) -> NoReturn:
+    """NonFiniteError: what is wrong with predictions whose log-probabilities are not finite."""
     for name, array in (("mean", mean), ("log_std", log_std)):
         if not all_finite(array):
-            raise NonFiniteError(f"Gaussian: {_not_finite(name, array)}")
+            raise NonFiniteError(f"{policy}: {_not_finite(name, array)}")
     raise NonFiniteError(
-        "Gaussian: exp(predictions['log_std']) is 0 or infinite in float32, or takes predictions['mean'] there:"
+        f"{policy}: exp(predictions['log_std']) is 0 or infinite in float32, or takes predictions['mean'] there:"
         f" log_std is in {log_std.min():g} .. {log_std.max():g}, mean in {mean.min():g} .. {mean.max():g}"
     )
 

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..checks import all_finite
 from ..contracts import Array
 from .policies import NO_EXTRAS, is_float_box, unsuitable
+from .sampling import refuse_gaussian
 
 NEAREST: Final = 1 - 1e-6
 """How near an action in -1 .. 1 comes to the bounds, where its density is asked for."""
@@ -40,14 +42,22 @@ class SquashedGaussian:
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions float32 [N, ...] in the environment's units; and ``log_prob`` float32 [N], if asked for."""
+        """Actions float32 [N, ...] in the environment's units; and ``log_prob`` float32 [N], if asked for.
+
+        Raises:
+            NonFiniteError: a log-probability that is asked for is not finite, as exp(log_std) is 0 or infinite, say.
+        """
         mean = predictions["mean"]
-        drawn = mean + np.exp(predictions["log_std"]) * rng.standard_normal(mean.shape, np.float32)
+        log_std = predictions["log_std"]
+        drawn = mean + np.exp(log_std) * rng.standard_normal(mean.shape, np.float32)
         actions = self._middle + np.tanh(drawn) * self._half
         if not self.log_prob:
             return actions, NO_EXTRAS
-        log_prob = squashed_log_prob((actions - self._middle) / self._half, mean, predictions["log_std"])
-        return actions, {"log_prob": (log_prob - self._log_scale).astype(np.float32)}
+        with np.errstate(all="ignore"):  # anything not finite makes the log-probability not finite
+            log_prob = squashed_log_prob((actions - self._middle) / self._half, mean, log_std) - self._log_scale
+        if not all_finite(log_prob):
+            refuse_gaussian("SquashedGaussian", mean, log_std)
+        return actions, {"log_prob": log_prob.astype(np.float32)}
 
 
 def squashed_log_prob(action: Array, mean: Array, log_std: Array) -> Array:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl.contracts import Exploration
-from axonrl.errors import ArgumentError
+from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.models.blocks.actions import SquashedBox
 
@@ -58,6 +58,12 @@ def test_log_probabilities_are_those_of_the_rounded_actions() -> None:
     )
     actions = SquashedBox(spaces.Box(*bounds), "x").from_environment(tf.constant(drawn))
     np.testing.assert_allclose(distribution.log_prob(actions), extras["log_prob"], rtol=1e-5)
+
+
+def test_a_standard_deviation_that_has_collapsed_is_an_error() -> None:
+    policy = SquashedGaussian(spaces.Box(-1, 1, (1,)), log_prob=True)
+    with pytest.raises(NonFiniteError, match=r"SquashedGaussian: exp\(predictions\['log_std'\]\) is 0"):
+        policy(predictions([[0.5]], [[-200.0]]), 0, np.random.default_rng(0))
 
 
 def test_it_takes_the_noise_from_the_generator_that_it_is_handed() -> None:
