@@ -36,6 +36,13 @@ class Distribution(Protocol):
     def entropy(self) -> Tensor:
         """In nats, float32 [B]."""
 
+    def kl(self, other: Any) -> Tensor:
+        """The Kullback-Leibler divergence of another distribution of the same kind from this one, in nats, float32 [B].
+
+        It is the mean of ``log_prob - other.log_prob`` over actions that this one draws. Its second derivatives by
+        what describes the other are right too, where both are equal: they are the Fisher information.
+        """
+
 
 class Categorical:
     """One of A actions.
@@ -60,6 +67,10 @@ class Categorical:
     def entropy(self) -> Tensor:
         """float32 [B]."""
         return -tf.reduce_sum(tf.exp(self._log_probs) * self._log_probs, axis=-1)
+
+    def kl(self, other: Categorical) -> Tensor:
+        """float32 [B]. Both must have the same mask."""
+        return tf.reduce_sum(tf.exp(self._log_probs) * (self._log_probs - other._log_probs), axis=-1)
 
 
 class MultiCategorical:
@@ -88,6 +99,10 @@ class MultiCategorical:
         """float32 [B]: the sum over the choices."""
         return tf.add_n([part.entropy() for part in self._parts])
 
+    def kl(self, other: MultiCategorical) -> Tensor:
+        """float32 [B]: the sum over the choices."""
+        return tf.add_n([part.kl(its) for part, its in zip(self._parts, other._parts, strict=True)])
+
 
 class Bernoulli:
     """Independent bits.
@@ -113,6 +128,12 @@ class Bernoulli:
         each = _softplus(self._logits) - self._logits * tf.sigmoid(self._logits)
         return tf.reduce_sum(each, axis=-1)
 
+    def kl(self, other: Bernoulli) -> Tensor:
+        """float32 [B]: the sum over the bits."""
+        # As two actions: the second derivative of the softplus below is 0 at 0, where that of log_softmax is right.
+        own, its = (Categorical(tf.stack([tf.zeros_like(z), z], axis=-1)) for z in (self._logits, other._logits))
+        return tf.reduce_sum(own.kl(its), axis=-1)
+
 
 class Joint:
     """Independent distributions by name: log-probabilities and entropies add.
@@ -135,6 +156,10 @@ class Joint:
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the parts."""
         return tf.add_n([part.entropy() for part in self._parts.values()])
+
+    def kl(self, other: Joint) -> Tensor:
+        """float32 [B]: the sum over the parts."""
+        return tf.add_n([part.kl(other._parts[name]) for name, part in self._parts.items()])
 
 
 class Gaussian:
@@ -160,6 +185,13 @@ class Gaussian:
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the components."""
         return tf.reduce_sum(self._log_std + (0.5 + _LOG_SQRT_2PI) + tf.zeros_like(self._mean), axis=-1)
+
+    def kl(self, other: Gaussian) -> Tensor:
+        """float32 [B]: the sum over the components."""
+        narrower = self._log_std - other._log_std  # the logarithm of the ratio of standard deviations
+        distance = (self._mean - other._mean) * tf.exp(-other._log_std)
+        each = 0.5 * (tf.exp(2 * narrower) - 1 + tf.square(distance)) - narrower
+        return tf.reduce_sum(each, axis=-1)
 
 
 class SquashedGaussian:
