@@ -23,7 +23,7 @@ from .actions import Actions
 from .networks import Network, NetworkParams
 from .observations import MaskParams, Observations
 from .optimizers import OptimizerParams
-from .params import flag, one_of, optional, param, real, schedule, whole
+from .params import Params, flag, one_of, optional, param, real, schedule, whole
 from .recurrent import RecurrentNetwork, State, observation_and_state
 from .returns import gae
 
@@ -31,13 +31,12 @@ Tensor: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PolicyValueParams(MaskParams, OptimizerParams, NetworkParams):
-    """The parameters of policy and value. Schedules follow ``global_step``, which counts rollouts."""
+class PolicyParams(MaskParams, OptimizerParams, NetworkParams):
+    """The parameters of a policy's network, and of a value's of the same kind. Schedules count rollouts."""
 
     activation: str = "tanh"
     initializer: str = "orthogonal"
     max_gradient_norm: float | None = 0.5
-    shared: bool = param(False, "one network with two heads for policy and value instead of two networks", flag())
     lstm: int | None = param(
         None,
         "units of an LSTM after the hidden layers, for tasks that need memory; `null`: none",
@@ -51,13 +50,25 @@ class PolicyValueParams(MaskParams, OptimizerParams, NetworkParams):
         "initial log standard deviation of Box actions, in the environment's units, or before squashing",
         real(at_least=-20, at_most=20),
     )
+
+    @property
+    def shared(self) -> bool:
+        """Have policy and value hidden layers in common? They may where one loss trains both."""
+        return False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyValueParams(PolicyParams):
+    """The parameters of policy and value that one loss trains."""
+
+    shared: bool = param(False, "one network with two heads for policy and value instead of two networks", flag())
     value_coefficient: float = param(0.5, "weight of the value's squared error", real(at_least=0))
     entropy_coefficient: ScheduleLike = param(0.0, "weight of the entropy", schedule(at_least=0))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ActorCriticParams(PolicyValueParams):
-    """With those of generalized advantage estimates, and of sequences that a rollout is cut into."""
+class AdvantageParams(Params):
+    """The parameters of generalized advantage estimates, and of sequences that a rollout is cut into."""
 
     sequence_length: int = param(
         16, "timesteps that an LSTM is trained over at once; divides those of each environment", whole(at_least=1)
@@ -70,6 +81,11 @@ class ActorCriticParams(PolicyValueParams):
     )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ActorCriticParams(AdvantageParams, PolicyValueParams):
+    """The parameters of algorithms that learn from advantages by one loss."""
+
+
 class ActorCritic:
     """Policy and value. All variables are created at once.
 
@@ -78,13 +94,20 @@ class ActorCritic:
         actions: what the policy decides.
         params: which networks.
         sequence_length: timesteps that an LSTM is unrolled over in learning.
+        critic: is there a value? Without one all values are None, and count as 0 in a rollout.
 
     Raises:
         ValueError: the network does not fit the observations.
     """
 
     def __init__(
-        self, observations: Observations, actions: Actions, params: PolicyValueParams, sequence_length: int = 1
+        self,
+        observations: Observations,
+        actions: Actions,
+        params: PolicyParams,
+        sequence_length: int = 1,
+        *,
+        critic: bool = True,
     ) -> None:
         self._observations, self._actions, shape = observations, actions, observations.shape
         scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0  # Engstrom et al. 2020, section 3
@@ -95,7 +118,9 @@ class ActorCritic:
             with keras.name_scope("policy"):
                 initial = np.full(actions.num_scales, params.log_std, np.float32)
                 self._log_std = keras.Variable(initial, name="log_std")
-        self._value = _Part("value", shape, 1, params, scale, shared=self._policy if params.shared else None)
+        self._value: Any = None
+        if critic:
+            self._value = _Part("value", shape, 1, params, scale, shared=self._policy if params.shared else None)
         self._shared, self._recurrent = params.shared, params.lstm is not None
         self.sequence_length = sequence_length if self._recurrent else 1
         """Rows that minibatches keep together."""
@@ -108,12 +133,13 @@ class ActorCritic:
     @property
     def value_variables(self) -> list[Any]:
         """What the value consists of; layers that it shares with the policy are among them."""
-        return self._value.variables
+        found: list[Any] = [] if self._value is None else self._value.variables
+        return found
 
     @property
     def variables(self) -> list[Any]:
         """What is trained."""
-        both = [*self._policy.variables, *self._value.variables]
+        both = [*self._policy.variables, *self.value_variables]
         found = list({id(variable): variable for variable in both}.values())  # a shared body once
         return found if self._log_std is None else [*found, self._log_std]
 
@@ -122,8 +148,10 @@ class ActorCritic:
         observation, state = observation_and_state(features)
         encoded = self._observations.encode(observation)
         hidden, following = self._policy.step(encoded, state)
-        value_hidden, others = (hidden, {}) if self._shared else self._value.step(encoded, state)
         outputs = self._described(self._policy.head(hidden), observation)
+        if self._value is None:
+            return outputs, None, following or None
+        value_hidden, others = (hidden, {}) if self._shared else self._value.step(encoded, state)
         return outputs, self._value.head(value_hidden)[:, 0], {**following, **others} or None
 
     def rollout(self, features: Any, labels: Mapping[str, Any], gae_lambda: float, algorithm: str) -> dict[str, Any]:
@@ -133,13 +161,15 @@ class ActorCritic:
 
         Args:
             features: as for :meth:`rows`.
-            labels: likewise, with ``log_prob`` and ``value`` as recorded.
+            labels: likewise, with ``value`` as recorded if there is one, and ``log_prob`` where that is recorded.
             gae_lambda: of the advantages.
             algorithm: for error messages.
         """
-        found = self.rows(features, labels, algorithm, ("log_prob", "value"))
-        next_value = self.in_time(self._next_value(found, self._states(found)), labels)
-        reward, discount, truncated, value = (labels[name] for name in ("reward", "discount", "truncated", "value"))
+        found = self.rows(features, labels, algorithm, [name for name in ("log_prob", "value") if name in labels])
+        reward, discount, truncated = (labels[name] for name in ("reward", "discount", "truncated"))
+        value = next_value = tf.zeros_like(reward)
+        if self._value is not None:
+            value, next_value = labels["value"], self.in_time(self._next_value(found, self._states(found)), labels)
         advantage = gae(reward, discount, truncated, value, next_value, gae_lambda)
         del found["next_observation"]
         return {**found, **self._in_rows({"advantage": advantage, "return": advantage + value})}
@@ -211,6 +241,8 @@ class ActorCritic:
         encoded = self._observations.encode(rows["observation"])
         hidden, state = self._policy.unroll(encoded, rows, self.sequence_length)
         outputs = self._described(self._policy.head(hidden), rows["observation"])
+        if self._value is None:
+            return outputs, None, None
         if not self._shared:
             hidden, state = self._value.unroll(encoded, rows, self.sequence_length)
         return outputs, self._value.head(hidden)[:, 0], state
@@ -248,7 +280,7 @@ class _Part:
         name: str,
         shape: Any,
         size: int,
-        params: PolicyValueParams,
+        params: PolicyParams,
         scale: float,
         *,
         head_scale: float = 1.0,

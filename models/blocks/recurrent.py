@@ -46,7 +46,6 @@ class LSTM:
         layer.build((None, inputs))
         self.units = units
         self.variables: list[Any] = list(layer.trainable_variables)
-        self._kernel, self._recurrent_kernel, self._bias = (variable.value for variable in self.variables)
 
     def begin(self, batch: Tensor) -> State:
         """The state in which episodes begin: zeros, with as many rows as a tensor [B, ...] has."""
@@ -84,7 +83,8 @@ class LSTM:
     ) -> tuple[list[Tensor], list[State]]:
         length, features = inputs.shape[0], inputs.shape[-1]
         batch = -1 if inputs.shape[1] is None else inputs.shape[1]
-        projected = tf.matmul(tf.reshape(inputs, [-1, features]), self._kernel) + self._bias
+        kernel, recurrent_kernel, bias = (tf.convert_to_tensor(variable) for variable in self.variables)
+        projected = tf.matmul(tf.reshape(inputs, [-1, features]), kernel) + bias
         steps = tf.unstack(tf.reshape(projected, [length, batch, 4 * self.units]))
         hidden, cell = state["hidden"], state["cell"]
         outputs, states = [], []
@@ -92,7 +92,7 @@ class LSTM:
             if begins is not None:
                 goes_on = 1.0 - begins[index][:, None]  # [B, 1], 0 or 1: products with them are exact
                 hidden, cell = goes_on * hidden, goes_on * cell
-            gates = step + tf.matmul(hidden, self._recurrent_kernel)  # [B, 4 U]
+            gates = step + tf.matmul(hidden, recurrent_kernel)  # [B, 4 U]
             i, f, g, o = tf.split(gates, 4, axis=-1)
             next_cell = tf.sigmoid(f) * cell + tf.sigmoid(i) * tf.tanh(g)
             output = tf.sigmoid(o) * tf.tanh(next_cell)

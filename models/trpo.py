@@ -1,0 +1,127 @@
+"""TRPO: trust region policy optimisation.
+
+Source: Schulman et al. 2015 (https://arxiv.org/abs/1502.05477), with advantages by Schulman et al. 2016
+(https://arxiv.org/abs/1506.02438). Differences from the papers: docs/algorithms/trpo.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from .blocks import trust_region
+from .blocks.actions import Actions, actions_of
+from .blocks.actor_critic import ActorCritic
+from .blocks.distributions import Distribution
+from .blocks.observations import Observations
+from .blocks.optimizers import learning_rate_at
+from .blocks.params import from_params, param, real, whole
+from .blocks.rollouts import normalized
+from .blocks.value_fitting import ValueFittingParams, fit_value, value_loss
+
+Tensor: TypeAlias = Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TRPOParams(ValueFittingParams):
+    """The parameters of TRPO. Those of the optimizer are the value's: the policy needs none."""
+
+    max_gradient_norm: float | None = None
+    max_kl: float = param(0.01, "mean KL divergence, in nats, by which a step may change the policy", real(above=0))
+    cg_iterations: int = param(10, "of conjugate gradients, at most", whole(at_least=1))
+    damping: float = param(0.1, "what is added to the diagonal of the Fisher information", real(at_least=0))
+    line_search_steps: int = param(10, "step sizes to try", whole(at_least=1))
+    line_search_shrink: float = param(0.8, "ratio of a step size to the one before", real(above=0, at_most=1))
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | TRPOParams | None, config: RunConfig
+) -> EstimatorSpec:
+    """TRPO, for a BatchMemory.
+
+    Predictions and recurrent state are those of PPO. Metrics: ``policy_loss`` (by how much the surrogate objective fell
+    in the step), ``kl`` (of the policy after the step from the one before), ``step_fraction`` (of the longest step
+    in the region; 0 where the line search found nothing, and the policy is what it was), ``entropy`` (before the
+    step), ``value_loss`` (the mean over the steps of the value's optimizer), ``explained_variance`` (of the
+    returns, by the recorded values), ``learning_rate``.
+
+    Raises:
+        ArgumentError: the spaces do not fit, the minibatches do not divide the rollout, the memory does not yield
+            rollouts, or a parameter is invalid.
+    """
+    params = from_params(TRPOParams, params)
+    actions = actions_of(config.action_space, "TRPO")
+    observations = Observations(config.observation_space, actions.space, params.action_mask)
+    network = ActorCritic(observations, actions, params, params.sequence_length)
+    if mode == Modes.PREDICT:
+        outputs, value, state = network.act(features)
+        predictions = {"action": actions.likeliest(outputs), "value": value, **actions.shaped(outputs)}
+        return EstimatorSpec(mode, predictions, exploration=actions.exploration(), record=("value",), state=state)
+
+    rollout = network.rollout(features, labels, params.gae_lambda, "TRPO")
+    if mode == Modes.EVAL:
+        loss = value_loss(network, rollout)
+        entropy = tf.reduce_mean(actions.distribution(network.evaluate(rollout)[0]).entropy())
+        return EstimatorSpec(mode, loss=loss, eval_metric_ops={"value_loss": loss, "entropy": entropy})
+
+    if params.normalize_advantages:
+        rollout["advantage"] = normalized(rollout["advantage"])
+    scalars = _improve(network, actions, rollout, params)
+    learning_rate = learning_rate_at(params.learning_rate, labels)
+    scalars |= {**fit_value(network, rollout, params, learning_rate), "learning_rate": learning_rate}
+    return EstimatorSpec(mode, loss=scalars["policy_loss"] + scalars["value_loss"], metrics=scalars)
+
+
+def _improve(
+    network: ActorCritic, actions: Actions, rollout: Mapping[str, Any], params: TRPOParams
+) -> dict[str, Tensor]:
+    """One step of the policy (appendix C), and its metrics."""
+    action, advantage = rollout["action"], rollout["advantage"]
+    start = trust_region.flat(network.policy_variables)  # [P]
+
+    def outputs_at(weights: Tensor) -> dict[str, Tensor]:
+        with trust_region.with_weights(network.policy_variables, weights):
+            return network.evaluate(rollout)[0]
+
+    outputs = outputs_at(start)
+    policy = actions.distribution(outputs)
+    old = actions.distribution({name: tf.stop_gradient(value) for name, value in outputs.items()})
+
+    def gain(new: Distribution) -> Tensor:
+        """By how much the surrogate objective (equation 14) grows."""
+        return tf.reduce_mean((tf.exp(new.log_prob(action) - old.log_prob(action)) - 1) * advantage)
+
+    def divergence(new: Distribution) -> Tensor:
+        return tf.reduce_mean(old.kl(new))
+
+    (gradient,) = tf.gradients(gain(policy), start)
+    (kl_gradient,) = tf.gradients(divergence(policy), start)
+
+    def fisher(vector: Tensor) -> Tensor:
+        """The product of the damped Fisher information, the second derivative of the divergence, with a vector."""
+        (product,) = tf.gradients(tf.reduce_sum(kl_gradient * tf.stop_gradient(vector)), start)
+        return product + params.damping * vector
+
+    direction = trust_region.conjugate_gradient(fisher, gradient, params.cg_iterations)
+    # Where the divergence, by its second derivative, is max_kl. Of a zero direction this is NaN, and nothing is found.
+    longest = tf.sqrt(2 * params.max_kl / tf.reduce_sum(direction * fisher(direction)))
+
+    def evaluate(weights: Tensor) -> tuple[Tensor, Tensor]:
+        new = actions.distribution(outputs_at(weights))
+        return gain(new), divergence(new)
+
+    step = trust_region.line_search(
+        evaluate,
+        start,
+        longest * direction,
+        max_kl=params.max_kl,
+        steps=params.line_search_steps,
+        shrink=params.line_search_shrink,
+    )
+    trust_region.assign(network.policy_variables, step.weights)
+    entropy = tf.reduce_mean(policy.entropy())
+    return {"policy_loss": -step.gain, "kl": step.kl, "step_fraction": step.fraction, "entropy": entropy}

@@ -1,0 +1,98 @@
+"""VPG: the vanilla policy gradient, which is REINFORCE with a value as baseline, or without one.
+
+Sources: Williams 1992 (https://doi.org/10.1007/BF00992696) and Sutton et al. 2000
+(https://papers.nips.cc/paper/1713), with advantages by Schulman et al. 2016 (https://arxiv.org/abs/1506.02438).
+Differences from the papers: docs/algorithms/vpg.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..errors import ArgumentError
+from ..schedules import ScheduleLike
+from .blocks.actions import actions_of
+from .blocks.actor_critic import ActorCritic
+from .blocks.learning import minimize
+from .blocks.observations import Observations
+from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
+from .blocks.params import from_params, one_of, param, schedule
+from .blocks.rollouts import normalized
+from .blocks.value_fitting import ValueFittingParams, fit_value, value_loss
+
+VALUE, NONE = "value", "none"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VPGParams(ValueFittingParams):
+    """The parameters of VPG. Schedules follow ``global_step``, which counts rollouts, or the run."""
+
+    baseline: str = param(
+        VALUE, "what is subtracted from returns: a learned `value`, or nothing", one_of((VALUE, NONE))
+    )
+    gae_lambda: float = 1.0
+    value_learning_rate: ScheduleLike = param(
+        1e-3, "of the value's optimizer, as `learning_rate` is of the policy's", schedule(at_least=0)
+    )
+    entropy_coefficient: ScheduleLike = param(0.0, "weight of the entropy", schedule(at_least=0))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.baseline == NONE and self.gae_lambda != 1:
+            message = "without a baseline there are only discounted returns, which are gae_lambda 1; got"
+            raise ArgumentError(f"{message} {self.gae_lambda:g}", "gae_lambda", self.gae_lambda)
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | VPGParams | None, config: RunConfig
+) -> EstimatorSpec:
+    """VPG, for a BatchMemory.
+
+    Predictions and recurrent state are those of PPO, without ``value`` if there is no baseline. Metrics:
+    ``policy_loss``, ``entropy``, ``gradient_norm`` (of the policy, before clipping), ``learning_rate``; with a value
+    also ``value_loss`` (the mean over the steps of its optimizer) and ``explained_variance`` (of the returns, by the
+    recorded values).
+
+    Raises:
+        ArgumentError: the spaces do not fit, the minibatches do not divide the rollout, the memory does not yield
+            rollouts, or a parameter is invalid.
+    """
+    params = from_params(VPGParams, params)
+    actions = actions_of(config.action_space, "VPG")
+    observations = Observations(config.observation_space, actions.space, params.action_mask)
+    has_value = params.baseline == VALUE
+    network = ActorCritic(observations, actions, params, params.sequence_length, critic=has_value)
+    if mode == Modes.PREDICT:
+        outputs, value, state = network.act(features)
+        predictions = {"action": actions.likeliest(outputs), **actions.shaped(outputs)}
+        record: tuple[str, ...] = ()
+        if has_value:
+            predictions, record = {**predictions, "value": value}, ("value",)
+        return EstimatorSpec(mode, predictions, exploration=actions.exploration(), record=record, state=state)
+
+    rollout = network.rollout(features, labels, params.gae_lambda, "VPG")
+    advantage = normalized(rollout["advantage"]) if params.normalize_advantages else rollout["advantage"]
+    policy = actions.distribution(network.evaluate(rollout)[0])
+    policy_loss = -tf.reduce_mean(advantage * policy.log_prob(rollout["action"]))  # its gradient: 2000, theorem 1
+    entropy = tf.reduce_mean(policy.entropy())
+    loss = policy_loss - scheduled(params.entropy_coefficient, "entropy_coefficient", labels) * entropy
+    scalars = {"policy_loss": policy_loss, "entropy": entropy}
+    if mode == Modes.EVAL:
+        if has_value:
+            scalars["value_loss"] = value_loss(network, rollout)
+        return EstimatorSpec(mode, loss=loss, eval_metric_ops=scalars)
+
+    learning_rate = learning_rate_at(params.learning_rate, labels)
+    optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
+    norm = minimize(loss, network.policy_variables, optimizer, params.max_gradient_norm)
+    scalars |= {"gradient_norm": norm, "learning_rate": learning_rate}
+    if has_value:
+        value_learning_rate = scheduled(params.value_learning_rate, "value_learning_rate", labels, at_least=0)
+        scalars |= fit_value(network, rollout, params, value_learning_rate)
+        loss += scalars["value_loss"]
+    return EstimatorSpec(mode, loss=loss, metrics=scalars)
