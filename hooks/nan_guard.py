@@ -16,16 +16,11 @@ class NaNGuard(Hook):
     """
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
-        """NonFiniteError for the first of loss and metrics that is not finite: name, value, counters."""
+        """NonFiniteError if the loss or a metric is not finite: names and values of all that are not, and counters."""
         if math.isfinite(sum(facts.metrics.values(), facts.loss)):
             return  # a sum is finite only if all terms are
-        self._check(session, "the loss", facts.loss)
-        for name, value in facts.metrics.items():
-            self._check(session, f"the metric {name!r}", value)
-
-    @staticmethod
-    def _check(session: Session, name: str, value: float) -> None:
-        if not math.isfinite(value):
-            raise NonFiniteError(
-                f"{name} is {value} at global_step {session.global_step}, global_timestep {session.global_timestep}"
-            )
+        values = {"the loss": facts.loss, **{f"the metric {name!r}": value for name, value in facts.metrics.items()}}
+        found = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
+        if found:
+            when = f"global_step {session.global_step}, global_timestep {session.global_timestep}"
+            raise NonFiniteError(f"{', '.join(found)} at {when}")

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..errors import ArgumentError
 from .blocks import trust_region
 from .blocks.actions import Actions, actions_of
 from .blocks.actor_critic import ActorCritic
@@ -37,6 +38,12 @@ class TRPOParams(ValueFittingParams):
     line_search_steps: int = param(10, "step sizes to try", whole(at_least=1))
     line_search_shrink: float = param(0.8, "ratio of a step size to the one before", real(above=0, at_most=1))
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.activation == "softsign":
+            message = "TRPO needs second derivatives, which TensorFlow has of all activations but softsign"
+            raise ArgumentError(f"{message}: choose another one, tanh for example", "activation", self.activation)
+
 
 def model_fn(
     features: Any, labels: Any, mode: str, params: Mapping[str, Any] | TRPOParams | None, config: RunConfig
@@ -47,14 +54,14 @@ def model_fn(
     in the step), ``kl`` (of the policy after the step from the one before), ``step_fraction`` (of the longest step
     in the region; 0 where the line search found nothing, and the policy is what it was), ``entropy`` (before the
     step), ``value_loss`` (the mean over the steps of the value's optimizer), ``explained_variance`` (of the
-    returns, by the recorded values), ``learning_rate``.
+    returns, by the recorded values), ``advantage_std`` (before they are normalised), ``learning_rate``.
 
     Raises:
         ArgumentError: the spaces do not fit, the minibatches do not divide the rollout, the memory does not yield
             rollouts, or a parameter is invalid.
     """
     params = from_params(TRPOParams, params)
-    actions = actions_of(config.action_space, "TRPO")
+    actions = actions_of(config.action_space, "TRPO", params.box_policy)
     observations = Observations(config.observation_space, actions.space, params.action_mask)
     network = ActorCritic(observations, actions, params, params.sequence_length)
     if mode == Modes.PREDICT:
@@ -68,12 +75,14 @@ def model_fn(
         entropy = tf.reduce_mean(actions.distribution(network.evaluate(rollout)[0]).entropy())
         return EstimatorSpec(mode, loss=loss, eval_metric_ops={"value_loss": loss, "entropy": entropy})
 
+    spread = tf.math.reduce_std(rollout["advantage"])
     if params.normalize_advantages:
         rollout["advantage"] = normalized(rollout["advantage"])
     scalars = _improve(network, actions, rollout, params)
     learning_rate = learning_rate_at(params.learning_rate, labels)
-    scalars |= {**fit_value(network, rollout, params, learning_rate), "learning_rate": learning_rate}
-    return EstimatorSpec(mode, loss=scalars["policy_loss"] + scalars["value_loss"], metrics=scalars)
+    scalars |= fit_value(network, rollout, params, learning_rate)
+    metrics = {**scalars, "advantage_std": spread, "learning_rate": learning_rate}
+    return EstimatorSpec(mode, loss=scalars["policy_loss"] + scalars["value_loss"], metrics=metrics)
 
 
 def _improve(

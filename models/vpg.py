@@ -54,16 +54,16 @@ def model_fn(
     """VPG, for a BatchMemory.
 
     Predictions and recurrent state are those of PPO, without ``value`` if there is no baseline. Metrics:
-    ``policy_loss``, ``entropy``, ``gradient_norm`` (of the policy, before clipping), ``learning_rate``; with a value
-    also ``value_loss`` (the mean over the steps of its optimizer) and ``explained_variance`` (of the returns, by the
-    recorded values).
+    ``policy_loss``, ``entropy``, ``advantage_std`` (before they are normalised), ``gradient_norm`` (of the policy,
+    before clipping), ``learning_rate``; with a value also ``value_loss`` (the mean over the steps of its optimizer) and
+    ``explained_variance`` (of the returns, by the recorded values).
 
     Raises:
         ArgumentError: the spaces do not fit, the minibatches do not divide the rollout, the memory does not yield
             rollouts, or a parameter is invalid.
     """
     params = from_params(VPGParams, params)
-    actions = actions_of(config.action_space, "VPG")
+    actions = actions_of(config.action_space, "VPG", params.box_policy)
     observations = Observations(config.observation_space, actions.space, params.action_mask)
     has_value = params.baseline == VALUE
     network = ActorCritic(observations, actions, params, params.sequence_length, critic=has_value)
@@ -90,7 +90,8 @@ def model_fn(
     learning_rate = learning_rate_at(params.learning_rate, labels)
     optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
     norm = minimize(loss, network.policy_variables, optimizer, params.max_gradient_norm)
-    scalars |= {"gradient_norm": norm, "learning_rate": learning_rate}
+    spread = tf.math.reduce_std(rollout["advantage"])
+    scalars |= {"advantage_std": spread, "gradient_norm": norm, "learning_rate": learning_rate}
     if has_value:
         value_learning_rate = scheduled(params.value_learning_rate, "value_learning_rate", labels, at_least=0)
         scalars |= fit_value(network, rollout, params, value_learning_rate)

@@ -228,6 +228,10 @@ class SquashedGaussian:
         slope = tf.reduce_sum(squashed.log_slope(at) * _WEIGHTS, axis=[-2, -1])
         return self._gaussian.entropy() + slope + self._log_scale
 
+    def kl(self, other: SquashedGaussian) -> Tensor:
+        """float32 [B]: that before squashing, since both are squashed alike."""
+        return self._gaussian.kl(other._gaussian)
+
 
 def _softplus(values: Tensor) -> Tensor:
     """``log(1 + exp(x))`` without overflow; its gradient is the sigmoid, also at 0, where that of a maximum is not."""

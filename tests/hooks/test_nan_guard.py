@@ -13,7 +13,10 @@ from axonrl.hooks import NaNGuard
     [
         (UpdateFacts(math.nan, {}), "the loss is nan at global_step 12, global_timestep 345"),
         (UpdateFacts(-math.inf, {"q": 1.0}), "the loss is -inf at global_step 12, global_timestep 345"),
-        (UpdateFacts(math.inf, {"q": -math.inf}), "the loss is inf at global_step 12, global_timestep 345"),
+        (
+            UpdateFacts(math.inf, {"v": 1.0, "q": -math.inf}),
+            "the loss is inf, the metric 'q' is -inf at global_step 12, global_timestep 345",
+        ),
         (
             UpdateFacts(1.0, {"q": 1.0, "entropy": math.inf}),
             "the metric 'entropy' is inf at global_step 12, global_timestep 345",

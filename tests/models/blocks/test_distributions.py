@@ -146,6 +146,10 @@ def test_they_are_those_of_scipy() -> None:
     np.testing.assert_allclose(gaussian.log_prob(tf.constant(action)), normal.logpdf(action).sum(1), rtol=1e-4)
     np.testing.assert_allclose(gaussian.entropy(), normal.entropy().sum(1), rtol=1e-4, atol=1e-5)
 
+    q = np.roll(p, 1, axis=0)
+    divergence = policy.kl(Categorical(tf.constant(np.roll(logits, 1, axis=0))))
+    np.testing.assert_allclose(divergence, stats.entropy(p, q, axis=1), rtol=1e-4, atol=1e-5)
+
 
 def test_bernoulli() -> None:
     policy = Bernoulli(tf.math.log([[1.0, 3.0], [1.0, 1 / 3]]))  # probabilities of 1: 1/2, 3/4 and 1/2, 1/4
@@ -210,3 +214,70 @@ def test_squashed_components_add_and_bounds_have_a_density() -> None:
         log_prob, sum(one.log_prob(action[:, i : i + 1]) for i, one in enumerate(each)), rtol=1e-6
     )
     assert np.isfinite(log_prob).all()
+
+
+# -- divergences ------------------------------------------------------------------------------------------------------
+
+ONE_FIFTH_OF_FIVE = 0.2 * np.log(0.2 / 0.5) + 0.8 * np.log(0.8 / 0.5)
+"""Of a coin that is 1 in a fifth of all throws from a fair one."""
+TO_THE_OTHER = (1 * np.log(1 / 6) + 2 * np.log(2) + 5 * np.log(5)) / 8
+"""Of the first row of LOGITS from the second."""
+
+
+def test_kl_of_categorical() -> None:
+    one, other = Categorical(tf.constant(LOGITS)), Categorical(tf.constant(LOGITS[::-1] + np.float32(3)))
+    back = (6 * np.log(6) + np.log(1 / 2) + np.log(1 / 5)) / 8
+    np.testing.assert_allclose(one.kl(other), [TO_THE_OTHER, back], rtol=1e-5)
+    assert one.kl(one).numpy().tolist() == [0, 0]
+    coins = [np.log([[0.2, 0.8]]), np.zeros((1, 2))]
+    pair, others = (
+        MultiCategorical(tf.constant(np.concatenate([coin, rows], axis=1), tf.float32), [2, 3])
+        for coin, rows in zip(coins, (LOGITS[:1], LOGITS[1:]), strict=True)
+    )
+    np.testing.assert_allclose(pair.kl(others), [ONE_FIFTH_OF_FIVE + TO_THE_OTHER], rtol=1e-5)
+
+
+def test_kl_is_among_legal_actions() -> None:
+    mask = tf.constant([[True, False, True]])
+    one, other = (Categorical(tf.constant(logits), mask) for logits in (LOGITS[:1], LOGITS[1:]))
+    np.testing.assert_allclose(one.kl(other), [(np.log(7 / 6 / 6) + 5 * np.log(5 * 7 / 6)) / 6], rtol=1e-5)
+
+
+def test_kl_of_bernoulli_and_gaussian() -> None:
+    one, other = Bernoulli(tf.math.log([[0.25, 1.0]])), Bernoulli(tf.constant([[0.0, 1e4]]))
+    np.testing.assert_allclose(one.kl(other), [ONE_FIFTH_OF_FIVE + 0.5 * (1e4 - 2 * np.log(2))], rtol=1e-5)
+    assert one.kl(one).numpy().tolist() == [0]
+    # log(s2 / s1) + (s1^2 + (m1 - m2)^2) / (2 s2^2) - 1/2, of each component.
+    normal, farther = Gaussian(MEAN, LOG_STD), Gaussian(tf.constant(MEAN[::-1]), tf.constant(LOG_STD[::-1]))
+    first = np.log(2) + (0.25 + 1) / 2 - 0.5 + np.log(1 / 2) + (4 + 16) / 2 - 0.5
+    second = np.log(1 / 2) + (1 + 1) / 0.5 - 0.5 + np.log(2) + (1 + 16) / 8 - 0.5
+    np.testing.assert_allclose(normal.kl(farther), [first, second], rtol=1e-5)
+    squashed = [
+        SquashedGaussian(mean, log_std, np.log(3)) for mean, log_std in ((MEAN, LOG_STD), (MEAN[::-1], LOG_STD[::-1]))
+    ]
+    np.testing.assert_array_equal(squashed[0].kl(squashed[1]), normal.kl(farther))
+    joint = Joint({"bits": one, "throw": Gaussian(MEAN[:1], LOG_STD[:1])})
+    others = Joint({"throw": Gaussian(MEAN[1:], LOG_STD[1:]), "bits": other})
+    np.testing.assert_allclose(joint.kl(others), one.kl(other) + normal.kl(farther)[:1], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "described", "fisher"),
+    [
+        (Categorical, LOGITS[:1], np.diag([1, 2, 5]) / 8 - np.outer([1, 2, 5], [1, 2, 5]) / 64),
+        (lambda z: Categorical(z, tf.constant([[True, False, True]])), np.zeros((1, 3)), [[0.25, 0, -0.25]]),
+        (Bernoulli, np.log([[1, 3]]), np.diag([1 / 4, 3 / 16])),  # the first logit is 0
+        (lambda x: Gaussian(x[:, :2], x[:, 2:]), np.log([[1, 5, 0.5, 2]]), np.diag([4, 1 / 4, 2, 2])),
+    ],
+)
+def test_second_derivatives_of_the_divergence_are_the_fisher_information(
+    kind: Any, described: Any, fisher: Any
+) -> None:
+    outputs = tf.Variable(described, dtype=tf.float32)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            divergence = kind(tf.constant(outputs)).kl(kind(outputs))
+        first = inner.gradient(divergence, outputs)
+    np.testing.assert_allclose(first, np.zeros_like(described), atol=1e-6)
+    found = outer.jacobian(first, outputs)[0, :, 0]
+    np.testing.assert_allclose(found[: len(fisher)], fisher, rtol=1e-5, atol=1e-6)

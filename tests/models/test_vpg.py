@@ -1,0 +1,176 @@
+"""VPG against numbers worked out by hand, on networks that are one matrix; and through the Agent."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from axonrl import Agent, Modes, RunConfig
+from axonrl.errors import ArgumentError, NonFiniteError
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import vpg
+from axonrl.tests.models.executed import RUNTIMES, Model
+from axonrl.tests.models.test_trpo import QUIET, Overflowing
+from axonrl.tests.test_learning import BEST, Corridor
+
+F32 = np.float32
+CONFIG = RunConfig(observation_space=spaces.Box(-9, 9, (2,)), action_space=spaces.Discrete(2))
+PARAMS: dict[str, Any] = {
+    "hidden": (),
+    "optimizer": "sgd",
+    "learning_rate": 0.1,
+    "max_gradient_norm": None,
+    "normalize_advantages": False,
+    "entropy_coefficient": 0.5,
+    "epochs": 1,
+    "minibatch_size": None,
+    "value_learning_rate": 0.2,
+}
+# Two timesteps of an episode that terminates, one that is truncated, and one whose episode goes on.
+OBSERVATION = np.array([[1, 0], [0, 1], [1, 0], [0, 1]], F32)
+BATCH: dict[str, Any] = {
+    "observation": OBSERVATION[:, None],
+    "next_observation": np.array([[[0, 1]], [[5, 5]], [[2, 0]], [[0, 4]]], F32),
+    "action": np.array([[1], [1], [0], [1]], np.int32),
+    "reward": np.array([[1], [2], [3], [4]], F32),
+    "discount": np.array([[0.5], [0], [0.5], [0.5]], F32),
+    "terminated": np.array([[0], [1], [0], [0]], F32),
+    "truncated": np.array([[0], [0], [1], [0]], F32),
+}
+VALUES = np.array([[1], [1], [1], [1]], F32)
+POLICY = np.array([[1, 0], [0, 2]], F32)  # logits 1, 0 and 0, 2
+SEEN = np.exp([[1, 0], [0, 2], [1, 0], [0, 2]])
+P = SEEN / SEEN.sum(1, keepdims=True)
+LOG_PROB = np.log(P[np.arange(4), [1, 1, 0, 1]])
+ENTROPY = -(P * np.log(P)).sum(1)
+
+
+@functools.cache
+def made(baseline: str, runtime: str, **params: Any) -> Model:
+    batch = {**BATCH, "value": VALUES} if baseline == "value" else BATCH
+    return Model(vpg.model_fn, {**PARAMS, "baseline": baseline, **params}, CONFIG, batch, runtime)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(
+    ("baseline", "advantages"),
+    [
+        ("none", [1 + 0.5 * 2, 2, 3, 4]),  # nothing follows a truncated episode or the end of the rollout
+        ("value", [1 + 0.5 * 2 - 1, 2 - 1, 3 + 0.5 * 2 - 1, 4 + 0.5 * 4 - 1]),  # values 2 and 4 follow
+    ],
+)
+def test_an_update_by_hand(baseline: str, advantages: Any, runtime: str) -> None:
+    model = made(baseline, runtime)
+    model.set({"policy/head/kernel": POLICY, **({"value/head/kernel": [1, 1]} if baseline == "value" else {})})
+    result = model.train()
+    weighted = np.array(advantages)
+    policy_loss = -(weighted * LOG_PROB).mean()
+    expected = {
+        "policy_loss": policy_loss,
+        "entropy": ENTROPY.mean(),
+        "advantage_std": weighted.std(),
+        "learning_rate": 0.1,
+        "loss": policy_loss - 0.5 * ENTROPY.mean(),
+    }
+    # Of the logits: A times one-hot less p, and of the entropy -p (log p + H).
+    towards = weighted[:, None] * (np.eye(2)[[1, 1, 0, 1]] - P) - 0.5 * P * (np.log(P) + ENTROPY[:, None])
+    kernel, bias = OBSERVATION.T @ towards / 4, towards.mean(0)
+    np.testing.assert_allclose(model.weights["policy/head/kernel"], POLICY + 0.1 * kernel, rtol=1e-5)
+    np.testing.assert_allclose(model.weights["policy/head/bias"], 0.1 * bias, rtol=1e-4, atol=1e-6)
+    expected["gradient_norm"] = np.sqrt((kernel**2).sum() + (bias**2).sum())
+    if baseline == "value":  # 1 everywhere, and so by the advantage too low
+        error = -weighted
+        expected |= {"value_loss": (error**2).mean(), "explained_variance": 0}
+        expected["loss"] += expected["value_loss"]
+        np.testing.assert_allclose(model.weights["value/head/kernel"][:, 0], 1 - 0.4 * OBSERVATION.T @ error / 4)
+        np.testing.assert_allclose(model.weights["value/head/bias"], [-0.4 * error.mean()], rtol=1e-6)
+    found = {name: value for name, value in result.items() if value is not None}
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_the_value_is_fitted_in_passes_of_its_own() -> None:
+    """The policy takes one step whatever the passes; each minibatch of one row moves the value of its observation."""
+    one, two = made("value", "tensorflow"), made("value", "tensorflow", epochs=2, minibatch_size=1)
+    for model in (one, two):
+        model.set({"policy/head/kernel": POLICY, "value/head/kernel": [1, 1]})
+    one.train()
+    two.train(draws=[np.array(order, np.int32) for order in ([0, 1, 2, 3], [3, 2, 1, 0])])
+    np.testing.assert_allclose(two.weights["policy/head/kernel"], one.weights["policy/head/kernel"], rtol=1e-6)
+    kernel, bias, targets = np.array([1.0, 1.0]), 0.0, np.array([2, 2, 4, 6])
+    for row in [0, 1, 2, 3, 3, 2, 1, 0]:
+        error = kernel[row % 2] + bias - targets[row]
+        kernel[row % 2] -= 0.4 * error
+        bias -= 0.4 * error
+    np.testing.assert_allclose(two.weights["value/head/kernel"][:, 0], kernel, rtol=1e-5)
+    np.testing.assert_allclose(two.weights["value/head/bias"], [bias], rtol=1e-5)
+
+
+def test_advantages_are_normalised_by_default() -> None:
+    assert vpg.VPGParams().normalize_advantages
+    model = made("none", "tensorflow", normalize_advantages=True)
+    model.set({"policy/head/kernel": POLICY})
+    returns = np.array([2, 2, 3, 4])
+    weighted = (returns - returns.mean()) / returns.std()
+    assert model.train()["policy_loss"] == pytest.approx(-(weighted * LOG_PROB).mean(), rel=1e-5)
+
+
+def test_without_a_baseline_there_is_no_value() -> None:
+    spec = vpg.model_fn(tf.zeros((1, 2)), None, Modes.PREDICT, {"baseline": "none"}, CONFIG)
+    assert set(spec.predictions) == {"action", "logits"}
+    assert spec.record == ()
+    assert {name.partition("/")[0] for name in made("none", "tensorflow").weights if "head" in name} == {"policy"}
+    spec = vpg.model_fn(tf.zeros((1, 2)), None, Modes.PREDICT, None, CONFIG)
+    assert set(spec.predictions) == {"action", "logits", "value"}
+    assert spec.record == ("value",)
+
+
+@pytest.mark.parametrize(
+    ("params", "argument"),
+    [
+        ({"baseline": "none", "gae_lambda": 0.9}, "gae_lambda"),
+        ({"baseline": "constant"}, "baseline"),
+        ({"shared": True}, "shared"),
+        ({"value_coefficient": 1.0}, "value_coefficient"),
+        ({"value_learning_rate": -1}, "value_learning_rate"),
+        ({"epochs": 0}, "epochs"),
+    ],
+)
+def test_wrong_parameters_are_named(params: dict[str, Any], argument: str) -> None:
+    with pytest.raises(ArgumentError) as error:
+        vpg.model_fn(tf.zeros((1, 2)), None, Modes.PREDICT, params, CONFIG)
+    assert error.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("memory", "params", "argument"),
+    [(ReplayMemory(100, 8), {}, "memory"), (BatchMemory(16), {"minibatch_size": 5}, "minibatch_size")],
+)
+def test_what_does_not_fit_is_refused_before_the_first_timestep(
+    memory: Any, params: dict[str, Any], argument: str, tmp_path: Path
+) -> None:
+    agent = Agent(vpg.model_fn, memory, tmp_path, QUIET, params)
+    with pytest.raises(ArgumentError) as error:
+        agent.train(Corridor(), timesteps=100)
+    assert error.value.argument == argument
+    assert agent.global_timestep == 0
+
+
+def test_the_error_names_advantages_that_overflow(tmp_path: Path) -> None:
+    agent = Agent(vpg.model_fn, BatchMemory(16), tmp_path, QUIET, {"hidden": (), "baseline": "none"})
+    with pytest.raises(NonFiniteError, match="advantage_std"):
+        agent.train(Overflowing(), timesteps=100)
+
+
+@pytest.mark.parametrize("baseline", ["value", "none"])
+def test_it_finds_the_best_way(baseline: str, tmp_path: Path) -> None:
+    params = {"hidden": (32,), "learning_rate": 3e-2, "baseline": baseline}
+    agent = Agent(vpg.model_fn, BatchMemory(128, discount=0.9), tmp_path, QUIET, params)
+    agent.train(Corridor(), steps=40)
+    assert agent.global_step == 40
+    assert agent.evaluate(Corridor(), episodes=2)["episode_return_mean"] == pytest.approx(BEST)
