@@ -22,5 +22,6 @@ class NaNGuard(Hook):
         values = {"the loss": facts.loss, **{f"the metric {name!r}": value for name, value in facts.metrics.items()}}
         found = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
         if found:
-            when = f"global_step {session.global_step}, global_timestep {session.global_timestep}"
-            raise NonFiniteError(f"{', '.join(found)} at {when}")
+            raise NonFiniteError(
+                f"{', '.join(found)} at global_step {session.global_step}, global_timestep {session.global_timestep}"
+            )

@@ -251,7 +251,9 @@ class ActorCritic:
         """The value's recurrent state after each row; None if it has none."""
         if not self._recurrent:
             return None
-        return self._value.unroll(self._observations.encode(rows["observation"]), rows, self.sequence_length)[1]
+        encoded = self._observations.encode(rows["observation"])
+        states: State | None = self._value.unroll(encoded, rows, self.sequence_length)[1]
+        return states
 
     def _next_value(self, rows: Mapping[str, Any], state: State | None) -> Tensor:
         """V of the next observations [B], given the value's recurrent state before them."""

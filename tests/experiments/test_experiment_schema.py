@@ -387,7 +387,7 @@ def test_shipped_experiments_are_valid_and_described(name: str) -> None:
 
 def test_every_algorithm_has_an_experiment() -> None:
     used = {load(path)[0].agent.model_fn for path in shipped().values()}
-    assert used == set(registry.BUILT_IN["model_fn"]) - {"a2c"}
+    assert used == set(registry.BUILT_IN["model_fn"])
 
 
 def test_all_errors_are_found_at_once(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ VALUE = np.array([0.7, -0.4, 0.2])  # kernel and bias
 def batch(kind: str, **changes: Any) -> dict[str, Any]:
     """A rollout [12, 1], of which every timestep is an episode."""
     rng = np.random.default_rng(SEEDS[kind])
-    rows = {name: rng.normal(size=(ROWS, 1)).astype(F32) for name in ("reward", "value")}
+    rows: dict[str, Any] = {name: rng.normal(size=(ROWS, 1)).astype(F32) for name in ("reward", "value")}
     rows |= {name: np.zeros((ROWS, 1), F32) for name in ("discount", "truncated")}
     rows["observation"] = rows["next_observation"] = rng.normal(size=(ROWS, 1, 2)).astype(F32)
     action = rng.integers(3, size=(ROWS, 1), dtype=np.int32)

@@ -122,11 +122,11 @@ def test_advantages_are_normalised_by_default() -> None:
 
 def test_without_a_baseline_there_is_no_value() -> None:
     spec = vpg.model_fn(tf.zeros((1, 2)), None, Modes.PREDICT, {"baseline": "none"}, CONFIG)
-    assert set(spec.predictions) == {"action", "logits"}
+    assert set(spec.predictions or ()) == {"action", "logits"}
     assert spec.record == ()
     assert {name.partition("/")[0] for name in made("none", "tensorflow").weights if "head" in name} == {"policy"}
     spec = vpg.model_fn(tf.zeros((1, 2)), None, Modes.PREDICT, None, CONFIG)
-    assert set(spec.predictions) == {"action", "logits", "value"}
+    assert set(spec.predictions or ()) == {"action", "logits", "value"}
     assert spec.record == ("value",)
 
 
