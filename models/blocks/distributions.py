@@ -57,6 +57,10 @@ class Categorical:
         """float32 [B]."""
         return -tf.reduce_sum(tf.exp(self._log_probs) * self._log_probs, axis=-1)
 
+    def expectation(self, values: Tensor) -> Tensor:
+        """The mean of values [B, A] of the actions, float32 [B]."""
+        return tf.reduce_sum(tf.exp(self._log_probs) * values, axis=-1)
+
 
 class MultiCategorical:
     """Several independent choices.

@@ -39,6 +39,26 @@ def minimize(loss: Tensor, variables: Sequence[Any], optimizer: Any, max_gradien
     return norm
 
 
+def parts(batch: Mapping[str, Tensor], updates: int) -> list[Mapping[str, Tensor]]:
+    """Equal parts of a batch, one for each gradient step."""
+    if updates == 1:
+        return [batch]
+    _check_divides(updates, batch)
+    split = {name: tf.split(value, updates) for name, value in batch.items()}
+    return [{name: values[i] for name, values in split.items()} for i in range(updates)]
+
+
+def _check_divides(updates: int, batch: Mapping[str, Tensor]) -> None:
+    size = int(batch["reward"].shape[0])
+    if size % updates:
+        raise ArgumentError(
+            f"updates must divide the memory's batch_size, of which each gradient step takes an equal part; got"
+            f" updates={updates} and batch_size={size}",
+            "updates",
+            updates,
+        )
+
+
 def learning_spec(
     mode: str,
     loss: Tensor,
