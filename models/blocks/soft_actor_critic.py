@@ -17,7 +17,7 @@ import tensorflow as tf
 from ...schedules import ScheduleLike
 from . import losses
 from .actions import flat
-from .critics import TwinCritics
+from .critics import CriticEnsemble, TwinCritics
 from .learning import check_transitions, mean_error, minimize
 from .networks import DenseParams
 from .observations import MaskParams, Observations
@@ -63,8 +63,8 @@ class SoftActorCritic:
     """
 
     policy: SoftPolicy
-    critics: TwinCritics
-    targets: TwinCritics
+    critics: TwinCritics | CriticEnsemble
+    targets: TwinCritics | CriticEnsemble
     temperature: Temperature
     params: SoftParams
     target_value: Callable[[Sequence[Tensor], Batch], Tensor] = lowest

@@ -6,7 +6,6 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -15,6 +14,7 @@ from axonrl import Agent, RunConfig
 from axonrl.explorations import Categorical
 from axonrl.memories import ReplayMemory
 from axonrl.models import sac
+from axonrl.tests.models.bandits import Sides
 from axonrl.tests.models.executed import RUNTIMES, Model
 
 F32 = np.float32
@@ -169,26 +169,11 @@ def test_predictions_are_the_likeliest_legal_action_and_what_is_drawn_from() -> 
     assert predictions["action_mask"].tolist() == (seen["action_mask"] > 0).tolist()
 
 
-class Bandit(gymnasium.Env[Any, Any]):
-    """Sees x, one of -1 and 1; of three actions the first pays 1 for -1, the last for 1; one timestep."""
-
-    observation_space = SPACE
-    action_space = THREE
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.x = self.np_random.choice([-1.0, 1.0])
-        return np.array([self.x], F32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return np.array([self.x], F32), float(action == 6 + self.x), True, False, {}
-
-
 def test_it_finds_the_best_action_from_a_prioritized_memory_and_keeps_the_target_entropy(tmp_path: Path) -> None:
     params = {"hidden": (32,), "learning_rate": 5e-3, "target_update_rate": 0.05}
     memory = ReplayMemory(1000, 32, n_step=2, sampler="prioritized")
     agent = Agent(sac.model_fn, memory, tmp_path, RunConfig(seed=1), params)
-    agent.train(Bandit(), first_update=64, update_frequency=1, max_timesteps=1000)
+    agent.train(Sides(), first_update=64, update_frequency=1, max_timesteps=1000)
     predictions = agent.predict(np.array([[-1], [1]], F32))
     assert predictions["action"].tolist() == [5, 7]
     p = np.exp(predictions["logits"])
