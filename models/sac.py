@@ -23,14 +23,15 @@ from .blocks.optimizers import learning_rate_at, make_optimizer
 from .blocks.params import from_params
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
 from .blocks.soft_policies import soft_policy
+from .blocks.state_dependent import StateDependentParams
 from .blocks.temperature import Temperature
 
 Tensor: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SACParams(SoftParams):
-    """The parameters of SAC."""
+class SACParams(StateDependentParams, SoftParams):
+    """The parameters of SAC. Actor, critics and temperature have an optimizer each."""
 
 
 def model_fn(
@@ -39,15 +40,16 @@ def model_fn(
     """SAC, for a ReplayMemory.
 
     Predictions of a Box: ``action`` float32 [B, ...] (the squashed mean), ``mean`` and ``log_std`` float32 [B, ...]
-    (before squashing); of Discrete actions: ``action`` int32 [B] (the likeliest), ``logits`` float32 [B, A], and
-    ``action_mask`` bool [B, A] where observations have a mask. ``loss`` is the critics', ``td_error`` the mean of
-    theirs. Metrics: ``actor_loss``, ``temperature``, ``entropy`` (of actions in -1 .. 1), ``q_mean``,
-    ``learning_rate``; where gradients are clipped also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before
-    clipping). They are means over the gradient steps.
+    (before squashing; with state-dependent exploration ``scaled_features`` float32 [B, W, A] in place of the second).
+    Of Discrete actions: ``action`` int32 [B] (the likeliest), ``logits`` float32 [B, A], and ``action_mask`` bool
+    [B, A] where observations have a mask. ``loss`` is the critics', ``td_error`` the mean of theirs. Metrics:
+    ``actor_loss``, ``temperature``, ``entropy`` (of a Box: of actions in -1 .. 1), ``q_mean``, ``learning_rate``; where
+    gradients are clipped also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). They are means
+    over the gradient steps.
 
     Raises:
         ArgumentError: the action space is neither a bounded Box of floats nor Discrete, the observations do not fit,
-            the batch is not one of a replay memory or cannot be split, or a parameter is invalid.
+            the batch is not one of a replay memory or cannot be split, or a parameter is invalid or does not fit.
     """
     params = from_params(SACParams, params)
     observations = Observations(config.observation_space, config.action_space, params.action_mask)

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
+import keras
 import tensorflow as tf
 from gymnasium import spaces
 
-from ... import noise
+from ... import explorations, noise
 from ...contracts import Exploration
 from ...errors import ArgumentError
 from .actions import Discrete, SquashedBox
 from .distributions import Categorical
 from .networks import DenseParams, Network
+from .state_dependent import StateDependentParams, make_log_std, marginal_log_std, scaled_features
 from .temperature import ENTROPY_SHARE
 
 Tensor: TypeAlias = Any
@@ -79,11 +81,11 @@ class SquashedPolicy:
     """
 
     critic_outputs = None
+    _heads: ClassVar = ("mean", "log_std")
 
     def __init__(self, actions: SquashedBox, inputs: int, params: DenseParams) -> None:
         self._actions, self.action_size = actions, actions.num_outputs
-        heads = {"mean": self.action_size, "log_std": self.action_size}
-        self._network = Network("actor", [inputs], heads, params)
+        self._network = Network("actor", [inputs], dict.fromkeys(self._heads, self.action_size), params)
         self.variables = self._network.variables
 
     def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -105,8 +107,12 @@ class SquashedPolicy:
         self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The value and the log-probability of one action, which both are differentiable in the policy."""
-        action, log_prob = self._actions.sample(self._network(seen), noise)
+        action, log_prob = self._actions.sample(self.described(seen), noise)
         return values(action), log_prob
+
+    def described(self, seen: Tensor) -> dict[str, Tensor]:
+        """``mean`` and ``log_std`` before squashing, [B, A]."""
+        return self._network(seen)
 
     def taken(self, values: Values, action: Tensor) -> list[Tensor]:
         """The values of actions [B, A]."""
@@ -116,6 +122,47 @@ class SquashedPolicy:
     def target_entropy(self, mask: Tensor | None) -> float:
         """Minus the number of components. Source: Haarnoja et al. 2018b, https://arxiv.org/abs/1812.05905, table 1."""
         return -float(self.action_size)
+
+
+class StateDependentPolicy(SquashedPolicy):
+    """A squashed Gaussian that explores by gSDE: its standard deviation follows from the features of the mean.
+
+    Source: Raffin, Kober and Stulp 2021, https://arxiv.org/abs/2005.05719, section 3.
+
+    Args:
+        actions: which.
+        inputs: size of what the network sees.
+        params: which layers.
+        sde: how it explores.
+    """
+
+    _heads: ClassVar = ("mean",)
+
+    def __init__(self, actions: SquashedBox, inputs: int, params: DenseParams, sde: StateDependentParams) -> None:
+        super().__init__(actions, inputs, params)
+        self._resample_every = sde.sde_resample_every
+        with keras.name_scope("actor"):
+            self._log_std = make_log_std(self._network.body.output_shape[-1], self.action_size, sde.sde_log_std)
+        self.variables = [*self.variables, self._log_std]
+
+    def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """``action`` (the squashed mean), ``mean`` before squashing [B, ...], and ``scaled_features`` [B, W, A]."""
+        features = self._network.hidden(seen)
+        mean = self._network.heads(features)["mean"]
+        return {
+            "action": self._actions.to_environment(tf.tanh(mean)),
+            "mean": self._actions.in_shape(mean),
+            "scaled_features": scaled_features(features, self._log_std.value),
+        }
+
+    def exploration(self) -> Exploration:
+        """Noise that is a function of the state."""
+        return explorations.StateDependent(self._actions.space, self._resample_every, squashed=True)
+
+    def described(self, seen: Tensor) -> dict[str, Tensor]:
+        """Mean and log standard deviation before squashing, over all functions that may be drawn."""
+        features = self._network.hidden(seen)
+        return {**self._network.heads(features), "log_std": marginal_log_std(features, self._log_std.value)}
 
 
 class SoftmaxPolicy:
@@ -170,12 +217,24 @@ class SoftmaxPolicy:
 def soft_policy(space: Any, inputs: int, params: DenseParams, algorithm: str) -> SoftPolicy:
     """The policy for an action space.
 
+    Args:
+        space: of actions.
+        inputs: size of what the network sees.
+        params: which layers; of algorithms that have gSDE, also how it explores.
+        algorithm: for error messages.
+
     Raises:
         ArgumentError: there is none.
     """
+    sde = params if isinstance(params, StateDependentParams) and params.state_dependent_exploration else None
     match space:
+        case spaces.Discrete() if sde is not None:
+            message = f"state_dependent_exploration is for a Box of floats as action space, got {space!r}"
+            raise ArgumentError(message, "state_dependent_exploration", True)
         case spaces.Discrete():
             return SoftmaxPolicy(Discrete(space, algorithm), inputs, params)
+        case spaces.Box() if sde is not None:
+            return StateDependentPolicy(SquashedBox(space, algorithm), inputs, params, sde)
         case spaces.Box():
             return SquashedPolicy(SquashedBox(space, algorithm), inputs, params)
     message = (
