@@ -21,6 +21,7 @@ from .lanes import OrnsteinUhlenbeck, RandomDecay
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Noisy, Random
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
+from .state_dependent import StateDependent
 
 __all__ = [
     "Bernoulli",
@@ -47,6 +48,7 @@ __all__ = [
     "Schedule",
     "ScheduleLike",
     "SquashedGaussian",
+    "StateDependent",
     "make_schedule",
     "schedules",
 ]

@@ -22,6 +22,7 @@ from .lanes import OrnsteinUhlenbeck, RandomDecay
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Noisy, Random, Scheduled
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
+from .state_dependent import StateDependent
 
 _KINDS: Mapping[str, type[Any]] = {
     "constant": Constant,
@@ -39,6 +40,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "bernoulli": Bernoulli,
     "composite": Composite,
     "squashed_gaussian": SquashedGaussian,
+    "state_dependent": StateDependent,
 }
 _SPACE = "action_space"
 """The argument that is not described: whoever makes a policy again has the space."""
@@ -106,6 +108,8 @@ def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
         described |= {name: getattr(exploration, name) for name in _beside_level(type(exploration))}
     if isinstance(exploration, Constant):
         described["action"] = exploration.action.tolist()
+    if isinstance(exploration, StateDependent):
+        described |= {"resample_every": exploration.resample_every, "squashed": exploration.squashed}
     return described
 
 
@@ -127,6 +131,8 @@ def from_description(described: Mapping[str, Any], action_space: Mapping[str, An
         made = Greedy()
     elif policy is Constant:
         made = Constant(described["action"])
+    elif policy is StateDependent:
+        made = StateDependent(space, described["resample_every"], described["squashed"])
     elif issubclass(policy, Scheduled):
         made = policy(described["level"], space, **{name: described[name] for name in _beside_level(policy)})
     else:

@@ -1,10 +1,12 @@
-"""Twin critics: two networks from observations and actions to values."""
+"""Critics: networks from observations and actions to values, or from observations to the values of all actions."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import keras
 import tensorflow as tf
 
 from .networks import DenseParams, Network
@@ -19,20 +21,96 @@ class TwinCritics:
 
     Args:
         name: prefix of the names of the variables: ``critic`` for ``critic1`` and ``critic2``.
-        shape: of an observation and an action, side by side.
+        shape: of an observation and an action, side by side; of an observation alone where there are ``outputs``.
         params: which layers.
+        outputs: number of actions, all of which are valued at once; None for actions that are inputs.
         zeros: kernels start at zero, for targets.
     """
 
-    def __init__(self, name: str, shape: Sequence[int], params: DenseParams, *, zeros: bool = False) -> None:
-        self._networks = [Network(f"{name}{i}", shape, {"q_value": 1}, params, zeros=zeros) for i in (1, 2)]
+    def __init__(
+        self, name: str, shape: Sequence[int], params: DenseParams, *, outputs: int | None = None, zeros: bool = False
+    ) -> None:
+        heads = {"q_value": 1} if outputs is None else {"q_values": outputs}
+        self._networks = [Network(f"{name}{i}", shape, heads, params, zeros=zeros) for i in (1, 2)]
 
     @property
     def variables(self) -> list[Any]:
         """What is trained, in the order of creation."""
         return [variable for network in self._networks for variable in network.variables]
 
-    def __call__(self, observation: Tensor, action: Tensor) -> list[Tensor]:
-        """Both values, float32 [B] each, of observations [B, O] and actions [B, A]."""
+    def __call__(self, observation: Tensor, action: Tensor | None = None) -> list[Tensor]:
+        """The values of both.
+
+        Args:
+            observation: float32 [B, O].
+            action: float32 [B, A]; None where all actions are valued.
+
+        Returns:
+            float32 [B] each, or [B, outputs].
+        """
+        if action is None:
+            return [network(observation)["q_values"] for network in self._networks]
         inputs = tf.concat([observation, action], axis=-1)  # [B, O + A]
         return [tf.squeeze(network(inputs)["q_value"], axis=-1) for network in self._networks]
+
+
+class CriticEnsemble:
+    """Any number of independent Q functions, computed together: each layer is one product of batched matrices.
+
+    Source: Chen, Wang, Zhou and Ross 2021, https://arxiv.org/abs/2101.05982, section 2.
+
+    Args:
+        name: prefix of the names of the variables, each of which holds the weights of all critics.
+        inputs: size of an observation and an action, side by side; of an observation alone where there are ``outputs``.
+        params: which layers.
+        count: how many critics, N.
+        outputs: number of actions, all of which are valued at once; None for actions that are inputs.
+        zeros: kernels start at zero, for targets.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: int,
+        params: DenseParams,
+        count: int,
+        *,
+        outputs: int | None = None,
+        zeros: bool = False,
+    ) -> None:
+        self._count, self._activation = count, keras.activations.get(params.activation)
+        self._layers: list[tuple[Any, Any]] = []
+        initializer = _OfEach("zeros" if zeros else params.initializer)
+        sizes = [inputs, *(params.hidden or ()), outputs or 1]
+        for index, (rows, columns) in enumerate(itertools.pairwise(sizes), start=1):
+            with keras.name_scope(name), keras.name_scope(f"dense{index}"):
+                kernel = keras.Variable(initializer, (count, rows, columns), name="kernel")
+                self._layers.append((kernel, keras.Variable("zeros", (count, 1, columns), name="bias")))
+
+    @property
+    def variables(self) -> list[Any]:
+        """What is trained, in the order of creation."""
+        return [variable for layer in self._layers for variable in layer]
+
+    def __call__(self, observation: Tensor, action: Tensor | None = None) -> list[Tensor]:
+        """The values of each, as :class:`TwinCritics` has them."""
+        inputs = observation if action is None else tf.concat([observation, action], axis=-1)
+        values = tf.tile(inputs[tf.newaxis], [self._count, 1, 1])  # [N, B, inputs]
+        for kernel, bias in self._layers[:-1]:
+            values = self._activation(tf.matmul(values, kernel.value) + bias.value)
+        kernel, bias = self._layers[-1]
+        values = tf.matmul(values, kernel.value) + bias.value  # [N, B, outputs or 1]
+        found: list[Tensor] = tf.unstack(values if action is None else tf.squeeze(values, axis=-1))
+        return found
+
+
+class _OfEach(keras.initializers.Initializer):  # type: ignore[misc] # Keras has no types
+    """The initial kernels [N, inputs, outputs] of N layers, each as if it were alone."""
+
+    def __init__(self, initializer: str) -> None:
+        self._initializer = initializer
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        count, *one = shape
+        # Each with an initialiser of its own: a shared one would make them equal.
+        return tf.stack([keras.initializers.get(self._initializer)(one, dtype=dtype) for _ in range(count)])

@@ -68,6 +68,10 @@ class Categorical:
         """float32 [B]."""
         return -tf.reduce_sum(tf.exp(self._log_probs) * self._log_probs, axis=-1)
 
+    def expectation(self, values: Tensor) -> Tensor:
+        """The mean of values [B, A] of the actions, float32 [B]."""
+        return tf.reduce_sum(tf.exp(self._log_probs) * values, axis=-1)
+
     def kl(self, other: Categorical) -> Tensor:
         """float32 [B]. Both must have the same mask."""
         return tf.reduce_sum(tf.exp(self._log_probs) * (self._log_probs - other._log_probs), axis=-1)

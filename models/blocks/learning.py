@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -37,6 +37,60 @@ def minimize(loss: Tensor, variables: Sequence[Any], optimizer: Any, max_gradien
     gradients, norm = clip_by_global_norm(gradients, max_gradient_norm)
     optimizer.apply(gradients, variables)
     return norm
+
+
+def parts(batch: Mapping[str, Tensor], updates: int) -> list[Mapping[str, Tensor]]:
+    """Equal parts of a batch, one for each gradient step."""
+    if updates == 1:
+        return [batch]
+    _check_divides(updates, batch)
+    split = {name: tf.split(value, updates) for name, value in batch.items()}
+    return [{name: values[i] for name, values in split.items()} for i in range(updates)]
+
+
+def stacked_parts(batch: Mapping[str, Tensor], updates: int) -> dict[str, Tensor]:
+    """Equal parts of a batch [updates * B, ...], one for each gradient step, as :func:`over_parts` takes them."""
+    _check_divides(updates, batch)
+    return {name: tf.reshape(value, [updates, -1, *value.shape[1:]]) for name, value in batch.items()}
+
+
+def over_parts(
+    update: Callable[[Mapping[str, Tensor], Tensor], tuple[Tensor, Mapping[str, Tensor]]],
+    parts: Mapping[str, Tensor],
+    names: Sequence[str],
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Gradient steps on one part of a batch after another, in a loop: the program does not grow with their number.
+
+    Args:
+        update: from a part, and its number as an int32 scalar, to its TD errors [B] and float scalars by name; assigns
+            variables. It cannot create variables: build optimizers first.
+        parts: name to [updates, ...], ``reward`` [updates, B] among them.
+        names: of the scalars.
+
+    Returns:
+        The TD errors of all parts in their order, [updates * B], and the means of the scalars.
+    """
+    count = parts["reward"].shape[0]
+
+    def body(i: Tensor, td_errors: Tensor, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        td_error, scalars = update({name: tf.gather(value, i) for name, value in parts.items()}, i)
+        td_errors += tf.one_hot(i, count)[:, tf.newaxis] * td_error
+        return i + 1, td_errors, sums + tf.stack([scalars[name] for name in names])
+
+    start = (tf.constant(0), tf.zeros(parts["reward"].shape), tf.zeros(len(names)))
+    _, td_errors, sums = tf.while_loop(lambda i, *_: i < count, body, start, parallel_iterations=1)
+    return tf.reshape(td_errors, [-1]), dict(zip(names, tf.unstack(sums / count), strict=True))
+
+
+def _check_divides(updates: int, batch: Mapping[str, Tensor]) -> None:
+    size = int(batch["reward"].shape[0])
+    if size % updates:
+        raise ArgumentError(
+            f"updates must divide the memory's batch_size, of which each gradient step takes an equal part; got"
+            f" updates={updates} and batch_size={size}",
+            "updates",
+            updates,
+        )
 
 
 def learning_spec(

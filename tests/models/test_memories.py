@@ -9,7 +9,7 @@ from gymnasium import spaces
 from axonrl import RunConfig
 from axonrl.contracts import Modes
 from axonrl.errors import ArgumentError
-from axonrl.models import c51, dqn, iqn, naf, qr_dqn, rainbow, sac
+from axonrl.models import c51, dqn, iqn, naf, qr_dqn, rainbow, redq, sac
 
 # Parts of a Dict are flattened: its batches [T, 1, ...] would pass as [T, ...].
 OBSERVATION = spaces.Dict({"x": spaces.Box(-1, 1, (2,)), "y": spaces.Discrete(3)})
@@ -18,10 +18,13 @@ OBSERVATION = spaces.Dict({"x": spaces.Box(-1, 1, (2,)), "y": spaces.Discrete(3)
 @pytest.mark.parametrize("mode", [Modes.TRAIN, Modes.EVAL])
 @pytest.mark.parametrize(
     ("name", "algorithm"),
-    [("DQN", dqn), ("C51", c51), ("QR-DQN", qr_dqn), ("IQN", iqn), ("Rainbow", rainbow), ("NAF", naf), ("SAC", sac)],
+    [
+        *(("DQN", dqn), ("C51", c51), ("QR-DQN", qr_dqn), ("IQN", iqn), ("Rainbow", rainbow)),
+        *(("NAF", naf), ("SAC", sac), ("REDQ", redq)),
+    ],
 )
 def test_rollouts_and_sequences_are_refused(name: str, algorithm: Any, mode: str) -> None:
-    space = spaces.Box(-1, 1, (1,)) if algorithm in (naf, sac) else spaces.Discrete(2)
+    space = spaces.Box(-1, 1, (1,)) if algorithm in (naf, sac, redq) else spaces.Discrete(2)
     config = RunConfig(observation_space=OBSERVATION, action_space=space)
     features = {"x": tf.zeros((4, 1, 2)), "y": tf.zeros((4, 1), tf.int32)}
     labels = {"reward": tf.zeros((4, 1)), "global_step": tf.constant(0, tf.int64)}

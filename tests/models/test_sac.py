@@ -413,9 +413,9 @@ def test_wrong_parameters_are_named(params: dict[str, Any]) -> None:
 
 
 def test_other_action_spaces_are_refused() -> None:
-    config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.Discrete(3))
+    config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.MultiBinary(3))
     with pytest.raises(
-        ArgumentError, match=r"SAC needs a bounded Box of floats .*; DQN and PPO take Discrete"
+        ArgumentError, match=r"SAC needs a bounded Box of floats or a Discrete space .*; DQN takes MultiDiscrete, PPO"
     ) as error:
         sac.model_fn(tf.constant(BATCH["observation"]), None, Modes.PREDICT, None, config)
     assert error.value.argument == "action_space"

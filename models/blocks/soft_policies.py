@@ -1,0 +1,244 @@
+"""Policies of algorithms that maximise return and entropy, with the same interface for continuous and discrete actions.
+
+What such an algorithm needs of a policy at a state s are the expectations, over its actions a, of some Q(s, a) and of
+log p(a|s). A squashed Gaussian takes one reparameterised sample for both, a categorical policy computes them exactly.
+
+Shapes in comments: B is the batch, I the size of what a network sees, A the components of an action or the number of
+Discrete ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import keras
+import tensorflow as tf
+from gymnasium import spaces
+
+from ... import explorations, noise
+from ...contracts import Exploration
+from ...errors import ArgumentError
+from .actions import Discrete, SquashedBox
+from .distributions import Categorical
+from .networks import DenseParams, Network
+from .state_dependent import StateDependentParams, make_log_std, marginal_log_std, scaled_features
+from .temperature import ENTROPY_SHARE
+
+Tensor: TypeAlias = Any
+Values: TypeAlias = Callable[[Any], Any]
+"""From actions, or None where all are valued, to what some critics say of them."""
+
+
+class SoftPolicy(Protocol):
+    """A policy, and how critics take its actions."""
+
+    variables: list[Any]
+    """What is trained, in the order of creation."""
+    action_size: int
+    """Numbers of an action that critics take beside an observation."""
+    critic_outputs: int | None
+    """Actions that critics value at once; None where they take an action."""
+
+    def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Those of PREDICT, for what is seen [B, I] and the mask of legal actions by its name, if there is one."""
+
+    def exploration(self) -> Exploration:
+        """Draws from this policy."""
+
+    def batch(self, action: Tensor) -> dict[str, Tensor]:
+        """``action`` as critics take it, from the environment's [B, ...], and the noise that expectations need."""
+
+    def expected(
+        self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The expectations of values and of the log-probability over the policy's actions, float32 [B] each.
+
+        Args:
+            seen: float32 [B, I].
+            values: of actions, float32 [B], or of all, [B, A].
+            noise: of :meth:`batch`; None if that made none.
+            mask: float32 [B, A], 1 for legal actions; None if all are.
+        """
+
+    def taken(self, values: Values, action: Tensor) -> list[Tensor]:
+        """The values [B] of actions of :meth:`batch`, by each critic."""
+
+    def target_entropy(self, mask: Tensor | None) -> Tensor | float:
+        """A sensible entropy to keep, in nats: a number, or float32 [B] where the mask matters."""
+
+
+class SquashedPolicy:
+    """A Gaussian, squashed into the bounds of a Box.
+
+    Source: Haarnoja et al. 2018a, https://arxiv.org/abs/1801.01290, appendix C.
+
+    Args:
+        actions: which.
+        inputs: size of what the network sees.
+        params: which layers.
+    """
+
+    critic_outputs = None
+    _heads: ClassVar = ("mean", "log_std")
+
+    def __init__(self, actions: SquashedBox, inputs: int, params: DenseParams) -> None:
+        self._actions, self.action_size = actions, actions.num_outputs
+        self._network = Network("actor", [inputs], dict.fromkeys(self._heads, self.action_size), params)
+        self.variables = self._network.variables
+
+    def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """``action`` (the squashed mean), and ``mean`` and ``log_std`` before squashing, float32 [B, ...]."""
+        mean, log_std = self._actions.gaussian(self._network(seen))  # [B, A]
+        shaped = {"mean": self._actions.in_shape(mean), "log_std": self._actions.in_shape(log_std)}
+        return {"action": self._actions.to_environment(tf.tanh(mean)), **shaped}
+
+    def exploration(self) -> Exploration:
+        """Draws from this policy."""
+        return self._actions.exploration(log_prob=False)
+
+    def batch(self, action: Tensor) -> dict[str, Tensor]:
+        """``action`` in -1 .. 1, and standard normal ``noise`` and ``next_noise``, float32 [B, A] each."""
+        action = self._actions.from_environment(action)
+        return {"action": action, "noise": noise.normal(action.shape), "next_noise": noise.normal(action.shape)}
+
+    def expected(
+        self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The value and the log-probability of one action, which both are differentiable in the policy."""
+        action, log_prob = self._actions.sample(self.described(seen), noise)
+        return values(action), log_prob
+
+    def described(self, seen: Tensor) -> dict[str, Tensor]:
+        """``mean`` and ``log_std`` before squashing, [B, A]."""
+        return self._network(seen)
+
+    def taken(self, values: Values, action: Tensor) -> list[Tensor]:
+        """The values of actions [B, A]."""
+        found: list[Tensor] = values(action)
+        return found
+
+    def target_entropy(self, mask: Tensor | None) -> float:
+        """Minus the number of components. Source: Haarnoja et al. 2018b, https://arxiv.org/abs/1812.05905, table 1."""
+        return -float(self.action_size)
+
+
+class StateDependentPolicy(SquashedPolicy):
+    """A squashed Gaussian that explores by gSDE: its standard deviation follows from the features of the mean.
+
+    Source: Raffin, Kober and Stulp 2021, https://arxiv.org/abs/2005.05719, section 3.
+
+    Args:
+        actions: which.
+        inputs: size of what the network sees.
+        params: which layers.
+        sde: how it explores.
+    """
+
+    _heads: ClassVar = ("mean",)
+
+    def __init__(self, actions: SquashedBox, inputs: int, params: DenseParams, sde: StateDependentParams) -> None:
+        super().__init__(actions, inputs, params)
+        self._resample_every = sde.sde_resample_every
+        with keras.name_scope("actor"):
+            self._log_std = make_log_std(self._network.body.output_shape[-1], self.action_size, sde.sde_log_std)
+        self.variables = [*self.variables, self._log_std]
+
+    def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """``action`` (the squashed mean), ``mean`` before squashing [B, ...], and ``scaled_features`` [B, W, A]."""
+        features = self._network.hidden(seen)
+        mean = self._network.heads(features)["mean"]
+        return {
+            "action": self._actions.to_environment(tf.tanh(mean)),
+            "mean": self._actions.in_shape(mean),
+            "scaled_features": scaled_features(features, self._log_std.value),
+        }
+
+    def exploration(self) -> Exploration:
+        """Noise that is a function of the state."""
+        return explorations.StateDependent(self._actions.space, self._resample_every, squashed=True)
+
+    def described(self, seen: Tensor) -> dict[str, Tensor]:
+        """Mean and log standard deviation before squashing, over all functions that may be drawn."""
+        features = self._network.hidden(seen)
+        return {**self._network.heads(features), "log_std": marginal_log_std(features, self._log_std.value)}
+
+
+class SoftmaxPolicy:
+    """Probabilities of Discrete actions.
+
+    Source: Christodoulou 2019, https://arxiv.org/abs/1910.07207.
+
+    Args:
+        actions: which.
+        inputs: size of what the network sees.
+        params: which layers.
+    """
+
+    action_size = 0
+
+    def __init__(self, actions: Discrete, inputs: int, params: DenseParams) -> None:
+        self._actions, self.critic_outputs = actions, actions.num_outputs
+        self._network = Network("actor", [inputs], {"logits": actions.num_outputs}, params)
+        self.variables = self._network.variables
+
+    def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """``action`` int32 [B] (the likeliest), ``logits`` float32 [B, A], and the mask."""
+        outputs = {**self._network(seen), **masks}
+        return {"action": self._actions.likeliest(outputs), **outputs}
+
+    def exploration(self) -> Exploration:
+        """Draws from this policy."""
+        return self._actions.exploration()
+
+    def batch(self, action: Tensor) -> dict[str, Tensor]:
+        """``action`` one-hot, float32 [B, A]; there is no noise."""
+        return {"action": tf.one_hot(self._actions.from_environment(action), self._actions.num_outputs)}
+
+    def expected(
+        self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Sums over all actions (the paper's equations 10 and 12)."""
+        policy = Categorical(self._network(seen)["logits"], None if mask is None else mask > 0.5)
+        return policy.expectation(values(None)), -policy.entropy()
+
+    def taken(self, values: Values, action: Tensor) -> list[Tensor]:
+        """The values of one-hot actions [B, A]."""
+        return [tf.reduce_sum(q_values * action, axis=-1) for q_values in values(None)]
+
+    def target_entropy(self, mask: Tensor | None) -> Tensor | float:
+        """A share of the entropy of a policy to which all legal actions are alike."""
+        if mask is None:
+            return ENTROPY_SHARE * math.log(self._actions.num_outputs)
+        return ENTROPY_SHARE * tf.math.log(tf.maximum(tf.reduce_sum(mask, axis=-1), 1.0))
+
+
+def soft_policy(space: Any, inputs: int, params: DenseParams, algorithm: str) -> SoftPolicy:
+    """The policy for an action space.
+
+    Args:
+        space: of actions.
+        inputs: size of what the network sees.
+        params: which layers; of algorithms that have gSDE, also how it explores.
+        algorithm: for error messages.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    sde = params if isinstance(params, StateDependentParams) and params.state_dependent_exploration else None
+    match space:
+        case spaces.Discrete() if sde is not None:
+            message = f"state_dependent_exploration is for a Box of floats as action space, got {space!r}"
+            raise ArgumentError(message, "state_dependent_exploration", True)
+        case spaces.Discrete():
+            return SoftmaxPolicy(Discrete(space, algorithm), inputs, params)
+        case spaces.Box() if sde is not None:
+            return StateDependentPolicy(SquashedBox(space, algorithm), inputs, params, sde)
+        case spaces.Box():
+            return SquashedPolicy(SquashedBox(space, algorithm), inputs, params)
+    message = (
+        f"{algorithm} needs a bounded Box of floats or a Discrete space as action space, got {space!r}; DQN takes"
+        " MultiDiscrete, PPO these and more"
+    )
+    raise ArgumentError(message, "action_space", space)

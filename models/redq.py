@@ -1,0 +1,97 @@
+"""REDQ: SAC with an ensemble of critics, targets from a random few of them, and many gradient steps per timestep.
+
+Source: Chen, Wang, Zhou and Ross 2021, https://arxiv.org/abs/2101.05982, algorithm 1. Differences from the paper:
+docs/algorithms/redq.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from .. import noise
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..errors import ArgumentError
+from .blocks.actions import flat
+from .blocks.critics import CriticEnsemble
+from .blocks.learning import over_parts, stacked_parts
+from .blocks.observations import Observations
+from .blocks.optimizers import learning_rate_at, make_optimizer
+from .blocks.params import from_params, param, whole
+from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
+from .blocks.soft_policies import soft_policy
+from .blocks.temperature import Temperature
+
+Tensor: TypeAlias = Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class REDQParams(SoftParams):
+    """The parameters of REDQ. Actor, critics and temperature have an optimizer each."""
+
+    updates: int = 20  # G, the update-to-data ratio
+    critics: int = param(10, "Q functions, N", whole(at_least=1))
+    subset: int = param(
+        2, "critics whose minimum makes targets, drawn anew in each gradient step, M", whole(at_least=1)
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.subset > self.critics:
+            message = f"subset must be at most critics, got subset={self.subset} and critics={self.critics}"
+            raise ArgumentError(message, "subset", self.subset)
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | REDQParams | None, config: RunConfig
+) -> EstimatorSpec:
+    """REDQ, for a ReplayMemory.
+
+    Predictions, and metrics: those of SAC. The metrics of the critics are means over the gradient steps, those of the
+    policy are of its one step, which follows the last of the critics.
+
+    Raises:
+        ArgumentError: the action space is neither a bounded Box of floats nor Discrete, the observations do not fit,
+            the batch is not one of a replay memory or cannot be split, or a parameter is invalid.
+    """
+    params = from_params(REDQParams, params)
+    observations = Observations(config.observation_space, config.action_space, params.action_mask)
+    size = math.prod(observations.shape)
+    policy = soft_policy(config.action_space, size, params, "REDQ")
+    if mode == Modes.PREDICT:
+        predictions = policy.predictions(flat(observations.encode(features)), observations.masks(features))
+        return EstimatorSpec(mode, predictions, exploration=policy.exploration())
+
+    size, outputs, count, subset = size + policy.action_size, policy.critic_outputs, params.critics, params.subset
+    critics = CriticEnsemble("critics", size, params, count, outputs=outputs)
+    targets = CriticEnsemble("targets", size, params, count, outputs=outputs, zeros=True)
+
+    def lowest_of_some(values: Sequence[Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        some = tf.math.top_k(batch["draw"], subset).indices  # of uniform numbers: every subset is equally likely
+        return tf.reduce_min(tf.gather(tf.stack(values), some), axis=0)
+
+    def mean(values: Sequence[Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        return tf.add_n(values) / count
+
+    learner = SoftActorCritic(policy, critics, targets, Temperature(params), params, lowest_of_some, mean)
+    batch = transitions(features, labels, policy, observations, "REDQ")
+    if mode == Modes.EVAL:
+        return EstimatorSpec(mode, loss=learner.critic_loss({**batch, "draw": noise.uniform([count])})[0])
+
+    parts = stacked_parts(batch, params.updates) | {"draw": noise.uniform([params.updates, count])}
+    learning_rate = learning_rate_at(params.learning_rate, labels)
+    optimizers = [make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon) for _ in range(3)]
+    optimizers[0].build(critics.variables)
+
+    def train_critics(part: Mapping[str, Tensor], i: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        return learner.train_critics(part, labels["global_step"] + tf.cast(i, tf.int64), optimizers[0])
+
+    names = ("critic_loss", "q_mean", *(() if params.max_gradient_norm is None else ("critic_gradient_norm",)))
+    td_error, scalars = over_parts(train_critics, parts, names)
+    last = {name: value[-1] for name, value in parts.items()}
+    metrics = {**scalars, **learner.train_policy(last, *optimizers[1:]), "learning_rate": learning_rate}
+    return EstimatorSpec(mode, loss=metrics.pop("critic_loss"), td_error=td_error, metrics=metrics)
