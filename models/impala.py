@@ -67,7 +67,7 @@ def model_fn(
         ArgumentError: the spaces do not fit, the memory does not yield rollouts, or a parameter is invalid.
     """
     params = from_params(IMPALAParams, params)
-    actions = actions_of(config.action_space, "IMPALA", params.box_policy)
+    actions = actions_of(config.action_space, "IMPALA", params.box_policy, params.sde_resample_every)
     observations = Observations(config.observation_space, actions.space, params.action_mask)
     length = 1 if labels is None else int(labels["reward"].shape[0])
     network = ActorCritic(observations, actions, params, sequence_length=length)

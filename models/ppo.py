@@ -69,7 +69,7 @@ def model_fn(
             rollouts, or a parameter is invalid.
     """
     params = from_params(PPOParams, params)
-    actions = actions_of(config.action_space, _ALGORITHMS, params.box_policy)
+    actions = actions_of(config.action_space, _ALGORITHMS, params.box_policy, params.sde_resample_every)
     observations = Observations(config.observation_space, actions.space, params.action_mask)
     network = ActorCritic(observations, actions, params, params.sequence_length)
     if mode == Modes.PREDICT:

@@ -63,7 +63,7 @@ def model_fn(
             rollouts, or a parameter is invalid.
     """
     params = from_params(VPGParams, params)
-    actions = actions_of(config.action_space, "VPG", params.box_policy)
+    actions = actions_of(config.action_space, "VPG", params.box_policy, params.sde_resample_every)
     observations = Observations(config.observation_space, actions.space, params.action_mask)
     has_value = params.baseline == VALUE
     network = ActorCritic(observations, actions, params, params.sequence_length, critic=has_value)

@@ -25,7 +25,7 @@ from ...contracts import ACTION_MASK, Exploration
 from ...errors import ArgumentError
 from ...explorations.squashed import is_bounded_box
 from ...schedules import Constant, Linear, ScheduleLike, make_schedule
-from . import masks, squashed
+from . import masks, squashed, state_dependent
 from .distributions import Bernoulli, Categorical, Distribution, Gaussian, Joint, MultiCategorical, SquashedGaussian
 from .params import Params, one_of, param, schedule
 
@@ -215,6 +215,54 @@ class Box:
         return flat(action)
 
 
+class StateDependentBox(Box):
+    """Continuous actions whose noise is a function of the state, in the environment's units: gSDE.
+
+    Args:
+        space: a Box of floats.
+        algorithm: for the error message.
+        resample_every: timesteps after which that function is drawn anew; None: for each episode.
+
+    Raises:
+        ArgumentError: another space.
+    """
+
+    def __init__(self, space: Any, algorithm: str, resample_every: int | None) -> None:
+        if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+            raise ArgumentError(
+                f"{algorithm} needs a Box of floats as action space, got {space!r}", "action_space", space
+            )
+        super().__init__(space)
+        self._resample_every = resample_every
+
+    def described(self, outputs: Tensor, log_std: Tensor, features: Tensor | None = None) -> dict[str, Tensor]:
+        """``mean`` and ``log_std`` [B, D], over all functions that may be drawn; and ``scaled_features`` [B, W, D].
+
+        Gradients do not go back from the noise to the features, which are made for the mean.
+
+        Args:
+            outputs: [B, D].
+            log_std: of each feature and component, [W, D].
+            features: what the outputs were made from, [B, W].
+        """
+        features = tf.stop_gradient(features)
+        scaled = state_dependent.scaled_features(features, log_std)
+        return {
+            "mean": outputs,
+            "log_std": state_dependent.marginal_log_std(features, log_std),
+            "scaled_features": scaled,
+        }
+
+    def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """``mean`` in the shape of the space's actions, [B, ...], and ``scaled_features``."""
+        mean = _unflattened(outputs["mean"], self.space)
+        return {"mean": mean, "scaled_features": outputs["scaled_features"]}
+
+    def exploration(self) -> Exploration:
+        """Draws from this distribution, one function for many timesteps."""
+        return explorations.StateDependent(self.space, self._resample_every)
+
+
 class MultiBinary(_Logits):
     """Independent bits.
 
@@ -365,23 +413,29 @@ class SquashedBox:
 
 
 Leaf: TypeAlias = Discrete | MultiDiscrete | MultiBinary | Box
-Actions: TypeAlias = Leaf | Composite | SquashedBox
+Actions: TypeAlias = Leaf | Composite | SquashedBox | StateDependentBox
 """What policies with a distribution over actions can act in."""
 
 
-def actions_of(space: Any, algorithm: str, box_policy: str = "gaussian") -> Actions:
+BOX_POLICIES = ("gaussian", "squashed", "state_dependent")
+
+
+def actions_of(space: Any, algorithm: str, box_policy: str = "gaussian", resample_every: int | None = None) -> Actions:
     """The kind of a space.
 
     Args:
         space: an action space.
         algorithm: for error messages.
-        box_policy: ``gaussian``, or ``squashed`` for a bounded Box.
+        box_policy: one of :data:`BOX_POLICIES`: ``squashed`` is for a bounded Box.
+        resample_every: of ``state_dependent``.
 
     Raises:
         ArgumentError: there is no policy for it.
     """
     if box_policy == "squashed":
         return SquashedBox(space, f"{algorithm} with box_policy 'squashed'")
+    if box_policy == "state_dependent":
+        return StateDependentBox(space, f"{algorithm} with box_policy 'state_dependent'", resample_every)
     return (
         Composite(space, algorithm)
         if isinstance(space, spaces.Dict | spaces.Tuple)

@@ -19,7 +19,7 @@ import tensorflow as tf
 from ...errors import ArgumentError
 from ...schedules import ScheduleLike
 from . import rollouts
-from .actions import Actions
+from .actions import BOX_POLICIES, Actions, StateDependentBox
 from .networks import Network, NetworkParams
 from .observations import MaskParams, Observations
 from .optimizers import OptimizerParams
@@ -43,11 +43,19 @@ class PolicyParams(MaskParams, OptimizerParams, NetworkParams):
         optional(whole(at_least=1)),
     )
     box_policy: str = param(
-        "gaussian", "for Box actions; `squashed`: by tanh, into the bounds of the Box", one_of(("gaussian", "squashed"))
+        "gaussian",
+        "for Box actions; `squashed`: by tanh, into the bounds of the Box; `state_dependent`: gSDE, whose noise is a"
+        " function of the state that is drawn for many timesteps",
+        one_of(BOX_POLICIES),
+    )
+    sde_resample_every: int | None = param(
+        None,
+        "timesteps after which that function is drawn anew; `null`: for each episode",
+        optional(whole(at_least=1)),
     )
     log_std: float = param(
         0.0,
-        "initial log standard deviation of Box actions, in the environment's units, or before squashing",
+        "initial log standard deviation of Box actions, in the environment's units, before squashing, or per feature",
         real(at_least=-20, at_most=20),
     )
 
@@ -116,7 +124,9 @@ class ActorCritic:
         self._log_std: Any = None
         if actions.num_scales:
             with keras.name_scope("policy"):
-                initial = np.full(actions.num_scales, params.log_std, np.float32)
+                of_features = isinstance(actions, StateDependentBox)
+                scales = (self._policy.width, actions.num_scales) if of_features else actions.num_scales
+                initial = np.full(scales, params.log_std, np.float32)
                 self._log_std = keras.Variable(initial, name="log_std")
         self._value: Any = None
         if critic:
@@ -148,7 +158,7 @@ class ActorCritic:
         observation, state = observation_and_state(features)
         encoded = self._observations.encode(observation)
         hidden, following = self._policy.step(encoded, state)
-        outputs = self._described(self._policy.head(hidden), observation)
+        outputs = self._described(hidden, observation)
         if self._value is None:
             return outputs, None, following or None
         value_hidden, others = (hidden, {}) if self._shared else self._value.step(encoded, state)
@@ -240,7 +250,7 @@ class ActorCritic:
     def _evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor, State | None]:
         encoded = self._observations.encode(rows["observation"])
         hidden, state = self._policy.unroll(encoded, rows, self.sequence_length)
-        outputs = self._described(self._policy.head(hidden), rows["observation"])
+        outputs = self._described(hidden, rows["observation"])
         if self._value is None:
             return outputs, None, None
         if not self._shared:
@@ -260,8 +270,12 @@ class ActorCritic:
         hidden, _ = self._value.step(self._observations.encode(rows["next_observation"]), state)
         return self._value.head(hidden)[:, 0]
 
-    def _described(self, outputs: Tensor, observation: Any) -> dict[str, Tensor]:
-        return {**self._actions.described(outputs, self._log_std), **self._observations.masks(observation)}
+    def _described(self, hidden: Tensor, observation: Any) -> dict[str, Tensor]:
+        """What describes the distribution, from what the policy's head is given, and the mask."""
+        outputs, actions = self._policy.head(hidden), self._actions
+        if isinstance(actions, StateDependentBox):
+            return actions.described(outputs, tf.convert_to_tensor(self._log_std), hidden)
+        return {**actions.described(outputs, self._log_std), **self._observations.masks(observation)}
 
 
 class _Part:
@@ -303,6 +317,11 @@ class _Part:
         """What is trained, in the order of creation."""
         found: list[Any] = self._network.variables
         return found
+
+    @property
+    def width(self) -> int:
+        """Of what the head is given."""
+        return int(self._network.width)
 
     def head(self, hidden: Tensor) -> Tensor:
         """float32 [B, size]."""

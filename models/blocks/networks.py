@@ -132,9 +132,9 @@ class Network:
         initializer = "zeros" if zeros else params.initializer
         with keras.name_scope(name):
             self.body = params.body(shape, initializer, scale) if body is None else body
-            width = self.body.output_shape[-1]
+            self.width = int(self.body.output_shape[-1])
             self._heads = {
-                head: _built(params.layer(size, head, "linear", initializer, head_scale), width)
+                head: _built(params.layer(size, head, "linear", initializer, head_scale), self.width)
                 for head, size in heads.items()
             }
 

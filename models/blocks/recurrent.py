@@ -136,6 +136,7 @@ class RecurrentNetwork:
         below: RecurrentNetwork | None = None,
     ) -> None:
         initializer = "zeros" if zeros else params.initializer
+        self.width = units
         with keras.name_scope(name):
             self._body = params.body(shape, initializer, scale) if below is None else below._body
             self.lstm = LSTM(self._body.output_shape[-1], units, initializer) if below is None else below.lstm

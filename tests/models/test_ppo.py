@@ -534,15 +534,38 @@ def test_it_learns_which_action_pays(tmp_path: Path) -> None:
     assert (predicted["value"] > 0.7).all()
 
 
-@pytest.mark.parametrize("box_policy", ["gaussian", "squashed"])
+@pytest.mark.parametrize("box_policy", ["gaussian", "squashed", "state_dependent"])
 def test_it_learns_where_in_a_box_it_pays_most(box_policy: str, tmp_path: Path) -> None:
     one = agent(tmp_path, BatchMemory(64), "litert", box_policy=box_policy, **BANDIT)
     watching = Watching()
     one.train(Bandit(spaces.Box(-5, 5, (1,))), timesteps=64 * 30, hooks=[watching])
     predicted = one.predict(np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32))
     np.testing.assert_allclose(predicted["action"], 0.7, atol=0.25)
-    assert (predicted["log_std"] < -0.5).all()  # from 0: there is no use in missing it
+    if box_policy != "state_dependent":
+        assert (predicted["log_std"] < -0.5).all()  # from 0: there is no use in missing it
     assert watching.metrics[-1]["entropy"] < watching.metrics[0]["entropy"] - 0.4
+
+
+def test_state_dependent_noise_has_the_distribution_that_is_learned(tmp_path: Path) -> None:
+    params = {"hidden": [3], "box_policy": "state_dependent", "sde_resample_every": 2, "epochs": 1}
+    one = agent(tmp_path, BatchMemory(16), minibatch_size=None, **params)
+    watching = Watching()
+    one.train(Choosing(spaces.Box(-9, 9, (2,))), timesteps=32, hooks=[watching])
+    first, second = watching.metrics
+    for metrics in (first, second):  # each update evaluates the very policy that acted, at its first step
+        assert metrics["kl"] == pytest.approx(0, abs=1e-6)
+        assert metrics["clip_fraction"] == 0
+    names = {name.partition(".")[2]: value for name, value in one.get_weights().items()}
+    assert names["policy/log_std"].shape == (3, 2)  # of each feature and component
+    predicted = one.predict(np.array([[1.0, 2.0], [0.0, -1.0]], np.float32))
+    scaled = predicted["scaled_features"]
+    assert scaled.shape == (2, 3, 2)
+    # One feature scales all components alike but for the learned deviations.
+    ratio = scaled[:, :, 0] / scaled[:, :, 1]
+    np.testing.assert_allclose(
+        ratio[0], np.exp(names["policy/log_std"][:, 0] - names["policy/log_std"][:, 1]), rtol=1e-4
+    )
+    np.testing.assert_allclose(ratio[0], ratio[1], rtol=1e-4)
 
 
 def test_a_squashed_policy_needs_a_bounded_box(tmp_path: Path) -> None:
