@@ -134,7 +134,8 @@ def from_description(described: Mapping[str, Any], action_space: Mapping[str, An
     elif policy is StateDependent:
         made = StateDependent(space, described["resample_every"], described["squashed"])
     elif issubclass(policy, Scheduled):
-        made = policy(described["level"], space, **{name: described[name] for name in _beside_level(policy)})
+        # An argument that is newer than the description has its default.
+        made = policy(described["level"], space, **{k: described[k] for k in _beside_level(policy) if k in described})
     else:
         made = policy(space)
     return made

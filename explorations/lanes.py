@@ -15,7 +15,7 @@ from ..checks import number
 from ..contracts import Array, State
 from ..errors import ArgumentError
 from ..schedules import ScheduleLike
-from .policies import NO_EXTRAS, EpsilonGreedy, Scheduled, is_float_box, unsuitable
+from .policies import NO_EXTRAS, EpsilonGreedy, Scheduled, noise_unit
 
 
 class OrnsteinUhlenbeck(Scheduled):
@@ -34,13 +34,16 @@ class OrnsteinUhlenbeck(Scheduled):
         theta: the share of its distance to mu that x loses in each timestep, above 0 and at most 1; 1 is independent
             noise, as :class:`GaussianNoise`.
         mu: where x is drawn to, in the environment's units.
+        relative: are sigma and mu in units of half the range of each component, ``(high - low) / 2``? The Box is
+            bounded then.
     """
 
-    def __init__(self, sigma: ScheduleLike, action_space: Any, theta: float = 0.15, mu: float = 0.0) -> None:
+    def __init__(
+        self, sigma: ScheduleLike, action_space: Any, theta: float = 0.15, mu: float = 0.0, relative: bool = False
+    ) -> None:
         super().__init__(sigma, "sigma")
-        self.sigma = self._schedule
-        if not is_float_box(action_space):
-            raise unsuitable("OrnsteinUhlenbeck", "a Box of floats as action space", action_space)
+        self.sigma, self.relative = self._schedule, relative
+        self._unit = noise_unit("OrnsteinUhlenbeck", action_space, relative)
         self.theta = number("theta", theta, above=0, at_most=1)
         self.mu = number("mu", mu)
         self._noise: Array = np.zeros((0, *np.shape(action_space.low)), np.float32)  # [N, ...]
@@ -53,7 +56,7 @@ class OrnsteinUhlenbeck(Scheduled):
         if len(self._noise) != len(greedy):
             self.reset(np.ones(len(greedy), np.bool_))
         self._noise = self._moved(self._noise, timestep, rng)
-        return greedy + self._noise, NO_EXTRAS
+        return greedy + self._unit * self._noise, NO_EXTRAS
 
     def act_for(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator, lanes: Array
@@ -61,7 +64,7 @@ class OrnsteinUhlenbeck(Scheduled):
         """As a call, for some of the environments: rows k belong to ``lanes[k]``. ``reset`` has come before."""
         noise = self._moved(self._noise[lanes], timestep, rng)
         self._noise[lanes] = noise
-        return predictions["action"].astype(np.float32, copy=False) + noise, NO_EXTRAS
+        return predictions["action"].astype(np.float32, copy=False) + self._unit * noise, NO_EXTRAS
 
     def reset(self, mask: Array) -> None:
         """Episodes begin where ``mask`` [N]: the noise is mu there."""

@@ -200,13 +200,13 @@ class GaussianNoise(Scheduled):
         sigma: standard deviation in the environment's units, at least 0: a number, or a schedule on
             ``global_timestep`` or over the run.
         action_space: a Box of floats.
+        relative: is sigma in units of half the range of each component, ``(high - low) / 2``? The Box is bounded then.
     """
 
-    def __init__(self, sigma: ScheduleLike, action_space: Any) -> None:
+    def __init__(self, sigma: ScheduleLike, action_space: Any, relative: bool = False) -> None:
         super().__init__(sigma, "sigma")
-        self.sigma = self._schedule
-        if not is_float_box(action_space):
-            raise unsuitable("GaussianNoise", "a Box of floats as action space", action_space)
+        self.sigma, self.relative = self._schedule, relative
+        self._unit = noise_unit("GaussianNoise", action_space, relative)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
@@ -214,7 +214,24 @@ class GaussianNoise(Scheduled):
         """Actions float32 [N, ...]."""
         greedy = predictions["action"].astype(np.float32, copy=False)
         noise = rng.standard_normal(greedy.shape, np.float32)
-        return greedy + np.float32(self.level(timestep)) * noise, NO_EXTRAS
+        return greedy + self._unit * np.float32(self.level(timestep)) * noise, NO_EXTRAS
+
+
+def noise_unit(policy: str, space: Any, relative: bool) -> Array:
+    """What 1 is in a Box of floats, float32: half the range of each component if ``relative``, else 1.
+
+    Raises:
+        ArgumentError: another space, or one without bounds if ``relative``.
+    """
+    if not is_float_box(space):
+        raise unsuitable(policy, "a Box of floats as action space", space)
+    if not relative:
+        return np.ones((), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        half = np.asarray(space.high, np.float32) / 2 - np.asarray(space.low, np.float32) / 2
+    if not np.isfinite(half).all():
+        raise unsuitable(f"{policy} with relative=True", "a Box with finite bounds", space)
+    return half
 
 
 def mask_of(policy: str, predictions: Mapping[str, Array], shape: tuple[int, ...]) -> Array:

@@ -30,13 +30,13 @@ class NoiseParams(Params):
         0.15, "share of `ornstein_uhlenbeck` noise that each timestep takes away", real(above=0, at_most=1)
     )
 
-    def behaviour(self, space: spaces.Box) -> Exploration:
-        """The behaviour policy that they describe."""
+    def behaviour(self, space: spaces.Box, *, relative: bool = False) -> Exploration:
+        """The behaviour policy that they describe; ``relative``: is sigma in units of half the range of actions?"""
         match self.exploration:
             case "gaussian":
-                return explorations.GaussianNoise(self.sigma, space)
+                return explorations.GaussianNoise(self.sigma, space, relative)
             case "greedy":
                 return explorations.Greedy()
             case "random":
                 return explorations.Random(space)
-        return explorations.OrnsteinUhlenbeck(self.sigma, space, theta=self.theta)
+        return explorations.OrnsteinUhlenbeck(self.sigma, space, theta=self.theta, relative=relative)

@@ -29,7 +29,7 @@ from axonrl.environments import make
 from axonrl.errors import CheckpointError
 from axonrl.hooks import CheckpointHook, EvaluationHook
 from axonrl.memories import ReplayMemory
-from axonrl.models import dqn, naf
+from axonrl.models import dqn, naf, td3
 from axonrl.runs.checkpoints import CheckpointStore
 
 CHILD = Path(__file__).with_name("resume_child.py")
@@ -362,6 +362,8 @@ CASES = {
     "lunarlander": Case(lambda: make("LunarLander-v3", 2), (75, 250, 420), timesteps=500),
     "gaussian": Case(pendulums, (30, 130), recurrent_model_fn, {"exploration": "gaussian"}),
     "ornstein uhlenbeck": Case(pendulums, (30, 84, 140), naf.model_fn, {"hidden": (16,)}),
+    # Crashes between a step of the actor's and the next, whose loss is reported in between.
+    "delayed policy": Case(pendulums, (30, 84, 140), td3.model_fn, {"hidden": (16,), "policy_delay": 3}),
     "random decay": Case(
         lambda: make("CartPole-v1", 3), (33, 60), dqn.model_fn, {**child.PARAMS, "exploration": "random_decay"}
     ),

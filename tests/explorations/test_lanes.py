@@ -45,6 +45,14 @@ def test_noise_by_hand() -> None:
     assert greedy[0, 0] == 10  # the predictions are left alone
 
 
+def test_noise_in_halves_of_the_range_by_hand() -> None:
+    space = spaces.Box(np.array([0, -1], np.float32), np.array([4, 1], np.float32))
+    policy: Any = OrnsteinUhlenbeck(0.5, space, theta=0.25, mu=1.0, relative=True)
+    assert acted(policy, np.array([[10.0, 20.0]], np.float32), [[1, -1]]) == [[13.0, 20.5]]  # 2 * 1.5 and 1 * 0.5
+    some = policy.act_for({"action": np.zeros((1, 2), np.float32)}, 0, Scripted([[0, 0]]), np.array([0]))[0]
+    assert some.tolist() == [[2.75, 0.625]]  # 2 * 1.375 and 0.625
+
+
 def test_noise_begins_every_episode_at_mu_in_its_environment_only() -> None:
     policy = OrnsteinUhlenbeck(1.0, BOX, theta=0.5, mu=2.0)
     zeros = np.zeros((2, 2), np.float32)
@@ -152,6 +160,7 @@ def test_some_environments_draw_their_ends_when_they_first_act() -> None:
         (lambda: OrnsteinUhlenbeck(0.1, BOX, theta=1.5), "theta"),
         (lambda: OrnsteinUhlenbeck(0.1, BOX, mu=float("nan")), "mu"),
         (lambda: OrnsteinUhlenbeck(0.1, CHOICES), "action_space"),
+        (lambda: OrnsteinUhlenbeck(0.1, spaces.Box(-np.inf, 1, (2,)), relative=True), "action_space"),
         (lambda: RandomDecay(1.5, CHOICES), "epsilon"),
         (lambda: RandomDecay(0.1, BOX), "action_space"),
         (lambda: RandomDecay(0.1, CHOICES, ends=()), "ends"),

@@ -181,6 +181,15 @@ def test_gaussian_noise_is_scaled_and_not_clipped() -> None:
     assert [policy.level(t) for t in (0, 10)] == [2.0, 0.5]
 
 
+def test_gaussian_noise_may_be_in_halves_of_the_range() -> None:
+    space = spaces.Box(np.array([0, -1], np.float32), np.array([4, 1], np.float32))
+    policy = GaussianNoise(0.5, space, relative=True)
+    chosen, _ = policy({"action": np.array([[1.0, 0.5]], np.float32)}, 0, scripted(normal=[[1.0, -2.0]]))
+    np.testing.assert_allclose(chosen, [[2.0, -0.5]])
+    assert chosen.dtype == np.float32
+    assert policy.level(0) == 0.5
+
+
 BOX, NO_BOUNDS = spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, 1, (2,))
 
 
@@ -199,6 +208,7 @@ BOX, NO_BOUNDS = spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, 1, (2,))
             "GaussianNoise needs a Box of floats as action",
         ),
         (lambda: GaussianNoise(0.1, spaces.Box(0, 9, (2,), np.uint8)), "action_space", "got Box(0, 9"),
+        (lambda: GaussianNoise(0.1, NO_BOUNDS, relative=True), "action_space", "needs a Box with finite bounds, got"),
         (
             lambda: Random(spaces.MultiBinary(2)),
             "action_space",

@@ -1,0 +1,228 @@
+"""Deterministic policies, which learn by the gradient of a critic: what DDPG and TD3 have in common.
+
+Shapes in comments: B is the batch, O the size of an encoded observation, A the components of an action, which are in
+-1 .. 1 inside.
+
+Source: Silver et al. 2014, "Deterministic policy gradient algorithms", theorem 1; and see the algorithms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from ...contracts import EstimatorSpec, Exploration, Modes, RunConfig
+from ...schedules import ScheduleLike
+from . import losses
+from .actions import SquashedBox, flat
+from .behaviour import NoiseParams
+from .conditional import run_if
+from .learning import check_transitions, mean_error, minimize, parts
+from .networks import DenseParams, Network
+from .observations import Observations
+from .optimizers import OptimizerParams, learning_rate_at, make_optimizer, scheduled
+from .params import optional, param, real, schedule, whole
+from .targets import update_target
+
+Tensor: TypeAlias = Any
+Batch: TypeAlias = Mapping[str, Tensor]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeterministicParams(NoiseParams, OptimizerParams, DenseParams):
+    """The parameters of DDPG and TD3. The actor and the critics have an optimizer each."""
+
+    critic_learning_rate: ScheduleLike | None = param(
+        None, "another one for critics; `null`: `learning_rate`", optional(schedule(at_least=0))
+    )
+    sigma: ScheduleLike = param(
+        0.1,
+        "standard deviation of the noise that a timestep adds, in halves of an action's range; follows"
+        " `global_timestep`",
+        schedule(at_least=0),
+    )
+    target_update_rate: float = param(
+        0.005, "share of the way that target networks go when they move", real(above=0, at_most=1)
+    )
+    updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", whole(at_least=1))
+
+    def behaviour(self, space: spaces.Box, *, relative: bool = True) -> Exploration:
+        """The behaviour policy that they describe."""
+        return super().behaviour(space, relative=relative)
+
+
+class Critics(Protocol):
+    """One Q function or more."""
+
+    @property
+    def variables(self) -> list[Any]:
+        """What is trained."""
+
+    def __call__(self, observation: Tensor, action: Tensor) -> list[Tensor]:
+        """The value by each of them, float32 [B], of observations [B, O] and actions [B, A]."""
+
+
+class Task:
+    """The spaces, as the networks see them.
+
+    Args:
+        config: with the spaces.
+        algorithm: for error messages.
+
+    Raises:
+        ArgumentError: the action space is not a bounded Box of floats, or the observations do not fit a network.
+    """
+
+    def __init__(self, config: RunConfig, algorithm: str) -> None:
+        self.actions = SquashedBox(config.action_space, algorithm)
+        self._observations = Observations(config.observation_space, config.action_space)
+        self._algorithm = algorithm
+        self.observation_size = math.prod(self._observations.shape)
+        self.size = self.observation_size + self.actions.num_outputs
+        """Of an observation and an action, side by side."""
+
+    def encode(self, observation: Any) -> Tensor:
+        """float32 [B, O]."""
+        return flat(self._observations.encode(observation))
+
+    def predict(self, actor: Actor, features: Any, params: DeterministicParams) -> EstimatorSpec:
+        """The spec of PREDICT."""
+        action = self.actions.to_environment(actor(self.encode(features)))
+        return EstimatorSpec(Modes.PREDICT, {"action": action}, exploration=params.behaviour(self.actions.space))
+
+    def batch(self, features: Any, labels: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Observations [B, O], actions [B, A], the rest [B].
+
+        Raises:
+            ArgumentError: they are not single transitions.
+        """
+        check_transitions(labels, self._algorithm)
+        action = self.actions.from_environment(labels["action"])
+        return {
+            "observation": self.encode(features),
+            "next_observation": self.encode(labels["next_observation"]),
+            # What the environment was given: noise may lead beyond the bounds.
+            "action": tf.clip_by_value(action, -1.0, 1.0),
+            **{name: labels[name] for name in ("reward", "discount", "weight") if name in labels},
+        }
+
+
+class Actor:
+    """The policy mu(s), whose actions are in -1 .. 1."""
+
+    def __init__(self, name: str, task: Task, params: DenseParams, *, zeros: bool = False) -> None:
+        heads = {"mu": task.actions.num_outputs}
+        self._network = Network(name, [task.observation_size], heads, params, zeros=zeros)
+        self.variables = self._network.variables
+
+    def __call__(self, observation: Tensor) -> Tensor:
+        """float32 [B, A], of observations [B, O]."""
+        return tf.tanh(self._network(observation)["mu"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner:
+    """What learns, and how.
+
+    Args:
+        actor: the policy.
+        critics: of which the first one teaches the actor.
+        target_actor: follows the actor.
+        target_critics: follow the critics.
+        next_value: from a batch to the value of its next observations, by the targets, float32 [B].
+        params: of the algorithm.
+        policy_delay: the actor learns, and then the targets move, in every gradient step whose number this divides.
+    """
+
+    actor: Actor
+    critics: Critics
+    target_actor: Actor
+    target_critics: Critics
+    next_value: Callable[[Batch], Tensor]
+    params: DeterministicParams
+    policy_delay: int = 1
+
+    def spec(self, mode: str, batch: Batch, labels: Mapping[str, Any]) -> EstimatorSpec:
+        """The critics' loss in EVAL; all gradient steps of an update in TRAIN."""
+        if mode == Modes.EVAL:
+            return EstimatorSpec(mode, loss=self._critic_loss(batch)[0])
+        params = self.params
+        rates = {"learning_rate": learning_rate_at(params.learning_rate, labels)}
+        critic_rate = rates["learning_rate"]
+        if params.critic_learning_rate is not None:
+            critic_rate = scheduled(params.critic_learning_rate, "critic_learning_rate", labels, at_least=0)
+            rates["critic_learning_rate"] = critic_rate
+        critic_optimizer = make_optimizer(params.optimizer, critic_rate, params.optimizer_epsilon)
+        actor_optimizer = make_optimizer(params.optimizer, rates["learning_rate"], params.optimizer_epsilon)
+        actor_optimizer.build(self.actor.variables)
+        last = None
+        if self.policy_delay > 1:  # loss and gradient norm of the actor's last step
+            last = keras.Variable(np.zeros(2, np.float32), trainable=False, name="last_actor_step")
+        td_errors, scalars = [], []
+        for i, part in enumerate(parts(batch, params.updates)):
+            step = labels["global_step"] * params.updates + i
+            self._move_targets(step)
+            td_error, critic = self._critic_step(part, critic_optimizer)
+            actor = self._actor_step(part, step, actor_optimizer, last)
+            td_errors.append(td_error)
+            scalars.append({**critic, **actor})
+        means = {name: tf.add_n([one[name] for one in scalars]) / len(scalars) for name in scalars[0]}
+        loss = means.pop("loss")
+        return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics={**means, **rates})
+
+    def _move_targets(self, step: Tensor) -> None:
+        """At the beginning of each gradient step after one of the actor; before the first one they are copied."""
+
+        def move() -> list[Tensor]:
+            rate = self.params.target_update_rate
+            online = [*self.actor.variables, *self.critics.variables]
+            target = [*self.target_actor.variables, *self.target_critics.variables]
+            update_target(online, target, step, period=None, rate=rate)
+            return []
+
+        if self.policy_delay == 1:
+            move()
+        else:
+            run_if(tf.equal(step, 0) | tf.equal(step % self.policy_delay, 1), move)
+
+    def _critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss of all critics, the mean of their TD errors [B], and the mean of their values."""
+        target = tf.stop_gradient(batch["reward"] + batch["discount"] * self.next_value(batch))  # [B]
+        q_values = self.critics(batch["observation"], batch["action"])
+        td_errors = [target - q_value for q_value in q_values]
+        loss = mean_error(tf.add_n([losses.squared(td_error) for td_error in td_errors]), batch)
+        number = len(q_values)
+        return loss, tf.add_n(td_errors) / number, tf.reduce_mean(tf.add_n(q_values)) / number
+
+    def _critic_step(self, batch: Batch, optimizer: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        """One step of all critics; returns TD errors [B] and scalars."""
+        loss, td_error, q_mean = self._critic_loss(batch)
+        norm = minimize(loss, self.critics.variables, optimizer, self.params.max_gradient_norm)
+        scalars = {"loss": loss, "q_mean": q_mean, "td_error_mean": tf.reduce_mean(tf.abs(td_error))}
+        return td_error, scalars | self._norm("critic", norm)
+
+    def _actor_step(self, batch: Batch, step: Tensor, optimizer: Any, last: Any) -> dict[str, Tensor]:
+        """One step of the actor up the first critic, just trained, if it is due; returns the last step's scalars."""
+
+        def learn() -> list[Tensor]:
+            observation = batch["observation"]
+            loss = -tf.reduce_mean(self.critics(observation, self.actor(observation))[0])
+            norm = minimize(loss, self.actor.variables, optimizer, self.params.max_gradient_norm)
+            return [tf.stack([loss, norm])]
+
+        if last is None:
+            (scalars,) = learn()
+        else:
+            (scalars,) = run_if(tf.equal(step % self.policy_delay, 0), learn, [last.value])
+            last.assign(scalars)
+        return {"actor_loss": scalars[0], **self._norm("actor", scalars[1])}
+
+    def _norm(self, name: str, norm: Tensor) -> dict[str, Tensor]:
+        return {} if self.params.max_gradient_norm is None else {f"{name}_gradient_norm": norm}

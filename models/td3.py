@@ -1,0 +1,75 @@
+"""TD3: a deterministic policy and twin critics, with three remedies for values that are too high.
+
+Source: Fujimoto, van Hoof and Meger 2018, https://arxiv.org/abs/1802.09477, algorithm 1. Differences from the paper:
+docs/algorithms/td3.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from .. import noise
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..schedules import ScheduleLike
+from .blocks.critics import TwinCritics
+from .blocks.deterministic import Actor, DeterministicParams, Learner, Task
+from .blocks.params import from_params, param, real, sizes, whole
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TD3Params(DeterministicParams):
+    """The parameters of TD3. Defaults are those of the authors' later code."""
+
+    hidden: Sequence[int] = param((256, 256), "sizes of the dense layers, of the actor and of each critic", sizes())
+    learning_rate: ScheduleLike = 3e-4
+    exploration: str = "gaussian"
+    smoothing: float = param(
+        0.2,
+        "standard deviation of noise on the target policy's actions, in halves of an action's range; 0 is off",
+        real(at_least=0),
+    )
+    smoothing_clip: float = param(0.5, "largest absolute value of that noise, in the same units", real(at_least=0))
+    policy_delay: int = param(
+        2, "gradient steps of the critics for each of the actor and of the targets", whole(at_least=1)
+    )
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | TD3Params | None, config: RunConfig
+) -> EstimatorSpec:
+    """TD3, for a ReplayMemory.
+
+    Predictions: ``action`` float32 [B, ...]. ``loss`` is the critics', ``td_error`` the mean of theirs. Metrics:
+    ``actor_loss`` (of the actor's last step, in this update or before), ``q_mean`` (of both critics, of the actions
+    taken), ``td_error_mean`` (of absolute values), ``learning_rate``, ``critic_learning_rate`` where there is another;
+    where gradients are clipped also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). Of several
+    gradient steps they are means, except the actor's.
+
+    Raises:
+        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not
+            yield single transitions or its batches cannot be split, or a parameter is invalid.
+    """
+    params = from_params(TD3Params, params)
+    task = Task(config, "TD3")
+    actor = Actor("actor", task, params)
+    if mode == Modes.PREDICT:
+        return task.predict(actor, features, params)
+
+    batch = task.batch(features, labels)
+    batch["noise"] = noise.normal(batch["action"].shape)  # [B, A]
+    critics = TwinCritics("critic", [task.size], params)
+    target_actor = Actor("target_actor", task, params, zeros=True)
+    target_critics = TwinCritics("target_critic", [task.size], params, zeros=True)
+
+    def next_value(part: Mapping[str, Any]) -> Any:
+        limit = params.smoothing_clip
+        smoothing = tf.clip_by_value(params.smoothing * part["noise"], -limit, limit)
+        action = tf.clip_by_value(target_actor(part["next_observation"]) + smoothing, -1.0, 1.0)
+        return tf.minimum(*target_critics(part["next_observation"], action))
+
+    learner = Learner(actor, critics, target_actor, target_critics, next_value, params, params.policy_delay)
+    return learner.spec(mode, batch, labels)

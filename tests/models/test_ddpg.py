@@ -1,0 +1,106 @@
+"""DDPG against its paper's algorithm in NumPy; what it has in common with TD3 is in test_td3.py."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from axonrl import Agent, RunConfig
+from axonrl.contracts import Modes
+from axonrl.errors import ArgumentError
+from axonrl.explorations import OrnsteinUhlenbeck
+from axonrl.memories import HindsightMemory, ReplayMemory
+from axonrl.models import ddpg
+from axonrl.tests.models.deterministic import BATCH, CONFIG, Bandit, ByHand, Reach
+from axonrl.tests.models.executed import RUNTIMES, Model
+
+PARAMS: dict[str, Any] = {
+    "hidden": (),
+    "optimizer": "sgd",
+    "learning_rate": 0.1,
+    "critic_learning_rate": 0.2,
+    "target_update_rate": 0.25,
+}
+CRITIC = [0.5, 2.0, 0.1]  # by observation, by action, bias
+
+
+@functools.cache
+def made(runtime: str) -> Model:
+    return Model(ddpg.model_fn, PARAMS, CONFIG, BATCH, runtime)
+
+
+def by_hand() -> ByHand:
+    return ByHand([CRITIC], rate=0.25, delay=1, actor_rate=0.1, critic_rate=0.2)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_updates_are_those_of_the_paper(runtime: str) -> None:
+    model, expected = made(runtime), by_hand()
+    model.set(expected.weights(["critic"]) | {"target_actor/mu/bias": 7.0})  # copied over at first
+    for step in range(4):
+        found, wanted = model.train(step), expected.step(BATCH)
+        for name, value in wanted.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=f"{name} in step {step}")
+        for name, value in expected.weights(["critic"]).items():
+            np.testing.assert_allclose(model.weights[name].ravel(), value, rtol=1e-5, err_msg=f"{name} in step {step}")
+    assert found["learning_rate"] == pytest.approx(0.1)
+    assert found["critic_learning_rate"] == pytest.approx(0.2)
+
+
+def test_the_numbers_of_an_update_in_full() -> None:
+    """Of the first transition, so that they can be followed without a program."""
+    model = made("tensorflow")
+    model.set(by_hand().weights(["critic"]))
+    # mu(2) is tanh(0.5 - 0.5) = 0, and Q(2, 0) is 1.1: the target is 1.55. Q(1, -0.5) is -0.4.
+    assert model.train(0)["td_error"][0] == pytest.approx(1.95)
+
+
+def test_learning_rates_follow_global_step_and_the_critic_may_have_the_actors() -> None:
+    schedule = {"kind": "piecewise_constant", "boundaries": [3], "values": [0.2, 0.1]}
+    params = {**PARAMS, "learning_rate": schedule, "critic_learning_rate": None, "updates": 3}
+    model = Model(ddpg.model_fn, params, CONFIG, BATCH, "tensorflow")
+    assert [model.train(step)["learning_rate"] for step in (2, 3)] == pytest.approx([0.2, 0.1])
+    assert "critic_learning_rate" not in model.train_program.metrics
+
+
+def test_it_explores_as_in_the_paper_by_default() -> None:
+    exploration: Any = ddpg.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, CONFIG).exploration
+    assert isinstance(exploration, OrnsteinUhlenbeck)
+    assert (exploration.level(0), exploration.theta, exploration.relative) == (0.2, 0.15, True)
+
+
+def test_smoothing_and_delay_are_parameters_of_td3_only() -> None:
+    for name in ("smoothing", "policy_delay"):
+        with pytest.raises(ArgumentError) as error:
+            ddpg.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, {name: 1}, CONFIG)
+        assert error.value.argument == name
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-np.inf, 1, (2,)), spaces.MultiDiscrete([2, 2])])
+def test_other_action_spaces_are_refused(space: Any) -> None:
+    config = RunConfig(observation_space=CONFIG.observation_space, action_space=space)
+    with pytest.raises(ArgumentError, match=r"DDPG needs a bounded Box of floats .* PPO take") as error:
+        ddpg.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, config)
+    assert error.value.argument == "action_space"
+
+
+def test_it_finds_the_best_action_from_a_uniform_memory(tmp_path: Path) -> None:
+    params = {"hidden": (32,), "learning_rate": 1e-2, "critic_learning_rate": 1e-2, "sigma": 0.4}
+    agent = Agent(ddpg.model_fn, ReplayMemory(1000, 32), tmp_path, RunConfig(seed=1), params)
+    agent.train(Bandit(), first_update=64, update_frequency=1, max_timesteps=1000)
+    action = agent.predict(np.array([[-1], [1]], np.float32))["action"]
+    np.testing.assert_allclose(action, [[0, 2], [2, 0]], atol=0.2)
+
+
+def test_it_reaches_goals_from_hindsight(tmp_path: Path) -> None:
+    params = {"hidden": (32, 32), "learning_rate": 5e-3, "critic_learning_rate": 5e-3, "sigma": 0.4}
+    memory = HindsightMemory(2000, 64, sampler="prioritized")
+    agent = Agent(ddpg.model_fn, memory, tmp_path, RunConfig(seed=1), params)
+    agent.train(Reach(), first_update=100, update_frequency=1, max_timesteps=1500)
+    assert agent.evaluate(Reach(), episodes=50, seed=0)["episode_return_mean"] > -0.2
