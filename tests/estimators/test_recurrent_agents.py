@@ -14,7 +14,7 @@ from axonrl.contracts import ACTION_MASK
 from axonrl.errors import ArgumentError
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
-from axonrl.models import dqn, impala, ppo, r2d2
+from axonrl.models import dqn, impala, ppo, r2d2, vpg
 from axonrl.policies import Policy
 from axonrl.tests.estimators.fakes import differences, snapshot
 
@@ -90,8 +90,12 @@ SEQUENCES = {**ON_POLICY, "sequence_length": 8, "minibatch_size": 32, "epochs": 
 
 @pytest.mark.parametrize(
     ("algorithm", "params", "size"),
-    [(ppo, SEQUENCES, 128), (impala, {**ON_POLICY, "shared": True, "epochs": 2}, 32)],
-    ids=["ppo", "impala"],
+    [
+        (ppo, SEQUENCES, 128),
+        (impala, {**ON_POLICY, "shared": True, "epochs": 2}, 32),
+        (vpg, {**ON_POLICY, "sequence_length": 8, "baseline": "none"}, 32),
+    ],
+    ids=["ppo", "impala", "vpg"],
 )
 def test_on_policy_algorithms_remember_too(algorithm: Any, params: Any, size: int, tmp_path: Path) -> None:
     """Episodes of 4 timesteps, so every sequence has the ends of some."""

@@ -201,6 +201,17 @@ def test_advantages_that_are_not_finite_keep_the_policy(reward: float, runtime: 
     assert not np.isfinite([result["loss"], result["advantage_std"]]).any()
 
 
+def test_eval_is_the_error_of_the_value() -> None:
+    labels = {name: tf.constant(value) for name, value in batch("Box").items()}
+    config = RunConfig(observation_space=spaces.Box(-9, 9, (2,)), action_space=SPACES["Box"])
+    params = {**LINEAR, "initializer": "zeros"}
+    spec = trpo.model_fn(labels["observation"], labels, Modes.EVAL, params, config)
+    assert float(spec.loss) == pytest.approx(np.square(batch("Box")["reward"]).mean())
+    assert {name: float(value) for name, value in (spec.eval_metric_ops or {}).items()} == pytest.approx(
+        {"value_loss": float(spec.loss), "entropy": 1 + np.log(2 * np.pi)}
+    )
+
+
 # -- every kind of policy ---------------------------------------------------------------------------------------------
 
 SMALL_STEP = {"max_kl": 1e-3, "damping": 1e-5, "line_search_shrink": 0.97, "epochs": 1, "minibatch_size": None}

@@ -120,6 +120,20 @@ def test_advantages_are_normalised_by_default() -> None:
     assert model.train()["policy_loss"] == pytest.approx(-(weighted * LOG_PROB).mean(), rel=1e-5)
 
 
+def test_eval_is_the_loss_of_the_networks_as_they_are() -> None:
+    zeros = {"initializer": "zeros", "baseline": "value", "normalize_advantages": False, "entropy_coefficient": 0.5}
+    labels = {name: tf.constant(value) for name, value in {**BATCH, "value": VALUES}.items()}
+    labels["global_step"] = tf.constant(0, tf.int64)
+    spec = vpg.model_fn(labels["observation"], labels, Modes.EVAL, {**PARAMS, **zeros}, CONFIG)
+    # Recorded values are 1, those of the network 0: TD errors are 0, 1, 2 and 3, and the first two add up.
+    weighted = np.array([0 + 0.5 * 1, 1, 2, 3])
+    assert float(spec.loss) == pytest.approx(weighted.mean() * np.log(2) - 0.5 * np.log(2))
+    found = {name: float(value) for name, value in (spec.eval_metric_ops or {}).items()}
+    returns = weighted + 1
+    expected = {"entropy": np.log(2), "policy_loss": weighted.mean() * np.log(2), "value_loss": (returns**2).mean()}
+    assert found == pytest.approx(expected)
+
+
 def test_without_a_baseline_there_is_no_value() -> None:
     spec = vpg.model_fn(tf.zeros((1, 2)), None, Modes.PREDICT, {"baseline": "none"}, CONFIG)
     assert set(spec.predictions or ()) == {"action", "logits"}
