@@ -161,6 +161,11 @@ class EvaluationSession:
         self.global_episode = 0
         self.stop_reason: str | None = None
 
+    @property
+    def position(self) -> int:
+        """``global_timestep``."""
+        return self.global_timestep
+
     def request_stop(self, reason: str) -> None:
         """Stop after this timestep; episodes that have not finished do not count."""
         self.stop_reason = self.stop_reason or reason
