@@ -26,11 +26,16 @@ class FakeSession:
         self.global_step = 0
         self.global_timestep = timestep
         self.global_episode = episode
+        self.offline_steps = 0
         self.timings = Timings()
         self.exploration = math.nan
         self.stop_reason: str | None = None
         self.pause = 0.0
         """Seconds that an episode takes."""
+
+    @property
+    def position(self) -> int:
+        return self.global_timestep + self.offline_steps
 
     def weights(self) -> Mapping[str, Any]:
         return {}

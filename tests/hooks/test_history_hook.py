@@ -52,7 +52,7 @@ def test_the_files(session: Any, tmp_path: Path) -> None:
     )
     assert (tmp_path / EVALUATIONS).read_text() == (
         "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes,"
-        "episode_return_min,episode_return_max\n2,3.5,0.5,2.0,3,,\n4,4.0,0.5,2.0,3,,\n"
+        "episode_return_min,episode_return_max,offline_steps\n2,3.5,0.5,2.0,3,,,0\n4,4.0,0.5,2.0,3,,,0\n"
     )
     assert read_episodes(tmp_path) == [Episode(1, 2, 1.0, 2, 0.25), Episode(2, 4, 2.0, 2, 0.25)]
     assert read_evaluations(tmp_path) == [Evaluation(2, 3.5, 0.5, 2.0, 3), Evaluation(4, 4.0, 0.5, 2.0, 3)]
@@ -155,7 +155,8 @@ def test_what_eval_found_has_a_file_of_its_own(session: Any, tmp_path: Path) -> 
         session.evaluated(hooks, 2.0, **{"eval_loss": loss, "eval/q, mean": 3.0})
     hook.end(session, END)
     assert (tmp_path / EVAL).read_text() == (
-        "global_timestep,name,value\n4,eval_loss,0.5\n4,eval/q, mean,3.0\n6,eval_loss,0.25\n6,eval/q, mean,3.0\n"
+        "global_timestep,name,value,offline_steps\n"
+        "4,eval_loss,0.5,0\n4,eval/q, mean,3.0,0\n6,eval_loss,0.25,0\n6,eval/q, mean,3.0,0\n"
     )
     resumed = type(session)(tmp_path, timestep=4, episode=1)
     hook, _ = begin(resumed)

@@ -246,7 +246,7 @@ def test_writing_loads_no_tensorflow_and_ends_twice_without_harm(tmp_path: Path)
 import sys, types, pathlib
 from axonrl.facts import BeginFacts, Timings
 from axonrl.hooks import SummaryHook
-counters = dict.fromkeys(("global_step", "global_timestep", "global_episode"), 0)
+counters = dict.fromkeys(("global_step", "global_timestep", "global_episode", "position"), 0)
 session = types.SimpleNamespace(model_dir=pathlib.Path(sys.argv[1]), timings=Timings(), **counters)
 hook = SummaryHook()
 hook.begin(session, BeginFacts(1, False, {}, {"params.learning_rate": 1e-3}))
