@@ -19,10 +19,11 @@ class EvaluationHook(Hook):
     """Evaluates the greedy policy every so many timesteps, or updates, and keeps the best one.
 
     It evaluates at the first (vector) step that reaches a multiple of ``every_timesteps``, or after each update whose
-    number is a multiple of ``every_steps``, and once more at the end of a run that reached its limit. A run that was asked to stop ends at once, unless it has no best policy yet: it may be
-    resumed, and shall then keep the policy that it would have kept without the stop. The best policy is the one with
-    the highest mean return; of equals the latest, which has learned longest. It is ``<model_dir>/<name>.safetensors``;
-    the mean that is to be beaten is in every checkpoint.
+    number is a multiple of ``every_steps``, and once more at the end of a run that reached its limit. A run that was
+    asked to stop ends at once, unless it has no best policy yet: it may be resumed, and shall then keep the policy that
+    it would have kept without the stop. The best policy is the one with the highest mean return; of equals the latest,
+    which has learned longest. It is ``<model_dir>/<name>.safetensors``; the mean that is to be beaten is in every
+    checkpoint.
 
     With ``eval_batches`` the model_fn's EVAL also runs on that many batches of the training's memory. The means over
     them are among the results: ``eval_loss``, and ``eval/<name>`` for each of the ``eval_metric_ops``. They draw from a
