@@ -127,10 +127,10 @@ def _evaluation(line: str) -> Evaluation:
 
 def _found(line: str) -> Found:
     timestep, rest = line.split(",", 1)
-    rest, offline = (
-        rest.rsplit(",", 1) if rest.rpartition(",")[2].isdecimal() else (rest, "0")
-    )  # no value is so written
-    name, value = rest.rsplit(",", 1)  # a metric's name is the user's
+    before, _, offline = rest.rpartition(",")
+    if not offline.isdecimal():  # as no value is written: the file is of an earlier version
+        before, offline = rest, "0"
+    name, value = before.rsplit(",", 1)  # a metric's name is the user's
     return Found(int(timestep), name, float(value), int(offline))
 
 

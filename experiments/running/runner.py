@@ -242,6 +242,48 @@ def export(folder: Path, directory: Path, policy: str | None = None) -> Path:
     return exported
 
 
+def record(
+    folder: Path,
+    file: Path,
+    *,
+    episodes: int | None = None,
+    timesteps: int | None = None,
+    epsilon: float = 0.0,
+    seed: int | None = None,
+    policy: str | None = None,
+) -> dict[str, float]:
+    """Write episodes of the agent in a run folder to a file, in one copy of its experiment's environment.
+
+    Args:
+        folder: the run folder.
+        file: where to.
+        episodes: how many; or ``timesteps``.
+        timesteps: how many in all.
+        epsilon: the probability of a random action.
+        seed: of the episodes; None for the run's.
+        policy: ``"best"`` or ``"last"``; None for the experiment's.
+
+    Returns:
+        The results of ``Agent.record``.
+
+    Raises:
+        ExperimentError: the folder is not a run folder, or has no checkpoint.
+        ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.record``.
+    """
+    experiment, agent = trained(folder)
+    with environment_of(experiment.environment, 1) as env:
+        results: dict[str, float] = agent.record(
+            file,
+            env,
+            episodes,
+            timesteps=timesteps,
+            epsilon=epsilon,
+            seed=seed,
+            policy=policy or (experiment.evaluate or Evaluate()).policy,
+        )
+    return results
+
+
 def agent_of(experiment: Experiment, parts: Parts, folder: Path) -> Any:
     """The Agent of an experiment's run in this folder; errors as for ``Agent``."""
     from ...estimators.agent import Agent
