@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..contracts import Episode, Memory, SpecTree
 from ..environments.statistics import statistics_of
@@ -36,13 +35,15 @@ def store(lanes: Lanes, state: TrainingState, specs: Mapping[str, SpecTree]) -> 
         ArgumentError: they do not fit the run, or the memory cannot hold all of them, or a batch is more than it has.
             The memory is empty then.
     """
-    episodes, memory = lanes.episodes or (), state.stepper.memory
-    digest = digest_of(episodes)
+    memory = state.stepper.memory
     try:
-        if episodes and digest not in state.stored:
-            _refuse_normalised(lanes, state)
-            _fill(memory, episodes, specs, lanes.number)
-            state.stored.append(digest)
+        if lanes.episodes:
+            episodes = [_complete(number, episode, specs) for number, episode in enumerate(lanes.episodes)]
+            digest = digest_of(episodes)
+            if digest not in state.stored:
+                _refuse_normalised(lanes, state)
+                _fill(memory, episodes, lanes.number)
+                state.stored.append(digest)
         if not memory.can_sample():
             message = (
                 f"there is too little to learn from: the memory holds {len(memory)} transitions, of which no batch of"
@@ -65,18 +66,21 @@ def _refuse_normalised(lanes: Lanes, state: TrainingState) -> None:
         raise ArgumentError(message, "env", lanes.source)
 
 
-def _fill(memory: Memory, episodes: Sequence[Episode], specs: Mapping[str, SpecTree], lanes: int) -> None:
-    for number, episode in enumerate(episodes):
-        if missing := [key for key in specs if key not in episode]:
-            raise ArgumentError(
-                f"data[{number}] lacks {', '.join(missing)}, which the model has stored with each transition; it has"
-                f" {', '.join(episode)}. Such a model learns from what it did itself",
-                "data",
-                missing,
-            )
-    wanted: list[Any] = [{key: episode[key] for key in specs} for episode in episodes]
+def _complete(number: int, episode: Episode, specs: Mapping[str, SpecTree]) -> Episode:
+    """What the memory stores of an episode, in its order."""
+    if missing := [key for key in specs if key not in episode]:
+        raise ArgumentError(
+            f"data[{number}] lacks {', '.join(missing)}, which the model has stored with each transition; it has"
+            f" {', '.join(episode)}. Such a model learns from what it did itself",
+            "data",
+            missing,
+        )
+    return {key: episode[key] for key in specs}
+
+
+def _fill(memory: Memory, episodes: Sequence[Episode], lanes: int) -> None:
     before = len(memory)
-    stored = fill(memory, wanted, lanes=lanes)
+    stored = fill(memory, episodes, lanes=lanes)
     if len(memory) < before + stored:
         kept, size = len(memory), getattr(memory, "size", len(memory))
         message = f"data has {stored:,} transitions, and a memory of size={size:,} keeps {kept:,}: raise its size"

@@ -133,4 +133,6 @@ def _stacked(values: Sequence[Any]) -> Any:
 
 
 def _first(tree: Any, count: int) -> Any:
-    return {key: _first(part, count) for key, part in tree.items()} if isinstance(tree, Mapping) else tree[:count].copy()
+    if isinstance(tree, Mapping):
+        return {key: _first(part, count) for key, part in tree.items()}
+    return tree[:count].copy()

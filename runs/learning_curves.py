@@ -37,7 +37,7 @@ def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None
     curves = np.array([connected(grid, window_means(rows, grid, window)) for rows in episodes])
     with picture(path, above) as axes:
         for index, curve in enumerate(curves):
-            label = None if index else f"one seed, mean within {window:,} timesteps"
+            label = None if index or not any(episodes) else f"one seed, mean within {window:,} timesteps"
             axes.plot(grid, curve, color=BLUE, alpha=0.35, linewidth=0.8, label=label)
         everywhere = np.isfinite(curves).all(axis=0)
         if everywhere.any():

@@ -257,7 +257,9 @@ def _add_enjoy(parser: argparse.ArgumentParser) -> None:
 
 def _add_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
-    parser.add_argument("output", type=Path, metavar="FILE", help="the file to write, *.npz; one that exists is replaced")
+    parser.add_argument(
+        "output", type=Path, metavar="FILE", help="the file to write, *.npz; one that exists is replaced"
+    )
     many = parser.add_mutually_exclusive_group(required=True)
     many.add_argument("--episodes", type=positive, metavar="N", help="how many")
     many.add_argument("--timesteps", type=positive, metavar="N", help="how many; the last episode is cut")

@@ -116,9 +116,7 @@ def record(arguments: argparse.Namespace) -> int:
     make_importable_for(arguments.model_dir)
     load_tensorflow()
     names = ("episodes", "timesteps", "epsilon", "seed", "policy")
-    results = runner.record(
-        arguments.model_dir, arguments.output, **{name: getattr(arguments, name) for name in names}
-    )
+    results = runner.record(arguments.model_dir, arguments.output, **{name: getattr(arguments, name) for name in names})
     if arguments.json:
         print_json(results)
         return DONE
