@@ -217,7 +217,8 @@ def load(
             message = "'best' needs an evaluation hook, which keeps the best policy; add one, or use 'last'"
             raise document.error(("evaluate", "policy"), message)
         if experiment.train is None and experiment.learn is None:
-            raise document.error(("train",), "null is for an experiment with a section 'learn'; leave it out")
+            message = "must be a mapping, got null, which is for experiments with a section 'learn' alone"
+            raise document.error(("train",), message)
         if "seed" in (sets or {}) and isinstance(experiment.seeds, list):
             message = f"is where a number of seeds begins, and these are listed: {told(experiment.seeds)}; leave it out"
             raise document.error(("seed",), message)

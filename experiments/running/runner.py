@@ -47,8 +47,8 @@ def check(experiment: Experiment, document: Document, folder: Path) -> dict[str,
     learn, train = experiment.learn, experiment.train or Train()
     with opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
         agent = agent_of(experiment, parts, Path(passing))
-        data = None if learn is None else learn.data
-        summary = agent.check(env, train.first_update, train.update_frequency, parts.hooks, data=data)
+        given = {} if learn is None else {"data": learn.data}
+        summary = agent.check(env, train.first_update, train.update_frequency, parts.hooks, **given)
     return explanation(experiment, agent.memory, summary, folder)
 
 
