@@ -22,7 +22,7 @@ from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.networks import Network, NetworkParams
 from .blocks.observations import MaskParams, Observations
 from .blocks.optimizers import OptimizerParams
-from .blocks.params import from_params, param, real
+from .blocks.params import from_params, one_of, param, real
 
 Tensor: TypeAlias = Any
 
@@ -33,9 +33,12 @@ class BCParams(MaskParams, OptimizerParams, NetworkParams):
 
     activation: str = "tanh"
     initializer: str = "orthogonal"
+    box_policy: str = param(
+        "gaussian", "for Box actions; `squashed`: by tanh, into the bounds of the Box", one_of(("gaussian", "squashed"))
+    )
     log_std: float = param(
         0.0,
-        "initial log standard deviation of Box actions, in the environment's units",
+        "initial log standard deviation of Box actions, in the environment's units, or before squashing",
         real(at_least=-20, at_most=20),
     )
 
@@ -50,13 +53,13 @@ def model_fn(
     Dict or a Tuple those of each leaf, as ``logits/left/arm``; ``action_mask`` bool [B, A] where observations have a
     mask. ``td_error`` is the negative log-probability. Metrics, also of EVAL: ``entropy``; ``accuracy``, the share of
     choices (of MultiBinary actions: of bits) that are the policy's likeliest; for Boxes ``squared_error``, of the
-    likeliest action, the mean over components in the environment's units.
+    likeliest action, the mean over components in the environment's units, or in -1 .. 1 where they are squashed.
 
     Raises:
         ArgumentError: the spaces do not fit, the memory does not yield single transitions, or a parameter is invalid.
     """
     params = from_params(BCParams, params)
-    actions = actions_of(config.action_space, "BC")
+    actions = actions_of(config.action_space, "BC", params.box_policy)
     observations = Observations(config.observation_space, actions.space, params.action_mask)
     policy = _Policy(observations, actions, params)
     outputs = policy(features)

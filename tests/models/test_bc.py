@@ -90,6 +90,21 @@ def test_one_update_of_numbers_by_hand(runtime: str) -> None:
     np.testing.assert_allclose(model.weights["policy/log_std"], log_std - 0.1 * np.array([0.5, -1.5]), rtol=1e-5)
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_squashed_numbers_against_scipy(runtime: str) -> None:
+    """In 0 .. 4, of a Gaussian with the mean 0.5 and the standard deviation 1/2 before squashing."""
+    action = np.array([[1], [3.5]], F32)
+    given = batch(action)
+    model = Model(bc.model_fn, {**PARAMS, "box_policy": "squashed"}, config(spaces.Box(0, 4, (1,))), given, runtime)
+    model.set({"policy/head/bias": [0.5], "policy/log_std": [-np.log(2)]})
+    np.testing.assert_allclose(model.act()["action"], 2 + 2 * np.tanh([[0.5], [0.5]]), rtol=1e-6)
+    found = model.train()
+    inside = action[:, 0] / 2 - 1
+    density = stats.norm.logpdf(np.arctanh(inside), 0.5, 0.5) - np.log(1 - inside**2) - np.log(2)
+    np.testing.assert_allclose(found["td_error"], -density, rtol=1e-4)
+    assert found["squared_error"] == pytest.approx(((inside - np.tanh(0.5)) ** 2).mean(), rel=1e-4)
+
+
 def test_where_an_expert_always_does_the_same_the_likelihood_stays_finite() -> None:
     model = Model(bc.model_fn, PARAMS, config(spaces.Box(-9, 9, (1,))), batch(np.zeros((2, 1), F32)), "tensorflow")
     model.set({"policy/log_std": [-50]})
