@@ -135,6 +135,10 @@ class Session(Protocol):
         """Episodes finished so far."""
 
     @property
+    def position(self) -> int:
+        """``global_timestep``, and the updates without timesteps (``Agent.learn``): what curves are drawn over."""
+
+    @property
     def timings(self) -> Timings:
         """Where this session's time went."""
 

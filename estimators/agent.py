@@ -12,7 +12,7 @@ import gymnasium
 
 from .. import registry
 from ..checks import count
-from ..contracts import Array, Memory, ModelFn, RunConfig
+from ..contracts import Array, Episode, Memory, ModelFn, RunConfig
 from ..environments.making import open_environment
 from ..errors import ArgumentError
 from ..facts import EpisodeStats
@@ -20,14 +20,18 @@ from ..policies.reasons import from_record
 from ..runs import record
 from .estimator import Estimator, as_hooks
 from .interaction import Interaction
+from .lanes import Lanes, spaces_in
 from .limits import Goal, Limits, Schedule
 from .run_summary import RunSummary, parts_of
 from .session import MonitoredSession
-from .trainer import Lanes, Trainer
+from .trainer import Trainer
 from .training import check_first_update
 from .warm_start import WarmStartLike, as_warm_start
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
+Spaces: TypeAlias = "tuple[gymnasium.Space[Any], gymnasium.Space[Any]]"
+Data: TypeAlias = "str | Path | Iterable[Episode]"
+"""A file or a folder of episodes, or episodes."""
 logger = logging.getLogger("axonrl")
 
 
@@ -196,10 +200,60 @@ class Agent(Estimator):
                 session.run(schedule)
         return self
 
+    def learn(
+        self,
+        data: Data | None = None,
+        env: AnyEnv | Spaces | None = None,
+        *,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        hooks: Any = None,
+    ) -> Agent:
+        """Learn from stored experience alone: updates from the memory, without a timestep in an environment.
+
+        Example::
+
+            agent = Agent(cql.model_fn, memory=ReplayMemory(50_000, batch_size=64), model_dir="runs/cartpole")
+            agent.learn("cartpole.npz", "CartPole-v1", max_steps=10_000)
+            agent.train("CartPole-v1", max_timesteps=20_000)  # goes on in the same run
+
+        ``global_step`` counts these updates, too; ``global_timestep`` stays. Hooks, limits, checkpoints and resume are
+        those of ``train``.
+
+        Args:
+            data: episodes, or a file or a folder of them (:func:`axonrl.environments.read_episodes`), which are stored
+                in the memory first. A run stores the same ones once, however often it is resumed: the memory is in its
+                checkpoints. None: what the memory holds.
+            env: environment, vector environment, id, or the spaces (observation, action) of one environment. It is not
+                stepped: an EvaluationHook evaluates in copies of it. None: the run has begun, with spaces of its own.
+            steps: updates to add.
+            max_steps: updates in all.
+            hooks: as for ``train``.
+
+        Returns:
+            This Agent.
+
+        Raises:
+            ValueError: as for ``train``; the data do not fit the spaces, the model or the memory, or a batch is more
+                than there is.
+            NonFiniteError: a loss is NaN or infinite.
+            CheckpointError: ``model_dir`` cannot be used.
+        """
+        goal = Goal(steps=steps, max_steps=max_steps)
+        with self._trainer.offline(data, env, as_hooks(hooks), endless=not goal.is_given) as session:
+            limits = goal.limits(session)
+            reason = limits.reached(session)
+            if reason is not None:
+                logger.info("nothing to learn: %s", reason)
+                return self
+            with session.monitored(limits):
+                session.learn()
+        return self
+
     def compile(
         self,
         directory: str | Path,
-        env: AnyEnv | tuple[gymnasium.Space[Any], gymnasium.Space[Any]],
+        env: AnyEnv | Spaces,
         memory: Memory | None = None,
         *,
         lanes: int = 1,
@@ -231,11 +285,7 @@ class Agent(Estimator):
         _check_memory(memory)
         memory = self._trainer.needed_memory() if memory is None else memory
         if isinstance(env, tuple):
-            given: tuple[Any, ...] = env
-            if len(given) != 2:
-                message = f"env must be an environment, an id, or two spaces (observation, action), got {env!r}"
-                raise ArgumentError(message, "env", env)
-            return compile_program(self._run, *env, memory, count("lanes", lanes), directory, seeds)
+            return compile_program(self._run, *spaces_in(env), memory, count("lanes", lanes), directory, seeds)
         if lanes != 1:
             raise ArgumentError(
                 f"lanes is for spaces; an environment has its own number, got {lanes!r}", "lanes", lanes
@@ -247,10 +297,19 @@ class Agent(Estimator):
         finally:
             opened.close()
 
-    def check(self, env: AnyEnv, first_update: int = 35, update_frequency: int = 10, hooks: Any = None) -> RunSummary:
+    def check(
+        self,
+        env: AnyEnv,
+        first_update: int = 35,
+        update_frequency: int = 10,
+        hooks: Any = None,
+        *,
+        data: Data | None = None,
+    ) -> RunSummary:
         """Refuse now what ``train`` with the same arguments would refuse before its first timestep.
 
-        The model is traced and the memory allocated; in a fresh ``model_dir`` the run begins, at timestep zero.
+        The model is traced and the memory allocated; in a fresh ``model_dir`` the run begins, at timestep zero. With
+        ``data``, which are stored in the memory, it is what ``learn`` would refuse before its first update.
 
         Returns:
             What the run will be: spaces, sizes, and what runs actor and learner.
@@ -258,7 +317,11 @@ class Agent(Estimator):
         Raises:
             ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
         """
-        with self._trainer.opened(env, as_hooks(hooks), Schedule(first_update, update_frequency)) as session:
+        given, schedule = as_hooks(hooks), Schedule(first_update, update_frequency)
+        trainer = self._trainer
+        with (
+            trainer.opened(env, given, schedule) if data is None else trainer.offline(data, env, given, endless=False)
+        ) as session:
             (observation, action), program = session.spaces, self._model.program
             started = self._run.record
             reasons = {} if started is None else started.runtime_why

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from ..checks import count
+from ..checks import count, number
 from ..contracts import Array, ModelFn, RunConfig
+from ..environments.episodes import write_episodes
 from ..errors import ArgumentError
 from ..facts import HOOK_EVENTS, EpisodeStats, Session
 from .evaluator import Evaluator
 from .model import Model
+from .recorder import summarized
 from .run import Run
 from .run_summary import table_of
 
@@ -200,6 +202,51 @@ class Estimator:
         episodes, given = count("episodes", episodes), as_hooks(hooks)
         self._run.refresh()
         return self._evaluator.evaluate(policy, env, episodes, seed, given)
+
+    def record(
+        self,
+        path: str | Path,
+        env: gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str,
+        episodes: int | None = None,
+        *,
+        timesteps: int | None = None,
+        epsilon: float = 0.0,
+        seed: int | None = None,
+        policy: str = "last",
+    ) -> dict[str, float]:
+        """Write episodes of the greedy policy to a file, for ``Agent.learn`` and for a DemonstrationMemory.
+
+        Example::
+
+            agent.record("expert.npz", "CartPole-v1", episodes=50)
+            agent.record("mixed.npz", "CartPole-v1", timesteps=20_000, epsilon=0.3)
+
+        Args:
+            path: a file whose name ends in ``.npz``; one that exists is replaced.
+            env: one environment, or its id. Actions are recorded as it takes them: those of a Box are clipped.
+            episodes: how many; or ``timesteps``.
+            timesteps: how many in all; the last episode is cut, truncated, where it has to be.
+            epsilon: the probability of a random action at each timestep, in 0 .. 1.
+            seed: seeds the episodes; None uses the run's seed. The same seed gives the same episodes.
+            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+
+        Returns:
+            as for ``evaluate``, and ``timesteps``.
+
+        Raises:
+            ValueError: an argument is out of range, the spaces are not those of the training, wrappers of the
+                environment normalise, there are no random actions in the action space, or the file cannot be written.
+        """
+        if (episodes is None) == (timesteps is None):
+            message = f"give episodes or timesteps, one of both; got {episodes!r} and {timesteps!r}"
+            raise ArgumentError(message, "episodes", episodes)
+        episodes = None if episodes is None else count("episodes", episodes)
+        timesteps = None if timesteps is None else count("timesteps", timesteps)
+        epsilon = number("epsilon", epsilon, at_least=0, at_most=1)
+        self._run.refresh()
+        played = self._evaluator.record(policy, env, episodes, timesteps, epsilon, seed)
+        write_episodes(path, played)
+        return summarized(played)
 
     def export(self, directory: str | Path, *, policy: str = "last") -> Path:
         """Write the greedy policy as a directory that acts without TensorFlow: see ``axonrl.policies.Policy``.

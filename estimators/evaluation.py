@@ -130,14 +130,18 @@ class _Played:
 
 def summarize(stats: Sequence[EpisodeStats]) -> dict[str, float]:
     """Mean and standard deviation (of the episodes, not of the mean) of the returns, and lengths."""
-    returns = np.array([s.episode_return for s in stats])
+    return summary_of(np.array([s.episode_return for s in stats]), [s.length for s in stats])
+
+
+def summary_of(returns: Array, lengths: Sequence[int]) -> dict[str, float]:
+    """The same, of returns and lengths of episodes."""
     return {
         "episode_return_mean": float(returns.mean()),
         "episode_return_std": float(returns.std()),
         "episode_return_min": float(returns.min()),
         "episode_return_max": float(returns.max()),
-        "episode_length_mean": float(np.mean([s.length for s in stats])),
-        "episodes": len(stats),
+        "episode_length_mean": float(np.mean(lengths)),
+        "episodes": len(returns),
     }
 
 
@@ -160,6 +164,11 @@ class EvaluationSession:
         self.global_timestep = 0
         self.global_episode = 0
         self.stop_reason: str | None = None
+
+    @property
+    def position(self) -> int:
+        """``global_timestep``."""
+        return self.global_timestep
 
     def request_stop(self, reason: str) -> None:
         """Stop after this timestep; episodes that have not finished do not count."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from ..checks import integer
-from ..contracts import Array, ArrayTree, SpecTree
+from ..contracts import Array, ArrayTree, Episode, SpecTree
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import innermost, open_environment
@@ -20,11 +22,14 @@ from ..facts import EpisodeStats
 from ..hooks.hook import Hooks
 from ..runs.seeding import evaluation_seed
 from ..runs.snapshot import Counters, PolicySnapshot
-from .evaluation import EvaluationSession, Watchers, run_episodes, summarize
+from .evaluation import Act, EvaluationSession, Watchers, run_episodes, summarize
 from .model import Model
+from .recorder import cut_at, episodes_of, refuse_unsuitable
 from .run import Run
 from .warm_start import WarmStart, take
 
+_RECORDED: Final = 3
+"""The stream of the seeds of recorded episodes."""
 logger = logging.getLogger("axonrl")
 
 
@@ -124,14 +129,39 @@ class Evaluator:
         watch: Watchers,
     ) -> list[EpisodeStats]:
         """Greedy episodes; ``stream`` keeps apart what is evaluated for different purposes."""
-        entropy = self._run.seed if seed is None else integer("seed", seed, at_least=0)
-        seeds = [evaluation_seed(entropy, stream, k) for k in range(episodes)]
+        seeds = [self._seed_of(seed, stream, k) for k in range(episodes)]
+        with self._actor(policy) as act:
+            return run_episodes(act, env, seeds, self._model.fresh_state(env.num_envs), watch)
+
+    def record(
+        self, policy: str, env: Any, episodes: int | None, timesteps: int | None, epsilon: float, seed: int | None
+    ) -> list[Episode]:
+        """Episodes as stored ones are; as ``Estimator.record``."""
+        self.refuse_training_environment(env)
+        opened = open_environment(env)
+        try:
+            refuse_unsuitable(opened, env)
+            self.take_spaces(opened)
+            with self._actor(self.policy(policy)) as act:
+                seeds, state = functools.partial(self._seed_of, seed, _RECORDED), self._model.fresh_state(1)
+                played = episodes_of(act, opened, seeds, state, epsilon)
+                return list(itertools.islice(played, episodes) if timesteps is None else cut_at(played, timesteps))
+        finally:
+            opened.close()
+
+    @contextlib.contextmanager
+    def _actor(self, policy: PolicySnapshot) -> Iterator[Act]:
+        """What acts greedily, from observations and recurrent state."""
         with self._model.acting(policy, resting=True) as acting:
 
             def act(observation: Any, state: dict[str, Array] | None) -> Any:
                 return acting(observation if state is None else {"observation": observation, "state": state})
 
-            return run_episodes(act, env, seeds, self._model.fresh_state(env.num_envs), watch)
+            yield act
+
+    def _seed_of(self, seed: int | None, stream: int, episode: int) -> int:
+        entropy = self._run.seed if seed is None else integer("seed", seed, at_least=0)
+        return evaluation_seed(entropy, stream, episode)
 
     def take_spaces(self, env: Any) -> None:
         """``ValueError`` if the spaces of an environment are not those of the run."""

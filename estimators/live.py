@@ -31,7 +31,7 @@ class LiveEvaluations:
     Args:
         evaluator: runs greedy episodes.
         state: what is trained.
-        source: the training's environment, of which copies are made; None if the caller owns the loop.
+        source: the training's environment, of which copies are made; None where there is none.
         eval_mode: the EVAL of the ``model_fn``, traced when it is first asked for.
         closing: closes the environments.
     """
@@ -131,5 +131,5 @@ class LiveEvaluations:
 
     def _needed_source(self) -> Any:
         if self._source is None:
-            raise ValueError("the caller owns the loop, so there is no environment to copy: pass env= to the hook")
+            raise ValueError("no environment is trained in that could be copied: pass env= to the hook")
         return self._source

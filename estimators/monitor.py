@@ -91,6 +91,15 @@ class Monitor:
             stepper.owed -= 1
         self.timings.learning += time.perf_counter() - began
 
+    def learn_offline(self) -> None:
+        """Run an update that no timestep has made due; it belongs to no episode."""
+        began = time.perf_counter()
+        facts = self._stepper.learn()
+        self._state.offline_steps += 1
+        for call in self._hooks.after_update:
+            call(self._session, facts)
+        self.timings.learning += time.perf_counter() - began
+
     def _skip_updates(self) -> None:
         self._stepper.owed = 0
         if not self._said_cannot_sample:

@@ -38,6 +38,7 @@ class MonitoredSession:
         env: the environments; None where the caller owns the loop.
         hooks: who watches.
         evaluations: evaluates and records videos for hooks.
+        offline: are there updates alone, without timesteps?
     """
 
     def __init__(
@@ -47,6 +48,8 @@ class MonitoredSession:
         env: BatchedEnvironment | None,
         hooks: Hooks,
         evaluations: LiveEvaluations,
+        *,
+        offline: bool = False,
     ) -> None:
         self.env = env
         self.monitor = Monitor(state, hooks, self)
@@ -54,7 +57,8 @@ class MonitoredSession:
         self._state = state
         self._hooks = hooks
         self._evaluations = evaluations
-        self._loop = None if env is None else Loop(state, env, self.monitor)
+        self._offline = offline
+        self._loop = None if env is None or offline else Loop(state, env, self.monitor)
         self._interrupts = Interrupts()
         self._stop_reason: str | None = None
         self._failed = False
@@ -78,6 +82,11 @@ class MonitoredSession:
     def global_episode(self) -> int:
         """Episodes finished so far."""
         return self._state.stepper.counters.global_episode
+
+    @property
+    def position(self) -> int:
+        """``global_timestep``, and the updates without timesteps (``Agent.learn``): what curves are drawn over."""
+        return self._state.position
 
     @property
     def timings(self) -> Timings:
@@ -189,7 +198,7 @@ class MonitoredSession:
         error: BaseException | None = None
         try:
             with self._interrupts:
-                resumed = self.global_timestep > 0
+                resumed = self.position > 0
                 settings = self._run.settings(None if self.env is None else self.env.name)
                 facts = BeginFacts(self.num_envs, resumed, limits.given(), settings)
                 for call in self._hooks.begin:
@@ -223,6 +232,12 @@ class MonitoredSession:
         counters = self._state.stepper.counters
         while self._stop_reason is None and reached(counters) is None:
             self.guarded(timestep)
+
+    def learn(self) -> None:
+        """Updates without timesteps, until a limit is reached or a hook asks to stop."""
+        reached, counters = self.monitor.limits.reached, self._state.stepper.counters
+        while self._stop_reason is None and reached(counters) is None:
+            self.guarded(self.monitor.learn_offline)
 
     def run_episode(self, schedule: Schedule) -> EpisodeStats:
         """Timesteps until an episode has finished."""
@@ -262,7 +277,7 @@ class MonitoredSession:
 
     def _save(self) -> None:
         self._state.hooks = self._hooks.state_dict()
-        if self.env is None:
+        if self._loop is None and not self._offline:
             self._state.cut()  # what a caller did since these episodes began cannot be replayed
         self._run.save(self._state.content())
         self._checkpoint_asked = self._unsaved = False

@@ -26,7 +26,8 @@ class TrainingState:
     ``observation`` [N, ...] is where the running episodes stand; ``statistics`` is what the wrappers of ``env`` had
     learnt when the state was saved; ``environment`` is the state of ``env`` then, where it saves one, and episodes need
     no replay. Without an ``env`` a caller owns the loop, and running episodes cannot be replayed:
-    a checkpoint cuts them. ``waiting`` [N] tells which lanes had an action in flight then.
+    a checkpoint cuts them. ``waiting`` [N] tells which lanes had an action in flight then. ``offline_steps`` counts
+    the updates without timesteps, and ``stored`` has a digest of each set of episodes that the memory was filled with.
     """
 
     stepper: Stepper
@@ -37,11 +38,18 @@ class TrainingState:
     environment: State | None = None
     env: BatchedEnvironment | None = None
     waiting: Array | None = None
+    offline_steps: int = 0
+    stored: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def counters(self) -> Counters:
         """Progress of the run."""
         return self.stepper.counters
+
+    @property
+    def position(self) -> int:
+        """Timesteps, and updates without any."""
+        return self.stepper.counters.global_timestep + self.offline_steps
 
     def snapshot(self, name: str = "last") -> PolicySnapshot:
         """The policy as it is now."""
@@ -113,6 +121,8 @@ class TrainingState:
         }
         if self.environment is not None:
             state["environment"] = self.environment
+        if self.offline_steps or self.stored:
+            state["offline"] = {"steps": self.offline_steps, "stored": list(self.stored)}
         return state if self.waiting is None else {**state, "waiting": self.waiting.copy()}
 
     def content(self) -> State:
@@ -133,6 +143,8 @@ class TrainingState:
         self.statistics = state["statistics"]
         self.environment = state.get("environment")
         self.waiting = state.get("waiting")
+        offline = state.get("offline", {"steps": 0, "stored": []})
+        self.offline_steps, self.stored = offline["steps"], list(offline["stored"])
 
 
 def _rows_equal(a: Any, b: Any, rows: Array) -> bool:

@@ -9,11 +9,9 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
 
-from ..contracts import Array, ArraySpec, Memory, State
-from ..environments.batched import BatchedEnvironment
+from ..contracts import Array, ArraySpec, Memory, SpecTree, State
 from ..environments.describing import arguments_of
 from ..environments.making import open_environment
 from ..environments.spaces import action_spec
@@ -32,9 +30,11 @@ from ..runs.starts import ensure_start
 from .episodes import Episodes
 from .evaluator import Evaluator
 from .failures import refuse_non_finite
+from .lanes import Lanes, offline_lanes
 from .limits import Schedule
 from .live import LiveEvaluations
 from .model import Model
+from .offline import refuse_emptied, store
 from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
@@ -59,28 +59,8 @@ class _Built:
     inexact_ops: tuple[str, ...]
     taken: Taken | None
     """What a warm start took; None for a run that continues, or starts from initial weights of its own."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Lanes:
-    """Where experience comes from: an environment, or the calls of whoever owns the loop (``env`` is None)."""
-
-    observation_space: gymnasium.Space[Any]
-    action_space: gymnasium.Space[Any]
-    number: int
-    env: BatchedEnvironment | None = None
-    source: Any = None
-    """The environment as it was passed in."""
-
-    def seen(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any], Any]:
-        """What a memory may know: both spaces, and the environment, if there is one."""
-        return self.observation_space, self.action_space, None if self.env is None else self.env.env
-
-    @property
-    def masks(self) -> str | None:
-        """Why lanes will be out of step; None if they need not be: a caller may let them advance together."""
-        env = self.env
-        return f"{env.name}: {env.not_exact}" if env is not None and env.skips_rows else None
+    transition: Mapping[str, SpecTree]
+    """What the memory stores of one lane."""
 
 
 class Trainer:
@@ -152,6 +132,22 @@ class Trainer:
             yield closing.enter_context(self.over(lanes, hooks, schedule, endless=endless))
 
     @contextlib.contextmanager
+    def offline(self, data: Any, env: Any, hooks: Sequence[Any], *, endless: bool) -> Iterator[MonitoredSession]:
+        """A session without timesteps, which learns from what the memory holds.
+
+        Args:
+            data: what is stored first: a file or a folder of episodes, or episodes; None for nothing.
+            env: environment, vector environment, id or two spaces; None for the spaces of the run.
+            hooks: those that the user gave.
+            endless: as for :meth:`opened`.
+        """
+        self._refuse_early(hooks)
+        refuse_emptied(self.needed_memory())
+        with contextlib.ExitStack() as closing:
+            lanes = offline_lanes(self._run, data, env, closing)
+            yield closing.enter_context(self.over(lanes, hooks, None, endless=endless))
+
+    @contextlib.contextmanager
     def over(
         self, lanes: Lanes, hooks: Sequence[Any], schedule: Schedule | None, *, endless: bool
     ) -> Iterator[MonitoredSession]:
@@ -167,9 +163,10 @@ class Trainer:
                 watching = Hooks(with_defaults(self._run.config, [*hooks, *built.hooks]))
                 watching.load_state_dict(state.hooks)
                 split_state({"hooks": watching.state_dict()})  # refuses now what could not be saved later
-                self.source = self._evaluator.training_environment = lanes.source
+                self.source = lanes.source
+                self._evaluator.training_environment = None if lanes.offline else lanes.source
                 live = LiveEvaluations(self._evaluator, state, lanes.source, lambda: self._eval_mode, closing)
-                self.session = MonitoredSession(self._run, state, lanes.env, watching, live)
+                self.session = MonitoredSession(self._run, state, lanes.env, watching, live, offline=lanes.offline)
                 for prepare in watching.prepare:
                     prepare(self.session)
                 if self._run.current is None:
@@ -208,15 +205,14 @@ class Trainer:
             refuse_other(run.record.warm_start, self.warm_start, run.model_dir)
         if lanes.masks is not None and hasattr(memory, "drop_surplus"):
             memory.drop_surplus()
+        newest = run.store.newest()
         if self._built is None:
-            self._built = self._build(lanes, memory, schedule)
+            self._built = self._build(lanes, memory, schedule if newest is None else None)
             run.current = None
             self._evaluator.live = self._built.state.snapshot
         else:
             introduce(memory, *lanes.seen())
-            if schedule is not None:
-                check_first_update(schedule, memory)
-        state, newest = self._built.state, run.store.newest()
+        state = self._built.state
         if newest is None:
             if state.counters != Counters():
                 raise CheckpointError(
@@ -224,10 +220,17 @@ class Trainer:
                     " Agent to start over"
                 )
             run.current = None
+            if state.stored:  # by a session that could not begin
+                memory.clear()
+                state.stored.clear()
             state.statistics = _first_statistics(lanes, self._built.taken)
         else:
             self._load(newest, state)
             run.compare_provenance()
+        if schedule is not None and not memory.can_sample():
+            check_first_update(schedule, memory)
+        if lanes.offline:
+            store(lanes, state, self._built.transition)
         return self._built
 
     def _build(self, lanes: Lanes, memory: Memory, schedule: Schedule | None) -> _Built:
@@ -248,7 +251,8 @@ class Trainer:
         stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, schedule or Schedule(35, 10))
         episodes = Episodes(lanes.number, action_spec(lanes.action_space), run.seed)
         inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
-        return _Built(TrainingState(stepper, episodes), choice, train.training_hooks, inexact_ops, taken)
+        state = TrainingState(stepper, episodes)
+        return _Built(state, choice, train.training_hooks, inexact_ops, taken, shapes.transition)
 
     def _taken(self, executor: Executor) -> Taken | None:
         """The initial weights of a run that starts now are those of the warm start, where it has them."""
@@ -320,6 +324,8 @@ class Trainer:
             run.current = None  # the next session begins from the disk
 
     def _bring_back(self, state: TrainingState, lanes: Lanes) -> None:
+        if lanes.offline:
+            return  # nobody acts: running episodes wait
         if lanes.env is None:
             state.cut()
             return

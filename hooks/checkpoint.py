@@ -46,8 +46,8 @@ class CheckpointHook(Hook):
         self._saved_at = self._clock()
 
     def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:
-        """Save if the updates say so."""
-        if self._steps is not None and session.global_step % self._steps == 0:
+        """Save if the updates say so; or the time, as there may be no timesteps."""
+        if (self._steps is not None and session.global_step % self._steps == 0) or self._time_is_up():
             self._save(session)
 
     def after_episode(self, session: TrainingSession, facts: EpisodeStats) -> None:
@@ -58,8 +58,11 @@ class CheckpointHook(Hook):
     @by_the_clock
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Save if the time says so, also where nothing is learned and no episode ends."""
-        if self._secs is not None and self._clock() - self._saved_at >= self._secs:
+        if self._time_is_up():
             self._save(session)
+
+    def _time_is_up(self) -> bool:
+        return self._secs is not None and self._clock() - self._saved_at >= self._secs
 
     def _save(self, session: TrainingSession) -> None:
         session.save_checkpoint()

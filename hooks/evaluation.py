@@ -8,20 +8,22 @@ from typing import Any
 
 from ..checks import count, number
 from ..contracts import State
-from ..facts import BeginFacts, EndFacts, TimestepFacts, TrainingSession
+from ..errors import ArgumentError
+from ..facts import BeginFacts, EndFacts, TimestepFacts, TrainingSession, UpdateFacts
 from .hook import Hook
 
 _LONGEST = 100
 
 
 class EvaluationHook(Hook):
-    """Evaluates the greedy policy every so many timesteps and keeps the best one.
+    """Evaluates the greedy policy every so many timesteps, or updates, and keeps the best one.
 
-    It evaluates at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end of
-    a run that reached its limit. A run that was asked to stop ends at once, unless it has no best policy yet: it may be
-    resumed, and shall then keep the policy that it would have kept without the stop. The best policy is the one with
-    the highest mean return; of equals the latest, which has learned longest. It is ``<model_dir>/<name>.safetensors``;
-    the mean that is to be beaten is in every checkpoint.
+    It evaluates at the first (vector) step that reaches a multiple of ``every_timesteps``, or after each update whose
+    number is a multiple of ``every_steps``, and once more at the end of a run that reached its limit. A run that was
+    asked to stop ends at once, unless it has no best policy yet: it may be resumed, and shall then keep the policy that
+    it would have kept without the stop. The best policy is the one with the highest mean return; of equals the latest,
+    which has learned longest. It is ``<model_dir>/<name>.safetensors``; the mean that is to be beaten is in every
+    checkpoint.
 
     With ``eval_batches`` the model_fn's EVAL also runs on that many batches of the training's memory. The means over
     them are among the results: ``eval_loss``, and ``eval/<name>`` for each of the ``eval_metric_ops``. They draw from a
@@ -29,8 +31,9 @@ class EvaluationHook(Hook):
     that time (a BatchMemory can when it is full, at multiples of its size) leaves them out; that is said once.
 
     Args:
-        every_timesteps: timesteps between evaluations.
+        every_timesteps: timesteps between evaluations; or None, with ``every_steps``.
         episodes: episodes per evaluation.
+        every_steps: updates between evaluations, in place of ``every_timesteps``: for ``Agent.learn``.
         env: an environment or an id to evaluate in; None for a copy of the training environment.
         keep_best: whether to write the best policy.
         name: its name.
@@ -43,16 +46,25 @@ class EvaluationHook(Hook):
 
     def __init__(
         self,
-        every_timesteps: int,
+        every_timesteps: int | None = None,
         episodes: int = 10,
         *,
+        every_steps: int | None = None,
         env: Any = None,
         keep_best: bool = True,
         name: str = "best",
         stop_at: float | None = None,
         eval_batches: int | None = None,
     ) -> None:
-        self._every = count("EvaluationHook(every_timesteps)", every_timesteps)
+        if (every_timesteps is None) == (every_steps is None):
+            raise ArgumentError(
+                f"EvaluationHook needs every_timesteps or every_steps, and not both; got {every_timesteps!r} and"
+                f" {every_steps!r}",
+                "EvaluationHook(every_timesteps)",
+                every_timesteps,
+            )
+        self._every = None if every_timesteps is None else count("EvaluationHook(every_timesteps)", every_timesteps)
+        self._every_steps = None if every_steps is None else count("EvaluationHook(every_steps)", every_steps)
         self._asked = {"episodes": count("EvaluationHook(episodes)", episodes)}
         if eval_batches is not None:
             self._asked["eval_batches"] = count("EvaluationHook(eval_batches)", eval_batches)
@@ -88,34 +100,41 @@ class EvaluationHook(Hook):
 
     def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
         """Find the next multiple."""
-        self._next = self._multiple_after(session.global_timestep)
+        if self._every is not None:
+            self._next = _multiple_after(session.global_timestep, self._every)
         if self._keep_best and not (session.model_dir / f"{self._name}.safetensors").exists():
             self._best = self._evaluated_at = None  # no policy is kept: there is nothing to beat
 
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Evaluate if a multiple is reached."""
-        if session.global_timestep < self._next:
+        if self._every is None or session.global_timestep < self._next:
             return
-        self._next = self._multiple_after(session.global_timestep)
-        mean = self._evaluate(session)
-        if self._stop_at is not None and mean >= self._stop_at:
-            session.request_stop(f"the evaluation's mean return, {mean:.6g}, reached {self._stop_at:g}")
+        self._next = _multiple_after(session.global_timestep, self._every)
+        self._evaluate_and_stop(session)
+
+    def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:
+        """Evaluate if this is a multiple."""
+        if self._every_steps is not None and session.global_step % self._every_steps == 0:
+            self._evaluate_and_stop(session)
 
     def end(self, session: TrainingSession, facts: EndFacts) -> None:
         """Evaluate what the run ended with, unless it failed, was asked to stop, or was evaluated at this timestep.
 
-        The updates of that timestep, which come after its evaluation, are no reason to evaluate again.
+        The updates of that timestep, which come after its evaluation, are no reason to evaluate again; those without
+        timesteps are.
         """
         stopped = facts.stopped and self._best is not None
-        if facts.error is None and not stopped and self._evaluated_at != session.global_timestep:
+        if facts.error is None and not stopped and self._evaluated_at != session.position:
             self._evaluate(session)
 
-    def _multiple_after(self, timestep: int) -> int:
-        return (timestep // self._every + 1) * self._every
+    def _evaluate_and_stop(self, session: TrainingSession) -> None:
+        mean = self._evaluate(session)
+        if self._stop_at is not None and mean >= self._stop_at:
+            session.request_stop(f"the evaluation's mean return, {mean:.6g}, reached {self._stop_at:g}")
 
     def _evaluate(self, session: TrainingSession) -> float:
         results = session.evaluate(self._env, **self._asked)
-        self._evaluated_at = session.global_timestep
+        self._evaluated_at = session.position
         mean = float(results["episode_return_mean"])
         if mean >= (-math.inf if self._best is None else self._best):
             self._best = mean
@@ -124,7 +143,7 @@ class EvaluationHook(Hook):
         return mean
 
     def state_dict(self) -> State:
-        """The best mean return so far, of the policy of that name, and the timestep of the last evaluation."""
+        """The best mean return so far, of the policy of that name, and the position of the last evaluation."""
         return {"name": self._name, "best": self._best, "evaluated_at": self._evaluated_at}
 
     def load_state_dict(self, state: State) -> None:
@@ -132,3 +151,7 @@ class EvaluationHook(Hook):
         mine = state.get("name", self._name) == self._name
         self._best = state["best"] if mine else None
         self._evaluated_at = state["evaluated_at"] if mine else None
+
+
+def _multiple_after(timestep: int, every: int) -> int:
+    return (timestep // every + 1) * every

@@ -47,10 +47,10 @@ class HistoryHook(Hook):
         folder, self.global_timestep = session.model_dir, session.global_timestep
         if session.global_episode == 0 or history.last_episode(folder) != session.global_episode:
             _cut_episodes(folder, session.global_episode)
-        evaluations = [row for row in read_evaluations(folder) if row.global_timestep <= session.global_timestep]
+        evaluations = [row for row in read_evaluations(folder) if row.position <= session.position]
         rewrite(folder / EVALUATIONS, Evaluation._fields, evaluations)
         if (folder / EVAL).exists():
-            found = [row for row in read_eval(folder) if row.global_timestep <= session.global_timestep]
+            found = [row for row in read_eval(folder) if row.position <= session.position]
             rewrite(folder / EVAL, Found._fields, found)
         self._file = (folder / EPISODES).open("a", encoding="utf-8", newline="\n", buffering=1)
 
@@ -71,7 +71,7 @@ class HistoryHook(Hook):
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
         """Append a row; also after ``end``, where an evaluation hook may evaluate once more."""
-        found = facts.results
+        found, offline = facts.results, session.position - session.global_timestep
         row = Evaluation(
             session.global_timestep,
             float(found["episode_return_mean"]),
@@ -80,6 +80,7 @@ class HistoryHook(Hook):
             int(found["episodes"]),
             found.get("episode_return_min"),
             found.get("episode_return_max"),
+            offline,
         )
         with (session.model_dir / EVALUATIONS).open("a", encoding="utf-8", newline="\n") as file:
             file.write(line_of(row))
@@ -87,7 +88,7 @@ class HistoryHook(Hook):
             path = session.model_dir / EVAL
             if not path.exists():
                 rewrite(path, Found._fields, [])
-            rows = [Found(session.global_timestep, name, float(value)) for name, value in eval_found.items()]
+            rows = [Found(session.global_timestep, name, float(value), offline) for name, value in eval_found.items()]
             with path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write("".join(map(line_of, rows)))
 

@@ -62,7 +62,10 @@ class LoggingHook(StatusHook):
         # Results of EVAL on batches follow those of the episodes.
         found = [f"{name} {value:.4g}" for name, value in facts.results.items() if name.startswith(("eval_", "eval/"))]
         line = " | ".join([f"return {mean:.6g}{spread} over {len(returns)} episodes", *found])
-        _log.info("evaluation at timestep %s: %s", f"{session.global_timestep:,}", line)
+        at = f"timestep {session.global_timestep:,}"
+        if session.position > session.global_timestep:  # there were updates without timesteps
+            at = f"{at}, update {session.global_step:,}"
+        _log.info("evaluation at %s: %s", at, line)
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Log why the training ends, and a last status."""

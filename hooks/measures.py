@@ -100,6 +100,8 @@ class ReturnWindow:
 class Scalars:
     """A run's numbers, by the names under which TensorBoard and trackers show them; all over ``global_timestep``.
 
+    Updates without timesteps (``Agent.learn``) count there, too: all are over the session's ``position``.
+
     ====================================  ===================  =========================================================
     name                                  when                 what
     ====================================  ===================  =========================================================

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..contracts import State
 from ..facts import BeginFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from .hook import Hook
-from .measures import Clock, Meter, ReturnWindow
+from .measures import Clock, Meter, Rates, ReturnWindow
 
 WINDOW = 100
 """Number of episodes in the reported mean return."""
@@ -71,7 +71,7 @@ class StatusHook(Hook):
 
     def _measured(self, session: Session) -> str:
         """The status since the last report."""
-        line = self._line(session, self._meter.read(session).timesteps_per_sec)
+        line = self._line(session, self._meter.read(session))
         self._losses, self._updates = 0.0, 0
         self._due = self._clock() + self._every_secs
         return line
@@ -89,8 +89,11 @@ class StatusHook(Hook):
         self._meter = self._session_meter
         return self._measured(session)
 
-    def _line(self, session: Session, rate: float = math.nan) -> str:
-        """Counters and limits, mean return, mean loss since the last report, exploration rate, speed, evaluation."""
+    def _line(self, session: Session, rates: Rates | None = None) -> str:
+        """Counters and limits, mean return, mean loss since the last report, exploration rate, speed, evaluation.
+
+        The speed is that of updates where there were no timesteps.
+        """
         counts = (
             ("timestep", "timesteps", session.global_timestep),
             ("update", "steps", session.global_step),
@@ -100,11 +103,16 @@ class StatusHook(Hook):
         for name, kind, count in counts:
             limit = self._limits.get(kind)
             parts.append(f"{name} {count:,}" if limit is None else f"{name} {count:,}/{limit:,}")
+        speed, unit = math.nan, "timesteps"
+        if rates is not None:
+            speed = rates.timesteps_per_sec
+            if speed == 0 and rates.steps_per_sec > 0:
+                speed, unit = rates.steps_per_sec, "updates"
         values = {
             f"return({WINDOW}) {{:,.2f}}": self._returns.mean,
             "loss {:.4g}": self._losses / self._updates if self._updates else math.nan,
             "exploration rate {:.3g}": session.exploration,
-            "{:,.0f} timesteps/s": rate,
+            f"{{:,.0f}} {unit}/s": speed,
             "evaluation {:,.2f}": self._evaluation,
         }
         # NaN means unknown: no episode, update, exploration, time or evaluation yet.

@@ -46,6 +46,8 @@ _FILES: Final = itertools.count()
 class SummaryHook(Hook):
     """Writes TensorBoard events to ``<model_dir>/events``, one file per session; all over ``global_timestep``.
 
+    Updates without timesteps (``Agent.learn``) count there, too: all are over the session's ``position``.
+
     ==============================  ========================================================================
     tags                            what and when
     ==============================  ========================================================================
@@ -101,10 +103,10 @@ class SummaryHook(Hook):
         """Open a new events file; describe the run in the first one."""
         first = not any((session.model_dir / FOLDER).glob("*"))
         self._open(session)
-        self._writer.add_event(_start(session.global_timestep))  # also after a kill before the first timestep is saved
+        self._writer.add_event(_start(session.position))  # also after a kill before the first timestep is saved
         if first:
             for summary in _descriptions(session, facts):
-                self._writer.add_event(_event(time.time(), session.global_timestep, summary))
+                self._writer.add_event(_event(time.time(), session.position, summary))
             self._writer.flush()
         self._scalars.start(session)
 
@@ -187,8 +189,8 @@ class SummaryHook(Hook):
         """Queue one event with all values."""
         if not self._waiting:
             self._hand_over_at = self._clock() + FLUSH_SECS
-        self._waiting.append((time.time(), session.global_timestep, values))
-        if len(self._waiting) >= QUEUE_SIZE:
+        self._waiting.append((time.time(), session.position, values))
+        if len(self._waiting) >= QUEUE_SIZE or self._clock() >= self._hand_over_at:
             self._hand_over()
 
     def _hand_over(self) -> None:

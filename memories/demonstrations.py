@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import all_finite, number, shortened
-from ..contracts import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State, named_arrays
+from ..checks import number
+from ..contracts import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State
 from ..errors import ArgumentError
 from .columns import map_tree
-from .filling import fill, length_of
+from .filling import checked, digest_of, fill
 from .replay import ReplayMemory
 from .samplers import SamplerLike, checked_td_error
 
@@ -97,7 +96,7 @@ class DemonstrationMemory(_BothReturns):
             raise ArgumentError(message, "ratio", ratio)
         self._episodes: list[Episode] | None = None
         if not isinstance(demonstrations, str | Path | None):
-            demonstrations = self._episodes = _checked(demonstrations)
+            demonstrations = self._episodes = checked("demonstrations", demonstrations)
         self.demonstrations = str(demonstrations) if isinstance(demonstrations, Path) else demonstrations
         self.demonstrations_digest = ""
         """SHA-256 of what the demonstrations hold; empty without any."""
@@ -120,7 +119,7 @@ class DemonstrationMemory(_BothReturns):
         if expert is not None:
             expert.build(specs, 1, rng)
             self._draws = self.batch_size - expert.batch_size
-            self.demonstrations_digest = _digest(self._episodes or ())
+            self.demonstrations_digest = digest_of(self._episodes or ())
         super().build(specs, num_envs, rng)
         self._expert, self._episodes = expert, None  # they are stored
 
@@ -239,29 +238,3 @@ def _joined(first: Any, second: Any) -> Any:
     if isinstance(first, Mapping):
         return {key: _joined(part, second[key]) for key, part in first.items()}
     return np.concatenate([first, second])
-
-
-def _checked(given: Any) -> list[Episode]:
-    """Episodes that did not come from a file, as they would have: finite, and each ends with its last timestep."""
-    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
-        message = f"demonstrations must be a file, a folder, or a list of episodes, got {shortened(given)}"
-        raise ArgumentError(message, "demonstrations", given)
-    episodes: list[Episode] = []
-    for index, episode in enumerate(given):
-        name = f"demonstrations[{index}]"
-        length_of(name, episode)
-        for key, array in named_arrays(episode):
-            if array.dtype.kind == "f" and not all_finite(array):
-                raise ArgumentError(f"{key} of {name} is NaN or infinite", name, episode)
-        truncated = np.array(episode.get("truncated", ()), np.bool_)
-        truncated[-1:] |= not np.any(episode.get("terminated", ())[-1:])
-        episodes.append({**episode, "truncated": truncated})
-    return episodes
-
-
-def _digest(episodes: Iterable[Episode]) -> str:
-    """SHA-256 of all arrays."""
-    digest = hashlib.sha256()
-    for episode in episodes:
-        map_tree(lambda array: digest.update(np.ascontiguousarray(array).tobytes()), episode)
-    return digest.hexdigest()

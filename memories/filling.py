@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ..checks import all_finite, shortened
 from ..contracts import Episode, Memory, named_arrays
 from ..errors import ArgumentError
 
@@ -52,6 +54,37 @@ def length_of(name: str, episode: Any) -> int:
         told = ", ".join(f"{key} {given}" for key, given in lengths.items()) or "none"
         raise ArgumentError(f"the arrays of {name} must have one length of at least 1, got {told}", name, episode)
     return length
+
+
+def checked(name: str, given: Any) -> list[Episode]:
+    """Episodes that did not come from a file, as they would have: finite, and each ends with its last timestep.
+
+    Raises:
+        ArgumentError: they are no episodes, or hold NaN or infinity; calls them ``name``.
+    """
+    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
+        message = f"{name} must be a file, a folder, or a list of episodes, got {shortened(given)}"
+        raise ArgumentError(message, name, given)
+    episodes: list[Episode] = []
+    for index, episode in enumerate(given):
+        one = f"{name}[{index}]"
+        length_of(one, episode)
+        for key, array in named_arrays(episode):
+            if array.dtype.kind == "f" and not all_finite(array):
+                raise ArgumentError(f"{key} of {one} is NaN or infinite", one, episode)
+        truncated = np.array(episode.get("truncated", ()), np.bool_)
+        truncated[-1:] |= not np.any(episode.get("terminated", ())[-1:])
+        episodes.append({**episode, "truncated": truncated})
+    return episodes
+
+
+def digest_of(episodes: Iterable[Episode]) -> str:
+    """SHA-256 of all arrays."""
+    digest = hashlib.sha256()
+    for episode in episodes:
+        for _, array in named_arrays(episode):
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _at(tree: Any, row: int) -> Any:

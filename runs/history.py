@@ -27,7 +27,7 @@ class Episode(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """An evaluation during training."""
+    """An evaluation during training; ``offline_steps`` counts the updates without timesteps before it."""
 
     global_timestep: int
     episode_return_mean: float
@@ -37,6 +37,12 @@ class Evaluation(NamedTuple):
     episode_return_min: float | None = None
     """None in files of earlier versions."""
     episode_return_max: float | None = None
+    offline_steps: int = 0
+
+    @property
+    def position(self) -> int:
+        """Timesteps, and updates without any."""
+        return self.global_timestep + self.offline_steps
 
 
 class Found(NamedTuple):
@@ -45,6 +51,12 @@ class Found(NamedTuple):
     global_timestep: int
     name: str
     value: float
+    offline_steps: int = 0
+
+    @property
+    def position(self) -> int:
+        """Timesteps, and updates without any."""
+        return self.global_timestep + self.offline_steps
 
 
 _Row = TypeVar("_Row")
@@ -60,21 +72,21 @@ def read_episodes(folder: Path) -> list[Episode]:
 
 
 def read_evaluations(folder: Path) -> list[Evaluation]:
-    """The evaluations in a run folder, one for each timestep at which there were any: the last.
+    """The evaluations in a run folder, one for each position at which there were any: the last.
 
     Raises:
         ValueError: the file is damaged; names it and the line.
     """
-    return list({row.global_timestep: row for row in _read(folder / EVALUATIONS, _evaluation)}.values())
+    return list({row.position: row for row in _read(folder / EVALUATIONS, _evaluation)}.values())
 
 
 def read_eval(folder: Path) -> list[Found]:
-    """The EVAL values of a run, one row for each timestep and name: the last.
+    """The EVAL values of a run, one row for each position and name: the last.
 
     Raises:
         ValueError: the file is damaged; names it and the line.
     """
-    return list({row[:2]: row for row in _read(folder / EVAL, _found)}.values())
+    return list({(row.position, row.name): row for row in _read(folder / EVAL, _found)}.values())
 
 
 def last_episode(folder: Path) -> int | None:
@@ -107,15 +119,19 @@ def _episode(line: str) -> Episode:
 
 
 def _evaluation(line: str) -> Evaluation:
-    timestep, mean, std, length, episodes, *bounds = line.split(",")
-    limits = [float(bound) if bound else None for bound in bounds]
-    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), *limits)
+    timestep, mean, std, length, episodes, *bounds = line.split(",")  # earlier versions have fewer columns
+    offline = int(bounds.pop()) if len(bounds) > 2 else 0
+    limits = [float(bound) if bound else None for bound in bounds or (None, None)]
+    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), *limits, offline)
 
 
 def _found(line: str) -> Found:
     timestep, rest = line.split(",", 1)
-    name, value = rest.rsplit(",", 1)  # a metric's name is the user's
-    return Found(int(timestep), name, float(value))
+    before, _, offline = rest.rpartition(",")
+    if not offline.isdecimal():  # as no value is written: the file is of an earlier version
+        before, offline = rest, "0"
+    name, value = before.rsplit(",", 1)  # a metric's name is the user's
+    return Found(int(timestep), name, float(value), int(offline))
 
 
 def rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:

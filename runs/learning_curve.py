@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -75,6 +75,8 @@ def algorithm_of(model_fn: str | None) -> str:
 def learning_curve(folder: Path, final: Mapping[str, float] | None = None, policy: str = "last") -> Path:
     """Plot the returns of a run over its timesteps, from the CSV files in its folder.
 
+    Where it has none (``Agent.learn``), they are those of its evaluations, over its updates.
+
     Args:
         folder: the run folder.
         final: the final evaluation, as ``Agent.evaluate`` returned it, drawn as a line; None for none.
@@ -134,7 +136,10 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
         axes.plot(at, mean, color=BLUE, label=f"mean within {window:,} timesteps")
         axes.fill_between(at, low, high, color=BLUE, alpha=0.15, linewidth=0, label="10 to 90 % of these episodes")
     if evaluations:
-        evaluated = [(row.global_timestep, row.episode_return_mean) for row in evaluations]
+        offline = draws_updates(axes, episodes, evaluations)
+        evaluated = [
+            (row.offline_steps if offline else row.global_timestep, row.episode_return_mean) for row in evaluations
+        ]
         bars = np.array([_bar(row) for row in evaluations]).T
         label = f"evaluation, {evaluations[-1].episodes} episodes (± std)"
         axes.errorbar(
@@ -151,6 +156,14 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
         value = final["episode_return_mean"]
         label = f"{policy} policy, {int(final['episodes'])} episodes: {value:,.1f}"
         axes.axhline(value, color=ORANGE, linestyle="--", linewidth=1, label=label)
+
+
+def draws_updates(axes: Any, episodes: Sequence[Any], evaluations: Iterable[Evaluation]) -> bool:
+    """Whether there are updates on the axis, which says so: evaluations of a run that has had no timesteps."""
+    offline = not episodes and any(row.offline_steps for row in evaluations)
+    if offline:
+        axes.set_xlabel("updates")
+    return offline
 
 
 def _bar(row: Evaluation) -> tuple[float, float]:

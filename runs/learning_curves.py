@@ -10,7 +10,7 @@ import numpy as np
 
 from ..contracts import Array
 from .history import read_episodes, read_evaluations
-from .learning_curve import BLUE, ORANGE, POINTS, Caption, picture, smoothing_window
+from .learning_curve import BLUE, ORANGE, POINTS, Caption, draws_updates, picture, smoothing_window
 from .statistics import intervals
 
 CURVES: Final = "learning_curves.png"
@@ -37,7 +37,7 @@ def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None
     curves = np.array([connected(grid, window_means(rows, grid, window)) for rows in episodes])
     with picture(path, above) as axes:
         for index, curve in enumerate(curves):
-            label = None if index else f"one seed, mean within {window:,} timesteps"
+            label = None if index or not any(episodes) else f"one seed, mean within {window:,} timesteps"
             axes.plot(grid, curve, color=BLUE, alpha=0.35, linewidth=0.8, label=label)
         everywhere = np.isfinite(curves).all(axis=0)
         if everywhere.any():
@@ -51,7 +51,7 @@ def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None
             )
             interval: dict[str, Any] = {"alpha": 0.15, "linewidth": 0, "label": "95 % interval of the mean"}
             axes.fill_between(grid[everywhere], low, high, color=BLUE, **interval)
-        _draw_evaluations(axes, folders)
+        _draw_evaluations(axes, folders, [row for rows in episodes for row in rows])
 
 
 def window_means(rows: Sequence[Any], grid: Array, window: int) -> Array:
@@ -85,8 +85,13 @@ def connected(grid: Array, curve: Array) -> Array:
     return result
 
 
-def _draw_evaluations(axes: Any, folders: Sequence[Path]) -> None:
-    found = [{row.global_timestep: row.episode_return_mean for row in read_evaluations(folder)} for folder in folders]
+def _draw_evaluations(axes: Any, folders: Sequence[Path], episodes: Sequence[Any]) -> None:
+    read = [read_evaluations(folder) for folder in folders]
+    offline = draws_updates(axes, episodes, [row for rows in read for row in rows])
+    found = [
+        {row.offline_steps if offline else row.global_timestep: row.episode_return_mean for row in rows}
+        for rows in read
+    ]
     at = sorted(set.intersection(*map(set, found)))
     if not at:
         return

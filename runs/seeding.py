@@ -25,7 +25,8 @@ def evaluation_seed(seed: int, stream: int, episode: int) -> int:
     """Seed of an evaluation's episode.
 
     Stream 0 is ``evaluate``, stream 1 evaluation during training: the policy that was selected by some episodes is
-    tested on others. Stream 2 is EVAL on batches of the memory; ``episode`` is ``global_timestep`` then.
+    tested on others. Stream 2 is EVAL on batches of the memory; ``episode`` is ``global_timestep`` then. Stream 3 is
+    ``record``.
     """
     return _word(seed, _EVALUATION, stream, episode)
 

@@ -116,6 +116,17 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def share(text: str) -> float:
+    """A number in 0 .. 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number in 0 .. 1, got {text!r}")
+    return value
+
+
 class _UniquePairs(argparse.Action):
     """Collects pairs, and refuses a duplicate name."""
 

@@ -27,6 +27,7 @@ from .arguments import (
     json_option,
     natural,
     positive,
+    share,
 )
 
 _EXAMPLES = """\
@@ -63,6 +64,14 @@ _ENJOY_EXAMPLES = """\
 examples:
   axonrl enjoy runs/dqn_cartpole
   axonrl enjoy runs/dqn_cartpole --video cartpole.mp4 --episodes 1
+"""
+_RECORD_EXAMPLES = """\
+examples:
+  axonrl record runs/dqn_cartpole expert.npz --episodes 50
+  axonrl record runs/dqn_cartpole mixed.npz --timesteps 20000 --epsilon 0.3
+
+Agents learn from such files without an environment:
+  axonrl run bc_cartpole -P data=expert.npz
 """
 _EXPORT_EXAMPLES = """\
 examples:
@@ -167,6 +176,8 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     _add_evaluate(add_command(commands, "evaluate", about, _EVALUATE_EXAMPLES, [as_json, debug]))
     about = "watch the agent in a run folder, in a window or as videos"
     _add_enjoy(add_command(commands, "enjoy", about, _ENJOY_EXAMPLES, [debug]))
+    about = "write episodes of the agent in a run folder to a file, to learn from"
+    _add_record(add_command(commands, "record", about, _RECORD_EXAMPLES, [as_json, debug]))
     about = "export a trained policy, which acts without TensorFlow"
     export = add_command(commands, "export", about, _EXPORT_EXAMPLES, [debug])
     export.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
@@ -183,7 +194,7 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     about = "print a shell-completion script"
     shells = add_command(commands, "completion", about, _COMPLETION_EXAMPLES, [debug])
     shells.add_argument("shell", choices=completion.SHELLS, help="the shell")
-    local = dict.fromkeys(("run", "check", "evaluate", "enjoy", "export", "compile"), _training)
+    local = dict.fromkeys(("run", "check", "evaluate", "enjoy", "record", "export", "compile"), _training)
     info = dict.fromkeys(("list", "new", "schema", "completion"), _listing)
     remote = servers.add_commands(commands, experiment, as_json, debug)
     return parser, {**local, **info, **remote}, commands.choices
@@ -213,7 +224,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     existing.add_argument(
         "--resume",
         action="store_true",
-        help="continue the existing run; in the file, only train.max_*, evaluate, tracker and submit may have changed",
+        help="continue the existing run; in the file, only train.max_*, learn.max_steps, evaluate, tracker and submit"
+        " may have changed",
     )
     existing.add_argument(
         "--auto-resume",
@@ -242,3 +254,17 @@ def _add_enjoy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--video", type=Path, metavar="PATH", help="write videos instead: an .mp4 file, or a folder for several"
     )
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument(
+        "output", type=Path, metavar="FILE", help="the file to write, *.npz; one that exists is replaced"
+    )
+    many = parser.add_mutually_exclusive_group(required=True)
+    many.add_argument("--episodes", type=positive, metavar="N", help="how many")
+    many.add_argument("--timesteps", type=positive, metavar="N", help="how many; the last episode is cut")
+    about = "probability of a random action, in 0 .. 1; default: 0, the greedy policy"
+    parser.add_argument("--epsilon", type=share, metavar="P", default=0.0, help=about)
+    parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    parser.add_argument("--seed", type=natural, metavar="N", help="seed of the episodes; default: the run's")

@@ -1,4 +1,4 @@
-"""``axonrl run``, ``check``, ``evaluate``, ``enjoy``, ``export`` and ``compile``."""
+"""``axonrl run``, ``check``, ``evaluate``, ``enjoy``, ``record``, ``export`` and ``compile``."""
 
 from __future__ import annotations
 
@@ -107,6 +107,21 @@ def enjoy(arguments: argparse.Namespace) -> int:
         print(f"video: {path}")
     if arguments.episodes > 1:
         print(*(f"{label}: {text}" for label, text in evaluation_rows(results).items()))
+    return DONE
+
+
+def record(arguments: argparse.Namespace) -> int:
+    """Write episodes of the agent in a run folder to a file."""
+    records.read_experiment(arguments.model_dir)
+    make_importable_for(arguments.model_dir)
+    load_tensorflow()
+    names = ("episodes", "timesteps", "epsilon", "seed", "policy")
+    results = runner.record(arguments.model_dir, arguments.output, **{name: getattr(arguments, name) for name in names})
+    if arguments.json:
+        print_json(results)
+        return DONE
+    rows = {"timesteps": f"{int(results['timesteps']):,}", **evaluation_rows(results, "recorded return")}
+    print_table(rows_table(str(arguments.output), rows))
     return DONE
 
 

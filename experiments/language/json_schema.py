@@ -45,6 +45,8 @@ def experiment_schema() -> dict[str, Any]:
         "anyOf": [names, {"type": "array", "items": names, "uniqueItems": True}],
     }
     made["required"] = ["environment", "agent"]  # a file without a name is called as the file is
+    train = made["properties"]["train"]  # null is what a file with 'learn' alone means: nobody writes it
+    made["properties"]["train"] = {**train["anyOf"][0], "default": train["default"]}
     definitions["Param"] = param
     definitions["Reference"] = {
         "description": "The value of a param that the file declares under 'params'.",

@@ -93,6 +93,15 @@ class AgentSection(Section):
     """The run from which initial weights are taken; default: they follow from the seed."""
 
 
+class Learn(Section):
+    """The arguments of ``Agent.learn``, which comes before ``Agent.train``: updates from stored episodes."""
+
+    data: str
+    """A file or a folder of episodes, relative to the current folder: see ``axonrl record``."""
+    max_steps: Count
+    """Updates after which it ends."""
+
+
 class Train(Section):
     """The arguments of ``Agent.train``: the schedule of updates, and the totals at which training ends."""
 
@@ -149,7 +158,9 @@ class Experiment(Section):
     agent: AgentSection
     config: dict[str, Any] = Field(default_factory=dict)
     """The arguments of ``RunConfig`` except the seed."""
-    train: Train = Train()
+    learn: Learn | None = None
+    """Learning from stored episodes; then nothing is trained in the environment without a section ``train``."""
+    train: Train | None = Train()
     evaluate: Evaluate | None = Evaluate()
     hooks: list[Named] = Field(default_factory=list)
     """Hooks: names, or names with arguments."""
@@ -205,6 +216,9 @@ def load(
         if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
             message = "'best' needs an evaluation hook, which keeps the best policy; add one, or use 'last'"
             raise document.error(("evaluate", "policy"), message)
+        if experiment.train is None and experiment.learn is None:
+            message = "must be a mapping, got null, which is for experiments with a section 'learn' alone"
+            raise document.error(("train",), message)
         if "seed" in (sets or {}) and isinstance(experiment.seeds, list):
             message = f"is where a number of seeds begins, and these are listed: {told(experiment.seeds)}; leave it out"
             raise document.error(("seed",), message)
@@ -254,7 +268,9 @@ def _has_password(text: str) -> bool:
 
 
 def _expand(raw: dict[str, Any]) -> None:
-    """Expand the short forms of hooks, wrappers, trackers and memory; and set the evaluated policy."""
+    """Expand the short forms of hooks, wrappers, trackers and memory; set the evaluated policy, and what is trained."""
+    if raw.get("learn") is not None:
+        raw.setdefault("train", None)
     hooks, agent, evaluate = raw.get("hooks", []), raw.get("agent"), raw.get("evaluate", {})
     if isinstance(hooks, list):
         hooks = raw["hooks"] = _by_kind(hooks)

@@ -16,7 +16,7 @@ from ...contracts import Memory
 from ...estimators.limits import Schedule
 from ...estimators.run_summary import RunSummary
 from ...runs.provenance import processors
-from ..language.schema import Experiment, Named
+from ..language.schema import Experiment, Named, Train
 from ..language.sections import whole
 from ..language.seeds import listed, told
 from ..tracking.trackers import choices, disabled_by
@@ -35,9 +35,9 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
         summary: from ``Agent.check``.
         folder: the run folder that it would have.
     """
-    train, num_envs = experiment.train, summary.num_envs
+    learn, train, num_envs = experiment.learn, experiment.train, summary.num_envs
     kind = "" if experiment.agent.memory is None else experiment.agent.memory.kind
-    limits = train.model_dump(include={"max_steps", "max_episodes", "max_timesteps"})
+    limits = (train or Train()).model_dump(include={"max_steps", "max_episodes", "max_timesteps"})
     return {
         "name": experiment.name,
         "seed": experiment.seed,
@@ -58,7 +58,8 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
         "executors": {
             part: {"runtime": runtime, "why": summary.why.get(part, "")} for part, runtime in summary.runtimes.items()
         },
-        "train": {**limits, **_updates(experiment, memory, num_envs)},
+        "learn": None if learn is None else learn.model_dump(),
+        "train": None if train is None else {**limits, **_updates(train, memory, num_envs)},
         "warnings": [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)],
         "evaluate": None if experiment.evaluate is None else experiment.evaluate.model_dump(),
         "hooks": [_plain(hook) for hook in experiment.hooks],
@@ -69,7 +70,7 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
 
 def rows(found: Mapping[str, Any]) -> dict[str, str]:
     """An explanation as labels and texts, for a table."""
-    environment, train, parts = found["environment"], found["train"], found["model"]["parts"]
+    environment, learn, train, parts = found["environment"], found["learn"], found["train"], found["model"]["parts"]
     kind = "" if environment["vectorization"] == "sync" else f", {environment['vectorization']}"
     copies = kind if environment["num_envs"] == 1 else f", {environment['num_envs']} copies{kind}"
     lines = {
@@ -82,9 +83,8 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "values in all": f"{sum(part['parameters'] for part in parts.values()):,}",
         "memory": f"{found['memory']['kind']}, {_bytes(found['memory']['bytes'])}",
         **{f"{part} runs in": f"{one['runtime']}: {one['why']}" for part, one in found["executors"].items()},
-        "first update": _timestep(train["first_update_at"]),
-        "updates": _updates_told(train),
-        "ends after": ", or ".join(_limits(train)) or "no limit: a hook or Ctrl-C stops it",
+        "learns from": "" if learn is None else f"{learn['data']}, {learn['max_steps']:,} updates",
+        **({} if train is None else _training(train)),
         "warning": "\n".join(one["message"] for one in found["warnings"]),
         "evaluation": _evaluate(found["evaluate"]),
         "hooks": ", ".join(map(_short, found["hooks"])),
@@ -120,7 +120,10 @@ class EarlyEnd:
 
 def early_ends(experiment: Experiment, memory: Memory) -> list[EarlyEnd]:
     """Schedules of a built-in model's params that end at 0 before the last update, or in the first half of the run."""
-    when = _updates(experiment, memory, experiment.environment.num_envs)
+    train = experiment.train
+    if train is None or experiment.learn is not None:  # updates of both count
+        return []
+    when = _updates(train, memory, experiment.environment.num_envs)
     first, every, updates = when["first_update_at"], when["timesteps_per_update"], when["updates"]
     if experiment.agent.model_fn not in registry.BUILT_IN["model_fn"] or first is None or every is None or not updates:
         return []
@@ -129,9 +132,8 @@ def early_ends(experiment: Experiment, memory: Memory) -> list[EarlyEnd]:
         end = _end(value, updates) if name not in _OVER_TIMESTEPS else None
         if end is not None and (end[1] < updates if end[0] == 0 else end[1] < updates / 2):
             ends.setdefault(end, []).append(name)
-    timesteps = experiment.train.max_timesteps
     return [
-        EarlyEnd(names, value, update, first + (update - 1) * every, update / updates, timesteps)
+        EarlyEnd(names, value, update, first + (update - 1) * every, update / updates, train.max_timesteps)
         for (value, update), names in ends.items()
     ]
 
@@ -174,9 +176,17 @@ def described(space: gymnasium.Space[Any]) -> str:
     return str(space)
 
 
-def _updates(experiment: Experiment, memory: Memory, num_envs: int) -> dict[str, int | None]:
+def _training(train: Mapping[str, Any]) -> dict[str, str]:
+    """When training updates, and when it ends."""
+    return {
+        "first update": _timestep(train["first_update_at"]),
+        "updates": _updates_told(train),
+        "ends after": ", or ".join(_limits(train)) or "no limit: a hook or Ctrl-C stops it",
+    }
+
+
+def _updates(train: Train, memory: Memory, num_envs: int) -> dict[str, int | None]:
     """When updates run, and the most there can be; None where unknown."""
-    train = experiment.train
     most, size = train.max_timesteps, getattr(memory, "size", None)
     timesteps = None if most is None else _up_to(most, num_envs)
     if not memory.fills_and_empties:

@@ -28,6 +28,7 @@ MANY: Final = "seeds.yml"
 """The same of an experiment with many seeds, in the folder that holds their run folders."""
 MAY_CHANGE: Final = (
     "seeds",
+    "learn.max_steps",
     "train.max_steps",
     "train.max_episodes",
     "train.max_timesteps",
@@ -210,7 +211,8 @@ def changes(before: Experiment, after: Experiment) -> list[str]:
     """The keys in which two experiments differ, with both values, except those that may change."""
     old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
     keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
-    kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in MAY_CHANGE)]
+    may = MAY_CHANGE if before.train is not None else (*MAY_CHANGE, "train")  # it may go on in the environment
+    kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in may)]
     # Of a mapping that is empty on one side, only the entries on the other side are listed.
     told = [key for key in kept if not any(other.startswith(f"{key}.") for other in kept)]
     return [f"{key} ({_shown(old, key)} -> {_shown(new, key)})" for key in told]

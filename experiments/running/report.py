@@ -65,7 +65,7 @@ def table(result: Result) -> Table:
     return rows_table(result.name, rows)
 
 
-def evaluation_rows(results: Mapping[str, float]) -> dict[str, str]:
+def evaluation_rows(results: Mapping[str, float], what: str = "evaluation return") -> dict[str, str]:
     """An evaluation as a row: its label and mean ± standard deviation."""
-    label = f"evaluation return, {int(results['episodes'])} episodes"
+    label = f"{what}, {int(results['episodes'])} episodes"
     return {label: f"{results['episode_return_mean']:,.2f} ± {results['episode_return_std']:,.2f}"}

@@ -19,7 +19,7 @@ from ...runs.learning_curve import learning_curve
 from ...runs.starts import add_start
 from ..errors import RunFolderError
 from ..language.files import Document
-from ..language.schema import Evaluate, Experiment
+from ..language.schema import Evaluate, Experiment, Train
 from ..tracking.recording import Tracking, tracked
 from . import folder as records
 from .building import Member, Parts, environment_of, opened
@@ -44,10 +44,11 @@ def check(experiment: Experiment, document: Document, folder: Path) -> dict[str,
         ExperimentError: the file is invalid; with the line.
         ValueError, RuntimeError: from ``Agent.check``.
     """
-    train = experiment.train
+    learn, train = experiment.learn, experiment.train or Train()
     with opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
         agent = agent_of(experiment, parts, Path(passing))
-        summary = agent.check(env, train.first_update, train.update_frequency, parts.hooks)
+        given = {} if learn is None else {"data": learn.data}
+        summary = agent.check(env, train.first_update, train.update_frequency, parts.hooks, **given)
     return explanation(experiment, agent.memory, summary, folder)
 
 
@@ -158,8 +159,12 @@ def _run(
     for end in early_ends(experiment, parts.memory):
         logger.warning("warning: %s", end)
     agent = agent_of(experiment, parts, folder)
-    timesteps_before = agent.global_timestep
-    agent.train(env, hooks=[history, *hooks, *parts.hooks], **experiment.train.model_dump())
+    timesteps_before, given = agent.global_timestep, [history, *hooks, *parts.hooks]
+    if experiment.learn is not None:
+        agent.learn(experiment.learn.data, env, max_steps=experiment.learn.max_steps, hooks=given)
+    learned, history.seconds = history.seconds, 0.0
+    if experiment.train is not None and not (stopped() or tracking.stop_reason):
+        agent.train(env, hooks=given, **experiment.train.model_dump())
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,
@@ -167,7 +172,7 @@ def _run(
         episodes=agent.global_episode,
         timesteps=agent.global_timestep,
         updates=agent.global_step,
-        seconds=history.seconds,
+        seconds=learned + history.seconds,
         timesteps_per_second=trained / history.seconds if history.seconds else 0.0,
     )
     result = dataclasses.replace(result, stopped=stopped() or tracking.stop_reason)
@@ -240,6 +245,48 @@ def export(folder: Path, directory: Path, policy: str | None = None) -> Path:
     experiment, agent = trained(folder)
     exported: Path = agent.export(directory, policy=policy or (experiment.evaluate or Evaluate()).policy)
     return exported
+
+
+def record(
+    folder: Path,
+    file: Path,
+    *,
+    episodes: int | None = None,
+    timesteps: int | None = None,
+    epsilon: float = 0.0,
+    seed: int | None = None,
+    policy: str | None = None,
+) -> dict[str, float]:
+    """Write episodes of the agent in a run folder to a file, in one copy of its experiment's environment.
+
+    Args:
+        folder: the run folder.
+        file: where to.
+        episodes: how many; or ``timesteps``.
+        timesteps: how many in all.
+        epsilon: the probability of a random action.
+        seed: of the episodes; None for the run's.
+        policy: ``"best"`` or ``"last"``; None for the experiment's.
+
+    Returns:
+        The results of ``Agent.record``.
+
+    Raises:
+        ExperimentError: the folder is not a run folder, or has no checkpoint.
+        ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.record``.
+    """
+    experiment, agent = trained(folder)
+    with environment_of(experiment.environment, 1) as env:
+        results: dict[str, float] = agent.record(
+            file,
+            env,
+            episodes,
+            timesteps=timesteps,
+            epsilon=epsilon,
+            seed=seed,
+            policy=policy or (experiment.evaluate or Evaluate()).policy,
+        )
+    return results
 
 
 def agent_of(experiment: Experiment, parts: Parts, folder: Path) -> Any:

@@ -105,9 +105,11 @@ class Group:
             return True
         larger = any(
             old is not None and (new is None or new > old)
-            for old, new in ((getattr(before.train, name), getattr(now.train, name)) for name in _LIMITS)
+            for one, other in ((before.train, now.train), (before.learn, now.learn))
+            for old, new in ((getattr(one, name, None), getattr(other, name, None)) for name in _LIMITS)
         )
-        return larger or before.evaluate != now.evaluate
+        trains = before.train is None and now.train is not None
+        return larger or trains or before.evaluate != now.evaluate
 
     def ended(self, seed: int, outcome: Outcome) -> None:
         """Record what became of a seed."""

@@ -68,7 +68,7 @@ def write_journal(folder: Path, experiment: Experiment) -> None:
     entries.write(run={**run, "inputs": inputs(experiment)}, **{_MADE: True})
     entries.status(CREATED)
     hook = JournalHook(entries, 1)
-    session: Any = SimpleNamespace(global_timestep=0, global_step=0, global_episode=0, timings=Timings())
+    session: Any = SimpleNamespace(global_timestep=0, position=0, global_step=0, global_episode=0, timings=Timings())
     hook.begin(session, BeginFacts(experiment.environment.num_envs, False, {}))
     events: list[tuple[int, float, Callable[[Any, Any], None], Any]] = []
     for row in read_episodes(folder):
@@ -78,11 +78,11 @@ def write_journal(folder: Path, experiment: Experiment) -> None:
         share = row.seconds / experiment.environment.num_envs  # their episodes run side by side
         events.append((row.global_timestep, share, hook.after_episode, stats))
     events += [
-        (row.global_timestep, 0.0, hook.after_evaluation, EvaluationFacts(_results(row), ()))
+        (row.position, 0.0, hook.after_evaluation, EvaluationFacts(_results(row), ()))
         for row in read_evaluations(folder)
     ]
     for timestep, seconds, tell, facts in sorted(events, key=lambda event: event[0]):
-        session.global_timestep = timestep
+        session.global_timestep = session.position = timestep
         session.global_episode = getattr(facts, "episode", session.global_episode)
         entries.time += seconds
         tell(session, facts)
@@ -93,7 +93,8 @@ def write_journal(folder: Path, experiment: Experiment) -> None:
 
 
 def _results(row: Evaluation) -> dict[str, float]:
-    return {name: value for name, value in row._asdict().items() if name != "global_timestep" and value is not None}
+    left_out = ("global_timestep", "offline_steps")
+    return {name: value for name, value in row._asdict().items() if name not in left_out and value is not None}
 
 
 def _uuid_of(folder: Path) -> str:

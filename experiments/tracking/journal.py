@@ -53,7 +53,7 @@ class Status(NamedTuple):
 
 
 class Point(NamedTuple):
-    """One value of one metric; ``step`` is the global timestep."""
+    """One value of one metric; ``step`` is the global timestep, where updates without timesteps count, too."""
 
     time: float
     step: int
@@ -153,7 +153,8 @@ class Entries(Protocol):
 class JournalHook(Hook):
     """Records a session in the journal.
 
-    Names are those of :class:`~axonrl.hooks.measures.Scalars`; the step of all of them is ``global_timestep``.
+    Names are those of :class:`~axonrl.hooks.measures.Scalars`; the step of all of them is the session's ``position``:
+    ``global_timestep``, unless there were updates without timesteps.
 
     Args:
         journal: where to.
@@ -175,7 +176,7 @@ class JournalHook(Hook):
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Void what was measured after the point from which the run continues."""
-        self._journal.write(cut=session.global_timestep, update=session.global_step, episode=session.global_episode)
+        self._journal.write(cut=session.position, update=session.global_step, episode=session.global_episode)
         self._journal.status(RUNNING)
         self._scalars.start(session)
         self._session = session
@@ -209,7 +210,7 @@ class JournalHook(Hook):
 
     def _write(self, session: Session, values: Mapping[str, float], **counter: int) -> None:
         metrics = {name: float(value) for name, value in values.items()}
-        self._journal.write(step=session.global_timestep, **counter, metrics=metrics)
+        self._journal.write(step=session.position, **counter, metrics=metrics)
 
 
 class JournalHandler(logging.Handler):

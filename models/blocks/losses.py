@@ -232,6 +232,24 @@ def large_margin(q_values: Tensor, action: Tensor, margin: float, mask: Tensor |
     return masks.highest(q_values + margin * others, mask) - action_values(q_values, action)
 
 
+def conservative(q_values: Tensor, action: Tensor, mask: Tensor | None = None) -> Tensor:
+    """How much higher the values of all actions are, softly, than that of the action taken: ``log sum_a exp Q - Q(a)``.
+
+    It is the negative log-probability of that action under the softmax of the values, and at least 0.
+
+    Source: Kumar et al. 2020, https://arxiv.org/abs/2006.04779, equation 4: CQL(H).
+
+    Args:
+        q_values: float [B, A].
+        action: int [B], 0 .. A - 1.
+        mask: bool [B, A], the legal actions; None if all are.
+
+    Returns:
+        float [B].
+    """
+    return -action_values(_log_policy(q_values, 1.0, mask), action)
+
+
 def half_square_sum(weights: Sequence[Tensor]) -> Tensor:
     """Half the sum of all squared weights, float scalar; its gradient is the weights themselves.
 

@@ -26,11 +26,16 @@ class FakeSession:
         self.global_step = 0
         self.global_timestep = timestep
         self.global_episode = episode
+        self.offline_steps = 0
         self.timings = Timings()
         self.exploration = math.nan
         self.stop_reason: str | None = None
         self.pause = 0.0
         """Seconds that an episode takes."""
+
+    @property
+    def position(self) -> int:
+        return self.global_timestep + self.offline_steps
 
     def weights(self) -> Mapping[str, Any]:
         return {}
@@ -94,6 +99,7 @@ class FakeAgent:
         self.evaluations: list[dict[str, Any]] = []
         self.envs: list[Any] = []
         self.train_arguments: dict[str, Any] = {}
+        self.learn_arguments: dict[str, Any] = {}
 
     @property
     def global_step(self) -> int:
@@ -107,14 +113,27 @@ class FakeAgent:
     def global_episode(self) -> int:
         return self.session.global_episode
 
-    def check(self, env: Any, first_update: int, update_frequency: int, hooks: Sequence[Any]) -> RunSummary:
-        self.checked = (env, first_update, update_frequency, tuple(hooks))
+    def check(
+        self, env: Any, first_update: int, update_frequency: int, hooks: Sequence[Any], **data: Any
+    ) -> RunSummary:
+        self.checked = (env, first_update, update_frequency, tuple(hooks), data)
         self.given[2].rmdir()  # it is there, and empty
         self.given[2].mkdir()
         space, parts = spaces.Discrete(2), {"q": Part(1_234, 1_234, True), "slots": Part(2_468, 0, False)}
         runtimes = {"actor": "litert", "learner": "tensorflow"}
         why = {"actor": "it is small, and converts", "learner": "it is large"}
         return RunSummary(space, space, 1, parts, 2_600_000, runtimes, why)
+
+    def learn(self, data: str, env: Any, *, max_steps: int, hooks: Sequence[Any]) -> FakeAgent:
+        """As many updates as are asked for, but none is told."""
+        self.envs.append(env)
+        self.learn_arguments = {"data": data, "max_steps": max_steps}
+        checked, session = Hooks(hooks), self.session
+        for call in checked.begin:
+            call(session, BeginFacts(1, False, {"steps": max_steps}))
+        session.offline_steps = max_steps
+        checked.end(session, EndFacts("done", None, 2.0))
+        return self
 
     def train(self, env: Any, *, hooks: Sequence[Any], max_timesteps: int, **arguments: Any) -> FakeAgent:
         self.envs.append(env)

@@ -77,6 +77,7 @@ def test_everything(tmp_path: Path) -> None:
             "warm_start": None,
         },
         "config": {"save_checkpoints_secs": None, "keep_checkpoint_max": 2},
+        "learn": None,
         "train": {
             "first_update": 100,
             "update_frequency": 4,
@@ -97,6 +98,7 @@ def test_everything(tmp_path: Path) -> None:
 def test_defaults(tmp_path: Path) -> None:
     found = experiment(tmp_path, MINIMAL)
     assert (found.name, found.seed, found.agent.memory, found.hooks) == ("my_run", None, None, [])
+    assert found.train is not None
     assert (found.train.first_update, found.train.update_frequency) == (35, 10)
     assert found.evaluate is not None
     assert (found.evaluate.episodes, found.evaluate.policy) == (100, "last")
@@ -115,6 +117,30 @@ def test_the_best_policy_is_evaluated_where_a_hook_keeps_it(tmp_path: Path) -> N
         message = str(error(tmp_path, MINIMAL + hooks + "evaluate: {policy: best}\n"))
         assert "5: evaluate.policy: 'best' needs an evaluation hook" in message
     assert experiment(tmp_path, MINIMAL + "hooks: ['mine:Hook']\nevaluate: {policy: best}\n").evaluate is not None
+
+
+def test_learning_from_data_alone_trains_nothing_in_the_environment(tmp_path: Path) -> None:
+    learn = "learn: {data: '${file}', max_steps: 1e3}\nparams: {file: a.npz}\n"
+    found = experiment(tmp_path, MINIMAL + learn)
+    assert found.learn is not None
+    assert (found.learn.data, found.learn.max_steps, found.train) == ("a.npz", 1000, None)
+    found = experiment(tmp_path, MINIMAL + learn, sets={"train.max_timesteps": "50"})
+    assert found.train is not None
+    assert (found.train.first_update, found.train.max_timesteps) == (35, 50)
+
+
+@pytest.mark.parametrize(
+    ("learn", "message"),
+    [
+        ("{max_steps: 5}", "4: learn.data: this key is required"),
+        ("{data: a.npz}", "4: learn.max_steps: this key is required"),
+        ("{data: [a.npz], max_steps: 5}", "4: learn.data: must be text, got a list"),
+        ("{data: a.npz, max_steps: 0}", "4: learn.max_steps: must be at least 1, got 0"),
+        ("{data: a.npz, steps: 5}", "4: learn.steps: unknown key; did you mean 'max_steps'?"),
+    ],
+)
+def test_what_is_wrong_with_learning_from_data(tmp_path: Path, learn: str, message: str) -> None:
+    assert message in str(error(tmp_path, f"{MINIMAL}learn: {learn}\n"))
 
 
 def test_the_longest_name_is_the_longest_that_polyaxon_takes(tmp_path: Path) -> None:
@@ -344,6 +370,7 @@ def test_sets(tmp_path: Path) -> None:
         "description": "now",
     }
     found = experiment(tmp_path, FULL, params={"size": "16"}, sets=sets)
+    assert found.train is not None
     assert found.train.max_steps == 7
     assert found.model_dump()["hooks"] == [{"kind": "logging"}, {"kind": "evaluation", "every_timesteps": 50}]
     assert found.agent.params["hidden"] == [16, 16]
@@ -382,7 +409,9 @@ def test_shipped_experiments_are_valid_and_described(name: str) -> None:
     found, _ = load(shipped()[name])
     assert found.name == name
     assert found.description
-    assert found.train.max_timesteps is not None
+    if found.learn is None:
+        assert found.train is not None
+        assert found.train.max_timesteps is not None
 
 
 def test_every_algorithm_has_an_experiment() -> None:
@@ -421,6 +450,7 @@ tracker: {projct: a}
 def test_a_count_may_be_written_with_an_exponent(tmp_path: Path) -> None:
     text = MINIMAL + "params: {limit: 5}\ntrain: {first_update: 1e2, max_timesteps: '${limit}'}\n"
     train = experiment(tmp_path, text, {"limit": "1e4"}, {"train.max_steps": "1e5"}).train
+    assert train is not None
     counts = [train.first_update, train.max_timesteps, train.max_steps]
     assert counts == [100, 10_000, 100_000]
     assert {type(count) for count in counts} == {int}

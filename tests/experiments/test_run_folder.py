@@ -129,7 +129,7 @@ def test_an_emptied_mapping_is_listed_by_its_entries(tmp_path: Path) -> None:
         records.prepare(tmp_path, make(seed=1), resume=True)
     assert str(caught.value) == (
         f"Run folder {tmp_path} cannot be resumed with a changed experiment: config.keep_checkpoint_max (5 -> absent)."
-        " Only train.max_*, evaluate, tracker and submit may change. Use --model-dir for a new run."
+        " Only train.max_*, learn.max_steps, evaluate, tracker and submit may change. Use --model-dir for a new run."
     )
 
 
@@ -141,6 +141,17 @@ def test_what_may_change_on_resume_is_recorded(tmp_path: Path) -> None:
     assert records.read_experiment(tmp_path) == changed
     records.prepare(tmp_path, make(seed=1, evaluate=None), resume=True)
     assert records.read_experiment(tmp_path).evaluate is None
+
+
+def test_what_learned_from_data_alone_may_go_on_with_more_updates_and_in_the_environment(tmp_path: Path) -> None:
+    learn = {"data": "a.npz", "max_steps": 10}
+    records.prepare(tmp_path, make(seed=1, learn=learn, train=None), resume=False)
+    records.prepare(tmp_path, make(seed=1, learn={**learn, "max_steps": 20}, train=None), resume=True)
+    records.prepare(tmp_path, make(seed=1, learn=learn, train={"first_update": 5, "max_timesteps": 10}), resume=True)
+    other = make(seed=1, learn={**learn, "data": "b.npz"}, train={"first_update": 6, "max_timesteps": 20})
+    with pytest.raises(ChangedExperimentError) as caught:
+        records.prepare(tmp_path, other, resume=True)
+    assert caught.value.changes == ["learn.data ('a.npz' -> 'b.npz')", "train.first_update (5 -> 6)"]
 
 
 def test_what_may_not_change_is_listed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from axonrl.errors import NonFiniteError
 from axonrl.experiments.errors import ExperimentError, RunFolderError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import building, runner
+from axonrl.experiments.running.explain import rows
 from axonrl.hooks import HistoryHook, Hook, StopAtEpisode
 from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
@@ -261,6 +262,42 @@ def test_a_run(file: Path, agents: list[Any]) -> None:
     assert names == {"experiment.yml", "record.json", "episodes.csv", "evaluations.csv", *CURVES}
     assert len(read_episodes(Path("out"))) == 10
     assert json.loads(Path("out/record.json").read_text())[0]["command"] == ["axonrl", "run"]
+
+
+LEARN = {"learn": "{data: a.npz, max_steps: 50}"}
+
+
+def test_learning_from_data_comes_before_training(file: Path, agents: list[Any]) -> None:
+    result = run(file, sets=LEARN)
+    (agent,) = agents
+    assert agent.learn_arguments == {"data": "a.npz", "max_steps": 50}
+    assert agent.train_arguments["max_timesteps"] == 20
+    learning, training, _ = agent.envs
+    assert learning is training
+    assert result.seconds == 3.0
+    assert result.timesteps_per_second == pytest.approx(20.0)
+
+
+def test_without_a_section_train_it_is_all(file: Path, agents: list[Any]) -> None:
+    result = run(file, sets={**LEARN, "train": "null"})
+    assert agents[0].train_arguments == {}
+    assert (result.timesteps, result.seconds, result.timesteps_per_second) == (0, 2.0, 0.0)
+    assert result.evaluation["episode_return_mean"] == 9.0
+
+
+def test_what_was_stopped_while_it_learned_is_not_trained(file: Path, agents: list[Any]) -> None:
+    assert run(file, sets=LEARN, stopped=lambda: "it is late").stopped == "it is late"
+    assert agents[0].learn_arguments
+    assert agents[0].train_arguments == {}
+
+
+def test_check_hands_over_the_data(file: Path, agents: list[Any]) -> None:
+    experiment, document = load(file, sets={**LEARN, "train": "null"})
+    found = runner.check(experiment, document, Path("out"))
+    assert agents[0].checked[4] == {"data": "a.npz"}
+    assert (found["learn"], found["train"]) == ({"data": "a.npz", "max_steps": 50}, None)
+    assert rows(found)["learns from"] == "a.npz, 50 updates"
+    assert "updates" not in rows(found)
 
 
 @pytest.mark.usefixtures("agents")

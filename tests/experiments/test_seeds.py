@@ -17,6 +17,7 @@ import pytest
 from axonrl.errors import CheckpointError
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.language.schema import load
+from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.offline import run_path
 from axonrl.experiments.running import runner
 from axonrl.experiments.seeds import group as groups
@@ -330,3 +331,22 @@ def test_what_is_finished_goes_on_only_to_a_larger_limit(place: Path, second: An
     assert unfinished() == [5, 6, 3]  # the process of 5 says what is wrong
     with pytest.raises(ExperimentError, match=r"changed experiment: agent\.params\.hidden\.0 \(8 -> 9\)"):
         unfinished(agent__params__hidden="[9]")
+
+
+def test_what_learned_from_data_goes_on_to_a_larger_limit_or_in_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "file.yml"
+    file.write_text(
+        "environment: {id: CartPole-v1}\nagent: {model_fn: cql, memory: {kind: replay, size: 100, batch_size: 8}}\n"
+        "seeds: [4]\nlearn: {data: a.npz, max_steps: 5}\n"
+    )
+    folder = tmp_path / "seed-4"
+    folder.mkdir()
+    written = groups.run_of(load(file)[0], 4).model_dump(exclude={"seeds"})
+    (folder / "experiment.yml").write_text(to_yaml(written))
+    for sets, left in (
+        ({}, []),
+        ({"learn.max_steps": "6"}, [4]),
+        ({"train.max_timesteps": "9"}, [4]),
+    ):
+        group = groups.Group(tmp_path, load(file, sets=sets)[0], "", {4: groups.Outcome(groups.FINISHED)})
+        assert group.unfinished() == left

@@ -21,6 +21,7 @@ class FakeSession:
         self.global_step = 0
         self.global_timestep = 0
         self.global_episode = 0
+        self.offline_steps = 0
         self.timings = Timings()
         self.exploration = math.nan
         self.stop_reason: str | None = None
@@ -30,6 +31,10 @@ class FakeSession:
         self.listeners: Any = ()
         """The methods to call after an evaluation, as the session does."""
         self.variables: dict[str, Any] = {}
+
+    @property
+    def position(self) -> int:
+        return self.global_timestep + self.offline_steps
 
     def weights(self) -> Mapping[str, Any]:
         return dict(self.variables)

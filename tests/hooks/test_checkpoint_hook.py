@@ -40,6 +40,15 @@ def test_by_time_also_where_nothing_is_learned_and_no_episode_ends(session: Any,
     assert session.calls == [("save_checkpoint", 1, 0), ("save_checkpoint", 3, 0)]
 
 
+def test_by_time_where_there_are_no_timesteps(session: Any, clock: Any) -> None:
+    hook = CheckpointHook(secs=60, clock=clock)
+    hook.begin(session, BEGIN)
+    for session.global_step, seconds in enumerate((59.0, 1.0, 59.0), start=1):
+        clock.now += seconds
+        hook.after_update(session, UPDATE)
+    assert session.calls == [("save_checkpoint", 2, 0)]
+
+
 def test_the_time_runs_from_the_last_checkpoint(session: Any, clock: Any) -> None:
     hook = CheckpointHook(secs=60, steps=2, clock=clock)
     hook.begin(session, BEGIN)

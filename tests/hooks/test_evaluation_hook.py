@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.facts import BeginFacts, EndFacts, TimestepFacts
+from axonrl.errors import ArgumentError
+from axonrl.facts import BeginFacts, EndFacts, TimestepFacts, UpdateFacts
 from axonrl.hooks import EvaluationHook
 
 BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
@@ -178,3 +179,43 @@ def test_eval_batches_is_a_count(value: Any) -> None:
     message = f"EvaluationHook(eval_batches) must be an integer of at least 1, got {value!r}"
     with pytest.raises(ValueError, match=re.escape(message)):
         EvaluationHook(10, eval_batches=value)
+
+
+def test_by_updates_without_timesteps(session: Any) -> None:
+    session.evaluations = [1.0, 3.0, 2.0]
+    hook = EvaluationHook(every_steps=4, stop_at=3)
+    hook.begin(session, BEGIN)
+    for step in range(1, 11):
+        session.global_step = session.offline_steps = step
+        hook.after_update(session, UpdateFacts(0.5, {}))
+        assert (session.stop_reason is None) == (step < 8)
+    hook.end(session, END)
+    assert evaluated(session) == [0, 0, 0]
+    assert saved(session) == [("best", 1.0), ("best", 3.0)]
+    hook.end(session, END)  # at the same update
+    assert len(evaluated(session)) == 3
+
+
+def test_by_timesteps_it_evaluates_updates_without_any_at_the_end(session: Any) -> None:
+    session.evaluations = [1.0, 2.0]
+    hook = EvaluationHook(every_timesteps=10)
+    for session.offline_steps in (5, 9):
+        session.global_step = session.offline_steps
+        hook.begin(session, BEGIN)
+        hook.after_update(session, UpdateFacts(0.5, {}))
+        hook.end(session, END)
+    assert evaluated(session) == [0, 0]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"every_timesteps": 1, "every_steps": 1}])
+def test_it_goes_by_timesteps_or_by_updates(arguments: dict[str, int]) -> None:
+    with pytest.raises(ArgumentError) as error:
+        EvaluationHook(**arguments)
+    assert error.value.argument == "EvaluationHook(every_timesteps)"
+
+
+@pytest.mark.parametrize("value", [0, 2.5])
+def test_every_steps_is_a_count(value: Any) -> None:
+    with pytest.raises(ArgumentError) as error:
+        EvaluationHook(every_steps=value)
+    assert error.value.argument == "EvaluationHook(every_steps)"

@@ -52,7 +52,7 @@ def test_the_files(session: Any, tmp_path: Path) -> None:
     )
     assert (tmp_path / EVALUATIONS).read_text() == (
         "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes,"
-        "episode_return_min,episode_return_max\n2,3.5,0.5,2.0,3,,\n4,4.0,0.5,2.0,3,,\n"
+        "episode_return_min,episode_return_max,offline_steps\n2,3.5,0.5,2.0,3,,,0\n4,4.0,0.5,2.0,3,,,0\n"
     )
     assert read_episodes(tmp_path) == [Episode(1, 2, 1.0, 2, 0.25), Episode(2, 4, 2.0, 2, 0.25)]
     assert read_evaluations(tmp_path) == [Evaluation(2, 3.5, 0.5, 2.0, 3), Evaluation(4, 4.0, 0.5, 2.0, 3)]
@@ -155,9 +155,35 @@ def test_what_eval_found_has_a_file_of_its_own(session: Any, tmp_path: Path) -> 
         session.evaluated(hooks, 2.0, **{"eval_loss": loss, "eval/q, mean": 3.0})
     hook.end(session, END)
     assert (tmp_path / EVAL).read_text() == (
-        "global_timestep,name,value\n4,eval_loss,0.5\n4,eval/q, mean,3.0\n6,eval_loss,0.25\n6,eval/q, mean,3.0\n"
+        "global_timestep,name,value,offline_steps\n"
+        "4,eval_loss,0.5,0\n4,eval/q, mean,3.0,0\n6,eval_loss,0.25,0\n6,eval/q, mean,3.0,0\n"
     )
     resumed = type(session)(tmp_path, timestep=4, episode=1)
     hook, _ = begin(resumed)
     hook.end(resumed, END)
     assert read_eval(tmp_path) == [Found(4, "eval_loss", 0.5), Found(4, "eval/q, mean", 3.0)]
+
+
+def test_evaluations_of_updates_without_timesteps_are_told_apart(session: Any, tmp_path: Path) -> None:
+    hook, hooks = begin(session)
+    for session.offline_steps in (10, 20, 30):
+        session.evaluated(hooks, float(session.offline_steps), eval_loss=0.5)
+    hook.end(session, END)
+    resumed = type(session)(tmp_path)
+    resumed.offline_steps = 20
+    hook, hooks = begin(resumed)
+    resumed.global_timestep = 5
+    resumed.evaluated(hooks, 1.0, eval_loss=0.25)
+    hook.end(resumed, END)
+    rows = [(row.global_timestep, row.offline_steps, row.position) for row in read_evaluations(tmp_path)]
+    assert rows == [(0, 10, 10), (0, 20, 20), (5, 20, 25)]
+    assert [row[2:] for row in read_eval(tmp_path)] == [(0.5, 10), (0.5, 20), (0.25, 20)]
+
+
+def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    (tmp_path / EVALUATIONS).write_text("header\n2,3.5,0.5,2.0,3\n4,4.0,0.5,2.0,3,1.0,\n")
+    assert read_evaluations(tmp_path) == [Evaluation(2, 3.5, 0.5, 2.0, 3), Evaluation(4, 4.0, 0.5, 2.0, 3, 1.0)]
+    (tmp_path / EVAL).write_text("header\n4,eval/q, 7,3.0\n6,eval_loss,nan\n")
+    first, second = read_eval(tmp_path)
+    assert first == Found(4, "eval/q, 7", 3.0)
+    assert second[:2] == (6, "eval_loss")

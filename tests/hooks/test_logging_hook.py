@@ -114,3 +114,16 @@ def test_what_eval_found_is_in_the_line_of_the_evaluation(session: Any, lines: A
     assert lines() == [
         "evaluation at timestep 0: return 2.5 (2 to 3) over 2 episodes | eval_loss 0.1235 | eval/entropy 1.234e+04"
     ]
+
+
+def test_updates_without_timesteps(session: Any, clock: Any, lines: Any) -> None:
+    hook = LoggingHook(every_secs=10, clock=clock)
+    hook.begin(session, BeginFacts(1, False, {"steps": 5_000}))
+    session.global_step = session.offline_steps = 2_000
+    clock.now += 10
+    hook.after_update(session, UpdateFacts(0.5, {}))
+    hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 7.0, "episodes": 1.0}, (7.0,)))
+    assert lines()[1:] == [
+        "timestep 0 | update 2,000/5,000 | episode 0 | loss 0.5 | 200 updates/s",
+        "evaluation at timestep 0, update 2,000: return 7 (7 to 7) over 1 episodes",
+    ]

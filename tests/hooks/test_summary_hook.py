@@ -246,7 +246,7 @@ def test_writing_loads_no_tensorflow_and_ends_twice_without_harm(tmp_path: Path)
 import sys, types, pathlib
 from axonrl.facts import BeginFacts, Timings
 from axonrl.hooks import SummaryHook
-counters = dict.fromkeys(("global_step", "global_timestep", "global_episode"), 0)
+counters = dict.fromkeys(("global_step", "global_timestep", "global_episode", "position"), 0)
 session = types.SimpleNamespace(model_dir=pathlib.Path(sys.argv[1]), timings=Timings(), **counters)
 hook = SummaryHook()
 hook.begin(session, BeginFacts(1, False, {}, {"params.learning_rate": 1e-3}))
@@ -359,3 +359,17 @@ def test_what_eval_found_is_written_with_the_evaluation(session: Any) -> None:
     [(timestep, values)] = read(session.model_dir)
     assert timestep == 10
     assert {tag: values[tag] for tag in ("eval/loss", "eval/entropy")} == {"eval/loss": 1.5, "eval/entropy": 0.25}
+
+
+def test_updates_without_timesteps_have_places_of_their_own(session: Any, clock: Any) -> None:
+    hook = SummaryHook(every_steps=2, clock=clock)
+    hook.begin(session, BEGIN)
+    for session.global_step in range(1, 5):
+        session.offline_steps = session.global_step
+        clock.now += 30  # there is no timestep at which they would be handed over
+        hook.after_update(session, UpdateFacts(0.5, {}))
+    assert [at for at, _ in read(session.model_dir)] == [2, 4]
+    session.global_timestep = 1
+    hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 7.0, "episodes": 1.0}, (7.0,)))
+    hook.end(session, END)
+    assert [at for at, _ in read(session.model_dir)] == [2, 4, 5]

@@ -1,0 +1,138 @@
+"""Episodes of a policy, as stored ones are: for learning from them later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from ..contracts import Array, ArrayTree, Episode
+from ..environments.batched import BatchedEnvironment
+from ..environments.episodes import KEYS
+from ..environments.spaces import leaves
+from ..environments.statistics import statistics_of
+from ..errors import ArgumentError
+from ..explorations import Random
+from .evaluation import Act, summary_of
+from .stepping import zero_rows
+from .training import first_row
+
+_STREAM: Final = 1
+"""Keeps the draws of random actions apart from those of an environment that is reset with the same seed."""
+
+
+def refuse_unsuitable(env: BatchedEnvironment, source: Any) -> None:
+    """``ArgumentError`` for several environments, and for wrappers that normalise what would be recorded."""
+    if env.num_envs != 1:
+        message = f"episodes are recorded in one environment, got {env.num_envs}"
+    elif statistics_of(env.env):
+        message = (
+            "wrappers of this environment normalise observations or rewards, and as they do it now they never will"
+            " again: record without these wrappers, with a policy that was trained without them"
+        )
+    else:
+        return
+    raise ArgumentError(message, "env", source)
+
+
+def episodes_of(
+    act: Act,
+    env: BatchedEnvironment,
+    seeds: Callable[[int], int],
+    state: Mapping[str, Array] | None,
+    epsilon: float,
+) -> Iterator[Episode]:
+    """One episode after the other, without end: greedy, or with random actions in between.
+
+    Args:
+        act: the greedy actor.
+        env: the only environment.
+        seeds: of each episode, by its number.
+        state: zeros [1, ...] for each recurrent state, or None.
+        epsilon: the probability of a random action at each timestep.
+
+    Raises:
+        ArgumentError: there are no random actions in this action space.
+    """
+    random = Random(env.action_space) if epsilon else None
+    fresh, number = None if state is None else dict(state), 0
+    while True:
+        seed = seeds(number)
+        rng = np.random.default_rng((_STREAM, seed))
+        observation, carried = env.reset(None if number == 0 else np.array([True]), [seed]), fresh
+        rows: list[dict[str, Any]] = []
+        while not rows or not (rows[-1]["terminated"] or rows[-1]["truncated"]):
+            predictions, carried = act(observation, carried)
+            action: Any = predictions["action"]
+            if random is not None and rng.random() < epsilon:
+                action, _ = random(predictions, 0, rng)
+            step = env.step(action)
+            if step.acted is not None and not step.acted[0]:  # it was reset
+                carried = None if carried is None else {k: zero_rows(v, ~step.acted) for k, v in carried.items()}
+            else:
+                outcome = step.reward[0], step.terminated[0], step.truncated[0], step.observation
+                rows.append(_row(observation, _clipped(env.action_space, action), *outcome))
+            observation = step.observation
+        number += 1
+        yield {key: _stacked([row[key] for row in rows]) for key in KEYS}
+
+
+def cut_at(episodes: Iterator[Episode], timesteps: int) -> Iterator[Episode]:
+    """Episodes of so many timesteps in all; the last one ends early, truncated, where it has to."""
+    left = timesteps
+    while left:
+        episode = next(episodes)
+        length = len(episode["reward"])
+        if length > left:
+            episode = {key: _first(tree, left) for key, tree in episode.items()}
+            np.asarray(episode["truncated"])[-1] = True
+            length = left
+        left -= length
+        yield episode
+
+
+def summarized(episodes: Sequence[Episode]) -> dict[str, float]:
+    """As evaluations are; and how many timesteps there are."""
+    returns = np.array([math.fsum(np.asarray(episode["reward"]).tolist()) for episode in episodes])
+    lengths = [len(episode["reward"]) for episode in episodes]
+    return {**summary_of(returns, lengths), "timesteps": sum(lengths)}
+
+
+def _row(
+    observation: ArrayTree, action: ArrayTree, reward: float, terminated: Any, truncated: Any, following: ArrayTree
+) -> dict[str, Any]:
+    return {
+        "observation": first_row(observation),
+        "action": first_row(action),
+        "reward": np.float32(reward),
+        "terminated": bool(terminated),
+        "truncated": bool(truncated),
+        "next_observation": first_row(following),
+    }
+
+
+def _clipped(space: Any, action: Any) -> Any:
+    """Actions [1, ...] as the environment takes them: those of a Box are within its bounds."""
+    parts = action if isinstance(action, Mapping) else {"": action}
+    taken = {
+        leaf.name: np.clip(parts[leaf.name], leaf.space.low, leaf.space.high)
+        if isinstance(leaf.space, Box)
+        else parts[leaf.name]
+        for leaf in leaves(space, "action")
+    }
+    return taken if isinstance(action, Mapping) else taken[""]
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], Mapping):
+        return {key: _stacked([value[key] for value in values]) for key in values[0]}
+    return np.array(values)
+
+
+def _first(tree: Any, count: int) -> Any:
+    if isinstance(tree, Mapping):
+        return {key: _first(part, count) for key, part in tree.items()}
+    return tree[:count].copy()

@@ -1,0 +1,115 @@
+"""BC: behaviour cloning. The policy makes the actions of an expert as likely as it can.
+
+Sources: Pomerleau 1991, "Efficient training of artificial neural networks for autonomous navigation"
+(https://doi.org/10.1162/neco.1991.3.1.88); as maximum likelihood of a stochastic policy e.g. Ross and Bagnell 2010
+(http://proceedings.mlr.press/v9/ross10a.html). Differences from them: docs/algorithms/bc.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from .blocks.actions import LOG_STD_BOUNDS, Actions, actions_of
+from .blocks.learning import check_transitions, learning_spec, mean_error
+from .blocks.networks import Network, NetworkParams
+from .blocks.observations import MaskParams, Observations
+from .blocks.optimizers import OptimizerParams
+from .blocks.params import from_params, one_of, param, real
+
+Tensor: TypeAlias = Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BCParams(MaskParams, OptimizerParams, NetworkParams):
+    """The parameters of behaviour cloning. The network is PPO's policy, which can start from its weights."""
+
+    activation: str = "tanh"
+    initializer: str = "orthogonal"
+    box_policy: str = param(
+        "gaussian", "for Box actions; `squashed`: by tanh, into the bounds of the Box", one_of(("gaussian", "squashed"))
+    )
+    log_std: float = param(
+        0.0,
+        "initial log standard deviation of Box actions, in the environment's units, or before squashing",
+        real(at_least=-20, at_most=20),
+    )
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | BCParams | None, config: RunConfig
+) -> EstimatorSpec:
+    """Behaviour cloning, for a ReplayMemory that holds an expert's transitions.
+
+    Predictions are those of PPO's policy: ``action`` (the likeliest), and ``logits`` float32 [B, A] for Discrete and
+    MultiDiscrete actions, [B, ...] for MultiBinary ones, ``mean`` and ``log_std`` float32 [B, ...] for Boxes, and for a
+    Dict or a Tuple those of each leaf, as ``logits/left/arm``; ``action_mask`` bool [B, A] where observations have a
+    mask. ``td_error`` is the negative log-probability. Metrics, also of EVAL: ``entropy``; ``accuracy``, the share of
+    choices (of MultiBinary actions: of bits) that are the policy's likeliest; for Boxes ``squared_error``, of the
+    likeliest action, the mean over components in the environment's units, or in -1 .. 1 where they are squashed.
+
+    Raises:
+        ArgumentError: the spaces do not fit, the memory does not yield single transitions, or a parameter is invalid.
+    """
+    params = from_params(BCParams, params)
+    actions = actions_of(config.action_space, "BC", params.box_policy)
+    observations = Observations(config.observation_space, actions.space, params.action_mask)
+    policy = _Policy(observations, actions, params)
+    outputs = policy(features)
+    if mode == Modes.PREDICT:
+        predictions = {"action": actions.likeliest(outputs), **actions.shaped(outputs)}
+        return EstimatorSpec(mode, predictions, exploration=actions.exploration())
+
+    check_transitions(labels, "BC")
+    action = actions.from_environment(labels["action"])
+    distribution = actions.distribution(outputs)
+    error = -distribution.log_prob(action)  # [B]
+    loss = mean_error(error, labels)
+    metrics = {"entropy": tf.reduce_mean(distribution.entropy()), **_agreement(distribution.mode(), action)}
+    if mode == Modes.EVAL:
+        return EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+    return learning_spec(mode, loss, policy.variables, labels, params, td_error=error, metrics=metrics)
+
+
+class _Policy:
+    """From observations to what describes the distribution over actions; its variables are called as PPO's are."""
+
+    def __init__(self, observations: Observations, actions: Actions, params: BCParams) -> None:
+        self._observations, self._actions = observations, actions
+        scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0
+        heads = {"head": actions.num_outputs}
+        self._network = Network("policy", observations.shape, heads, params, scale=scale, head_scale=0.01)
+        self.variables = self._network.variables
+        self._log_std: Any = None
+        if actions.num_scales:
+            with keras.name_scope("policy"):
+                initial = np.full(actions.num_scales, params.log_std, np.float32)
+                self._log_std = keras.Variable(initial, name="log_std")
+            self.variables = [*self.variables, self._log_std]
+
+    def __call__(self, observation: Any) -> dict[str, Tensor]:
+        outputs = self._network(self._observations.encode(observation))["head"]
+        log_std = self._log_std
+        if log_std is not None:  # where an expert always does the same, it would fall without end
+            log_std = tf.maximum(log_std, LOG_STD_BOUNDS[0])
+        return {**self._actions.described(outputs, log_std), **self._observations.masks(observation)}
+
+
+def _agreement(mode: Any, action: Any) -> dict[str, Tensor]:
+    """How near the policy's likeliest actions are to others: choices and bits by their share, numbers by distance."""
+    leaves = [(mode[name], action[name]) for name in mode] if isinstance(mode, Mapping) else [(mode, action)]
+    errors: dict[str, list[Tensor]] = {}
+    for likeliest, taken in leaves:
+        if likeliest.dtype == tf.float32:
+            errors.setdefault("squared_error", []).append(tf.reduce_mean(tf.square(likeliest - taken)))
+        else:
+            equal = tf.equal(tf.cast(likeliest, tf.float32), tf.cast(taken, tf.float32))
+            errors.setdefault("accuracy", []).append(tf.reduce_mean(tf.cast(equal, tf.float32)))
+    return {name: tf.add_n(each) / len(each) for name, each in errors.items()}
