@@ -7,7 +7,7 @@ Source: Schulman et al. 2015 (https://arxiv.org/abs/1502.05477), with advantages
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -89,48 +89,49 @@ def _improve(
     network: ActorCritic, actions: Actions, rollout: Mapping[str, Any], params: TRPOParams
 ) -> dict[str, Tensor]:
     """One step of the policy (appendix C), and its metrics."""
-    action, advantage = rollout["action"], rollout["advantage"]
-    start = trust_region.flat(network.policy_variables)  # [P]
+    variables, action = network.policy_variables, rollout["action"]
+    start = trust_region.flat(variables)  # [P]
 
-    def outputs_at(weights: Tensor) -> dict[str, Tensor]:
-        with trust_region.with_weights(network.policy_variables, weights):
-            return network.evaluate(rollout)[0]
+    def policy_at(weights: Tensor, *, fixed: bool = False) -> Distribution:
+        with trust_region.with_weights(variables, weights):
+            outputs, _ = network.evaluate(rollout)
+        return actions.distribution({name: tf.stop_gradient(x) for name, x in outputs.items()} if fixed else outputs)
 
-    outputs = outputs_at(start)
-    policy = actions.distribution(outputs)
-    old = actions.distribution({name: tf.stop_gradient(value) for name, value in outputs.items()})
-
-    def gain(new: Distribution) -> Tensor:
-        """By how much the surrogate objective (equation 14) grows."""
-        return tf.reduce_mean((tf.exp(new.log_prob(action) - old.log_prob(action)) - 1) * advantage)
-
-    def divergence(new: Distribution) -> Tensor:
-        return tf.reduce_mean(old.kl(new))
-
-    (gradient,) = tf.gradients(gain(policy), start)
-    (kl_gradient,) = tf.gradients(divergence(policy), start)
-
-    def fisher(vector: Tensor) -> Tensor:
-        """The product of the damped Fisher information, the second derivative of the divergence, with a vector."""
-        (product,) = tf.gradients(tf.reduce_sum(kl_gradient * tf.stop_gradient(vector)), start)
-        return product + params.damping * vector
-
-    direction = trust_region.conjugate_gradient(fisher, gradient, params.cg_iterations)
-    # Where the divergence, by its second derivative, is max_kl. Of a zero direction this is NaN, and nothing is found.
-    longest = tf.sqrt(2 * params.max_kl / tf.reduce_sum(direction * fisher(direction)))
+    old = policy_at(start, fixed=True)
+    old_log_prob = old.log_prob(action)
 
     def evaluate(weights: Tensor) -> tuple[Tensor, Tensor]:
-        new = actions.distribution(outputs_at(weights))
-        return gain(new), divergence(new)
+        """By how much the surrogate objective (equation 14) is higher than at the start, and the divergence from it."""
+        new = policy_at(weights)
+        gain = (tf.exp(new.log_prob(action) - old_log_prob) - 1) * rollout["advantage"]
+        return tf.reduce_mean(gain), tf.reduce_mean(old.kl(new))
 
     step = trust_region.line_search(
         evaluate,
         start,
-        longest * direction,
+        _longest_step(evaluate, start, params),
         max_kl=params.max_kl,
         steps=params.line_search_steps,
         shrink=params.line_search_shrink,
     )
-    trust_region.assign(network.policy_variables, step.weights)
-    entropy = tf.reduce_mean(policy.entropy())
+    trust_region.assign(variables, step.weights)
+    entropy = tf.reduce_mean(old.entropy())
     return {"policy_loss": -step.gain, "kl": step.kl, "step_fraction": step.fraction, "entropy": entropy}
+
+
+def _longest_step(evaluate: Callable[[Tensor], tuple[Tensor, Tensor]], weights: Tensor, params: TRPOParams) -> Tensor:
+    """Along the natural gradient, up to where the divergence is ``max_kl`` by its second derivative; float32 [P].
+
+    It is not finite where there is no direction.
+    """
+    gain, kl = evaluate(weights)
+    (gradient,) = tf.gradients(gain, weights)
+    (kl_gradient,) = tf.gradients(kl, weights)
+
+    def fisher(vector: Tensor) -> Tensor:
+        """The product of the Fisher information, which is the second derivative of the divergence, with a vector."""
+        (product,) = tf.gradients(tf.reduce_sum(kl_gradient * tf.stop_gradient(vector)), weights)
+        return product + params.damping * vector
+
+    direction = trust_region.conjugate_gradient(fisher, gradient, params.cg_iterations)
+    return tf.sqrt(2 * params.max_kl / tf.reduce_sum(direction * fisher(direction))) * direction
