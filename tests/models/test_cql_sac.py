@@ -98,7 +98,10 @@ def by_hand(critics: Any, weight: float) -> dict[str, Any]:
     target = BATCH["reward"] + BATCH["discount"] * next_value
     many = np.repeat(seen[:, None], SAMPLES, axis=1)  # [B, N, 1]
     own, density = drawn(many, DRAWS[3].astype(np.float64))
-    loss, gaps, errors, q_values = 0.0, [], [], []
+    loss = 0.0
+    gaps: list[Any] = []
+    errors: list[Any] = []
+    q_values: list[Any] = []
     for critic in critics:
         q_value = value(critic, seen, action)
         weighted = [value(critic, many, DRAWS[2]) - 2 * np.log(0.5), value(critic, many, own) - density]
