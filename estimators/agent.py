@@ -299,7 +299,7 @@ class Agent(Estimator):
 
     def check(
         self,
-        env: AnyEnv,
+        env: AnyEnv | Spaces,
         first_update: int = 35,
         update_frequency: int = 10,
         hooks: Any = None,

@@ -121,8 +121,8 @@ def _episode(line: str) -> Episode:
 def _evaluation(line: str) -> Evaluation:
     timestep, mean, std, length, episodes, *bounds = line.split(",")  # earlier versions have fewer columns
     offline = int(bounds.pop()) if len(bounds) > 2 else 0
-    limits = [float(bound) if bound else None for bound in bounds or (None, None)]
-    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), *limits, offline)
+    low, high = (float(bound) if bound else None for bound in bounds or (None, None))
+    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), low, high, offline)
 
 
 def _found(line: str) -> Found:

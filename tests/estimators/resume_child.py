@@ -59,14 +59,14 @@ class Journal:
         self._write(f"end:{facts.environment}:{facts.episode}", session.global_timestep, *numbers)
 
     def after_evaluation(self, session: Any, facts: Any) -> None:
-        self._write(f"evaluation:{session.global_timestep}", *(one.hex() for one in facts.episode_returns))
+        self._write(f"evaluation:{session.position}", *(one.hex() for one in facts.episode_returns))
 
 
 class Victim:
     """Waits to be killed, or does it itself; never lets the run reach its end.
 
     Args:
-        at: the first timestep at which it may happen; this is said.
+        at: the first timestep, or update without timesteps, at which it may happen; this is said.
         calls: kill the process before its so many-th call to the file system from then on; None leaves it to others.
         last: the run's last timestep.
         go: wait at the timestep until there is this file.
@@ -78,17 +78,19 @@ class Victim:
         self._reached = False
 
     def after_timestep(self, session: Any, facts: Any) -> None:
-        if session.global_timestep >= self._at and not self._reached:
+        if session.position >= self._at and not self._reached:
             self._reached = True
-            say("reached", session.global_timestep)
+            say("reached", session.position)
             while self._go is not None and not self._go.exists():
                 time.sleep(0.001)
             if self._calls is not None:
                 self._arm(self._calls)
-        if session.global_timestep >= self._last:
+        if session.position >= self._last:
             if self._calls is not None:  # there were fewer
                 os.kill(os.getpid(), signal.SIGKILL)
             signal.pause()
+
+    after_update = after_timestep
 
     def _arm(self, calls: int) -> None:
         left = calls
@@ -121,6 +123,25 @@ def noisy_dqn(features: Any, labels: Any, mode: str, params: Any, config: Any) -
     return dqn.model_fn(features, labels, mode, params, config)
 
 
+def episodes() -> list[dict[str, Any]]:
+    """Ten of CartPole's shapes, the same in every process."""
+    rng, made = np.random.default_rng(0), []
+    for _ in range(10):
+        rows = rng.normal(size=(21, 4)).astype(np.float32)
+        ended = np.arange(20) == 19
+        made.append(
+            {
+                "observation": rows[:-1],
+                "action": rng.integers(2, size=20, dtype=np.int32),
+                "reward": np.ones(20, np.float32),
+                "terminated": ended,
+                "truncated": np.zeros(20, np.bool_),
+                "next_observation": rows[1:],
+            }
+        )
+    return made
+
+
 def run(job: dict[str, Any]) -> None:
     """Do what a job says."""
     from axonrl import Agent, RunConfig
@@ -139,12 +160,18 @@ def run(job: dict[str, Any]) -> None:
             say(json.dumps(results))
             say(json.dumps({k: v.tolist() for k, v in agent.predict(observations, policy=policy).items()}))
         return
-    hooks: list[Any] = [Journal(model_dir.with_suffix(".journal")), EvaluationHook(job["evaluate_every"], episodes=3)]
+    every = {"every_steps" if job["algorithm"] == "offline" else "every_timesteps": job["evaluate_every"]}
+    hooks: list[Any] = [Journal(model_dir.with_suffix(".journal")), EvaluationHook(**every, episodes=3)]
     if "victim" in job:
         hooks.append(Victim(**job["victim"], last=job["timesteps"]))
     config = RunConfig(
         seed=job["seed"], save_checkpoints_steps=job["save_every"], save_summary_steps=20, runtime=job["runtime"]
     )
+    if job["algorithm"] == "offline":
+        memory = ReplayMemory(200, 16, n_step=2, sampler="prioritized")
+        agent = Agent(noisy_dqn, memory, model_dir, config, PARAMS)
+        agent.learn(episodes(), "CartPole-v1", max_steps=job["timesteps"], hooks=hooks)
+        return
     copies = None if job["num_envs"] == 1 else job["num_envs"]
     if job["algorithm"] == "dqn":
         agent = Agent(noisy_dqn, ReplayMemory(200, 16), model_dir, config, PARAMS)

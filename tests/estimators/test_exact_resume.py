@@ -173,6 +173,7 @@ def kills(rng: random.Random) -> Iterator[tuple[dict[str, Any], float]]:
         (1, "dqn", "auto", "litert"),
         (4, "dqn", "tensorflow", "tensorflow"),
         (4, "ppo", "auto", "litert"),
+        (1, "offline", "auto", "litert"),
     ],
 )
 def test_a_run_killed_four_times_ends_as_if_it_had_not_been(

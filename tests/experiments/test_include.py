@@ -71,6 +71,7 @@ def test_of_several_the_later_wins_and_each_may_include(tmp_path: Path) -> None:
         )
     )[0]
     assert (found.seed, found.hooks) == (3, [])
+    assert found.train is not None
     assert (found.train.first_update, found.train.update_frequency, found.train.max_timesteps) == (7, 9, 1000)
     assert found.agent.memory is not None
     assert found.agent.memory.model_dump() == {"kind": "batch"}  # a name is no mapping: it takes the place of one
@@ -79,6 +80,7 @@ def test_of_several_the_later_wins_and_each_may_include(tmp_path: Path) -> None:
 def test_a_shipped_experiment_by_its_name(tmp_path: Path) -> None:
     main = write(tmp_path, main="include: dqn_cartpole\ntrain: {max_timesteps: 1e3}\n")
     found = load(main)[0]
+    assert found.train is not None
     assert (found.name, found.environment.id, found.train.max_timesteps) == ("main", "CartPole-v1", 1_000)
     (tmp_path / "dqn_cartpole").write_text(BASE)  # a file of this name comes first
     assert load(main)[0].environment.num_envs == 4
@@ -108,6 +110,7 @@ def test_params_and_options_see_the_whole(tmp_path: Path) -> None:
     file = write(tmp_path, main=main, base=BASE)
     found = load(file, {"rate": "0.25"}, {"train.first_update": "9"})[0]
     assert (found.environment.id, found.agent.params["learning_rate"]) == ("Pendulum-v1", 0.25)
+    assert found.train is not None
     assert (found.train.first_update, found.train.max_timesteps) == (9, 1000)
     assert load(file)[0].agent.params["learning_rate"] == 0.5
 

@@ -114,6 +114,7 @@ def test_the_file_arrives_as_it_was_written(file: Path, tmp_path: Path) -> None:
     )
     assert there == here
     assert there.description == "{{ not }} a {% template"
+    assert there.train is not None
     assert there.train.first_update == 7
 
 

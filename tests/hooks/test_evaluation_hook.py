@@ -208,7 +208,7 @@ def test_by_timesteps_it_evaluates_updates_without_any_at_the_end(session: Any) 
 
 
 @pytest.mark.parametrize("arguments", [{}, {"every_timesteps": 1, "every_steps": 1}])
-def test_it_goes_by_timesteps_or_by_updates(arguments: dict[str, int]) -> None:
+def test_it_goes_by_timesteps_or_by_updates(arguments: Any) -> None:
     with pytest.raises(ArgumentError) as error:
         EvaluationHook(**arguments)
     assert error.value.argument == "EvaluationHook(every_timesteps)"

@@ -1,0 +1,128 @@
+"""CQL over SAC: conservative Q-learning for actions in a Box. Actions that the data lack are not overestimated.
+
+Sources: Kumar et al. 2020 (https://arxiv.org/abs/2006.04779), which the numbers of equations refer to, over SAC by
+Haarnoja et al. 2018 (https://arxiv.org/abs/1812.05905). Differences from the papers: docs/algorithms/cql.md. For
+Discrete actions: cql.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from .. import noise
+from ..contracts import EstimatorSpec, Modes, RunConfig
+from .blocks.actions import SquashedBox, flat
+from .blocks.critics import TwinCritics
+from .blocks.learning import mean_error, minimize, parts
+from .blocks.observations import Observations
+from .blocks.optimizers import learning_rate_at, make_optimizer
+from .blocks.params import from_params, param, real, whole
+from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
+from .blocks.soft_policies import SquashedPolicy
+from .blocks.targets import update_target
+from .blocks.temperature import Temperature
+
+Tensor: TypeAlias = Any
+_LOG_UNIFORM = -math.log(2.0)
+"""The log-density of a component that is uniform in -1 .. 1."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CQLSACParams(SoftParams):
+    """The parameters of CQL over SAC. Actor, critics and temperature have an optimizer each."""
+
+    conservative_weight: float = param(
+        5.0, "alpha, weight of how much higher other actions are valued than those of the data", real(at_least=0)
+    )
+    samples: int = param(10, "other actions: so many uniform ones and as many of the policy, N", whole(at_least=1))
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | CQLSACParams | None, config: RunConfig
+) -> EstimatorSpec:
+    """CQL(H) over SAC, for a ReplayMemory that was filled before.
+
+    Predictions are those of SAC: ``action`` float32 [B, ...] (the squashed mean), ``mean`` and ``log_std`` float32
+    [B, ...] (before squashing). ``loss`` is the critics', ``td_error`` the mean of theirs. Metrics are those of SAC and
+    ``conservative_error``, that of equation 4, without alpha, the mean of both critics. They are means over the
+    gradient steps.
+
+    Raises:
+        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the batch is not
+            one of a replay memory or cannot be split, or a parameter is invalid.
+    """
+    params = from_params(CQLSACParams, params)
+    actions = SquashedBox(config.action_space, "CQL over SAC")
+    observations = Observations(config.observation_space, actions.space, params.action_mask)
+    size = math.prod(observations.shape)
+    policy = SquashedPolicy(actions, size, params)
+    if mode == Modes.PREDICT:
+        predictions = policy.predictions(flat(observations.encode(features)), {})
+        return EstimatorSpec(mode, predictions, exploration=policy.exploration())
+
+    critics = TwinCritics("critic", [size + policy.action_size], params)
+    targets = TwinCritics("target", [size + policy.action_size], params, zeros=True)
+    learner = SoftActorCritic(policy, critics, targets, Temperature(params), params)
+    batch = transitions(features, labels, policy, observations, "CQL over SAC")
+    shape = (batch["reward"].shape[0], params.samples, policy.action_size)
+    batch |= {"uniform": noise.uniform(shape, -1.0, 1.0), "samples": noise.normal(shape)}
+
+    def critic_loss(part: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        td_loss, td_error, q_values = learner.critic_loss(part)
+        gaps = [others - q_value for others, q_value in zip(soft_maxima(learner, part), q_values, strict=True)]
+        gap = tf.add_n(gaps)  # [B]
+        loss = td_loss + params.conservative_weight * mean_error(gap, part)  # equation 4, of both critics
+        scalars = {"critic_loss": loss, "q_mean": tf.reduce_mean(tf.add_n(q_values)) / 2}
+        return loss, td_error, {**scalars, "conservative_error": tf.reduce_mean(gap) / 2}
+
+    if mode == Modes.EVAL:
+        return EstimatorSpec(mode, loss=critic_loss(batch)[0])
+
+    learning_rate = learning_rate_at(params.learning_rate, labels)
+    critic_optimizer, *others = (
+        make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon) for _ in range(3)
+    )
+    td_errors, scalars = [], []
+    for i, part in enumerate(parts(batch, params.updates)):
+        step, rate, max_norm = labels["global_step"] + i, params.target_update_rate, params.max_gradient_norm
+        update_target(critics.variables, targets.variables, step, period=None, rate=rate)
+        loss, td_error, found = critic_loss(part)
+        norm = minimize(loss, critics.variables, critic_optimizer, max_norm)
+        norms = {} if max_norm is None else {"critic_gradient_norm": norm}
+        td_errors.append(td_error)
+        scalars.append({**found, **norms, **learner.train_policy(part, *others)})
+    means = {name: tf.add_n([one[name] for one in scalars]) / len(scalars) for name in scalars[0]}
+    loss = means.pop("critic_loss")
+    metrics = {**means, "learning_rate": learning_rate}
+    return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics=metrics)
+
+
+def soft_maxima(learner: SoftActorCritic, batch: Mapping[str, Tensor]) -> list[Tensor]:
+    """``log`` of the integral of ``exp Q(s, a)`` over actions in -1 .. 1, estimated by importance sampling.
+
+    Half of the N + N samples are uniform, half are the policy's (appendix F, "Computing log sum exp").
+
+    Args:
+        learner: its policy and its critics.
+        batch: with ``observation`` [B, O], ``uniform`` [B, N, A] in -1 .. 1, and standard normal ``samples`` [B, N, A].
+
+    Returns:
+        float32 [B] for each critic.
+    """
+    size, count, components = batch["uniform"].shape
+    seen = tf.reshape(tf.tile(batch["observation"][:, tf.newaxis], [1, count, 1]), [size * count, -1])  # [B * N, O]
+    valued = partial(learner.critics, seen)
+    uniform = valued(tf.reshape(batch["uniform"], [-1, components]))
+    drawn, log_prob = learner.policy.expected(seen, valued, tf.reshape(batch["samples"], [-1, components]), None)
+    found = []
+    for by_uniform, by_policy in zip(uniform, drawn, strict=True):
+        weighted = [by_uniform - components * _LOG_UNIFORM, by_policy - log_prob]
+        values = tf.concat([tf.reshape(each, [size, count]) for each in weighted], axis=1)  # [B, 2 N]
+        found.append(tf.reduce_logsumexp(values, axis=1) - math.log(2 * count))
+    return found

@@ -1,0 +1,225 @@
+"""CQL over SAC against NumPy, on networks that are one matrix: Q(s, a) = [s a] w + b."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from scipy import stats
+from scipy.special import logsumexp
+
+from axonrl import Agent, RunConfig
+from axonrl.contracts import Modes
+from axonrl.errors import ArgumentError
+from axonrl.memories import ReplayMemory
+from axonrl.models import cql_sac, sac
+from axonrl.models.blocks.actions import SquashedBox
+from axonrl.models.blocks.critics import TwinCritics
+from axonrl.models.blocks.soft_actor_critic import SoftActorCritic
+from axonrl.models.blocks.soft_policies import SquashedPolicy
+from axonrl.models.blocks.temperature import Temperature
+from axonrl.tests.estimators.fakes import Counting
+from axonrl.tests.models.executed import RUNTIMES, Model
+
+F32 = np.float32
+CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (2,)))
+PARAMS: dict[str, Any] = {
+    "hidden": (),
+    "optimizer": "sgd",
+    "learning_rate": 0.1,
+    "target_update_rate": 0.25,
+    "temperature": 0.5,
+}
+BATCH: dict[str, Any] = {
+    "observation": np.array([[1], [2]], F32),
+    "action": np.array([[1, 2], [3, 0]], F32),  # -0.5, 0 and 0.5, -1 in -1 .. 1
+    "reward": np.array([1, -1], F32),
+    "terminated": np.array([0, 1], F32),
+    "truncated": np.array([1, 0], F32),
+    "discount": np.array([0.5, 0], F32),
+    "next_observation": np.array([[2], [3]], F32),
+    "weight": np.array([1, 0.5], F32),
+}
+RNG = np.random.default_rng(0)
+SAMPLES = 3
+DRAWS = [  # the actor's, the next action's, uniform actions, the noise of the policy's
+    *(RNG.normal(size=(2, 2)).astype(F32) for _ in range(2)),
+    RNG.uniform(-1, 1, (2, SAMPLES, 2)).astype(F32),
+    RNG.normal(size=(2, SAMPLES, 2)).astype(F32),
+]
+ACTOR = {"mean": RNG.normal(size=(2, 2)), "log_std": 0.3 * RNG.normal(size=(2, 2))}  # the last row is the bias
+CRITICS = {f"{name}{i}": RNG.normal(size=4) for name in ("critic", "target") for i in (1, 2)}
+
+
+def named() -> dict[str, Any]:
+    weights: dict[str, Any] = {}
+    for head, (kernel, bias) in ACTOR.items():
+        weights |= {f"actor/{head}/kernel": kernel, f"actor/{head}/bias": bias}
+    for name, (*kernel, bias) in CRITICS.items():
+        weights |= {f"{name}/q_value/kernel": kernel, f"{name}/q_value/bias": bias}
+    return weights
+
+
+@functools.cache
+def made(runtime: str, weight: float) -> Model:
+    params = {**PARAMS, "conservative_weight": weight, "samples": SAMPLES}
+    return Model(cql_sac.model_fn, params, CONFIG, BATCH, runtime)
+
+
+def linear(runtime: str = "tensorflow", weight: float = 2.0) -> Model:
+    model = made(runtime, weight)
+    model.set(named())
+    return model
+
+
+def value(critic: Any, seen: Any, action: Any) -> Any:
+    return np.concatenate([seen, action], axis=-1) @ critic[:-1] + critic[-1]
+
+
+def drawn(seen: Any, noise: Any) -> tuple[Any, Any]:
+    """Actions in -1 .. 1 and their log-densities, for observations [..., 1] and noise [..., 2]."""
+    mean, log_std = (np.concatenate([seen, np.ones_like(seen)], axis=-1) @ ACTOR[head] for head in ("mean", "log_std"))
+    unsquashed = mean + np.exp(log_std) * noise
+    density = stats.norm.logpdf(unsquashed, mean, np.exp(log_std)) - np.log(1 - np.tanh(unsquashed) ** 2)
+    return np.tanh(unsquashed), density.sum(axis=-1)
+
+
+def by_hand(critics: Any, weight: float) -> dict[str, Any]:
+    """The critics' loss (equation 4) in float64, and what it is made of."""
+    seen, following, action = BATCH["observation"], BATCH["next_observation"], BATCH["action"] / 2 - 1
+    targets = [0.25 * CRITICS[f"critic{i}"] + 0.75 * CRITICS[f"target{i}"] for i in (1, 2)]
+    next_action, next_density = drawn(following, DRAWS[1].astype(np.float64))
+    next_value = np.minimum(*(value(one, following, next_action) for one in targets)) - 0.5 * next_density
+    target = BATCH["reward"] + BATCH["discount"] * next_value
+    many = np.repeat(seen[:, None], SAMPLES, axis=1)  # [B, N, 1]
+    own, density = drawn(many, DRAWS[3].astype(np.float64))
+    loss = 0.0
+    gaps: list[Any] = []
+    errors: list[Any] = []
+    q_values: list[Any] = []
+    for critic in critics:
+        q_value = value(critic, seen, action)
+        weighted = [value(critic, many, DRAWS[2]) - 2 * np.log(0.5), value(critic, many, own) - density]
+        gap = logsumexp(np.concatenate(weighted, axis=1), axis=1) - np.log(2 * SAMPLES) - q_value
+        loss += np.mean(BATCH["weight"] * ((target - q_value) ** 2 / 2 + weight * gap))
+        gaps, errors, q_values = [*gaps, gap], [*errors, target - q_value], [*q_values, q_value]
+    return {"loss": loss, "conservative_error": np.mean(gaps), "td_error": sum(errors) / 2, "q_mean": np.mean(q_values)}
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_the_critics_learn_as_in_the_paper(runtime: str) -> None:
+    """The loss against NumPy, and the weights after it against its differences."""
+    model, critics = linear(runtime), [CRITICS["critic1"], CRITICS["critic2"]]
+    found, expected = model.train(draws=DRAWS), by_hand(critics, 2.0)
+    np.testing.assert_allclose(found["td_error"], expected.pop("td_error"), rtol=1e-4)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+    for i in (0, 1):
+        gradient = []
+        for k in range(4):
+            higher, lower = ([one.copy() for one in critics] for _ in range(2))
+            higher[i][k] += 1e-5
+            lower[i][k] -= 1e-5
+            gradient.append((by_hand(higher, 2.0)["loss"] - by_hand(lower, 2.0)["loss"]) / 2e-5)
+        name = f"critic{i + 1}/q_value"
+        after = np.append(model.weights[f"{name}/kernel"].ravel(), model.weights[f"{name}/bias"])
+        np.testing.assert_allclose(after, critics[i] - 0.1 * np.array(gradient), rtol=2e-4, atol=1e-5)
+
+
+def test_without_a_weight_it_is_sac() -> None:
+    plain = Model(sac.model_fn, PARAMS, CONFIG, BATCH, "tensorflow")
+    plain.set(named())
+    conservative = linear(weight=0.0)
+    expected, found = plain.train(draws=DRAWS[:2]), conservative.train(draws=DRAWS)
+    np.testing.assert_allclose(found.pop("td_error"), expected.pop("td_error"), rtol=1e-5)
+    found.pop("conservative_error")
+    assert found == pytest.approx(expected, rel=1e-5)
+    for name, after in plain.weights.items():
+        np.testing.assert_allclose(conservative.weights[name], after, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_samples_estimate_the_integral() -> None:
+    """Of exp(c a + d) over -1 .. 1, which is exp(d) (exp(c) - exp(-c)) / c."""
+    params = cql_sac.CQLSACParams(hidden=())
+    actions = SquashedBox(spaces.Box(-1, 1, (1,)), "")
+    critics = TwinCritics("critic", [2], params)
+    for variable, number in zip(critics.variables, ([[0.0], [2.0]], [0.5], [[0.0], [-0.1]], [3.0]), strict=True):
+        variable.assign(number)
+    learner = SoftActorCritic(SquashedPolicy(actions, 1, params), critics, critics, Temperature(params), params)
+    rng = np.random.default_rng(1)
+    batch = {
+        "observation": tf.zeros((1, 1)),
+        "uniform": tf.constant(rng.uniform(-1, 1, (1, 40_000, 1)), tf.float32),
+        "samples": tf.constant(rng.normal(size=(1, 40_000, 1)), tf.float32),
+    }
+    exact = [d + np.log((np.exp(c) - np.exp(-c)) / c) for c, d in ((2.0, 0.5), (-0.1, 3.0))]
+    np.testing.assert_allclose([float(one[0]) for one in cql_sac.soft_maxima(learner, batch)], exact, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("params", "space", "argument"),
+    [
+        ({"conservative_weight": -1}, CONFIG.action_space, "conservative_weight"),
+        ({"samples": 0}, CONFIG.action_space, "samples"),
+        ({"dueling": "mean"}, CONFIG.action_space, "dueling"),
+        ({}, spaces.Discrete(2), "action_space"),
+        ({}, spaces.Box(-np.inf, 1, (1,)), "action_space"),
+    ],
+)
+def test_what_does_not_fit_is_named(params: dict[str, Any], space: Any, argument: str) -> None:
+    config = RunConfig(observation_space=CONFIG.observation_space, action_space=space)
+    with pytest.raises(ArgumentError) as error:
+        cql_sac.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, params, config)
+    assert error.value.argument == argument
+
+
+def test_gradient_steps_share_a_batch(tmp_path: Path) -> None:
+    agent = Agent(cql_sac.model_fn, ReplayMemory(100, 5), tmp_path, RunConfig(seed=1), {"updates": 2, "hidden": (4,)})
+    with pytest.raises(ArgumentError) as error:
+        agent.learn(data(), (SEEN, BOX), steps=1)
+    assert error.value.argument == "updates"
+
+
+SEEN, BOX = spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,))
+
+
+class Bandit(Counting):
+    """One timestep; an action is paid minus its squared distance from 0.5."""
+
+    observation_space = SEEN
+
+    def observation(self) -> Any:
+        return np.array([0.5], F32)
+
+    def reward(self) -> Any:
+        return -float((self.actions[-1][0] - 0.5) ** 2)
+
+
+def data() -> list[dict[str, Any]]:
+    """Actions in -2 .. 1; that nothing is above 1 leaves the values there to chance."""
+    one, seen = np.ones(1, np.bool_), np.full((1, 1), 0.5, F32)
+    return [
+        {
+            "observation": seen,
+            "action": np.array([[action]], F32),
+            "reward": np.array([-((action - 0.5) ** 2)], F32),
+            "terminated": one,
+            "truncated": ~one,
+            "next_observation": seen,
+        }
+        for action in np.linspace(-2, 1, 60)
+    ]
+
+
+def test_it_finds_what_is_best_in_the_data_and_learns_on_in_the_environment(tmp_path: Path) -> None:
+    params = {"hidden": (32,), "learning_rate": 0.01, "conservative_weight": 0.2, "updates": 2, "temperature": 0.01}
+    memory = ReplayMemory(1000, 32, sampler="prioritized")
+    agent = Agent(cql_sac.model_fn, memory, tmp_path, RunConfig(seed=1), params)
+    agent.learn(data(), (SEEN, BOX), steps=400)
+    assert agent.predict(np.full((1, 1), 0.5, F32))["action"].item() == pytest.approx(0.5, abs=0.4)
+    agent.train(Bandit(length=1, action_space=BOX), first_update=1, update_frequency=1, timesteps=50)
+    assert (agent.global_step, agent.global_timestep, len(memory)) == (450, 50, 110)
