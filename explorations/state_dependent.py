@@ -120,7 +120,8 @@ class StateDependent:
         if self._matrices.shape[1:] != shape:
             self._matrices = np.zeros((len(self._ages), *shape), np.float32)
             self._ages[:] = 0
-        ages, matrices = self._ages[lanes], self._matrices[lanes]
+        ages: Array = self._ages[lanes]
+        matrices: Array = self._matrices[lanes]
         due = (ages if self.resample_every is None else ages % self.resample_every) == 0
         if due.any():
             matrices[due] = rng.standard_normal((int(due.sum()), *shape), np.float32)

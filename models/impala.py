@@ -111,7 +111,9 @@ def _losses(
     log_ratio = log_prob - rows["log_prob"]
     traced = vtrace(
         network.in_time(log_ratio, labels),
-        *(labels[name] for name in ("reward", "discount", "truncated")),
+        labels["reward"],
+        labels["discount"],
+        labels["truncated"],
         network.in_time(value, labels),
         network.in_time(next_value, labels),
         rho_clip=params.rho_clip,

@@ -373,7 +373,9 @@ class SquashedBox:
         self.num_outputs = self.num_scales = math.prod(space.shape)
         self._bounds = (space.low.astype(np.float32).ravel(), space.high.astype(np.float32).ravel())  # [D] each
 
-    described = Box.described
+    def described(self, outputs: Tensor, log_std: Tensor) -> dict[str, Tensor]:
+        """As of a Box, before squashing."""
+        return {"mean": outputs, "log_std": log_std + tf.zeros_like(outputs)}
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """In the shape of the space's actions, [B, ...]."""

@@ -303,7 +303,7 @@ class _Part:
         shared: _Part | None = None,
     ) -> None:
         below = None if shared is None else shared._network
-        scales = {"scale": scale, "head_scale": head_scale}
+        scales: dict[str, Any] = {"scale": scale, "head_scale": head_scale}
         self._network: Any
         if params.lstm is None:
             self._network = Network(name, shape, {"head": size}, params, **scales, body=below and below.body)

@@ -138,8 +138,8 @@ class RecurrentNetwork:
         initializer = "zeros" if zeros else params.initializer
         self.width = units
         with keras.name_scope(name):
-            self._body = params.body(shape, initializer, scale) if below is None else below._body
-            self.lstm = LSTM(self._body.output_shape[-1], units, initializer) if below is None else below.lstm
+            self._body: Any = params.body(shape, initializer, scale) if below is None else below._body
+            self.lstm: LSTM = LSTM(self._body.output_shape[-1], units, initializer) if below is None else below.lstm
             self._heads = {head: dense(size, head, "linear", initializer, head_scale) for head, size in heads.items()}
             for head in self._heads.values():
                 head.build((None, units))

@@ -80,8 +80,8 @@ class SquashedPolicy:
         params: which layers.
     """
 
-    critic_outputs = None
-    _heads: ClassVar = ("mean", "log_std")
+    critic_outputs: int | None = None
+    _heads: ClassVar[tuple[str, ...]] = ("mean", "log_std")
 
     def __init__(self, actions: SquashedBox, inputs: int, params: DenseParams) -> None:
         self._actions, self.action_size = actions, actions.num_outputs
@@ -136,7 +136,7 @@ class StateDependentPolicy(SquashedPolicy):
         sde: how it explores.
     """
 
-    _heads: ClassVar = ("mean",)
+    _heads: ClassVar[tuple[str, ...]] = ("mean",)
 
     def __init__(self, actions: SquashedBox, inputs: int, params: DenseParams, sde: StateDependentParams) -> None:
         super().__init__(actions, inputs, params)
@@ -179,7 +179,8 @@ class SoftmaxPolicy:
     action_size = 0
 
     def __init__(self, actions: Discrete, inputs: int, params: DenseParams) -> None:
-        self._actions, self.critic_outputs = actions, actions.num_outputs
+        self._actions = actions
+        self.critic_outputs: int | None = actions.num_outputs
         self._network = Network("actor", [inputs], {"logits": actions.num_outputs}, params)
         self.variables = self._network.variables
 

@@ -42,7 +42,7 @@ def test_noise_by_hand_and_its_log_probability() -> None:
     np.testing.assert_allclose(actions, MEAN + NOISE, rtol=1e-6)
     std = np.sqrt(np.array([[5, 1.25], [1.25, 4.25]]))
     np.testing.assert_allclose(extras["log_prob"], stats.norm.logpdf(NOISE, 0, std).sum(1), rtol=1e-5)
-    assert (actions.dtype, extras["log_prob"].dtype) == (np.float32, np.float32)
+    assert actions.dtype == extras["log_prob"].dtype == np.float32
 
 
 def test_squashed_actions_have_the_density_of_a_change_of_variables() -> None:

@@ -547,7 +547,7 @@ def test_it_learns_where_in_a_box_it_pays_most(box_policy: str, tmp_path: Path) 
 
 
 def test_state_dependent_noise_has_the_distribution_that_is_learned(tmp_path: Path) -> None:
-    params = {"hidden": [3], "box_policy": "state_dependent", "sde_resample_every": 2, "epochs": 1}
+    params: dict[str, Any] = {"hidden": [3], "box_policy": "state_dependent", "sde_resample_every": 2, "epochs": 1}
     one = agent(tmp_path, BatchMemory(16), minibatch_size=None, **params)
     watching = Watching()
     one.train(Choosing(spaces.Box(-9, 9, (2,))), timesteps=32, hooks=[watching])

@@ -84,10 +84,15 @@ class ByHand:
     Of some rows of the batch, after the update ``before`` if there is one.
     """
 
+    weights: dict[str, Any]
+    log_temperature: Any
+
     def __init__(self, masked: bool, rows: Any = slice(None), before: ByHand | None = None) -> None:
         rate, lr, share = 0.005, 0.1, 0.7
-        w = before.weights if before else {name.partition("/")[0]: np.array(value) for name, value in WEIGHTS.items()}
-        alpha = np.exp(before.log_temperature) if before else ALPHA
+        w: dict[str, Any] = (
+            before.weights if before else {name.partition("/")[0]: np.array(value) for name, value in WEIGHTS.items()}
+        )
+        alpha: Any = np.exp(before.log_temperature) if before else ALPHA
         seen, next_seen, action, reward, discount, weight = (
             values[rows] for values in (SEEN, NEXT_SEEN, ACTION, REWARD, DISCOUNT, WEIGHT)
         )
@@ -161,12 +166,15 @@ def test_several_gradient_steps_are_that_many_updates_on_the_parts_of_the_batch(
 def test_predictions_are_the_likeliest_legal_action_and_what_is_drawn_from() -> None:
     model = linear(masked=True)
     assert isinstance(model.program.predict.exploration, Categorical)
-    seen = {"x": np.array([[1], [1], [1]], F32), "action_mask": np.array([[1, 1, 1], [0, 1, 1], [0, 0, 0]], np.int8)}
+    seen: dict[str, Any] = {
+        "x": np.array([[1], [1], [1]], F32),
+        "action_mask": np.array([[1, 1, 1], [0, 1, 1], [0, 0, 0]], np.int8),
+    }
     predictions = model.act(seen)
     np.testing.assert_allclose(predictions["logits"], [[0.6, -0.2, -0.2]] * 3, rtol=1e-6)
     assert predictions["action"][:2].tolist() == [5, 6]
     assert predictions["action"][2] < 0
-    assert predictions["action_mask"].tolist() == (seen["action_mask"] > 0).tolist()
+    np.testing.assert_array_equal(predictions["action_mask"], seen["action_mask"] > 0)
 
 
 def test_it_finds_the_best_action_from_a_prioritized_memory_and_keeps_the_target_entropy(tmp_path: Path) -> None:
