@@ -82,7 +82,7 @@ def test_a_module_and_attribute(user_module: str) -> None:
         (
             "model_fn",
             "quantum",
-            r"unknown model_fn 'quantum'; there are a2c, c51, dqn, .*, sac.*; write 'package\.module:name",
+            r"unknown model_fn 'quantum'; there are a2c, .*, dqn, .*, sac.*; write 'package\.module:name",
         ),
         ("model_fn", "nowhere.at_all:f", "there is no module 'nowhere' on the import path"),
         ("model_fn", "users_registry_module.sub:f", "there is no module 'users_registry_module.sub' on the"),

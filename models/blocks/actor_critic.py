@@ -302,30 +302,30 @@ class _Part:
         head_scale: float = 1.0,
         shared: _Part | None = None,
     ) -> None:
-        below = None if shared is None else shared._network
+        below = None if shared is None else shared.network
         scales: dict[str, Any] = {"scale": scale, "head_scale": head_scale}
-        self._network: Any
+        self.network: Any
         if params.lstm is None:
-            self._network = Network(name, shape, {"head": size}, params, **scales, body=below and below.body)
+            self.network = Network(name, shape, {"head": size}, params, **scales, body=below and below.body)
         else:
-            self._network = RecurrentNetwork(name, shape, {"head": size}, params, params.lstm, **scales, below=below)
+            self.network = RecurrentNetwork(name, shape, {"head": size}, params, params.lstm, **scales, below=below)
         self._recurrent = params.lstm is not None
         self._prefix = "" if name == "policy" or shared is not None else f"{name}_"
 
     @property
     def variables(self) -> list[Any]:
         """What is trained, in the order of creation."""
-        found: list[Any] = self._network.variables
+        found: list[Any] = self.network.variables
         return found
 
     @property
     def width(self) -> int:
         """Of what the head is given."""
-        return int(self._network.width)
+        return int(self.network.width)
 
     def head(self, hidden: Tensor) -> Tensor:
         """float32 [B, size]."""
-        return self._network.heads(hidden)["head"]
+        return self.network.heads(hidden)["head"]
 
     def step(self, encoded: Tensor, state: Mapping[str, Tensor] | None) -> tuple[Tensor, State]:
         """What the head is given [B, width], and the part of the recurrent state that follows; empty if there is none.
@@ -335,22 +335,22 @@ class _Part:
             state: before them, [B, units] by name; None where episodes begin.
         """
         if not self._recurrent:
-            return self._network.hidden(encoded), {}
-        own = self._network.lstm.begin(encoded) if state is None else self._own(state)
-        hidden, following = self._network(encoded[None], own)
+            return self.network.hidden(encoded), {}
+        own = self.network.lstm.begin(encoded) if state is None else self._own(state)
+        hidden, following = self.network(encoded[None], own)
         return hidden[0], self._named(following)
 
     def unroll(self, encoded: Tensor, rows: Mapping[str, Any], length: int) -> tuple[Tensor, State | None]:
         """For rows that are whole sequences: what the head is given [B, width], and the recurrent state after each."""
         if not self._recurrent:
-            return self._network.hidden(encoded), None
+            return self.network.hidden(encoded), None
         sequences = encoded.shape[0] // length
         inputs, begins = (
             tf.reshape(_transposed(values, sequences, length), [length, sequences, *values.shape[1:]])
             for values in (encoded, rows["begins"])
         )
         first = {name: value[::length] for name, value in self._own(rows["state"]).items()}
-        hidden, state = self._network.unrolled(inputs, first, begins)  # [L, S, units] each
+        hidden, state = self.network.unrolled(inputs, first, begins)  # [L, S, units] each
         flat = {name: _transposed(rollouts.rows(values), length, sequences) for name, values in state.items()}
         return _transposed(rollouts.rows(hidden), length, sequences), self._named(flat)
 

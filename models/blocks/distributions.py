@@ -53,28 +53,28 @@ class Categorical:
     """
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
-        self._log_probs = tf.nn.log_softmax(legal_logits(logits, mask))  # [B, A]
+        self.log_probs = tf.nn.log_softmax(legal_logits(logits, mask))  # [B, A]
 
     def mode(self) -> Tensor:
         """int32 [B]."""
-        return tf.argmax(self._log_probs, axis=-1, output_type=tf.int32)
+        return tf.argmax(self.log_probs, axis=-1, output_type=tf.int32)
 
     def log_prob(self, action: Tensor) -> Tensor:
         """float32 [B]. By one-hot product, whose gradient every runtime supports."""
-        taken = tf.one_hot(action, self._log_probs.shape[-1], dtype=self._log_probs.dtype)
-        return tf.reduce_sum(self._log_probs * taken, axis=-1)
+        taken = tf.one_hot(action, self.log_probs.shape[-1], dtype=self.log_probs.dtype)
+        return tf.reduce_sum(self.log_probs * taken, axis=-1)
 
     def entropy(self) -> Tensor:
         """float32 [B]."""
-        return -tf.reduce_sum(tf.exp(self._log_probs) * self._log_probs, axis=-1)
+        return -tf.reduce_sum(tf.exp(self.log_probs) * self.log_probs, axis=-1)
 
     def expectation(self, values: Tensor) -> Tensor:
         """The mean of values [B, A] of the actions, float32 [B]."""
-        return tf.reduce_sum(tf.exp(self._log_probs) * values, axis=-1)
+        return tf.reduce_sum(tf.exp(self.log_probs) * values, axis=-1)
 
     def kl(self, other: Categorical) -> Tensor:
         """float32 [B]. Both must have the same mask."""
-        return tf.reduce_sum(tf.exp(self._log_probs) * (self._log_probs - other._log_probs), axis=-1)
+        return tf.reduce_sum(tf.exp(self.log_probs) * (self.log_probs - other.log_probs), axis=-1)
 
 
 class MultiCategorical:
@@ -88,24 +88,24 @@ class MultiCategorical:
 
     def __init__(self, logits: Tensor, sizes: Sequence[int], mask: Tensor | None = None) -> None:
         logits = legal_logits(logits, mask)
-        self._parts = [Categorical(part) for part in tf.split(logits, list(sizes), axis=-1)]
+        self.parts = [Categorical(part) for part in tf.split(logits, list(sizes), axis=-1)]
 
     def mode(self) -> Tensor:
         """int32 [B, K]."""
-        return tf.stack([part.mode() for part in self._parts], axis=-1)
+        return tf.stack([part.mode() for part in self.parts], axis=-1)
 
     def log_prob(self, action: Tensor) -> Tensor:
         """float32 [B]: the sum over the choices."""
-        each = [part.log_prob(action[:, k]) for k, part in enumerate(self._parts)]
+        each = [part.log_prob(action[:, k]) for k, part in enumerate(self.parts)]
         return tf.add_n(each)
 
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the choices."""
-        return tf.add_n([part.entropy() for part in self._parts])
+        return tf.add_n([part.entropy() for part in self.parts])
 
     def kl(self, other: MultiCategorical) -> Tensor:
         """float32 [B]: the sum over the choices."""
-        return tf.add_n([part.kl(its) for part, its in zip(self._parts, other._parts, strict=True)])
+        return tf.add_n([part.kl(its) for part, its in zip(self.parts, other.parts, strict=True)])
 
 
 class Bernoulli:
@@ -116,26 +116,26 @@ class Bernoulli:
     """
 
     def __init__(self, logits: Tensor) -> None:
-        self._logits = logits
+        self.logits = logits
 
     def mode(self) -> Tensor:
         """int32 [B, D]."""
-        return tf.where(self._logits > 0, 1, 0)
+        return tf.where(self.logits > 0, 1, 0)
 
     def log_prob(self, action: Tensor) -> Tensor:
         """float32 [B]: the sum over the bits, of actions float32 [B, D] that are 0 or 1."""
-        return -tf.reduce_sum(_softplus((1 - 2 * action) * self._logits), axis=-1)
+        return -tf.reduce_sum(_softplus((1 - 2 * action) * self.logits), axis=-1)
 
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the bits."""
         # -p log p - (1 - p) log(1 - p), with log p = -softplus(-z) and log(1 - p) = -softplus(z)
-        each = _softplus(self._logits) - self._logits * tf.sigmoid(self._logits)
+        each = _softplus(self.logits) - self.logits * tf.sigmoid(self.logits)
         return tf.reduce_sum(each, axis=-1)
 
     def kl(self, other: Bernoulli) -> Tensor:
         """float32 [B]: the sum over the bits."""
         # As two actions: the second derivative of the softplus below is 0 at 0, where that of log_softmax is right.
-        own, its = (Categorical(tf.stack([tf.zeros_like(z), z], axis=-1)) for z in (self._logits, other._logits))
+        own, its = (Categorical(tf.stack([tf.zeros_like(z), z], axis=-1)) for z in (self.logits, other.logits))
         return tf.reduce_sum(own.kl(its), axis=-1)
 
 
@@ -147,23 +147,23 @@ class Joint:
     """
 
     def __init__(self, parts: Mapping[str, Distribution]) -> None:
-        self._parts = dict(parts)
+        self.parts = dict(parts)
 
     def mode(self) -> dict[str, Any]:
         """The mode of each."""
-        return {name: part.mode() for name, part in self._parts.items()}
+        return {name: part.mode() for name, part in self.parts.items()}
 
     def log_prob(self, action: Mapping[str, Any]) -> Tensor:
         """float32 [B]: the sum over the parts."""
-        return tf.add_n([part.log_prob(action[name]) for name, part in self._parts.items()])
+        return tf.add_n([part.log_prob(action[name]) for name, part in self.parts.items()])
 
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the parts."""
-        return tf.add_n([part.entropy() for part in self._parts.values()])
+        return tf.add_n([part.entropy() for part in self.parts.values()])
 
     def kl(self, other: Joint) -> Tensor:
         """float32 [B]: the sum over the parts."""
-        return tf.add_n([part.kl(other._parts[name]) for name, part in self._parts.items()])
+        return tf.add_n([part.kl(other.parts[name]) for name, part in self.parts.items()])
 
 
 class Gaussian:
@@ -175,25 +175,25 @@ class Gaussian:
     """
 
     def __init__(self, mean: Tensor, log_std: Tensor) -> None:
-        self._mean, self._log_std = mean, log_std
+        self.mean, self.log_std = mean, log_std
 
     def mode(self) -> Tensor:
         """The mean, float32 [B, D]."""
-        return self._mean
+        return self.mean
 
     def log_prob(self, action: Tensor) -> Tensor:
         """float32 [B]: the sum over the components."""
-        standardized = (action - self._mean) * tf.exp(-self._log_std)
-        return tf.reduce_sum(-0.5 * tf.square(standardized) - self._log_std - _LOG_SQRT_2PI, axis=-1)
+        standardized = (action - self.mean) * tf.exp(-self.log_std)
+        return tf.reduce_sum(-0.5 * tf.square(standardized) - self.log_std - _LOG_SQRT_2PI, axis=-1)
 
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the components."""
-        return tf.reduce_sum(self._log_std + (0.5 + _LOG_SQRT_2PI) + tf.zeros_like(self._mean), axis=-1)
+        return tf.reduce_sum(self.log_std + (0.5 + _LOG_SQRT_2PI) + tf.zeros_like(self.mean), axis=-1)
 
     def kl(self, other: Gaussian) -> Tensor:
         """float32 [B]: the sum over the components."""
-        narrower = self._log_std - other._log_std  # the logarithm of the ratio of standard deviations
-        distance = (self._mean - other._mean) * tf.exp(-other._log_std)
+        narrower = self.log_std - other.log_std  # the logarithm of the ratio of standard deviations
+        distance = (self.mean - other.mean) * tf.exp(-other.log_std)
         each = 0.5 * (tf.exp(2 * narrower) - 1 + tf.square(distance)) - narrower
         return tf.reduce_sum(each, axis=-1)
 
@@ -210,31 +210,31 @@ class SquashedGaussian:
     """
 
     def __init__(self, mean: Tensor, log_std: Tensor, log_scale: float) -> None:
-        self._mean, self._log_std, self._log_scale = mean, log_std, log_scale
-        self._gaussian = Gaussian(mean, log_std)
+        self.mean, self.log_std, self._log_scale = mean, log_std, log_scale
+        self.gaussian = Gaussian(mean, log_std)
 
     def mode(self) -> Tensor:
         """The squashed mean in -1 .. 1, float32 [B, D], which is the median of each component."""
-        return tf.tanh(self._mean)
+        return tf.tanh(self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
         """Log-density in the environment's units of actions in -1 .. 1: float32 [B]; at the bounds that near them."""
         unsquashed = squashed.unsquashed(action)
         slope = tf.reduce_sum(squashed.log_slope(unsquashed), axis=-1)
-        return self._gaussian.log_prob(unsquashed) - slope - self._log_scale
+        return self.gaussian.log_prob(unsquashed) - slope - self._log_scale
 
     def entropy(self) -> Tensor:
         """float32 [B]: that before squashing and the mean logarithm of the squashing's slope.
 
         The mean is a Gauss-Hermite quadrature, https://dlmf.nist.gov/3.5#v, of 32 points.
         """
-        at = self._mean[..., None] + tf.exp(self._log_std)[..., None] * _POINTS  # [B, D, 32]
+        at = self.mean[..., None] + tf.exp(self.log_std)[..., None] * _POINTS  # [B, D, 32]
         slope = tf.reduce_sum(squashed.log_slope(at) * _WEIGHTS, axis=[-2, -1])
-        return self._gaussian.entropy() + slope + self._log_scale
+        return self.gaussian.entropy() + slope + self._log_scale
 
     def kl(self, other: SquashedGaussian) -> Tensor:
         """float32 [B]: that before squashing, since both are squashed alike."""
-        return self._gaussian.kl(other._gaussian)
+        return self.gaussian.kl(other.gaussian)
 
 
 def _softplus(values: Tensor) -> Tensor:

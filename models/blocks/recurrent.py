@@ -138,8 +138,8 @@ class RecurrentNetwork:
         initializer = "zeros" if zeros else params.initializer
         self.width = units
         with keras.name_scope(name):
-            self._body: Any = params.body(shape, initializer, scale) if below is None else below._body
-            self.lstm: LSTM = LSTM(self._body.output_shape[-1], units, initializer) if below is None else below.lstm
+            self.body: Any = params.body(shape, initializer, scale) if below is None else below.body
+            self.lstm: LSTM = LSTM(self.body.output_shape[-1], units, initializer) if below is None else below.lstm
             self._heads = {head: dense(size, head, "linear", initializer, head_scale) for head, size in heads.items()}
             for head in self._heads.values():
                 head.build((None, units))
@@ -148,7 +148,7 @@ class RecurrentNetwork:
     def variables(self) -> list[Any]:
         """What is trained, in the order of creation."""
         heads = [variable for head in self._heads.values() for variable in head.trainable_variables]
-        return [*self._body.trainable_variables, *self.lstm.variables, *heads]
+        return [*self.body.trainable_variables, *self.lstm.variables, *heads]
 
     def __call__(self, inputs: Tensor, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
         """From inputs float32 [T, B, *shape] the outputs of the LSTM [T, B, units], and its last state.
@@ -163,7 +163,7 @@ class RecurrentNetwork:
 
     def _below(self, inputs: Tensor) -> Tensor:
         """The output of the hidden layers, float32 [T, B, width]."""
-        hidden = self._body(tf.reshape(inputs, [-1, *inputs.shape[2:]]))  # [T * B, width]
+        hidden = self.body(tf.reshape(inputs, [-1, *inputs.shape[2:]]))  # [T * B, width]
         length, batch = inputs.shape[:2]
         return tf.reshape(hidden, [length, -1 if batch is None else batch, hidden.shape[-1]])
 

@@ -141,7 +141,7 @@ def test_bits_alone_are_learned(tmp_path: Path) -> None:
     [
         (dqn.model_fn, "DQN needs a Discrete or a MultiDiscrete action space, got Dict"),
         (c51.model_fn, "C51 needs a Discrete or a MultiDiscrete action space, got Dict"),
-        (sac.model_fn, "SAC needs a bounded Box of floats as action space, got Dict"),
+        (sac.model_fn, "SAC needs a bounded Box of floats or a Discrete space as action space, got Dict"),
     ],
 )
 def test_others_refuse_by_name(model_fn: Any, message: str, tmp_path: Path) -> None:
