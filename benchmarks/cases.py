@@ -142,6 +142,28 @@ TOPICS: Final = {
         " `torch.compile` of the actor and of both pairs of critics. RLtools as for PPO.",
         more_is_better=True,
     ),
+    "deterministic": Topic(
+        "TD3 and DDPG on Pendulum-v1, one update per timestep: timesteps per second",
+        "As for SAC, with its settings, and Gaussian noise of 0.1 of half the range of actions. TD3's actor and targets"
+        " learn in every second update.",
+        more_is_better=True,
+    ),
+    "trpo": Topic(
+        "TRPO on CartPole-v1: timesteps per second",
+        "`Agent.train` with its default hooks and `TRPO.learn` of SB3-Contrib with its reports switched off, in 8"
+        " environments of Gymnasium, rollouts of 256 timesteps of each. Policy and value have two hidden layers of 64"
+        " units each, tanh; 15 iterations of conjugate gradient, at most 10 of the line search, and 10 epochs of the"
+        " value in minibatches of 256. A first rollout compiles everything and is not timed.",
+        more_is_better=True,
+    ),
+    "recurrent_ppo": Topic(
+        "PPO with an LSTM on CartPole-v1: timesteps per second",
+        "As PPO, in rollouts of 128 timesteps of each of 8 environments, with minibatches of 128 and an LSTM of 64"
+        " units for the policy and one for the value. axonrl has a layer of 64 units before them, and learns from"
+        " sequences of the length in the row's name. `RecurrentPPO` of SB3-Contrib has the layer behind them; its"
+        " sequences are the episodes, as far as a rollout and a minibatch have them.",
+        more_is_better=True,
+    ),
     "whole": Topic(
         "Loop and environment in one program: timesteps per second",
         "rejax with gymnax compiles learning, acting, exploring and its own copy of the environment into one program of"
@@ -243,6 +265,9 @@ _PPO_CARTPOLE = {"env_id": _CARTPOLE, "num_envs": 8, "rollout": 256, "minibatch"
 _PPO_CHEETAH = {"env_id": _CHEETAH, "num_envs": 4, "rollout": 512, "minibatch": 64, "rollouts": 8}
 _SAC_64 = {"hidden": [64, 64], "batch": 64, "timesteps": 3_000}
 _SAC_256 = {"hidden": [256, 256], "batch": 256, "timesteps": 1_000}
+_TRPO = {"num_envs": 8, "rollout": 256, "minibatch": 256, "rollouts": 20}
+_RECURRENT = {"num_envs": 8, "rollout": 128, "minibatch": 128, "rollouts": 8}
+_SHORT, _LONG = "sequences of 16", "sequences of up to 128"
 _PRODUCTS_256 = "2x256, batch 256: 546 MFLOP"
 _SECONDS, _BATCHES, _CNN, _SMALL, _LARGE = 0.5, [1, 8, 64], "Nature CNN", "2x64", "2x256"
 UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
@@ -262,6 +287,15 @@ CASES: Final = (
     Case("ppo", ("axonrl_agent", "axonrl_envpool", "sb3_envpool", "sbx_envpool"), _PPO_CHEETAH, _CHEETAH_2, threads=2),
     Case("sac", (*_DQN, "rltools"), _SAC_64, "2x64, batch 64"),
     Case("sac", (*_DQN, "rltools"), _SAC_256, "2x256, batch 256"),
+    *(
+        Case(
+            "deterministic", ("axonrl_agent", "sb3", "sbx"), {"algorithm": name, **_SAC_64}, f"{title}, 2x64, batch 64"
+        )
+        for name, title in (("td3", "TD3"), ("ddpg", "DDPG"))
+    ),
+    Case("trpo", ("axonrl_agent", "sb3_contrib"), _TRPO),
+    Case("recurrent_ppo", ("axonrl_agent",), {**_RECURRENT, "sequence": 16}, _SHORT),
+    Case("recurrent_ppo", ("axonrl_agent", "sb3_contrib"), {**_RECURRENT, "sequence": 128}, _LONG),
     Case("whole", _WHOLE, {"algorithm": "dqn", "arguments": _EVERY_TIMESTEP}, "DQN, CartPole-v1"),
     Case("whole", _WHOLE, {"algorithm": "ppo", "arguments": _PPO_CARTPOLE}, "PPO, CartPole-v1"),
     Case("whole", _WHOLE, {"algorithm": "sac", "arguments": _SAC_64}, "SAC, Pendulum-v1, 2x64, batch 64"),
@@ -308,6 +342,16 @@ GOALS: Final = (
     *(
         Goal("SAC, 2x64, batch 64", "sac", "2x64, batch 64", "axonrl_agent", *goal)
         for goal in (("sb3", 12), ("sbx", 3.5), ("rltools", 1.0))
+    ),
+    *(
+        Goal(row, "deterministic", row, "axonrl_agent", *goal)
+        for row in ("TD3, 2x64, batch 64", "DDPG, 2x64, batch 64")
+        for goal in (("sb3", 10), ("sbx", 3))
+    ),
+    Goal("TRPO on CartPole-v1", "trpo", "", "axonrl_agent", "sb3_contrib", 5),
+    *(
+        Goal(f"PPO with an LSTM, {row}", "recurrent_ppo", row, "axonrl_agent", "sb3_contrib", 4, peer_row=_LONG)
+        for row in (_SHORT, _LONG)
     ),
     *(
         Goal(

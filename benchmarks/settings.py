@@ -36,6 +36,20 @@ QUANTILES: Final = 10
 
 PPO: Final = {"learning_rate": 3e-4, "epochs": 10, "clip": 0.2, "gae_lambda": 0.95, "max_gradient_norm": 0.5}
 SAC: Final = {"learning_rate": 1e-3, "target_update_rate": 0.005}
+NOISE: Final = 0.1
+"""Standard deviation of TD3's and DDPG's exploration, of actions in -1 .. 1."""
+TRPO: Final[dict[str, Any]] = {
+    "learning_rate": 1e-3,
+    "epochs": 10,
+    "gae_lambda": 0.95,
+    "max_kl": 0.01,
+    "cg_iterations": 15,
+    "damping": 0.1,
+    "line_search_steps": 10,
+    "line_search_shrink": 0.8,
+}
+"""SB3-Contrib's defaults; epochs are the value's."""
+LSTM: Final = 64
 SAC_FIRST_UPDATE: Final = 300
 SAC_WARM_UP: Final = SAC_FIRST_UPDATE + 100
 """Timesteps before the measured ones."""

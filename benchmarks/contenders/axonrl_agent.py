@@ -12,10 +12,11 @@ from typing import Any
 from axonrl import Agent, RunConfig
 from axonrl.environments import make
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.models import c51, qr_dqn
+from axonrl.models import c51, ddpg, qr_dqn, td3
 from axonrl.models import dqn as model
 from axonrl.models import ppo as ppo_model
 from axonrl.models import sac as sac_model
+from axonrl.models import trpo as trpo_model
 
 from .. import settings
 from ..settings import NETWORKS, Network
@@ -109,18 +110,30 @@ def atari(timesteps: int) -> dict[str, float]:
 
 def ppo_in(env: Any, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
     """Timesteps per second of ``Agent.train`` with PPO; ``rollout`` timesteps of each environment."""
-    size = rollout * num_envs
+    return on_policy(ppo_model.model_fn, ppo_params(minibatch), env, rollout * num_envs, rollouts)
+
+
+def on_policy(
+    model_fn: Callable[..., Any], params: dict[str, Any], env: Any, size: int, rollouts: int
+) -> dict[str, float]:
+    """Timesteps per second of ``Agent.train``, in rollouts of ``size`` timesteps, after a first one."""
     with tempfile.TemporaryDirectory() as folder:
-        agent = ppo_agent(size, minibatch, folder)
+        agent = Agent(
+            model_fn, BatchMemory(size, discount=settings.DISCOUNT), Path(folder, "run"), RunConfig(seed=0), params
+        )
         agent.train(env, timesteps=size)
         return {"": rollouts * size / seconds_of(lambda: agent.train(env, timesteps=rollouts * size))}
 
 
+def ppo_params(minibatch: int) -> dict[str, Any]:
+    """PPO's settings, as all contenders have them."""
+    return {"hidden": [64, 64], "minibatch_size": minibatch, **settings.PPO}
+
+
 def ppo_agent(size: int, minibatch: int, folder: str) -> Agent:
     """PPO with the settings of all contenders, and rollouts of ``size`` timesteps."""
-    params = {"hidden": [64, 64], "minibatch_size": minibatch, **settings.PPO}
     memory = BatchMemory(size, discount=settings.DISCOUNT)
-    return Agent(ppo_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
+    return Agent(ppo_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), ppo_params(minibatch))
 
 
 def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
@@ -137,15 +150,42 @@ def sac_agent(hidden: Sequence[int], batch: int, folder: str) -> Agent:
 
 def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``Agent.train`` with SAC, one update per timestep."""
-    env = make("Pendulum-v1")
     with tempfile.TemporaryDirectory() as folder:
-        agent = sac_agent(hidden, batch, folder)
+        return every_timestep(sac_agent(hidden, batch, folder), timesteps)
 
-        def train(count: int) -> None:
-            agent.train(env, settings.SAC_FIRST_UPDATE, 1, timesteps=count)
 
-        train(settings.SAC_WARM_UP)
-        return {"": timesteps / seconds_of(lambda: train(timesteps))}
+def every_timestep(agent: Agent, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``Agent.train`` on Pendulum, one update per timestep, after a first call."""
+    env = make("Pendulum-v1")
+
+    def train(count: int) -> None:
+        agent.train(env, settings.SAC_FIRST_UPDATE, 1, timesteps=count)
+
+    train(settings.SAC_WARM_UP)
+    return {"": timesteps / seconds_of(lambda: train(timesteps))}
+
+
+def deterministic(algorithm: str, hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
+    """The same with TD3 or DDPG."""
+    model_fn = {"td3": td3.model_fn, "ddpg": ddpg.model_fn}[algorithm]
+    params = {"hidden": hidden, "exploration": "gaussian", "sigma": settings.NOISE, **settings.SAC}
+    memory = ReplayMemory(settings.MEMORY_SIZE, batch, discount=settings.DISCOUNT)
+    with tempfile.TemporaryDirectory() as folder:
+        agent = Agent(model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
+        return every_timestep(agent, timesteps)
+
+
+def trpo(num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
+    """Timesteps per second of ``Agent.train`` with TRPO."""
+    params = {"hidden": [64, 64], "minibatch_size": minibatch, **settings.TRPO}
+    return on_policy(trpo_model.model_fn, params, make("CartPole-v1", num_envs), rollout * num_envs, rollouts)
+
+
+def recurrent_ppo(num_envs: int, rollout: int, minibatch: int, rollouts: int, sequence: int) -> dict[str, float]:
+    """Timesteps per second of ``Agent.train`` with PPO and an LSTM, in sequences of so many timesteps."""
+    params = {"hidden": [64], "lstm": settings.LSTM, "sequence_length": sequence, "minibatch_size": minibatch}
+    env = make("CartPole-v1", num_envs)
+    return on_policy(ppo_model.model_fn, {**params, **settings.PPO}, env, rollout * num_envs, rollouts)
 
 
 ALGORITHMS: dict[str, Callable[..., dict[str, float]]] = {"dqn": dqn, "ppo": ppo, "sac": sac}

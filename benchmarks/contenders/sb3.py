@@ -12,8 +12,9 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.wrappers import AtariPreprocessing
-from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3 import DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
 from stable_baselines3.dqn import CnnPolicy, MlpPolicy
 
@@ -78,11 +79,11 @@ def gymnasium_copies(env_id: str, num_envs: int) -> Any:
     return DummyVecEnv([partial(gymnasium.make, env_id, disable_env_checker=True)] * num_envs)
 
 
-def ppo_model(algorithm: Any, policy: Any, env: Any, rollout: int, minibatch: int) -> Any:
+def ppo_model(algorithm: Any, layers: Any, env: Any, rollout: int, minibatch: int, policy: str = "MlpPolicy") -> Any:
     """PPO with the settings that everyone has; ``rollout`` timesteps of each environment."""
     given = settings.PPO
     return algorithm(
-        "MlpPolicy",
+        policy,
         env,
         learning_rate=given["learning_rate"],
         n_steps=rollout,
@@ -92,7 +93,7 @@ def ppo_model(algorithm: Any, policy: Any, env: Any, rollout: int, minibatch: in
         gae_lambda=given["gae_lambda"],
         clip_range=given["clip"],
         max_grad_norm=given["max_gradient_norm"],
-        policy_kwargs=policy,
+        policy_kwargs=layers,
         seed=0,
         device="cpu",
     )
@@ -115,7 +116,7 @@ def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int)
     return ppo_speed(ppo_model(PPO, PPO_LAYERS, env, rollout, minibatch), rollouts)
 
 
-def sac_model(algorithm: Any, hidden: Sequence[int], batch: int) -> Any:
+def sac_model(algorithm: Any, hidden: Sequence[int], batch: int, **more: Any) -> Any:
     """SAC with the settings that everyone has, and one update per timestep."""
     return algorithm(
         "MlpPolicy",
@@ -131,6 +132,7 @@ def sac_model(algorithm: Any, hidden: Sequence[int], batch: int) -> Any:
         policy_kwargs={"net_arch": list(hidden)},
         seed=0,
         device="cpu",
+        **more,
     )
 
 
@@ -144,6 +146,17 @@ def sac_speed(model: Any, timesteps: int) -> dict[str, float]:
 def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``SAC.learn``."""
     return sac_speed(sac_model(SAC, hidden, batch), timesteps)
+
+
+def deterministic_with(algorithm: Any, hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``learn`` with TD3 or DDPG, whose settings are SAC's but for the noise."""
+    noise = NormalActionNoise(np.zeros(1), np.full(1, settings.NOISE))
+    return sac_speed(sac_model(algorithm, hidden, batch, action_noise=noise), timesteps)
+
+
+def deterministic(algorithm: str, hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``TD3.learn`` or ``DDPG.learn``."""
+    return deterministic_with({"td3": TD3, "ddpg": DDPG}[algorithm], hidden, batch, timesteps)
 
 
 def policy_for(network: Network) -> Any:

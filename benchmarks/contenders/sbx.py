@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import flax
-from sbx import DQN, PPO, SAC
+from sbx import DDPG, DQN, PPO, SAC, TD3
 
 from .. import settings
 from .sb3 import (
     arguments,
+    deterministic_with,
     gymnasium_copies,
     ppo_model,
     ppo_speed,
@@ -38,6 +39,11 @@ def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int)
 def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``SAC.learn``."""
     return sac_speed(sac_model(SAC, hidden, batch), timesteps)
+
+
+def deterministic(algorithm: str, hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
+    """Timesteps per second of ``TD3.learn`` or ``DDPG.learn``. Its critics learn at their default rate, 1e-3, too."""
+    return deterministic_with({"td3": TD3, "ddpg": DDPG}[algorithm], hidden, batch, timesteps)
 
 
 def update(networks: Sequence[Sequence[Any]], seconds: float) -> dict[str, float]:
