@@ -161,7 +161,7 @@ TOPICS: Final = {
         "As PPO, in rollouts of 128 timesteps of each of 8 environments, with minibatches of 128 and an LSTM of 64"
         " units for the policy and one for the value. axonrl has a layer of 64 units before them, and learns from"
         " sequences of the length in the row's name. `RecurrentPPO` of SB3-Contrib has the layer behind them; its"
-        " sequences are the episodes, as far as a rollout and a minibatch have them.",
+        " sequences are in both rows the episodes, as far as a rollout and a minibatch have them.",
         more_is_better=True,
     ),
     "whole": Topic(
@@ -267,7 +267,7 @@ _SAC_64 = {"hidden": [64, 64], "batch": 64, "timesteps": 3_000}
 _SAC_256 = {"hidden": [256, 256], "batch": 256, "timesteps": 1_000}
 _TRPO = {"num_envs": 8, "rollout": 256, "minibatch": 256, "rollouts": 20}
 _RECURRENT = {"num_envs": 8, "rollout": 128, "minibatch": 128, "rollouts": 8}
-_SHORT, _LONG = "sequences of 16", "sequences of up to 128"
+_SHORT, _LONG = "sequences of 16", "sequences of 128"
 _PRODUCTS_256 = "2x256, batch 256: 546 MFLOP"
 _SECONDS, _BATCHES, _CNN, _SMALL, _LARGE = 0.5, [1, 8, 64], "Nature CNN", "2x64", "2x256"
 UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
@@ -294,8 +294,10 @@ CASES: Final = (
         for name, title in (("td3", "TD3"), ("ddpg", "DDPG"))
     ),
     Case("trpo", ("axonrl_agent", "sb3_contrib"), _TRPO),
-    Case("recurrent_ppo", ("axonrl_agent",), {**_RECURRENT, "sequence": 16}, _SHORT),
-    Case("recurrent_ppo", ("axonrl_agent", "sb3_contrib"), {**_RECURRENT, "sequence": 128}, _LONG),
+    *(
+        Case("recurrent_ppo", ("axonrl_agent", "sb3_contrib"), {**_RECURRENT, "sequence": length}, label)
+        for length, label in ((16, _SHORT), (128, _LONG))
+    ),
     Case("whole", _WHOLE, {"algorithm": "dqn", "arguments": _EVERY_TIMESTEP}, "DQN, CartPole-v1"),
     Case("whole", _WHOLE, {"algorithm": "ppo", "arguments": _PPO_CARTPOLE}, "PPO, CartPole-v1"),
     Case("whole", _WHOLE, {"algorithm": "sac", "arguments": _SAC_64}, "SAC, Pendulum-v1, 2x64, batch 64"),
@@ -350,7 +352,7 @@ GOALS: Final = (
     ),
     Goal("TRPO on CartPole-v1", "trpo", "", "axonrl_agent", "sb3_contrib", 5),
     *(
-        Goal(f"PPO with an LSTM, {row}", "recurrent_ppo", row, "axonrl_agent", "sb3_contrib", 4, peer_row=_LONG)
+        Goal(f"PPO with an LSTM, {row}", "recurrent_ppo", row, "axonrl_agent", "sb3_contrib", 4)
         for row in (_SHORT, _LONG)
     ),
     *(
