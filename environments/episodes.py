@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +48,7 @@ def read_episodes(path: str | Path, observation_space: AnySpace, action_space: A
             does not fit the spaces; names file, episode and array.
     """
     path = Path(path)
-    checks = _Checks(path, observation_space, action_space)
+    checks = _Checks(functools.partial(file_error, path), observation_space, action_space)
     if path.suffix == ".npz":
         given = _npz(path, checks)
     elif path.is_dir() or path.suffix in (".hdf5", ".h5"):
@@ -60,6 +61,29 @@ def read_episodes(path: str | Path, observation_space: AnySpace, action_space: A
         yield checks.episode(number, raw)
     if number < 0:
         raise file_error(path, "holds no episode")
+
+
+def checked_episodes(
+    name: str, episodes: Iterable[Episode], observation_space: AnySpace, action_space: AnySpace
+) -> Iterator[Episode]:
+    """Episodes that did not come from a file, with the checks and in the dtypes of :func:`read_episodes`.
+
+    Args:
+        name: what errors call them.
+        episodes: mappings of arrays; what else they have stays in them.
+        observation_space: of the environment that they are for.
+        action_space: likewise.
+
+    Raises:
+        ArgumentError: when an episode is asked for, and it does not fit; the argument is ``name``.
+    """
+
+    def error(problem: str) -> ArgumentError:
+        return ArgumentError(f"{name}: {problem}", name)
+
+    checks = _Checks(error, observation_space, action_space)
+    for number, episode in enumerate(episodes):
+        yield {**episode, **checks.episode(number, dict(named_arrays(episode)))}
 
 
 def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
@@ -96,8 +120,10 @@ def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
 class _Checks:
     """What an episode for these spaces must be."""
 
-    def __init__(self, path: Path, observation_space: AnySpace, action_space: AnySpace) -> None:
-        self._path = path
+    def __init__(
+        self, error: Callable[[str], ArgumentError], observation_space: AnySpace, action_space: AnySpace
+    ) -> None:
+        self._error = error
         self.leaves: dict[str, Leaf] = {}
         """Of each array of a transition but reward and flags, by its name in a file."""
         for key in ("observation", "action", "next_observation"):
@@ -116,12 +142,10 @@ class _Checks:
         """The arrays of an episode, by their names, as an episode; ArgumentError if they are not what they must be."""
         where = f"episode {number}"
         if missing := [name for name in self.names if name not in raw]:
-            raise file_error(
-                self._path, f"{where}: {', '.join(missing)} missing; there is {', '.join(raw) or 'nothing'}"
-            )
+            raise self._error(f"{where}: {', '.join(missing)} missing; there is {', '.join(raw) or 'nothing'}")
         length = len(raw["reward"]) if np.ndim(raw["reward"]) else 0
         if not length:
-            raise file_error(self._path, f"{where}: reward must have shape [T], got {list(np.shape(raw['reward']))}")
+            raise self._error(f"{where}: reward must have shape [T], got {list(np.shape(raw['reward']))}")
         arrays: dict[str, Array] = {}
         for name, leaf in self.leaves.items():
             bounded = name.partition("/")[0] == "action"
@@ -131,7 +155,7 @@ class _Checks:
             arrays[flag] = self._numbers(f"{where}: {flag}", raw[flag], (length,), np.dtype(np.bool_))
         ended = arrays["terminated"] | arrays["truncated"]
         if (early := np.flatnonzero(ended[:-1])).size:
-            raise file_error(self._path, f"{where}: it ends at timestep {early[0]}, and has {length} timesteps")
+            raise self._error(f"{where}: it ends at timestep {early[0]}, and has {length} timesteps")
         arrays["truncated"][-1] |= not ended[-1]
         self._refuse_gaps(where, arrays)
         return _nested(arrays)
@@ -144,23 +168,23 @@ class _Checks:
             bounds = space.low - _ROUNDING * np.abs(space.low), space.high + _ROUNDING * np.abs(space.high)
         if bounds is not None and (rows := _rows((array < bounds[0]) | (array > bounds[1]))).size:
             message = f"{what} is outside of {space} at timestep {rows[0]}: {shortened(array[rows[0]])}"
-            raise file_error(self._path, message)
+            raise self._error(message)
         return array
 
     def _numbers(self, what: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An array of this shape and dtype; floats may be rounded, anything else must keep its value."""
         array = np.asarray(given)
         if array.shape != shape:
-            raise file_error(self._path, f"{what} must have shape {list(shape)}, got {list(array.shape)}")
+            raise self._error(f"{what} must have shape {list(shape)}, got {list(array.shape)}")
         if array.dtype.kind not in "biuf":
-            raise file_error(self._path, f"{what} must be {dtype}, got {array.dtype}")
+            raise self._error(f"{what} must be {dtype}, got {array.dtype}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise file_error(self._path, f"{what} is NaN or infinite at timestep {_rows(~np.isfinite(array))[0]}")
+            raise self._error(f"{what} is NaN or infinite at timestep {_rows(~np.isfinite(array))[0]}")
         converted = array.astype(dtype)
         if dtype.kind != "f" and not (converted == array).all():
-            raise file_error(self._path, f"{what} must be {dtype}, got {array.dtype} with {shortened(array)}")
+            raise self._error(f"{what} must be {dtype}, got {array.dtype} with {shortened(array)}")
         if not np.isfinite(converted).all():
-            raise file_error(self._path, f"{what} has numbers that {dtype} cannot hold")
+            raise self._error(f"{what} has numbers that {dtype} cannot hold")
         return converted
 
     def _refuse_gaps(self, where: str, arrays: Mapping[str, Array]) -> None:
@@ -170,8 +194,7 @@ class _Checks:
                 continue
             differs = array[:-1] != arrays[f"observation{slash}{part}"][1:]
             if (rows := _rows(differs)).size:
-                raise file_error(
-                    self._path,
+                raise self._error(
                     f"{where}: {name} of timestep {rows[0]} is not the observation of the next one, although neither"
                     " terminated nor truncated is true",
                 )

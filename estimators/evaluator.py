@@ -142,6 +142,8 @@ class Evaluator:
         try:
             refuse_unsuitable(opened, env)
             self.take_spaces(opened)
+            if self._run.record is None:
+                logger.warning("nothing has been trained in %s: its initial weights act", self._run.model_dir)
             with self._actor(self.policy(policy)) as act:
                 seeds, state = functools.partial(self._seed_of, seed, _RECORDED), self._model.fresh_state(1)
                 played = episodes_of(act, opened, seeds, state, epsilon)

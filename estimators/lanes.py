@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ import gymnasium
 
 from ..contracts import Episode
 from ..environments.batched import BatchedEnvironment
-from ..environments.episodes import read_episodes
+from ..environments.episodes import checked_episodes, read_episodes
 from ..environments.making import open_environment
 from ..errors import ArgumentError
 from ..memories.filling import checked
@@ -105,5 +105,4 @@ def _episodes(data: Any, spaces: Spaces) -> list[Episode]:
         return []
     if isinstance(data, str | Path):
         return list(read_episodes(data, *spaces))
-    given: Iterable[Episode] = data
-    return checked("data", given)
+    return list(checked_episodes("data", checked("data", data), *spaces))

@@ -148,6 +148,14 @@ def test_the_same_data_are_stored_once_and_others_are_added(tmp_path: Path) -> N
     assert (len(last.memory or ()), last.global_step) == (18, 4)
 
 
+def test_what_a_model_has_stored_beside_a_transition_may_be_given(tmp_path: Path) -> None:
+    memory = ReplayMemory(100, 4)
+    given = {**episode(), "action": np.array([0, 1, 0]), "log_prob": np.full(3, -0.5), "more": np.zeros(3)}
+    agent(tmp_path, memory, recording_model, runtime="tensorflow").learn([given, given], SPACES, steps=1)
+    assert memory.get_by_index(0)["log_prob"] == -0.5
+    assert "more" not in memory.get_by_index(0)
+
+
 def test_lanes_get_whole_episodes_in_turn(tmp_path: Path) -> None:
     memory = ReplayMemory(100, 4)
     one = agent(tmp_path, memory, runtime="tensorflow")
@@ -173,6 +181,9 @@ def refused() -> dict[str, tuple[Any, ...]]:
     nan = {**episode(), "reward": np.array([0, np.nan, 1], F32)}
     uneven = {**episode(), "reward": np.zeros(2, F32)}
     wide = {**episode(), "observation": np.zeros((3, 5), F32)}
+    outside = {**episode(), "action": np.array([0, 2, 1])}
+    gap = {**episode(), "next_observation": episode()["observation"]}
+    unpaid = {key: value for key, value in episode().items() if key != "reward"}
     replay = ReplayMemory(100, 4)
     return {
         "a memory that empties": (BatchMemory(12), linear_model, DATA, SPACES, "memory"),
@@ -196,7 +207,10 @@ def refused() -> dict[str, tuple[Any, ...]]:
         "NaN": (replay, linear_model, [nan], SPACES, "data[0]"),
         "arrays of different lengths": (replay, linear_model, [episode(), uneven], SPACES, "data[1]"),
         "no such file": (replay, linear_model, "nowhere.npz", SPACES, "path"),
-        "another shape": (replay, linear_model, [wide], SPACES, "observation"),
+        "another shape": (replay, linear_model, [wide], SPACES, "data"),
+        "an action that there is not": (replay, linear_model, [outside], SPACES, "data"),
+        "a gap": (replay, linear_model, [gap], SPACES, "data"),
+        "no rewards": (replay, linear_model, [unpaid], SPACES, "data"),
     }
 
 
