@@ -24,6 +24,8 @@ MAX_BYTES: Final = 4 * 2**20
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 10_000
 
+_TOO_DEEP: Final = f"nested more than {MAX_DEPTH} levels deep"
+
 _MAX_COMPARED, _MAX_CHOICES = 60, 200  # thousands of long names take seconds to compare
 
 Keys: TypeAlias = "tuple[str | int, ...]"
@@ -269,7 +271,7 @@ class _Builder:
         if self._values > MAX_VALUES:
             raise self._error(event, path, f"more than {MAX_VALUES} values, the most an experiment may have")
         if len(path) > MAX_DEPTH:
-            raise self._error(event, path, f"nested more than {MAX_DEPTH} levels deep")
+            raise self._error(event, path, _TOO_DEEP)
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             self._findings.add(
                 self._error(event, path, f"anchors and aliases are not allowed, got {show(event.anchor)}")
@@ -286,6 +288,8 @@ class _Builder:
         if mark is not None:
             line = mark.line + 1
             message = ": ".join(part for part in (error.context, error.problem) if part)
+            if "nesting depth" in message:  # libyaml 0.2.6 scans ahead of the events, and has a limit of its own
+                return ExperimentError(self.file, _TOO_DEEP, line=line, key=dotted(self._at))
         else:  # a reader's error: a character that YAML does not allow
             line = self.text.encode()[: error.position].count(b"\n") + 1
             message = f"{error.reason} at offset {error.position}"
