@@ -235,7 +235,8 @@ class Estimator:
 
         Raises:
             ValueError: an argument is out of range, the spaces are not those of the training, wrappers of the
-                environment normalise, there are no random actions in the action space, or the file cannot be written.
+                environment or of the training normalise, there are no random actions in the action space, or the file
+                cannot be written.
         """
         if (episodes is None) == (timesteps is None):
             message = f"give episodes or timesteps, one of both; got {episodes!r} and {timesteps!r}"
@@ -252,9 +253,8 @@ class Estimator:
         """Write the greedy policy as a directory that acts without TensorFlow: see ``axonrl.policies.Policy``.
 
         It holds the model as a LiteRT file, the weights, and ``policy.json``: spaces, what is done to observations,
-        how the behaviour policy explored at that time, versions, and a digest of each file. Statistics of the
-        training's normalising wrappers are included where that is possible; otherwise a warning says what the policy
-        must be given.
+        how the behaviour policy explored at that time, versions, and a digest of each file. Where the training
+        normalised observations, the policy normalises those that it is given.
 
         Args:
             directory: a new one, an empty one, or an export, which is replaced; whole or not at all.
@@ -264,8 +264,8 @@ class Estimator:
             The directory.
 
         Raises:
-            ValueError: nothing has been trained in ``model_dir``, ``directory`` holds something else, or LiteRT cannot
-                run the model (names the op).
+            ValueError: nothing has been trained in ``model_dir``, ``directory`` holds something else, LiteRT cannot
+                run the model (names the op), or the policy could not normalise as the training did (says why).
             CheckpointError: it cannot be written.
         """
         from .export import export

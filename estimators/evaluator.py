@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from ..checks import integer
-from ..contracts import Array, ArrayTree, Episode, SpecTree
+from ..contracts import Array, ArrayTree, Episode, SpecTree, State
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import innermost, open_environment
-from ..environments.statistics import frozen, statistics_of, taken_over
+from ..environments.statistics import frozen, refuse_others, statistics_of, taken_over
 from ..errors import NonFiniteError
 from ..facts import EpisodeStats
 from ..hooks.hook import Hooks
@@ -98,25 +98,42 @@ class Evaluator:
         run, model = self._run, self._model
         opened = open_environment(env)
         try:
-            self.take_spaces(opened)
-            snapshot = self.policy(policy)
+            snapshot, statistics = self._to_act_in(opened, policy)
             if run.record is None:
                 logger.warning("nothing has been trained in %s: its initial weights are evaluated", run.model_dir)
             watching = Hooks([*hooks, *model.program.predict.evaluation_hooks])
-            statistics = snapshot.statistics
-            if run.record is None:  # those of a warm start, where they fit
-                statistics = None if statistics is None else taken_over(opened.env, statistics)
-            statistics = statistics_of(opened.env) if statistics is None else statistics
             session = EvaluationSession(run.model_dir, run.config, lambda: model.predict_weights(snapshot))
             for prepare in watching.prepare:
                 prepare(session)
-            with frozen(opened.env, statistics), session.watched(watching, opened.num_envs, episodes) as watch:
+            watched = session.watched(watching, opened.num_envs, episodes)
+            with frozen(opened.env, statistics, evaluating=True), watched as watch:
                 stats = self.episodes(snapshot, opened, episodes, seed, stream=0, watch=watch)
         finally:
             opened.close()
         if not stats:
             raise ValueError("a hook stopped the evaluation before the first episode had finished")
         return summarize(stats)
+
+    def _to_act_in(self, opened: BatchedEnvironment, policy: str) -> tuple[PolicySnapshot, State]:
+        """A policy, and what normalising wrappers have learnt in its training.
+
+        Before any training these are the statistics of a warm start, where they fit, or what the environment's have.
+
+        Raises:
+            ValueError: there is no such policy, or the environment does not normalise as the training's did, or has
+                other spaces.
+        """
+        untrained = self._run.record is None
+        if untrained:
+            self.take_spaces(opened)  # the model is traced for them
+        snapshot = self.policy(policy)
+        statistics = snapshot.statistics
+        if untrained and statistics is not None:
+            statistics = taken_over(opened.env, statistics)
+        statistics = statistics_of(opened.env) if statistics is None else statistics
+        refuse_others(opened.env, statistics, evaluating=True)  # says more than that the spaces differ
+        self.take_spaces(opened)
+        return snapshot, statistics
 
     def episodes(
         self,
@@ -141,8 +158,8 @@ class Evaluator:
         opened = open_environment(env)
         try:
             refuse_unsuitable(opened, env)
-            self.take_spaces(opened)
-            with self._actor(self.policy(policy)) as act:
+            snapshot, _ = self._to_act_in(opened, policy)
+            with self._actor(snapshot) as act:
                 seeds, state = functools.partial(self._seed_of, seed, _RECORDED), self._model.fresh_state(1)
                 played = episodes_of(act, opened, seeds, state, epsilon)
                 return list(itertools.islice(played, episodes) if timesteps is None else cut_at(played, timesteps))

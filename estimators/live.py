@@ -15,7 +15,7 @@ from ..contracts import State
 from ..environments.batched import AnyEnv, BatchedEnvironment
 from ..environments.making import open_environment, similar
 from ..environments.recording import preview, recorded, rendering
-from ..environments.statistics import as_in_training
+from ..environments.statistics import frozen, refuse_others
 from ..facts import EpisodeStats, VideoFacts
 from .evaluation import COPIES, Watchers, summarize
 from .evaluator import Evaluator
@@ -59,9 +59,7 @@ class LiveEvaluations:
 
     def prepare(self, env: Any, episodes: int, eval_batches: int) -> None:
         """Open the environments, and trace EVAL: what is wrong with them is refused now."""
-        opened = self._environment(env, episodes)
-        with self._as_in_training(opened.env):
-            pass  # where it lacks a wrapper that learns, that is refused
+        self._environment(env, episodes)
         if eval_batches:
             self._eval_mode()
 
@@ -77,8 +75,7 @@ class LiveEvaluations:
 
     def prepare_video(self, env: Any) -> None:
         """Open the environment: what is wrong with it is refused now."""
-        with self._as_in_training(self._video_environment(env)):
-            pass
+        self._video_environment(env)
 
     def record_video(self, path: Path, env: Any) -> VideoFacts:
         """The first of the evaluations' episodes, as an mp4."""
@@ -88,11 +85,8 @@ class LiveEvaluations:
 
     def _episodes(self, opened: BatchedEnvironment, episodes: int, seed: int | None) -> list[EpisodeStats]:
         policy = self._state.snapshot()
-        with self._as_in_training(opened.env):
+        with frozen(opened.env, self._statistics(), evaluating=True):
             return self._evaluator.episodes(policy, opened, episodes, seed, stream=1, watch=Watchers())
-
-    def _as_in_training(self, env: Any) -> contextlib.AbstractContextManager[None]:
-        return as_in_training(env, self._statistics())
 
     def _statistics(self) -> State:
         return self._state.current_statistics() or {}
@@ -110,7 +104,7 @@ class LiveEvaluations:
             opened = self._opened[key] = open_environment(env)
             self._closing.callback(opened.close)
         opened = self._opened[key]
-        self._evaluator.take_spaces(opened)
+        self._check(opened.env, opened)
         return opened
 
     def _video_environment(self, env: Any) -> AnyEnv:
@@ -121,8 +115,13 @@ class LiveEvaluations:
             source = self._needed_source() if env is None else self._source
             self._rendering[key] = rendering(env, source, self._closing)
         opened = self._rendering[key]
-        self._evaluator.take_spaces(opened)
+        self._check(opened, opened)
         return opened
+
+    def _check(self, env: Any, spaces: Any) -> None:
+        """Refuse an environment that does not normalise as the training's does, or has other spaces."""
+        refuse_others(env, self._statistics(), evaluating=True)
+        self._evaluator.take_spaces(spaces)
 
     def _refuse(self, env: Any) -> None:
         if self._is_over:
