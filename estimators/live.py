@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
-
 from ..checks import count
 from ..contracts import State
 from ..environments.batched import AnyEnv, BatchedEnvironment
-from ..environments.making import open_environment, similar
+from ..environments.making import open_environment
 from ..environments.recording import preview, recorded, rendering
 from ..environments.statistics import frozen, refuse_others
-from ..facts import EpisodeStats, VideoFacts
-from .evaluation import COPIES, Watchers, summarize
+from ..facts import EpisodeStats, EvaluationFacts, VideoFacts
+from ..runs.history import GIVEN
+from .evaluation import COPIES, DURING_TRAINING, Watchers, copies_of, summarize
 from .evaluator import Evaluator
 from .state import TrainingState
 
@@ -63,15 +61,20 @@ class LiveEvaluations:
         if eval_batches:
             self._eval_mode()
 
-    def evaluate(
-        self, env: Any, episodes: int, seed: int | None, eval_batches: int
-    ) -> tuple[dict[str, float], list[float]]:
-        """The results, and the return of each episode."""
-        stats = self._episodes(self._environment(env, episodes), episodes, seed)
+    def evaluate(self, env: Any, episodes: int, seed: int | None, eval_batches: int) -> EvaluationFacts:
+        """The results, the return of each episode, and how they can be had again."""
+        opened = self._environment(env, episodes)
+        stats = self._episodes(opened, episodes, seed)
         results = summarize(stats)
         if eval_batches:
             results.update(self._eval_mode()(self._state, count("eval_batches", eval_batches)))
-        return results, [one.episode_return for one in stats]
+        return EvaluationFacts(
+            results,
+            tuple(one.episode_return for one in stats),
+            seed=self._evaluator.entropy(seed),
+            num_envs=opened.num_envs,
+            environment=env if env is None or isinstance(env, str) else GIVEN,
+        )
 
     def prepare_video(self, env: Any) -> None:
         """Open the environment: what is wrong with it is refused now."""
@@ -86,7 +89,7 @@ class LiveEvaluations:
     def _episodes(self, opened: BatchedEnvironment, episodes: int, seed: int | None) -> list[EpisodeStats]:
         policy = self._state.snapshot()
         with frozen(opened.env, self._statistics(), evaluating=True):
-            return self._evaluator.episodes(policy, opened, episodes, seed, stream=1, watch=Watchers())
+            return self._evaluator.episodes(policy, opened, episodes, seed, stream=DURING_TRAINING, watch=Watchers())
 
     def _statistics(self) -> State:
         return self._state.current_statistics() or {}
@@ -98,8 +101,7 @@ class LiveEvaluations:
         key = ("copies", copies) if env is None else env if isinstance(env, str) else id(env)
         if key not in self._opened:
             if env is None:
-                similar_one = functools.partial(similar, self._needed_source())
-                env = SyncVectorEnv([similar_one] * copies, autoreset_mode=AutoresetMode.DISABLED)
+                env = copies_of(self._needed_source(), copies)
                 self._closing.callback(env.close)
             opened = self._opened[key] = open_environment(env)
             self._closing.callback(opened.close)
