@@ -69,6 +69,8 @@ class RunConfig:
         save_checkpoints_secs: seconds between checkpoints; ``None`` disables checkpoints by time.
         save_checkpoints_steps: updates (``global_step``) between checkpoints.
         save_checkpoints_episodes: finished episodes between checkpoints.
+        save_checkpoints_at_evaluations: also write one at each evaluation during training, which has the very policy
+            that was evaluated; not where a caller owns the loop (``Agent.interact``), whose episodes it would cut.
         keep_checkpoint_max: number of checkpoints to keep.
         save_summary_steps: updates between two summaries of loss and metrics.
         progress: show how far a training is: a bar on a terminal, a line every few seconds elsewhere.
@@ -85,6 +87,7 @@ class RunConfig:
     save_checkpoints_secs: float | None = 600
     save_checkpoints_steps: int | None = None
     save_checkpoints_episodes: int | None = None
+    save_checkpoints_at_evaluations: bool = True
     keep_checkpoint_max: int = 5
     save_summary_steps: int = 100
     progress: bool = True
@@ -106,10 +109,11 @@ class RunConfig:
                 object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
         for name in ("keep_checkpoint_max", "save_summary_steps"):
             object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
-        progress: Any = self.progress
-        if not isinstance(progress, bool):
-            message = f"RunConfig.progress must be true or false, got {progress!r}"
-            raise ArgumentError(message, "RunConfig.progress", progress)
+        for name in ("save_checkpoints_at_evaluations", "progress"):
+            flag: Any = getattr(self, name)
+            if not isinstance(flag, bool):
+                message = f"RunConfig.{name} must be true or false, got {flag!r}"
+                raise ArgumentError(message, f"RunConfig.{name}", flag)
         choice("RunConfig.runtime", self.runtime, RUNTIMES)
 
 

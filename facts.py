@@ -78,10 +78,18 @@ class EpisodeStats:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationFacts:
-    """An evaluation was run from within the session (``session.evaluate``)."""
+    """An evaluation was run from within the session (``session.evaluate``).
+
+    ``seed`` is what the seeds of its episodes were made from, ``num_envs`` the number of environments that were stepped
+    together, and ``environment`` the id that was evaluated in, ``"given"`` for an object that a hook was given, or None
+    for copies of the training's environment.
+    """
 
     results: Mapping[str, float]
     episode_returns: tuple[float, ...]
+    seed: int | None = None
+    num_envs: int | None = None
+    environment: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

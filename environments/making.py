@@ -24,6 +24,7 @@ from .native import NativeVectorEnv, check_native, make_native
 from .normalization import BY_NAME, NormalizedEnvironment, Wrapped, WrappedVector, are_copies, wrappers_of
 from .pooled import NOT_EXACT, Pool, PooledEnv, PooledVectorEnv
 from .single import Single
+from .statistics import refuse_hidden
 from .vectors import NativeVector, NextStepVector, PooledVector, SameStepVector, Vector
 from .wrapping import Given, Wrapping
 
@@ -311,6 +312,8 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
             return _open_copies(env, env.envs)
         _warn_if_rewards_are_hidden(env)
         return Copies(env, env.envs, **_details(env, env.envs[0]))
+    if isinstance(env.unwrapped, AsyncVectorEnv):
+        refuse_hidden(env.unwrapped)
     kinds: dict[object, type[BatchedEnvironment]] = {
         AutoresetMode.DISABLED: Vector,
         AutoresetMode.SAME_STEP: SameStepVector,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
 from gymnasium import wrappers
-from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from ..contracts import State
+from ..errors import ArgumentError
 from .normalization import BY_NAME, Wrapped, are_copies, wrappers_of
 
 _KINDS = (
@@ -25,6 +27,9 @@ _SETTINGS = ("epsilon", "clip", "discount", "gamma")
 """What statistics are used with; Gymnasium calls the discount of rewards gamma."""
 _STATISTICS = ("obs_rms", "return_rms")
 _MOMENTS = ("mean", "var", "count")
+_REWARDS: Final = "NormalizeReward"
+_NAMES: Final = {"NormalizeObservation": "normalize_observation", _REWARDS: "normalize_reward"}
+"""Kinds of axonrl's, to the names by which they are given. Gymnasium's kinds have the same names."""
 _SUMS = ("discounted_reward", "accumulated_reward", "_prev_dones")
 """What the reward wrappers keep of the running episodes."""
 _BLIND = (
@@ -58,38 +63,62 @@ def statistics_of(env: Any) -> State:
 
 
 @contextlib.contextmanager
-def frozen(env: Any, statistics: State) -> Iterator[None]:
+def frozen(env: Any, statistics: State, *, evaluating: bool = False) -> Iterator[None]:
     """``env`` has these ``statistics``; what is done inside does not change them.
 
     So an observation that is normalised inside comes out as it did when the statistics were saved. Afterwards ``env``
     learns on from them; one that only watches another is as it was before, because these are the other's statistics.
 
+    Args:
+        env: the environment.
+        statistics: of a run's wrappers, as :func:`statistics_of` returned them.
+        evaluating: may ``env`` lack the normalisation of rewards, which matters for training only?
+
     Raises:
-        ValueError: ``env`` has other wrappers that learn than the environment that was saved, or the same ones with
-            other settings.
+        ArgumentError: as for :func:`refuse_others`.
     """
     learning = _learning(env)
-    _refuse_others(learning, statistics)
+    states = _fitting(env, learning, statistics, evaluating)
     updating = [wrapper.update_running_mean for wrapper in learning]
     watches = any(isinstance(wrapper, Wrapped) and wrapper.row is None for wrapper in wrappers_of(env))
-    afterwards = statistics_of(env) if watches else statistics
-    _load(learning, statistics, [False] * len(learning))
+    afterwards = list(statistics_of(env).values()) if watches else states
+    _load(learning, states, [False] * len(learning))
     try:
         yield
     finally:
         _load(learning, afterwards, updating)
 
 
-def as_in_training(env: Any, statistics: State) -> contextlib.AbstractContextManager[None]:
-    """For an evaluation during training: ``env`` is :func:`frozen` with what the training's wrappers have learnt.
-
-    Only wrappers by name are; Gymnasium's own, which users put around an environment of theirs, are left to them.
+def refuse_others(env: Any, statistics: State, *, evaluating: bool = False) -> None:
+    """Refuse an environment that does not normalise as the run's did; arguments as for :func:`frozen`.
 
     Raises:
-        ValueError: as for :func:`frozen`.
+        ArgumentError: ``env`` lacks a wrapper of the run's environment, has one too many, or one with other settings;
+            names the wrapper.
     """
-    by_name = any(isinstance(wrapper, BY_NAME) and any(wrapper.normalizers) for wrapper in wrappers_of(env))
-    return frozen(env, statistics) if by_name else contextlib.nullcontext()
+    _fitting(env, _learning(env), statistics, evaluating)
+
+
+def refuse_hidden(env: AsyncVectorEnv) -> None:
+    """Refuse copies that normalise in processes of their own, where statistics can neither be saved nor brought back.
+
+    Raises:
+        ArgumentError: they do.
+    """
+    normalises = any(any(env.call("has_wrapper_attr", name)) for name in _STATISTICS)
+    if all(env.call("has_wrapper_attr", "normalizers")):
+        normalises = normalises or any(map(any, env.get_attr("normalizers")))
+    if normalises:
+        message = (
+            f"the copies in {env} normalise in processes of their own, where statistics cannot be saved: use"
+            " axonrl.environments.make(id, num_envs, wrappers=[...]), or put gymnasium.wrappers.vector's around"
+        )
+        raise ArgumentError(message, "env", env)
+
+
+def names_of(statistics: State) -> list[str]:
+    """The wrappers that have these statistics: ``normalize_observation``, ``Gymnasium's NormalizeObservation``, ..."""
+    return [_name(state) for state in statistics.values()]
 
 
 def taken_over(env: Any, statistics: State) -> State | None:
@@ -135,34 +164,66 @@ def _last_to_observe(env: Any) -> Any:
 def _read(wrapper: Any) -> State:
     held = vars(wrapper)
     state: dict[str, Any] = {name: copy.copy(held[name]) for name in _SUMS if name in held}
-    state |= _settings_of(wrapper)
+    state |= {name: float(held[name]) for name in _SETTINGS if name in held}
     for name in _STATISTICS:
         if name in held:
             state[name] = {moment: copy.copy(getattr(held[name], moment)) for moment in _MOMENTS}
     return {"kind": type(wrapper).__name__, **state}
 
 
-def _settings_of(wrapper: Any) -> dict[str, float]:
-    held = vars(wrapper)
-    return {name: float(held[name]) for name in _SETTINGS if name in held}
+def _name(state: Mapping[str, Any]) -> str:
+    """What users call it; Gymnasium's do not clip."""
+    kind = str(state["kind"])
+    return _NAMES.get(kind, kind) if "clip" in state else f"Gymnasium's {kind}"
 
 
-def _refuse_others(learning: list[Any], statistics: State) -> None:
-    kinds = [type(wrapper).__name__ for wrapper in learning]
-    saved = [str(state["kind"]) for state in statistics.values()]
-    if kinds != saved:
-        raise ValueError(f"the run's environment has the statistics of {saved or 'no wrappers'}, this one {kinds}")
-    for kind, wrapper, state in zip(kinds, learning, statistics.values(), strict=True):
-        for name, mine in _settings_of(wrapper).items():
-            before = state.get(name, mine)  # states were saved before discounts were
-            if before != mine:
-                raise ValueError(
-                    f"{kind} of the run's environment has {name}={before:g}, this one's has {name}={mine:g}"
-                )
+def _fitting(env: Any, learning: Sequence[Any], statistics: State, evaluating: bool) -> list[Any]:
+    """The state of each wrapper; ``ArgumentError`` if these are not the wrappers that the states are of."""
+    mine, saved = [_read(wrapper) for wrapper in learning], list(statistics.values())
+    if evaluating and all(state["kind"] != _REWARDS for state in mine):
+        saved = [state for state in saved if state["kind"] != _REWARDS]
+    here, had = list(map(_name, mine)), list(map(_name, saved))
+    if here != had:
+        raise ArgumentError(_differing(here, had), "env", env)
+    for name, own, state in zip(here, mine, saved, strict=True):
+        for setting in [setting for setting in _SETTINGS if setting in own]:
+            before = state.get(setting, own[setting])  # states were saved before discounts were
+            if before != own[setting]:
+                both = f"{setting}={before:g}, this one's has {setting}={own[setting]:g}"
+                raise ArgumentError(f"{name} of the run's environment has {both}", "env", env)
+    return saved
 
 
-def _load(learning: list[Any], statistics: State, updating: list[bool]) -> None:
-    for wrapper, state, updates in zip(learning, statistics.values(), updating, strict=True):
+def _differing(here: list[str], had: list[str]) -> str:
+    """What is wrong with an environment that has these wrappers, in a run whose environment had those."""
+    missing, surplus = Counter(had) - Counter(here), Counter(here) - Counter(had)
+    problems = []
+    if missing:
+        problems.append(
+            f"the run was trained in an environment with {_listed(missing)}, which this one lacks: {_advice(missing)}"
+        )
+    if surplus:
+        problems.append(f"this environment has {_listed(surplus)}, which the run was trained without: leave it out")
+    return (
+        "; ".join(problems) or f"the run's environment has {', '.join(had)} in this order, this one {', '.join(here)}"
+    )
+
+
+def _listed(names: Counter[str]) -> str:
+    return " and ".join(name if number == 1 else f"{name} ({number} times)" for name, number in names.items())
+
+
+def _advice(names: Counter[str]) -> str:
+    ours = [name for name in names if name in _NAMES.values()]
+    if ours:
+        return f"add {' and '.join(ours)} to its wrappers, as axonrl.environments.make and files have them"
+    if max(names.values()) > 1:
+        return "each copy had statistics of its own; with axonrl's wrappers by name all copies share them"
+    return "put it around this one; its statistics come from the run"
+
+
+def _load(learning: Sequence[Any], states: Sequence[Any], updating: Sequence[bool]) -> None:
+    for wrapper, state, updates in zip(learning, states, updating, strict=True):
         for name, value in state.items():
             if name in _SUMS and np.shape(value) == np.shape(getattr(wrapper, name)):  # else other environments' sums
                 setattr(wrapper, name, copy.copy(value))

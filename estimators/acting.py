@@ -46,9 +46,7 @@ class Acting:
 
     def __call__(self, policy: PolicySnapshot, observation: Any, explore: bool, first: Any) -> Any:
         """As ``Agent.act``, with this policy."""
-        normalization, note = normalization_of(policy.statistics)
-        if note is not None:
-            raise ValueError(f"act cannot normalise observations: {note}")
+        normalization = normalization_of(policy.statistics)
         if explore and follows_run(self._exploration):
             raise ValueError(
                 f"act(explore=True): {type(self._exploration).__name__} follows the run (over: run), whose length is"

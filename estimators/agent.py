@@ -193,7 +193,7 @@ class Agent(Estimator):
         with self._trainer.opened(env, as_hooks(hooks), schedule, endless=not goal.is_given) as session:
             limits = goal.limits(session)
             reason = limits.reached(session)
-            if reason is not None:
+            if reason is not None and not session.owes(limits):
                 logger.info("nothing to train: %s", reason)
                 return self
             with session.monitored(limits):

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium
 
@@ -15,6 +15,7 @@ from ..contracts import Array, ModelFn, RunConfig
 from ..environments.episodes import write_episodes
 from ..errors import ArgumentError
 from ..facts import HOOK_EVENTS, EpisodeStats, Session
+from ..runs.history import REPEAT, Evaluation
 from .evaluator import Evaluator
 from .model import Model
 from .recorder import summarized
@@ -75,11 +76,11 @@ class Estimator:
         kind, model = type(self).__name__, self._run.describe_model()
         return f"{kind}({model}, model_dir={str(self.model_dir)!r}, seed={self._run.seed})"
 
-    def get_weights(self, *, policy: str = "last") -> dict[str, Array]:
+    def get_weights(self, *, policy: str | int = "last") -> dict[str, Array]:
         """The weights that act, by name: copies.
 
         Args:
-            policy: ``"last"`` for the newest ones, or the name of a kept policy (``"best"``).
+            policy: ``"last"`` for the newest ones, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Raises:
             ValueError: nothing has been trained in ``model_dir``, nor evaluated from here.
@@ -102,13 +103,13 @@ class Estimator:
         program = self._model.program
         return table_of(program.variables(), program.predict_variables())
 
-    def predict(self, observations: Any, *, policy: str = "last") -> dict[str, Array]:
+    def predict(self, observations: Any, *, policy: str | int = "last") -> dict[str, Array]:
         """PREDICT's predictions for a batch of observations.
 
         Args:
             observations: as the model sees them, normalised where wrappers of the training do that: an array [B, ...],
                 or a dict of such arrays for Dict and Tuple spaces, with the keys of nested spaces joined by ``/``.
-            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+            policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
             Name to array [B, ...]; ``"action"`` is the greedy action in the environment's units.
@@ -121,7 +122,7 @@ class Estimator:
             raise ValueError(f"predict needs a trained run, and {self.model_dir} holds none")
         return self._evaluator.predict(self._evaluator.policy(policy), observations)
 
-    def act(self, observation: Any, explore: bool = False, *, first: Any = False, policy: str = "last") -> Any:
+    def act(self, observation: Any, explore: bool = False, *, first: Any = False, policy: str | int = "last") -> Any:
         """The action for an observation of an environment, or the actions for a batch.
 
         Example::
@@ -136,7 +137,7 @@ class Estimator:
                 the greedy one. Random numbers come from a generator of its own.
             first: of a recurrent model, whether an episode begins: a bool, or bool [B]. Otherwise it continues from
                 the state of the call before.
-            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+            policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
             What ``env.step`` takes: an integer scalar for a Discrete space, else an array; of a batch, an array
@@ -177,20 +178,24 @@ class Estimator:
     def evaluate(
         self,
         env: gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str,
-        episodes: int = 10,
+        episodes: int | Literal["repeat"] | None = None,
         *,
         seed: int | None = None,
         hooks: Any = None,
-        policy: str = "last",
+        policy: str | int = "last",
     ) -> dict[str, float]:
-        """Greedy episodes with PREDICT's actor.
+        """Greedy episodes with PREDICT's actor, in an environment that normalises as the training's did.
 
         Args:
-            env: environment, vector environment or id.
-            episodes: how many.
+            env: environment, vector environment or id. It has the wrappers of the training that normalise
+                observations, which take over what was learnt; those of rewards may be left out.
+            episodes: how many; ``"repeat"`` for the very episodes with which the training evaluated this policy: as
+                many, of the same seeds, in as many copies of ``env``, so that the numbers are the recorded ones, bit
+                for bit. None is ``"repeat"`` for a checkpoint's number, if the training evaluated that policy and no
+                seed is given; else it is 10.
             seed: seeds the episodes; None uses the run's seed. The same seed gives the same episodes.
             hooks: watchers; ``prepare``, ``begin``, ``before_episode``, ``after_episode`` and ``end`` are called.
-            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+            policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
             ``episode_return_mean, episode_return_std, episode_return_min, episode_return_max, episode_length_mean,
@@ -198,10 +203,25 @@ class Estimator:
 
         Raises:
             ValueError: an argument is out of range, or the spaces are not those of the training.
+            ArgumentError: ``env`` lacks a normalising wrapper of the training's environment (names it); there is no
+                such checkpoint; the training did not evaluate this policy.
         """
-        episodes, given = count("episodes", episodes), as_hooks(hooks)
+        episodes = episodes if episodes in (None, REPEAT) else count("episodes", episodes)
+        given = as_hooks(hooks)
         self._run.refresh()
         return self._evaluator.evaluate(policy, env, episodes, seed, given)
+
+    def recorded_evaluation(self, policy: str | int = "last") -> Evaluation | None:
+        """The training's own evaluation of a policy, as ``evaluations.csv`` has it; None if there was none.
+
+        Args:
+            policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
+
+        Raises:
+            ValueError: there is no such policy or checkpoint.
+        """
+        self._run.refresh()
+        return self._evaluator.recorded(policy)
 
     def record(
         self,
@@ -212,7 +232,7 @@ class Estimator:
         timesteps: int | None = None,
         epsilon: float = 0.0,
         seed: int | None = None,
-        policy: str = "last",
+        policy: str | int = "last",
     ) -> dict[str, float]:
         """Write episodes of the greedy policy to a file, for ``Agent.learn`` and for a DemonstrationMemory.
 
@@ -228,14 +248,15 @@ class Estimator:
             timesteps: how many in all; the last episode is cut, truncated, where it has to be.
             epsilon: the probability of a random action at each timestep, in 0 .. 1.
             seed: seeds the episodes; None uses the run's seed. The same seed gives the same episodes.
-            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+            policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
             as for ``evaluate``, and ``timesteps``.
 
         Raises:
             ValueError: an argument is out of range, the spaces are not those of the training, wrappers of the
-                environment normalise, there are no random actions in the action space, or the file cannot be written.
+                environment or of the training normalise, there are no random actions in the action space, or the file
+                cannot be written.
         """
         if (episodes is None) == (timesteps is None):
             message = f"give episodes or timesteps, one of both; got {episodes!r} and {timesteps!r}"
@@ -248,24 +269,23 @@ class Estimator:
         write_episodes(path, played)
         return summarized(played)
 
-    def export(self, directory: str | Path, *, policy: str = "last") -> Path:
+    def export(self, directory: str | Path, *, policy: str | int = "last") -> Path:
         """Write the greedy policy as a directory that acts without TensorFlow: see ``axonrl.policies.Policy``.
 
         It holds the model as a LiteRT file, the weights, and ``policy.json``: spaces, what is done to observations,
-        how the behaviour policy explored at that time, versions, and a digest of each file. Statistics of the
-        training's normalising wrappers are included where that is possible; otherwise a warning says what the policy
-        must be given.
+        how the behaviour policy explored at that time, versions, and a digest of each file. Where the training
+        normalised observations, the policy normalises those that it is given.
 
         Args:
             directory: a new one, an empty one, or an export, which is replaced; whole or not at all.
-            policy: ``"last"`` for the newest weights, or the name of a kept policy (``"best"``).
+            policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
             The directory.
 
         Raises:
-            ValueError: nothing has been trained in ``model_dir``, ``directory`` holds something else, or LiteRT cannot
-                run the model (names the op).
+            ValueError: nothing has been trained in ``model_dir``, ``directory`` holds something else, LiteRT cannot
+                run the model (names the op), or the policy could not normalise as the training did (says why).
             CheckpointError: it cannot be written.
         """
         from .export import export
@@ -274,7 +294,7 @@ class Estimator:
         if self._run.record is None:
             raise ValueError(f"export needs a trained run, and {self.model_dir} holds none")
         snapshot = self._evaluator.policy(policy)
-        exported = dataclasses.replace(snapshot, name=policy, weights=self._model.predict_weights(snapshot))
+        exported = dataclasses.replace(snapshot, name=str(policy), weights=self._model.predict_weights(snapshot))
         return export(self._model, self.config, exported, directory)
 
 

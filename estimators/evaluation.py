@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ..contracts import Array, RunConfig
 from ..environments.batched import BatchedEnvironment, Step
+from ..environments.making import similar
 from ..facts import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings, TrainingSession
 from ..hooks.hook import Hooks
 from .failures import FAILURES, located
@@ -21,8 +24,19 @@ from .stepping import zero_rows
 
 Act = Callable[[Any, "dict[str, Array] | None"], "tuple[dict[str, Array], dict[str, Array] | None]"]
 """Observations and recurrent state [N, ...] to predictions and the next recurrent state."""
+AFTERWARDS, DURING_TRAINING, RECORDING = 0, 1, 3
+"""Streams of seeds: the policy that was selected by some episodes is tested on others. 2 is EVAL's."""
 COPIES = 8
 """Environments that an evaluation during training steps together, at most."""
+
+
+def copies_of(source: Any, number: int) -> SyncVectorEnv:
+    """So many new environments like ``source``, to be evaluated in together; whoever asks closes them.
+
+    Raises:
+        ArgumentError: none like it can be made.
+    """
+    return SyncVectorEnv([functools.partial(similar, source)] * number, autoreset_mode=AutoresetMode.DISABLED)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,30 +7,50 @@ import functools
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..checks import integer
-from ..contracts import Array, ArrayTree, Episode, SpecTree
+from ..checks import count, integer
+from ..contracts import Array, ArrayTree, Episode, SpecTree, State
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
 from ..environments.making import innermost, open_environment
-from ..environments.statistics import frozen, statistics_of, taken_over
-from ..errors import NonFiniteError
+from ..environments.statistics import frozen, refuse_others, statistics_of, taken_over
+from ..errors import ArgumentError, NonFiniteError
 from ..facts import EpisodeStats
 from ..hooks.hook import Hooks
+from ..runs.history import REPEAT, Evaluation, evaluations_of_policies
 from ..runs.seeding import evaluation_seed
 from ..runs.snapshot import Counters, PolicySnapshot
-from .evaluation import Act, EvaluationSession, Watchers, run_episodes, summarize
+from .evaluation import (
+    AFTERWARDS,
+    DURING_TRAINING,
+    RECORDING,
+    Act,
+    EvaluationSession,
+    Watchers,
+    copies_of,
+    run_episodes,
+    summarize,
+)
 from .model import Model
 from .recorder import cut_at, episodes_of, refuse_unsuitable
 from .run import Run
 from .warm_start import WarmStart, take
 
-_RECORDED: Final = 3
-"""The stream of the seeds of recorded episodes."""
+EPISODES: Final = 10
+"""Of an evaluation, where no number is given."""
 logger = logging.getLogger("axonrl")
+
+
+class _Asked(NamedTuple):
+    """What is to be evaluated; ``then`` is the evaluation that is repeated, if one is."""
+
+    episodes: int
+    seed: int | None
+    stream: int
+    then: Evaluation | None
 
 
 class Evaluator:
@@ -51,13 +71,18 @@ class Evaluator:
         self.training_environment: Any = None
         """What is being trained in, which evaluations must leave alone; None while there is no session."""
 
-    def policy(self, name: str) -> PolicySnapshot:
-        """``"last"`` for the newest one, in training or on the disk, else a kept one.
+    def policy(self, name: str | int) -> PolicySnapshot:
+        """``"last"`` for the newest one, in training or on the disk; a number for a checkpoint's; else a kept one.
 
         Raises:
-            ValueError: there is no policy of that name.
+            ValueError: there is no policy of that name, or no checkpoint of that number.
             CheckpointError: it cannot be read.
         """
+        if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
+            message = f"policy must be 'last', the name of a kept policy, or the number of a checkpoint, got {name!r}"
+            raise ArgumentError(message, "policy", name)
+        if not isinstance(name, str):
+            return self._run.checkpoint_policy(int(name))
         if name != "last":
             return self._run.kept_policy(name)
         if self.live is not None and self._run.store.newest() in (None, self._run.current):
@@ -90,33 +115,74 @@ class Evaluator:
         with self._model.acting(policy) as act:
             return act(features)[0]
 
+    def recorded(self, policy: str | int) -> Evaluation | None:
+        """The training's own evaluation of a policy; None if there was none. Errors as for :meth:`policy`."""
+        if self._run.record is None:
+            return None
+        counters = self.policy(policy).counters
+        at = counters.global_timestep, counters.global_step
+        rows = evaluations_of_policies(self._run.model_dir)
+        return next((row for row in rows if (row.global_timestep, row.global_step) == at), None)
+
     def evaluate(
-        self, policy: str, env: Any, episodes: int, seed: int | None, hooks: Sequence[Any]
+        self, policy: str | int, env: Any, episodes: int | str | None, seed: int | None, hooks: Sequence[Any]
     ) -> dict[str, float]:
         """Greedy episodes, watched by hooks; as ``Agent.evaluate``."""
         self.refuse_training_environment(env)
         run, model = self._run, self._model
-        opened = open_environment(env)
-        try:
-            self.take_spaces(opened)
-            snapshot = self.policy(policy)
+        asked = self._asked(policy, episodes, seed)
+        with contextlib.ExitStack() as closing:
+            opened = _opened(env, asked.then, closing)
+            snapshot, statistics = self._to_act_in(opened, policy)
             if run.record is None:
                 logger.warning("nothing has been trained in %s: its initial weights are evaluated", run.model_dir)
             watching = Hooks([*hooks, *model.program.predict.evaluation_hooks])
-            statistics = snapshot.statistics
-            if run.record is None:  # those of a warm start, where they fit
-                statistics = None if statistics is None else taken_over(opened.env, statistics)
-            statistics = statistics_of(opened.env) if statistics is None else statistics
             session = EvaluationSession(run.model_dir, run.config, lambda: model.predict_weights(snapshot))
             for prepare in watching.prepare:
                 prepare(session)
-            with frozen(opened.env, statistics), session.watched(watching, opened.num_envs, episodes) as watch:
-                stats = self.episodes(snapshot, opened, episodes, seed, stream=0, watch=watch)
-        finally:
-            opened.close()
+            closing.enter_context(frozen(opened.env, statistics, evaluating=True))
+            with session.watched(watching, opened.num_envs, asked.episodes) as watch:
+                stats = self.episodes(snapshot, opened, asked.episodes, asked.seed, stream=asked.stream, watch=watch)
         if not stats:
             raise ValueError("a hook stopped the evaluation before the first episode had finished")
-        return summarize(stats)
+        results = summarize(stats)
+        if asked.then is not None and len(stats) == asked.episodes:
+            _compare(results, asked.then)
+        return results
+
+    def _asked(self, policy: str | int, episodes: int | str | None, seed: int | None) -> _Asked:
+        """Episodes of the caller's choice, or those of the training's own evaluation."""
+        by_number = not isinstance(policy, str) and episodes is None and seed is None
+        then = self.recorded(policy) if by_number or episodes == REPEAT else None
+        if episodes == REPEAT and (then is None or seed is not None):
+            if then is None:
+                message = f"the training in {self._run.model_dir} did not evaluate the policy {policy!r}: give a number"
+                raise ArgumentError(message, "episodes", episodes)
+            raise ArgumentError(f"episodes={REPEAT!r} have the seed of then; leave out seed={seed!r}", "seed", seed)
+        if then is not None:
+            return _Asked(then.episodes, then.seed, DURING_TRAINING, then)
+        return _Asked(EPISODES if episodes is None else count("episodes", episodes), seed, AFTERWARDS, None)
+
+    def _to_act_in(self, opened: BatchedEnvironment, policy: str | int) -> tuple[PolicySnapshot, State]:
+        """A policy, and what normalising wrappers have learnt in its training.
+
+        Before any training these are the statistics of a warm start, where they fit, or what the environment's have.
+
+        Raises:
+            ValueError: there is no such policy, or the environment does not normalise as the training's did, or has
+                other spaces.
+        """
+        untrained = self._run.record is None
+        if untrained:
+            self.take_spaces(opened)  # the model is traced for them
+        snapshot = self.policy(policy)
+        statistics = snapshot.statistics
+        if untrained and statistics is not None:
+            statistics = taken_over(opened.env, statistics)
+        statistics = statistics_of(opened.env) if statistics is None else statistics
+        refuse_others(opened.env, statistics, evaluating=True)  # says more than that the spaces differ
+        self.take_spaces(opened)
+        return snapshot, statistics
 
     def episodes(
         self,
@@ -134,18 +200,18 @@ class Evaluator:
             return run_episodes(act, env, seeds, self._model.fresh_state(env.num_envs), watch)
 
     def record(
-        self, policy: str, env: Any, episodes: int | None, timesteps: int | None, epsilon: float, seed: int | None
+        self, policy: str | int, env: Any, episodes: int | None, timesteps: int | None, epsilon: float, seed: int | None
     ) -> list[Episode]:
         """Episodes as stored ones are; as ``Estimator.record``."""
         self.refuse_training_environment(env)
         opened = open_environment(env)
         try:
             refuse_unsuitable(opened, env)
-            self.take_spaces(opened)
+            snapshot, _ = self._to_act_in(opened, policy)
             if self._run.record is None:
                 logger.warning("nothing has been trained in %s: its initial weights act", self._run.model_dir)
-            with self._actor(self.policy(policy)) as act:
-                seeds, state = functools.partial(self._seed_of, seed, _RECORDED), self._model.fresh_state(1)
+            with self._actor(snapshot) as act:
+                seeds, state = functools.partial(self._seed_of, seed, RECORDING), self._model.fresh_state(1)
                 played = episodes_of(act, opened, seeds, state, epsilon)
                 return list(itertools.islice(played, episodes) if timesteps is None else cut_at(played, timesteps))
         finally:
@@ -162,8 +228,11 @@ class Evaluator:
             yield act
 
     def _seed_of(self, seed: int | None, stream: int, episode: int) -> int:
-        entropy = self._run.seed if seed is None else integer("seed", seed, at_least=0)
-        return evaluation_seed(entropy, stream, episode)
+        return evaluation_seed(self.entropy(seed), stream, episode)
+
+    def entropy(self, seed: int | None) -> int:
+        """What the seeds of episodes are made from: the given seed, or the run's."""
+        return self._run.seed if seed is None else integer("seed", seed, at_least=0)
 
     def take_spaces(self, env: Any) -> None:
         """``ValueError`` if the spaces of an environment are not those of the run."""
@@ -174,6 +243,37 @@ class Evaluator:
         training = self.training_environment
         if training is not None and innermost(env) & innermost(training):
             raise ValueError("evaluate was given the environment that is being trained in: give it one of its own")
+
+
+def _opened(env: Any, then: Evaluation | None, closing: contextlib.ExitStack) -> BatchedEnvironment:
+    """``env``; to repeat what was done in copies of the training's environment, as many copies of it as then."""
+    if then is not None and then.environment is None:
+        try:
+            env = copies_of(env, then.num_envs or 1)
+        except ArgumentError as error:
+            message = (
+                f"the training evaluated in {then.num_envs} copies of its environment. {error}. Give a number of"
+                " episodes to evaluate in this one"
+            )
+            raise ArgumentError(message, "env", env) from error
+        closing.callback(env.close)
+    opened = open_environment(env)
+    closing.callback(opened.close)
+    return opened
+
+
+def _compare(results: Mapping[str, float], then: Evaluation) -> None:
+    """Say whether an evaluation that was repeated has the numbers of then."""
+    if results == then.results:
+        logger.info("These are the numbers that the training recorded at timestep %d.", then.global_timestep)
+        return
+    logger.warning(
+        "the training recorded a mean return of %r at timestep %d, this evaluation has %r: the environment, the"
+        " machine, the versions or the weights are not those of then",
+        then.episode_return_mean,
+        then.global_timestep,
+        results["episode_return_mean"],
+    )
 
 
 def _as_batch(spec: SpecTree, value: Any, what: str) -> ArrayTree:

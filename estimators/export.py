@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,14 +54,16 @@ def export(model: Model, config: RunConfig, policy: PolicySnapshot, directory: s
     """
     target, program = target_of(directory, "an export", _FILES), model.program
     try:
+        normalization = normalization_of(policy.statistics)
         made = model.acting_program()
     except ValueError as error:
         raise ValueError(f"{program.name} cannot be exported: {error}") from error
     frozen = isinstance(made, FrozenProgram)
     content = made.with_weights(policy.weights) if isinstance(made, FrozenProgram) else made
     placements = patching.to_json(made.placements) if isinstance(made, FrozenProgram) else None
-    described = _described(program, config, policy)
-    _warn(described)
+    described = _described(program, config, policy, normalization)
+    if described["exploration_note"] is not None:
+        logger.warning("export: %s", described["exploration_note"])
     with staged(target) as folder:
         described["program"] = {
             **written(folder / description.PROGRAM, [content]),
@@ -79,12 +80,13 @@ def export(model: Model, config: RunConfig, policy: PolicySnapshot, directory: s
     return target
 
 
-def _described(program: ModelProgram, config: RunConfig, policy: PolicySnapshot) -> dict[str, Any]:
+def _described(
+    program: ModelProgram, config: RunConfig, policy: PolicySnapshot, normalization: dict[str, Any] | None
+) -> dict[str, Any]:
     predict = program.predict
     exploration = Greedy() if predict.exploration is None else predict.exploration
     silent = _why_it_cannot_explore(exploration, bool(predict.noise))
     explores = None if silent else describe(exploration, policy.counters.global_timestep)
-    normalization, normalization_note = normalization_of(policy.statistics)
     observation, action = config.observation_space, config.action_space
     if observation is None or action is None:
         raise ValueError(f"the spaces of {program.name} are not known")
@@ -100,7 +102,6 @@ def _described(program: ModelProgram, config: RunConfig, policy: PolicySnapshot)
             "arrays": parts_of(observation),
         },
         "normalization": normalization,
-        "normalization_note": normalization_note,
         "action": {
             "space": spaces.to_json(action),
             **_action_arrays(action),
@@ -141,21 +142,24 @@ def _part(leaf: spaces.Leaf) -> dict[str, Any]:
     return {"shape": list(leaf.spec.shape), "dtype": leaf.spec.dtype.name, "low": low, "high": high}
 
 
-def normalization_of(statistics: State | None) -> tuple[dict[str, Any] | None, str | None]:
-    """What the actor does to observations, and what it must be given where it cannot do it.
+def normalization_of(statistics: State | None) -> dict[str, Any] | None:
+    """What an actor does to the observations that it is given; None if that is nothing.
 
     Args:
-        statistics: of the training's wrappers, as :func:`.wrappers.statistics_of` returned them.
+        statistics: of the training's wrappers, as :func:`axonrl.environments.statistics.statistics_of` returned them.
+
+    Raises:
+        ValueError: it cannot do what the training's wrappers did; says why.
     """
     found = [state for state in (statistics or {}).values() if state["kind"] == "NormalizeObservation"]
     if not found:
-        return None, None
+        return None
     (one, *others) = found
     if others or not one.get("is_last"):
         why = "each environment had its own" if others else "something else may have come after it"
-        return None, (
-            "the training's observations went through Gymnasium's NormalizeObservation, which the export cannot take"
-            f" over ({why}): give the policy observations that are normalised as in the training"
+        raise ValueError(
+            "the training's observations went through Gymnasium's NormalizeObservation, which an actor cannot take over"
+            f" ({why}). Train with axonrl's normalize_observation (axonrl.environments.make)"
         )
     moments = one["obs_rms"]
     mean, var = moments["mean"], moments["var"]
@@ -165,10 +169,4 @@ def normalization_of(statistics: State | None) -> tuple[dict[str, Any] | None, s
         "var": {"values": var.tolist(), "dtype": var.dtype.name},
         "epsilon": one["epsilon"],
         "clip": one.get("clip"),  # axonrl's normalize_observation has one, Gymnasium's wrapper has not
-    }, None
-
-
-def _warn(described: Mapping[str, Any]) -> None:
-    for note in ("normalization_note", "exploration_note"):
-        if described[note] is not None:
-            logger.warning("export: %s", described[note])
+    }

@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 
 import gymnasium
 
-from ..contracts import Episode
+from ..contracts import Episode, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.episodes import checked_episodes, read_episodes
 from ..environments.making import open_environment
+from ..environments.statistics import names_of, refuse_others
 from ..errors import ArgumentError
 from ..memories.filling import checked
 from .run import Run
@@ -45,6 +46,15 @@ class Lanes:
     def seen(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any], Any]:
         """What a memory may know: both spaces, and the environment, if there is one."""
         return self.observation_space, self.action_space, None if self.env is None else self.env.env
+
+    def refuse_others(self, statistics: State | None) -> None:
+        """``ArgumentError`` if what comes from here is not normalised as the run's observations and rewards were."""
+        if self.env is not None:
+            refuse_others(self.env.env, statistics or {})
+        elif statistics and not self.offline:
+            names = " and ".join(dict.fromkeys(names_of(statistics)))
+            message = f"the run was trained in an environment with {names}: a caller's own loop cannot continue it"
+            raise ArgumentError(message, "observation_space", self.observation_space)
 
     @property
     def masks(self) -> str | None:

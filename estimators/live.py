@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
-
 from ..checks import count
 from ..contracts import State
 from ..environments.batched import AnyEnv, BatchedEnvironment
-from ..environments.making import open_environment, similar
+from ..environments.making import open_environment
 from ..environments.recording import preview, recorded, rendering
-from ..environments.statistics import as_in_training
-from ..facts import EpisodeStats, VideoFacts
-from .evaluation import COPIES, Watchers, summarize
+from ..environments.statistics import frozen, refuse_others
+from ..facts import EpisodeStats, EvaluationFacts, VideoFacts
+from ..runs.history import GIVEN
+from .evaluation import COPIES, DURING_TRAINING, Watchers, copies_of, summarize
 from .evaluator import Evaluator
 from .state import TrainingState
 
@@ -59,26 +57,28 @@ class LiveEvaluations:
 
     def prepare(self, env: Any, episodes: int, eval_batches: int) -> None:
         """Open the environments, and trace EVAL: what is wrong with them is refused now."""
-        opened = self._environment(env, episodes)
-        with self._as_in_training(opened.env):
-            pass  # where it lacks a wrapper that learns, that is refused
+        self._environment(env, episodes)
         if eval_batches:
             self._eval_mode()
 
-    def evaluate(
-        self, env: Any, episodes: int, seed: int | None, eval_batches: int
-    ) -> tuple[dict[str, float], list[float]]:
-        """The results, and the return of each episode."""
-        stats = self._episodes(self._environment(env, episodes), episodes, seed)
+    def evaluate(self, env: Any, episodes: int, seed: int | None, eval_batches: int) -> EvaluationFacts:
+        """The results, the return of each episode, and how they can be had again."""
+        opened = self._environment(env, episodes)
+        stats = self._episodes(opened, episodes, seed)
         results = summarize(stats)
         if eval_batches:
             results.update(self._eval_mode()(self._state, count("eval_batches", eval_batches)))
-        return results, [one.episode_return for one in stats]
+        return EvaluationFacts(
+            results,
+            tuple(one.episode_return for one in stats),
+            seed=self._evaluator.entropy(seed),
+            num_envs=opened.num_envs,
+            environment=env if env is None or isinstance(env, str) else GIVEN,
+        )
 
     def prepare_video(self, env: Any) -> None:
         """Open the environment: what is wrong with it is refused now."""
-        with self._as_in_training(self._video_environment(env)):
-            pass
+        self._video_environment(env)
 
     def record_video(self, path: Path, env: Any) -> VideoFacts:
         """The first of the evaluations' episodes, as an mp4."""
@@ -88,11 +88,8 @@ class LiveEvaluations:
 
     def _episodes(self, opened: BatchedEnvironment, episodes: int, seed: int | None) -> list[EpisodeStats]:
         policy = self._state.snapshot()
-        with self._as_in_training(opened.env):
-            return self._evaluator.episodes(policy, opened, episodes, seed, stream=1, watch=Watchers())
-
-    def _as_in_training(self, env: Any) -> contextlib.AbstractContextManager[None]:
-        return as_in_training(env, self._statistics())
+        with frozen(opened.env, self._statistics(), evaluating=True):
+            return self._evaluator.episodes(policy, opened, episodes, seed, stream=DURING_TRAINING, watch=Watchers())
 
     def _statistics(self) -> State:
         return self._state.current_statistics() or {}
@@ -104,13 +101,12 @@ class LiveEvaluations:
         key = ("copies", copies) if env is None else env if isinstance(env, str) else id(env)
         if key not in self._opened:
             if env is None:
-                similar_one = functools.partial(similar, self._needed_source())
-                env = SyncVectorEnv([similar_one] * copies, autoreset_mode=AutoresetMode.DISABLED)
+                env = copies_of(self._needed_source(), copies)
                 self._closing.callback(env.close)
             opened = self._opened[key] = open_environment(env)
             self._closing.callback(opened.close)
         opened = self._opened[key]
-        self._evaluator.take_spaces(opened)
+        self._check(opened.env, opened)
         return opened
 
     def _video_environment(self, env: Any) -> AnyEnv:
@@ -121,8 +117,13 @@ class LiveEvaluations:
             source = self._needed_source() if env is None else self._source
             self._rendering[key] = rendering(env, source, self._closing)
         opened = self._rendering[key]
-        self._evaluator.take_spaces(opened)
+        self._check(opened, opened)
         return opened
+
+    def _check(self, env: Any, spaces: Any) -> None:
+        """Refuse an environment that does not normalise as the training's does, or has other spaces."""
+        refuse_others(env, self._statistics(), evaluating=True)
+        self._evaluator.take_spaces(spaces)
 
     def _refuse(self, env: Any) -> None:
         if self._is_over:

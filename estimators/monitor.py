@@ -30,6 +30,8 @@ class Monitor:
     def __init__(self, state: TrainingState, hooks: Hooks, session: TrainingSession) -> None:
         self.timings = Timings()
         self.limits = Limits()
+        self.waits = False
+        """Are updates to wait for a checkpoint of the policy as it is now?"""
         self._state = state
         self._stepper = state.stepper
         self._hooks = hooks
@@ -77,10 +79,10 @@ class Monitor:
             call(self._session, facts)
 
     def learn(self) -> None:
-        """Run the updates that are owed, as far as a limit on steps allows."""
+        """Run the updates that are owed, as far as a limit on steps allows, and until they are to wait."""
         stepper, limit = self._stepper, self.limits.steps
         began = time.perf_counter()
-        while stepper.owed and stepper.counters.global_step != limit:
+        while stepper.owed and stepper.counters.global_step != limit and not self.waits:
             if not stepper.memory.can_sample():
                 self._skip_updates()
                 break

@@ -92,6 +92,7 @@ class Run:
         self.current: int | None = None
         """Index of the checkpoint that the state in training equals or follows from; None if it is of no use."""
         self._newest: tuple[int, PolicySnapshot] | None = None
+        self._numbered: tuple[int, PolicySnapshot] | None = None
 
     def _find(self, model_fn: ModelFn | str | None) -> ModelFn:
         if model_fn is None:
@@ -310,6 +311,23 @@ class Run:
                 " EvaluationHook keeps the best one while training"
             )
         return load_snapshot(name, path)
+
+    def checkpoint_policy(self, number: int) -> PolicySnapshot:
+        """The policy in the checkpoint of this number, read once; named after it.
+
+        Raises:
+            ArgumentError: there is no such checkpoint; lists those that there are.
+            CheckpointError: it is damaged.
+        """
+        if self._numbered is None or self._numbered[0] != number:
+            if number not in (kept := self.store.kept()):
+                there = f"only {', '.join(map(str, kept))}" if kept else "none at all"
+                message = (
+                    f"{self.model_dir} holds no checkpoint {number}, {there}; keep_checkpoint_max says how many stay"
+                )
+                raise ArgumentError(message, "policy", number)
+            self._numbered = number, snapshot_of(str(number), self.store.read(number))
+        return self._numbered[1]
 
     def keep_policy(self, policy: PolicySnapshot, info: Mapping[str, Any]) -> Path:
         """Write a policy as ``<model_dir>/<name>.safetensors``, with ``info`` inside."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..contracts import Array, RunConfig
 from ..environments.batched import BatchedEnvironment
-from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Timings
+from ..facts import BeginFacts, EndFacts, EpisodeStats, Timings
 from ..hooks.hook import Hooks
 from .failures import FAILURES
 from .interrupts import Interrupts
@@ -59,6 +59,7 @@ class MonitoredSession:
         self._evaluations = evaluations
         self._offline = offline
         self._loop = None if env is None or offline else Loop(state, env, self.monitor)
+        self._cuts = self._loop is None and not offline  # do checkpoints cut the episodes, which a caller runs?
         self._interrupts = Interrupts()
         self._stop_reason: str | None = None
         self._failed = False
@@ -145,12 +146,20 @@ class MonitoredSession:
         self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
     ) -> Mapping[str, float]:
         """Greedy episodes in an environment of their own, and EVAL on batches of the memory; disturbs nothing."""
-        results, returns = self._evaluations.evaluate(env, episodes, seed, eval_batches)
-        if self._hooks.after_evaluation:
-            facts = EvaluationFacts(results, tuple(returns))
-            for call in self._hooks.after_evaluation:
-                call(self, facts)
-        return results
+        facts = self._evaluations.evaluate(env, episodes, seed, eval_batches)
+        for call in self._hooks.after_evaluation:
+            call(self, facts)
+        self._keep_evaluated()
+        return facts.results
+
+    def _keep_evaluated(self) -> None:
+        """Have a checkpoint of what was evaluated: what is left to learn in this timestep waits for it."""
+        if not self.config.save_checkpoints_at_evaluations or self._cuts or self._failed:
+            return
+        if self._interrupts.held:
+            self._checkpoint_asked, self.monitor.waits = True, not self._offline
+        elif self._unsaved:
+            self.save_checkpoint()
 
     def prepare_video(self, env: Any = None) -> None:
         """Open the environment that ``record_video`` will use, so that what is wrong with it shows at once."""
@@ -228,10 +237,14 @@ class MonitoredSession:
 
     def run(self, schedule: Schedule) -> None:
         """Timesteps until a limit is reached or a hook asks to stop."""
-        timestep, reached = self._timesteps(schedule), self.monitor.limits.reached
-        counters = self._state.stepper.counters
-        while self._stop_reason is None and reached(counters) is None:
+        timestep, limits = self._timesteps(schedule), self.monitor.limits
+        counters, reached = self._state.stepper.counters, limits.reached
+        while self._stop_reason is None and (reached(counters) is None or self.owes(limits)):
             self.guarded(timestep)
+
+    def owes(self, limits: Limits) -> bool:
+        """Are updates left over: of a run that was killed at an evaluation's checkpoint, or that a limit ended?"""
+        return self._state.stepper.owes(limits)
 
     def learn(self) -> None:
         """Updates without timesteps, until a limit is reached or a hook asks to stop."""
@@ -270,6 +283,12 @@ class MonitoredSession:
             raise
         if self._checkpoint_asked:
             self._save()
+        while self.monitor.waits:  # what was evaluated is saved
+            self.monitor.waits = False
+            self._unsaved = self._unsaved or self.owes(self.monitor.limits)
+            self.monitor.learn()
+            if self._checkpoint_asked:
+                self._save()
         interrupts.release()
         return finished
 
@@ -277,7 +296,7 @@ class MonitoredSession:
 
     def _save(self) -> None:
         self._state.hooks = self._hooks.state_dict()
-        if self._loop is None and not self._offline:
+        if self._cuts:
             self._state.cut()  # what a caller did since these episodes began cannot be replayed
         self._run.save(self._state.content())
         self._checkpoint_asked = self._unsaved = False

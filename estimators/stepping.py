@@ -241,6 +241,10 @@ class Stepper:
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
+    def owes(self, limits: Limits) -> bool:
+        """Are updates owed that a limit on steps allows?"""
+        return self.owed > 0 and self.counters.global_step != limits.steps
+
     def store(self, batch: Mapping[str, Any], acted: Array | None = None) -> None:
         """Store a transition of every lane, count it, and note which updates it makes due.
 

@@ -15,7 +15,7 @@ from ..contracts import Array, ArraySpec, Memory, SpecTree, State
 from ..environments.describing import arguments_of
 from ..environments.making import open_environment
 from ..environments.spaces import action_spec
-from ..environments.statistics import statistics_of, taken_over
+from ..environments.statistics import names_of, statistics_of, taken_over
 from ..errors import ArgumentError, CheckpointError
 from ..hooks.defaults import with_defaults
 from ..hooks.hook import Hooks
@@ -199,7 +199,12 @@ class Trainer:
         """Build what trains, and load the newest checkpoint, if there is one."""
         run, memory = self._run, self.needed_memory()
         run.adopt(record.read(run.model_dir))  # anew: another Agent may have continued the run meanwhile
-        run.take_spaces(lanes.observation_space, lanes.action_space)
+        try:
+            run.take_spaces(lanes.observation_space, lanes.action_space)
+        except ValueError:
+            if (policy := run.newest_policy()) is not None:
+                lanes.refuse_others(policy.statistics)  # a wrapper that is missing says more than spaces that differ
+            raise
         run.refuse_other_count(lanes.number)
         if run.record is not None:
             refuse_other(run.record.warm_start, self.warm_start, run.model_dir)
@@ -327,6 +332,7 @@ class Trainer:
         if lanes.offline:
             return  # nobody acts: running episodes wait
         if lanes.env is None:
+            lanes.refuse_others(state.statistics)
             state.cut()
             return
         why = state.bring_back(lanes.env)
@@ -342,8 +348,11 @@ def _first_statistics(lanes: Lanes, taken: Taken | None) -> State:
     """What the wrappers of a new run's environment have learnt: of a warm start, what those of the other run had."""
     if lanes.env is None:
         return {}
+    own = statistics_of(lanes.env.env)
     if taken is not None and taken.statistics is not None:
         if (found := taken_over(lanes.env.env, taken.statistics)) is not None:
             return found
         logger.warning("warm start: the statistics of normalising wrappers are not taken; this environment has others")
-    return statistics_of(lanes.env.env)
+    elif taken is not None and own:
+        logger.warning("warm start: the source has no statistics; those of %s begin anew", " and ".join(names_of(own)))
+    return own

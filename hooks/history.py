@@ -16,10 +16,10 @@ from ..runs.history import (
     Episode,
     Evaluation,
     Found,
+    evaluations_of_policies,
     line_of,
     read_episodes,
     read_eval,
-    read_evaluations,
     rewrite,
 )
 from .hook import Hook
@@ -47,7 +47,7 @@ class HistoryHook(Hook):
         folder, self.global_timestep = session.model_dir, session.global_timestep
         if session.global_episode == 0 or history.last_episode(folder) != session.global_episode:
             _cut_episodes(folder, session.global_episode)
-        evaluations = [row for row in read_evaluations(folder) if row.position <= session.position]
+        evaluations = [row for row in evaluations_of_policies(folder) if row.position <= session.position]
         rewrite(folder / EVALUATIONS, Evaluation._fields, evaluations)
         if (folder / EVAL).exists():
             found = [row for row in read_eval(folder) if row.position <= session.position]
@@ -81,6 +81,10 @@ class HistoryHook(Hook):
             found.get("episode_return_min"),
             found.get("episode_return_max"),
             offline,
+            session.global_step,
+            facts.seed,
+            facts.num_envs,
+            facts.environment,
         )
         with (session.model_dir / EVALUATIONS).open("a", encoding="utf-8", newline="\n") as file:
             file.write(line_of(row))

@@ -83,6 +83,8 @@ def read(directory: Path) -> Description:
     """
     path = directory / FILE
     value = read_json(path, FORMAT, FORMAT_VERSION, "export it again")
+    if value.get("normalization_note") is not None:  # earlier versions exported what does not normalise, with a note
+        raise ValueError(f"{path} does not normalise observations as the training did: {value['normalization_note']}")
     try:
         return _parsed(path, value)
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:

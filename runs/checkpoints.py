@@ -103,6 +103,10 @@ class CheckpointStore:
         """
         return max(self._indices(), default=None)
 
+    def kept(self) -> list[int]:
+        """The indices of all checkpoints by their names alone, the oldest first; errors as for :meth:`newest`."""
+        return sorted(self._indices())
+
     def save(self, state: State) -> Path:
         """Write a checkpoint, then remove the oldest ones beyond ``keep_max``. Takes the lock where it is not held.
 
@@ -147,6 +151,18 @@ class CheckpointStore:
             CheckpointError: all of them are damaged (lists each with its damage), or they cannot be read.
         """
         return self._newest_whole(streams=True)
+
+    def read(self, index: int) -> State:
+        """The state of this checkpoint, as :meth:`open` returns that of the newest.
+
+        Raises:
+            CheckpointError: it is damaged, or not there; names it.
+        """
+        folder = self._path(index)
+        try:
+            return _read(folder, index, streams=True)[0]
+        except CheckpointError as error:
+            raise CheckpointError(f"the checkpoint {folder} is damaged: {error}") from error
 
     def _newest_whole(self, *, streams: bool) -> tuple[int, State] | None:
         damage: dict[int, str] = {}

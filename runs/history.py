@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from .files import replacing, write_file
 
 EPISODES: Final = "episodes.csv"
 EVALUATIONS: Final = "evaluations.csv"
 EVAL: Final = "eval.csv"
+REPEAT: Final = "repeat"
+"""In place of a number of episodes: those with which the training evaluated a policy."""
+GIVEN: Final = "given"
+"""The environment of an evaluation that was passed as an object."""
+_RESULTS: Final = (
+    *("episode_return_mean", "episode_return_std", "episode_return_min", "episode_return_max"),
+    *("episode_length_mean", "episodes"),
+)
+_LATER: Final[Mapping[str, Callable[[str], Any]]] = {
+    "episode_return_min": float,
+    "episode_return_max": float,
+    **dict.fromkeys(("offline_steps", "global_step", "seed", "num_envs"), int),
+    "environment": str,
+}
+"""The columns that files of earlier versions lack; they may be empty."""
 _TAIL_BYTES: Final = 512
 """More than the longest row of an episode."""
 
@@ -38,6 +53,16 @@ class Evaluation(NamedTuple):
     """None in files of earlier versions."""
     episode_return_max: float | None = None
     offline_steps: int = 0
+    global_step: int | None = None
+    """As all that follows: how to repeat it, see :class:`axonrl.facts.EvaluationFacts`; None in earlier files."""
+    seed: int | None = None
+    num_envs: int | None = None
+    environment: str | None = None
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What ``Agent.evaluate`` returns of the same episodes."""
+        return {name: getattr(self, name) for name in _RESULTS}
 
     @property
     def position(self) -> int:
@@ -77,7 +102,17 @@ def read_evaluations(folder: Path) -> list[Evaluation]:
     Raises:
         ValueError: the file is damaged; names it and the line.
     """
-    return list({row.position: row for row in _read(folder / EVALUATIONS, _evaluation)}.values())
+    return list({row.position: row for row in evaluations_of_policies(folder)}.values())
+
+
+def evaluations_of_policies(folder: Path) -> list[Evaluation]:
+    """The evaluations in a run folder, one for each policy, which position and update tell: the last.
+
+    Raises:
+        ValueError: the file is damaged; names it and the line.
+    """
+    rows = _read(folder / EVALUATIONS, _evaluation)
+    return list({(row.position, row.global_step): row for row in rows}.values())
 
 
 def read_eval(folder: Path) -> list[Found]:
@@ -119,10 +154,9 @@ def _episode(line: str) -> Episode:
 
 
 def _evaluation(line: str) -> Evaluation:
-    timestep, mean, std, length, episodes, *bounds = line.split(",")  # earlier versions have fewer columns
-    offline = int(bounds.pop()) if len(bounds) > 2 else 0
-    low, high = (float(bound) if bound else None for bound in bounds or (None, None))
-    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), low, high, offline)
+    timestep, mean, std, length, episodes, *rest = line.split(",")  # earlier versions have fewer columns
+    later = {name: _LATER[name](text) for name, text in zip(_LATER, rest, strict=False) if text}
+    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), **later)
 
 
 def _found(line: str) -> Found:

@@ -20,6 +20,7 @@ PREDICT: dict[str, Any] = {"mode": Modes.PREDICT, "predictions": {}}
         ("save_checkpoints_secs", 0),
         ("save_checkpoints_steps", 0),
         ("save_checkpoints_episodes", 0),
+        ("save_checkpoints_at_evaluations", 1),
         ("keep_checkpoint_max", None),
         ("save_summary_steps", 0),
         ("runtime", "tenserflow"),

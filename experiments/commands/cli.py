@@ -59,6 +59,7 @@ _EVALUATE_EXAMPLES = """\
 examples:
   axonrl evaluate runs/dqn_cartpole
   axonrl evaluate runs/dqn_cartpole --policy last --episodes 10 --json
+  axonrl evaluate runs/dqn_cartpole --checkpoint 12
 """
 _ENJOY_EXAMPLES = """\
 examples:
@@ -243,7 +244,19 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument("--episodes", type=positive, metavar="N", help="how many; default: as in the experiment")
-    parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    which.add_argument(
+        "--checkpoint",
+        type=_checkpoint,
+        metavar="N|best",
+        help="the policy of this checkpoint, or the best one, in the episodes in which the training evaluated it: the"
+        " numbers are the recorded ones",
+    )
+
+
+def _checkpoint(text: str) -> int | str:
+    return text if text == "best" else positive(text)
 
 
 def _add_enjoy(parser: argparse.ArgumentParser) -> None:

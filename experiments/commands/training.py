@@ -13,7 +13,7 @@ from ...runs.learning_curve import CURVE
 from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
 from ..errors import ExperimentError
 from ..language.seeds import listed
-from ..running import enjoying, runner
+from ..running import enjoying, evaluating, runner
 from ..running import folder as records
 from ..running.explain import rows
 from ..running.report import Result, evaluation_rows, table
@@ -82,6 +82,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
     """Evaluate the agent in a run folder."""
     records.read_experiment(arguments.model_dir)
     make_importable_for(arguments.model_dir)
+    if arguments.checkpoint is not None:
+        return _evaluate_checkpoint(arguments)
     load_tensorflow()
     results = runner.evaluate(arguments.model_dir, arguments.episodes, arguments.policy)
     if arguments.json:
@@ -90,6 +92,25 @@ def evaluate(arguments: argparse.Namespace) -> int:
     lines = evaluation_rows(results)
     lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
     print_table(rows_table(str(arguments.model_dir), lines))
+    return DONE
+
+
+def _evaluate_checkpoint(arguments: argparse.Namespace) -> int:
+    checkpoint, number = arguments.checkpoint, arguments.episodes
+    evaluating.need_checkpoint(arguments.model_dir, checkpoint)
+    load_tensorflow()
+    results, recorded, repeated = evaluating.evaluate_checkpoint(arguments.model_dir, checkpoint, number)
+    if not repeated and number is None:
+        made = "The training evaluated this policy in an environment that a Python program made."
+        say(f"{'The training did not evaluate this policy.' if recorded is None else made} These are other episodes.")
+    then = None if recorded is None else recorded.results
+    if arguments.json:
+        print_json({**results, "checkpoint": checkpoint, "recorded": then})
+        return DONE
+    lines = evaluation_rows(results)
+    lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
+    lines["recorded by the training"] = "-" if then is None else next(iter(evaluation_rows(then).values()))
+    print_table(rows_table(f"{arguments.model_dir}, checkpoint {checkpoint}", lines))
     return DONE
 
 

@@ -178,7 +178,8 @@ def _run(
     result = dataclasses.replace(result, stopped=stopped() or tracking.stop_reason)
     tracking.stopped = bool(result.stopped)
     if not result.stopped and experiment.evaluate is not None:
-        result = dataclasses.replace(result, evaluation=_evaluate(agent, experiment, experiment.evaluate))
+        wanted = experiment.evaluate
+        result = dataclasses.replace(result, evaluation=evaluated(agent, experiment, wanted.episodes, wanted.policy))
     tracking.outputs(result.as_outputs())
     return result
 
@@ -204,11 +205,8 @@ def evaluate(folder: Path, episodes: int | None = None, policy: str | None = Non
         ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.evaluate``.
     """
     experiment, agent = trained(folder)
-    given = {"episodes": episodes, "policy": policy}
-    wanted = (experiment.evaluate or Evaluate()).model_copy(
-        update={name: value for name, value in given.items() if value is not None}
-    )
-    return _evaluate(agent, experiment, wanted)
+    usual = experiment.evaluate or Evaluate()
+    return evaluated(agent, experiment, episodes or usual.episodes, policy or usual.policy)
 
 
 def trained(folder: Path) -> tuple[Experiment, Any]:
@@ -301,9 +299,10 @@ def agent_of(experiment: Experiment, parts: Parts, folder: Path) -> Any:
     return Agent(parts.model_fn, parts.memory, folder, config, params, warm_start=warm, compiled=parts.compiled)
 
 
-def _evaluate(agent: Any, experiment: Experiment, wanted: Evaluate) -> dict[str, float]:
+def evaluated(agent: Any, experiment: Experiment, episodes: int, policy: str | int) -> dict[str, float]:
+    """Evaluate an agent in its experiment's environment, in episodes of which training has seen none."""
     from ...estimators.evaluation import COPIES
 
-    with environment_of(experiment.environment, min(COPIES, wanted.episodes)) as env:
-        results: dict[str, float] = agent.evaluate(env, episodes=wanted.episodes, policy=wanted.policy)
+    with environment_of(experiment.environment, min(COPIES, episodes)) as env:
+        results: dict[str, float] = agent.evaluate(env, episodes=episodes, policy=policy)
     return results

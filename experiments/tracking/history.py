@@ -93,8 +93,7 @@ def write_journal(folder: Path, experiment: Experiment) -> None:
 
 
 def _results(row: Evaluation) -> dict[str, float]:
-    left_out = ("global_timestep", "offline_steps")
-    return {name: value for name, value in row._asdict().items() if name not in left_out and value is not None}
+    return {name: value for name, value in row.results.items() if value is not None}
 
 
 def _uuid_of(folder: Path) -> str:

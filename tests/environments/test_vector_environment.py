@@ -1,5 +1,6 @@
 """Vector environments in Gymnasium's three autoreset modes, with episodes worked out by hand."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit
 
 from axonrl import environments
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
@@ -186,6 +188,26 @@ def test_async_equals_sync(mode: Any) -> None:
             if steps[0].truncated.any():
                 resets = [batched.reset(steps[0].truncated, [5 + t, 6 + t]) for batched in pair]
                 np.testing.assert_array_equal(*resets)
+    finally:
+        asynchronous.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "refused"),
+    [
+        (lambda: NormalizeObservation(gymnasium.make("CartPole-v1")), True),
+        (lambda: TimeLimit(NormalizeReward(gymnasium.make("CartPole-v1")), 9), True),
+        (lambda: make("CartPole-v1", wrappers=["normalize_observation"]), True),
+        (lambda: make("CartPole-v1", wrappers=[{"kind": "time_limit", "max_episode_steps": 9}]), False),
+    ],
+)
+def test_statistics_in_other_processes_are_refused(function: Any, refused: bool) -> None:
+    """Nobody could save them, nor normalise as they do."""
+    asynchronous = AsyncVectorEnv([function] * 2)
+    try:
+        with pytest.raises(ArgumentError) if refused else contextlib.nullcontext() as caught:
+            open_environment(asynchronous)
+        assert caught is None or caught.value.argument == "env"
     finally:
         asynchronous.close()
 

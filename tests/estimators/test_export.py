@@ -314,7 +314,6 @@ def around(count: int) -> Any:
 def test_vector_environments_that_share_statistics(tmp_path: Path, env: Any) -> None:
     made = trained(tmp_path / "run", env=env())
     about = described(made.export(tmp_path / "exported"))
-    assert about["normalization_note"] is None
     assert about["normalization"]["mean"]["values"] == statistics_of(made)["0"]["obs_rms"]["mean"].tolist()
 
 
@@ -325,15 +324,14 @@ def test_vector_environments_that_share_statistics(tmp_path: Path, env: Any) -> 
         (lambda: normalizing(Counting(), plain_clip), "something else may have come after it"),
     ],
 )
-def test_what_the_export_cannot_normalise_is_said(tmp_path: Path, caplog: Any, env: Any, why: str) -> None:
+def test_what_an_actor_cannot_normalise_is_refused(tmp_path: Path, env: Any, why: str) -> None:
     made = trained(tmp_path / "run", env=env())
-    directory = made.export(tmp_path / "exported")
-    note = described(directory)["normalization_note"]
-    assert f"({why}): give the policy observations that are normalised as in the training" in note
-    assert f"export: {note}" in caplog.messages
-    assert described(directory)["normalization"] is None
-    policy = Policy.load(directory)
-    assert policy.act(OBSERVATIONS).tolist() == made.predict(OBSERVATIONS)["action"].tolist()
+    with pytest.raises(ValueError, match=rf"cannot be exported: .*\({why}\)"):
+        made.export(tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+    with pytest.raises(ValueError, match=rf"\({why}\)"):
+        made.act(OBSERVATIONS[0])
+    made.predict(OBSERVATIONS)  # which are given as the model sees them
 
 
 # -- frozen programs --------------------------------------------------------------------------------------------------

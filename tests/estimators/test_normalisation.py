@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.wrappers import NormalizeReward
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
 from axonrl import Agent
 from axonrl.environments import make, open_environment, similar
 from axonrl.environments.statistics import frozen, statistics_of
+from axonrl.errors import ArgumentError
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.runtimes import Policy
-from axonrl.tests.estimators.fakes import At, ListMemory, Notes, agent, differences, snapshot
+from axonrl.tests.estimators.fakes import At, Counting, ListMemory, Notes, agent, differences, snapshot
 
 BOTH = ["normalize_observation", "normalize_reward"]
 
@@ -92,17 +94,59 @@ def test_learners_see_normalised_rewards_and_hooks_those_of_the_environment(tmp_
     assert all(facts.episode_return == facts.length for facts in episodes)
 
 
-def test_other_wrappers_are_refused(tmp_path: Path) -> None:
-    learner(tmp_path).train(cart(), 40, 4, timesteps=50)
-    with pytest.raises(ValueError, match=r"the statistics of .*'NormalizeReward'.*, this one .'NormalizeOb"):
-        learner(tmp_path).train(cart(wrappers=["normalize_observation"]), 40, 4, timesteps=50)
+def refused(act: Callable[..., Any], *given: Any, names: Sequence[str], **more: Any) -> None:
+    """The call is refused for its environment, and the wrappers are named."""
+    with pytest.raises(ArgumentError) as caught:
+        act(*given, **more)
+    assert caught.value.argument == "env"
+    assert all(name in str(caught.value) for name in names)
+
+
+def gymnasiums() -> Any:
+    """In Gymnasium's wrapper, whose observations have the space of an environment that has no bounds."""
+    return NormalizeObservation(Counting())
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_resuming_without_what_normalised_is_refused(tmp_path: Path, num_envs: int) -> None:
+    """What is missing is named, also where the spaces differ."""
+    learner(tmp_path).train(cart(num_envs), 40, 4, timesteps=50)
+    before = snapshot(tmp_path)
+    for wrappers, names in (
+        ((), ("normalize_observation", "normalize_reward")),
+        (["normalize_observation"], ("normalize_reward",)),
+        (["normalize_reward"], ("normalize_observation",)),
+    ):
+        refused(learner(tmp_path).train, cart(num_envs, wrappers), 40, 4, timesteps=50, names=names)
+    assert differences(before, snapshot(tmp_path)) == []
+
+
+def test_gymnasium_s_wrapper_is_missed_although_the_spaces_are_equal(tmp_path: Path) -> None:
+    agent(tmp_path).train(gymnasiums(), 8, timesteps=20)
+    assert gymnasiums().observation_space == Counting.observation_space
+    names = ["Gymnasium's NormalizeObservation"]
+    refused(agent(tmp_path).train, Counting(), 8, timesteps=20, names=names)
+    refused(agent(tmp_path).evaluate, Counting(), 1, names=names)
+    hook = EvaluationHook(20, 1, env=Counting())
+    refused(agent(tmp_path).train, gymnasiums(), 8, timesteps=20, hooks=hook, names=names)
+    agent(tmp_path / "plain").train(Counting(), 8, timesteps=20)
+    refused(agent(tmp_path / "plain").evaluate, gymnasiums(), 1, names=names)
+
+
+def test_a_caller_s_own_loop_cannot_go_on_without_it(tmp_path: Path) -> None:
+    env = cart()
+    learner(tmp_path).train(env, 40, 4, timesteps=50)
+    with pytest.raises(ArgumentError) as caught, learner(tmp_path).interact(env.observation_space, env.action_space):
+        pass
+    assert caught.value.argument == "observation_space"
+    assert "normalize_observation and normalize_reward" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"discount": 0.9}, "NormalizeReward of the run's environment has discount=0.99, this one's has discount=0.9"),
-        ({"clip": 5}, "NormalizeReward of the run's environment has clip=10, this one's has clip=5"),
+        ({"discount": 0.9}, "normalize_reward of the run's environment has discount=0.99, this one's has discount=0.9"),
+        ({"clip": 5}, "normalize_reward of the run's environment has clip=10, this one's has clip=5"),
     ],
 )
 def test_the_same_wrappers_with_other_settings_are_refused(
@@ -215,6 +259,34 @@ def test_evaluating_in_one_that_watches_leaves_the_training_alone() -> None:
     assert moments_of({"statistics": statistics_of(env)})["count"] == 6  # it learns on
 
 
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_evaluation_needs_what_normalises_observations_and_not_what_normalises_rewards(
+    tmp_path: Path, num_envs: int
+) -> None:
+    learner(tmp_path).train(cart(2), 40, 4, timesteps=100)
+    first = learner(tmp_path).evaluate(cart(num_envs), episodes=6)
+    assert learner(tmp_path).evaluate(cart(num_envs, ["normalize_observation"]), episodes=6) == first
+    for env in (cart(num_envs, ()), cart(num_envs, ["normalize_reward"]), "CartPole-v1"):
+        refused(learner(tmp_path).evaluate, env, 1, names=["normalize_observation"])
+
+
+def test_gymnasium_s_wrapper_of_an_evaluation_takes_over_what_the_training_s_has_learnt(tmp_path: Path) -> None:
+    """Of an Agent and of a hook; its own statistics, of other observations, do not count."""
+    found = []
+    for name, env in (("fresh", gymnasiums()), ("used", gymnasiums())):
+        if name == "used":
+            for seed in range(20):
+                env.reset(seed=seed)
+        one, notes = agent(tmp_path / name), Notes()
+        one.train(gymnasiums(), 8, timesteps=20, hooks=[EvaluationHook(10, 3, env=env), notes])
+        kept = [dict(state["obs_rms"]) for state in statistics_of(env).values()]
+        assert differences(kept[0], moments_of(snapshot(tmp_path / name))) == []
+        found.append([facts.results for facts in notes.facts["after_evaluation"]])
+        found[-1].append(one.evaluate(env, 3))
+    assert len(found[0]) == 3
+    assert found[0] == found[1]
+
+
 def test_an_environment_given_to_the_hook_is_evaluated_in_like_the_training_s_own(tmp_path: Path) -> None:
     def evaluations(name: str, env: Any) -> list[Any]:
         notes, hook = Notes(), EvaluationHook(40, episodes=3, env=env)
@@ -222,16 +294,17 @@ def test_an_environment_given_to_the_hook_is_evaluated_in_like_the_training_s_ow
         return [facts.episode_returns for facts in notes.facts["after_evaluation"]]
 
     assert evaluations("given", cart(3)) == evaluations("made", None)
-    began = Notes()
-    hooks = [EvaluationHook(40, episodes=3, env=cart(wrappers=["normalize_observation"])), began]
-    with pytest.raises(ValueError, match=r"the statistics of .*NormalizeReward.*, this one .'NormalizeObservation'"):
-        learner(tmp_path / "other").train(cart(2), 40, 4, timesteps=120, hooks=hooks)
-    assert "after_timestep" not in began.facts  # it is refused when the run begins
+    assert evaluations("rewards", cart(3, ["normalize_observation"])) == evaluations("again", None)
+    for env in ("CartPole-v1", cart(wrappers=["normalize_reward"])):
+        hook, names = EvaluationHook(40, episodes=3, env=env), ["normalize_observation"]
+        refused(learner(tmp_path / "other").train, cart(2), 40, 4, timesteps=120, hooks=hook, names=names)
+        assert not (tmp_path / "other" / "run.json").exists()  # it is refused when the run begins
 
 
 def test_a_kept_policy_is_kept_with_the_statistics_of_its_time(tmp_path: Path) -> None:
     def means() -> dict[str, list[float]]:
-        exported = {name: one.export(tmp_path / name, policy=name) for name in ("best", "last")}
+        names: tuple[Any, ...] = ("best", "last", 2)  # 1 is from before the first timestep
+        exported = {str(name): one.export(tmp_path / str(name), policy=name) for name in names}
         return {
             name: json.loads((path / "policy.json").read_text())["normalization"]["mean"]["values"]
             for name, path in exported.items()
@@ -241,12 +314,12 @@ def test_a_kept_policy_is_kept_with_the_statistics_of_its_time(tmp_path: Path) -
     keep = At("after_timestep", 100, lambda session: session.save_policy("best", {}))
     one.train(cart(), 40, 4, timesteps=100, hooks=[keep])
     first = means()
-    assert first["best"] == first["last"]
+    assert first["best"] == first["last"] == first["2"]
     results = one.evaluate(cart(), episodes=5, seed=1, policy="best")
 
     one.train(cart(), 40, 4, timesteps=300)
     second = means()
-    assert second["best"] == first["best"]
+    assert second["best"] == second["2"] == first["best"]
     assert second["last"] != first["last"]
     assert learner(tmp_path / "run").evaluate(cart(), episodes=5, seed=1, policy="best") == results
 

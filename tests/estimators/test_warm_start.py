@@ -210,7 +210,7 @@ class Shifted(Counting):
         return super().observation() + 100
 
 
-def test_statistics_of_normalising_wrappers_are_taken(tmp_path: Path) -> None:
+def test_statistics_of_normalising_wrappers_are_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     gymnasium.register("Shifted-v0", entry_point=cast(Any, Shifted))
     try:
         agent(tmp_path / "source").train(make("Shifted-v0", wrappers=["normalize_observation"]), 8, timesteps=30)
@@ -220,5 +220,10 @@ def test_statistics_of_normalising_wrappers_are_taken(tmp_path: Path) -> None:
             one = Agent(linear_model, ReplayMemory(100, 4), folder, QUIET, warm_start=tmp_path / "source")
             one.check(env, 8)
             assert np.abs(env.envs[0].normalizers.observation.obs_rms.mean - mean).max() < 5
+        bare = Agent(linear_model, ReplayMemory(100, 4), tmp_path / "bare", QUIET, warm_start=one.get_weights())
+        caplog.clear()
+        bare.check(make("Shifted-v0", wrappers=["normalize_observation"]), 8)
+        said = "warm start: the source has no statistics; those of normalize_observation begin anew"
+        assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [said]
     finally:
         del gymnasium.registry["Shifted-v0"]

@@ -83,7 +83,7 @@ class FakeSession:
             **more,
         }
         for call in hooks.after_evaluation:
-            call(self, EvaluationFacts(results, (mean, mean, mean)))
+            call(self, EvaluationFacts(results, (mean, mean, mean), seed=5, num_envs=2, environment="CartPole-v1"))
 
 
 class FakeAgent:

@@ -20,7 +20,7 @@ from axonrl.experiments.commands import cli, training
 from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
 from axonrl.hooks import Hook
-from axonrl.runs.history import read_episodes
+from axonrl.runs.history import read_episodes, read_evaluations
 
 COMMANDS = [
     *("run", "check", "evaluate", "enjoy", "export", "list", "new", "schema", "completion"),
@@ -142,6 +142,9 @@ def test_what_is_not_usable_is_exit_code_2(
         ["evaluate", "d", "--episodes", "0"],
         ["evaluate", "d", "--episodes", "many"],
         ["evaluate", "d", "--policy", "first"],
+        ["evaluate", "d", "--checkpoint", "0"],
+        ["evaluate", "d", "--checkpoint", "last"],
+        ["evaluate", "d", "--checkpoint", "2", "--policy", "last"],
     ],
 )
 def test_wrong_arguments_are_exit_code_2(words: list[str]) -> None:
@@ -548,7 +551,9 @@ def test_a_real_run_stops_resumes_and_is_evaluated(
     file = folder / "real.yml"
     file.write_text(DQN)
     monkeypatch.delitem(sys.modules, "users_dqn", raising=False)
-    assert axonrl(capfd, "run", file, "--model-dir", "whole")[0] == 0
+    code, out, _ = axonrl(capfd, "run", file, "--model-dir", "whole", "--json")
+    assert code == 0
+    final = json.loads(out)["evaluation"]
     assert axonrl(capfd, "run", file, "--model-dir", "parts", "-P", "limit=150")[0] == 0
     assert axonrl(capfd, "run", file, "--model-dir", "parts", "--resume")[0] == 0
     whole, parts = (read_episodes(Path(name)) for name in ("whole", "parts"))
@@ -560,6 +565,7 @@ def test_a_real_run_stops_resumes_and_is_evaluated(
     results = [json.loads(out) for _, out, _ in found]
     assert results[0] == results[1]
     assert results[0]["episodes"] == 3
+    assert json.loads(axonrl(capfd, "evaluate", "whole", "--json")[1]) == final  # of other episodes than best's choice
     code, out, _ = axonrl(capfd, "evaluate", "whole", "--episodes", "2")
     assert code == 0
     assert "evaluation return, 2 episodes" in out
@@ -567,6 +573,43 @@ def test_a_real_run_stops_resumes_and_is_evaluated(
     assert code == 1
     assert "2 timesteps (first_update) cannot fill a batch of 8" in err
     assert not Path("bad").exists()
+
+
+@pytest.mark.usefixtures("fast_curve")
+def test_a_checkpoint_gives_the_number_that_the_run_recorded(
+    workplace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In copies stepped together, normalised and truncated; with an id of the hook's own; and without evaluations."""
+    normalised = DQN.replace("users_dqn:model_fn", "dqn").replace(
+        "num_envs: 2}", "num_envs: 2, kwargs: {max_episode_steps: 30}, wrappers: [normalize_observation]}"
+    )
+    (workplace / "real.yml").write_text(normalised)
+    hook = "hooks=[{kind: evaluation, every_timesteps: 100, episodes: 3, env: CartPole-v1}]"
+    runs = {"copies": (), "own": ("--set", hook, "--set", "environment.wrappers=[]")}
+    for folder, sets in runs.items():
+        assert axonrl(capfd, "run", "real.yml", "--model-dir", folder, *sets)[0] == 0
+        rows = read_evaluations(Path(folder))
+        assert [(row.global_timestep, row.environment) for row in rows] == [
+            (timestep, "CartPole-v1" if folder == "own" else None) for timestep in (100, 200, 300)
+        ]
+        for number, row in zip((2, 3, 4), rows, strict=True):
+            code, out, _ = axonrl(capfd, "evaluate", folder, "--checkpoint", number, "--json")
+            assert code == 0
+            assert json.loads(out) == {**row.results, "checkpoint": number, "recorded": row.results}
+    best = json.loads(axonrl(capfd, "evaluate", "copies", "--checkpoint", "best", "--json")[1])
+    assert best["episode_return_mean"] == max(row.episode_return_mean for row in read_evaluations(Path("copies")))
+    assert best["recorded"] == {name: best[name] for name in best["recorded"]}
+
+    code, out, err = axonrl(capfd, "evaluate", "copies", "--checkpoint", "1")
+    assert (code, "evaluation return, 3 episodes" in out) == (0, True)
+    assert "The training did not evaluate this policy." in err
+    found = json.loads(axonrl(capfd, "evaluate", "copies", "--checkpoint", "2", "--episodes", "5", "--json")[1])
+    assert (found["episodes"], found["recorded"]["episodes"]) == (5, 2)
+    for folder, checkpoint in (("copies", "9"), ("other", "best")):
+        if folder == "other":
+            assert axonrl(capfd, "run", "real.yml", "--model-dir", folder, "--set", "hooks=[]")[0] == 0
+        code, _, err = axonrl(capfd, "evaluate", folder, "--checkpoint", checkpoint)
+        assert (code, err.startswith(f"axonrl: error: Run folder {folder} has no ")) == (2, True)
 
 
 def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(workplace: Path) -> None:

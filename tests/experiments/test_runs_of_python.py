@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 from axonrl import Agent, RunConfig
@@ -57,9 +58,30 @@ def test_it_is_evaluated_and_exported(run: Path, capsys: pytest.CaptureFixture[s
     assert main(["evaluate", str(run), "--episodes", "3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found == Agent.load(run).evaluate("CartPole-v1", 3, policy="best")
+    for checkpoint in ("2", "best"):
+        assert main(["evaluate", str(run), "--checkpoint", checkpoint, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["recorded"] == {name: found[name] for name in found["recorded"]}
     assert main(["export", str(run), "--policy", "last"]) == 0
     assert capsys.readouterr().out == f"{run / 'exported'}\n"
     assert Policy.load(run / "exported").description["policy"] == "last"
+
+
+def test_an_evaluation_in_an_environment_that_only_the_program_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said that the episodes are others; in the program they are had again."""
+    from axonrl.tests.estimators.fakes import linear_model
+
+    own: Any = gymnasium.make("CartPole-v1", max_episode_steps=7)
+    agent = Agent(linear_model, ReplayMemory(100, 4), tmp_path, RunConfig(seed=3, progress=False), PARAMS)
+    agent.train("CartPole-v1", 8, 2, timesteps=30, hooks=EvaluationHook(30, 2, env=own))
+    assert main(["evaluate", str(tmp_path), "--checkpoint", "2", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert "in an environment that a Python program made" in err
+    assert found["episode_length_mean"] > found["recorded"]["episode_length_mean"] == 7
+    assert Agent.load(tmp_path).evaluate(own, policy=2) == found["recorded"]
 
 
 def test_it_is_synced_each_time_from_its_history(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

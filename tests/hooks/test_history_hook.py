@@ -15,6 +15,7 @@ from axonrl.runs.history import (
     Episode,
     Evaluation,
     Found,
+    evaluations_of_policies,
     last_episode,
     read_episodes,
     read_eval,
@@ -52,10 +53,15 @@ def test_the_files(session: Any, tmp_path: Path) -> None:
     )
     assert (tmp_path / EVALUATIONS).read_text() == (
         "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes,"
-        "episode_return_min,episode_return_max,offline_steps\n2,3.5,0.5,2.0,3,,,0\n4,4.0,0.5,2.0,3,,,0\n"
+        "episode_return_min,episode_return_max,offline_steps,global_step,seed,num_envs,environment\n"
+        "2,3.5,0.5,2.0,3,,,0,0,5,2,CartPole-v1\n4,4.0,0.5,2.0,3,,,0,0,5,2,CartPole-v1\n"
     )
     assert read_episodes(tmp_path) == [Episode(1, 2, 1.0, 2, 0.25), Episode(2, 4, 2.0, 2, 0.25)]
-    assert read_evaluations(tmp_path) == [Evaluation(2, 3.5, 0.5, 2.0, 3), Evaluation(4, 4.0, 0.5, 2.0, 3)]
+    how = {"global_step": 0, "seed": 5, "num_envs": 2, "environment": "CartPole-v1"}
+    assert read_evaluations(tmp_path) == [
+        Evaluation(2, 3.5, 0.5, 2.0, 3, **how),  # type: ignore[arg-type]  # each has a type of its own
+        Evaluation(4, 4.0, 0.5, 2.0, 3, **how),  # type: ignore[arg-type]
+    ]
 
 
 def test_a_row_is_there_before_the_file_is_closed(session: Any, tmp_path: Path) -> None:
@@ -118,6 +124,20 @@ def test_an_unfinished_line_does_not_count(tmp_path: Path) -> None:
 def test_of_two_evaluations_at_a_timestep_the_last_counts(tmp_path: Path) -> None:
     (tmp_path / EVALUATIONS).write_text("header\n5,1.0,0,2,3\n5,2.0,0,2,3\n")
     assert read_evaluations(tmp_path) == [Evaluation(5, 2.0, 0.0, 2.0, 3)]
+
+
+def test_evaluations_before_and_after_the_updates_of_a_timestep_are_two(session: Any, tmp_path: Path) -> None:
+    written = "5,1.0,0,2,3,,,,10,0,2,\n5,1.5,0,2,3,,,,10,0,2,\n5,2.0,0,2,3,,,0,11,0,2,given\n"
+    (tmp_path / EVALUATIONS).write_text(f"header\n{written}")
+    session.global_timestep = 5
+    hook, _ = begin(session)  # it keeps both of them
+    hook.end(session, END)
+    rows = evaluations_of_policies(tmp_path)
+    assert [(row.global_step, row.episode_return_mean, row.environment) for row in rows] == [
+        (10, 1.5, None),
+        (11, 2.0, "given"),
+    ]
+    assert [row.episode_return_mean for row in read_evaluations(tmp_path)] == [2.0]
 
 
 def test_lost_rows_are_told(session: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -241,7 +241,7 @@ def test_an_environment_that_does_not_render(env: Any, message: str, tmp_path: P
 @pytest.mark.usefixtures("ids")
 def test_an_environment_that_normalises_what_the_training_s_does_not(tmp_path: Path) -> None:
     env = make("axonrl-test/Rendered-v0", wrappers=["normalize_reward"], render_mode="rgb_array")
-    message = "the run's environment has the statistics of no wrappers, this one ['NormalizeReward']"
+    message = "this environment has normalize_reward, which the run was trained without"
     refused(tmp_path, Counting(), VideoHook(5, env=env), message)
 
 

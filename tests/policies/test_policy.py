@@ -462,6 +462,10 @@ def test_a_damaged_file_is_named(discrete: Path, tmp_path: Path, file: str, dama
             '{"format": "axonrl policy", "format_version": 2}',
             "is of format version 2, and this version of axonrl reads 1",
         ),
+        (
+            '{"format": "axonrl policy", "format_version": 1, "normalization_note": "each had its own"}',
+            "does not normalise observations as the training did: each had its own",
+        ),
         ('{"format": "axonrl policy", "format_version": 1}', "is not a whole description of a policy: KeyError"),
     ],
 )

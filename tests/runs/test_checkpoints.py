@@ -92,6 +92,19 @@ def test_indices_count_saves_and_old_ones_are_pruned(tmp_path: Path) -> None:
     assert counter_of(state) == 4
 
 
+def test_any_checkpoint_that_is_kept_can_be_read(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep_max=3)
+    assert store.kept() == []
+    for n in range(1, 5):
+        store.save(counted(n))
+    assert store.kept() == [2, 3, 4]
+    assert [counter_of(store.read(n)) for n in (4, 2)] == [4, 2]
+    (tmp_path / "checkpoints" / "checkpoint-00000003" / "state.json").unlink()
+    for n, what in ((3, "state.json"), (9, "manifest.json")):  # no other one takes the place of what was asked for
+        with pytest.raises(CheckpointError, match=rf"checkpoint-0000000{n} is damaged: {what}"):
+            store.read(n)
+
+
 def test_an_index_is_not_reused_after_a_damaged_checkpoint(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     store.save(counted(1))
