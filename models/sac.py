@@ -10,18 +10,22 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..errors import ArgumentError
 from .blocks.actions import flat
 from .blocks.critics import TwinCritics
 from .blocks.learning import parts
 from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer
-from .blocks.params import from_params
-from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
+from .blocks.params import from_params, optional, param, whole
+from .blocks.recurrent import observation_and_state
+from .blocks.sights import Remembered
+from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, sequences, transitions, within_sequences
 from .blocks.soft_policies import soft_policy
 from .blocks.state_dependent import StateDependentParams
 from .blocks.temperature import Temperature
@@ -33,11 +37,30 @@ Tensor: TypeAlias = Any
 class SACParams(StateDependentParams, SoftParams):
     """The parameters of SAC. Actor, critics and temperature have an optimizer each."""
 
+    lstm: int | None = param(
+        None,
+        "units of an LSTM for tasks that need memory, of the actor and of the critics; the hidden layers are before it"
+        " and, once more, after it; `null`: none",
+        optional(whole(at_least=1)),
+    )
+    n_step: int = param(
+        1, "timesteps that a return is summed over, within its sequence, with `lstm`", whole(at_least=1)
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lstm is not None and self.updates > 1:
+            message = f"an LSTM learns from whole sequences: updates must be 1 with lstm, got {self.updates}"
+            raise ArgumentError(message, "updates", self.updates)
+        if self.lstm is None and self.n_step > 1:
+            message = f"n_step is for sequences, with lstm: give n_step={self.n_step} to the ReplayMemory"
+            raise ArgumentError(message, "n_step", self.n_step)
+
 
 def model_fn(
     features: Any, labels: Any, mode: str, params: Mapping[str, Any] | SACParams | None, config: RunConfig
 ) -> EstimatorSpec:
-    """SAC, for a ReplayMemory.
+    """SAC, for a ReplayMemory; with an LSTM for a SequenceMemory.
 
     Predictions of a Box: ``action`` float32 [B, ...] (the squashed mean), ``mean`` and ``log_std`` float32 [B, ...]
     (before squashing; with state-dependent exploration ``scaled_features`` float32 [B, W, A] in place of the second).
@@ -45,27 +68,37 @@ def model_fn(
     [B, A] where observations have a mask. ``loss`` is the critics', ``td_error`` the mean of theirs. Metrics:
     ``actor_loss``, ``temperature``, ``entropy`` (of a Box: of actions in -1 .. 1), ``q_mean``, ``learning_rate``; where
     gradients are clipped also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). They are means
-    over the gradient steps.
+    over the gradient steps. State, with an LSTM: ``hidden`` and ``cell``, float32 [B, lstm].
 
     Raises:
         ArgumentError: the action space is neither a bounded Box of floats nor Discrete, the observations do not fit,
-            the batch is not one of a replay memory or cannot be split, or a parameter is invalid or does not fit.
+            the batch is not one of the memory or cannot be split, or a parameter is invalid or does not fit.
     """
     params = from_params(SACParams, params)
     observations = Observations(config.observation_space, config.action_space, params.action_mask)
     size = math.prod(observations.shape)
-    policy = soft_policy(config.action_space, size, params, "SAC")
+    memory = None if params.lstm is None else Remembered("memory", size, params, params.lstm)
+    width = params.lstm or size
+    policy = soft_policy(config.action_space, width, params, "SAC")
     if mode == Modes.PREDICT:
-        seen = flat(observations.encode(features))
-        predictions = policy.predictions(seen, observations.masks(features))
-        return EstimatorSpec(mode, predictions, exploration=policy.exploration())
+        observation, state = observation_and_state(features)
+        seen = flat(observations.encode(observation))
+        if memory is not None:
+            seen, state = memory.step(seen, state)
+        predictions = policy.predictions(seen, observations.masks(observation))
+        return EstimatorSpec(mode, predictions, exploration=policy.exploration(), state=state)
 
-    critics, targets = (
-        TwinCritics(name, [size + policy.action_size], params, outputs=policy.critic_outputs, zeros=name == "target")
-        for name in ("critic", "target")
-    )
+    shape, outputs = [width + policy.action_size], policy.critic_outputs
+    critics = TwinCritics("critic", shape, params, outputs=outputs)
+    targets = TwinCritics("target", shape, params, outputs=outputs, zeros=True)
     learner = SoftActorCritic(policy, critics, targets, Temperature(params), params)
-    batch = transitions(features, labels, policy, observations, "SAC")
+    if memory is None:
+        batch = transitions(features, labels, policy, observations, "SAC")
+    else:
+        batch = sequences(features, labels, policy, observations, "SAC with an LSTM")
+        target_memory = Remembered("target_memory", size, params, memory.units, zeros=True)
+        returns = partial(within_sequences, params.n_step)
+        learner = dataclasses.replace(learner, returns=returns, sight=memory.sight, target_sight=target_memory.sight)
     if mode == Modes.EVAL:
         return EstimatorSpec(mode, loss=learner.critic_loss(batch)[0])
 
@@ -79,5 +112,9 @@ def model_fn(
         scalars.append({**of_critics, **learner.train_policy(part, *optimizers[1:])})
     means = {name: tf.add_n([step[name] for step in scalars]) / len(scalars) for name in scalars[0]}
     loss = means.pop("critic_loss")
+    td_error = tf.concat(td_errors, axis=0)
+    if memory is not None:
+        found = batch["sequences"]
+        td_error = found.with_burn_in(tf.reshape(td_error, found["reward"].shape))
     metrics = {**means, "learning_rate": learning_rate}
-    return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics=metrics)
+    return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics=metrics)

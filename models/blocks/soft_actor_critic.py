@@ -2,12 +2,13 @@
 
 Source: Haarnoja et al. 2018b, https://arxiv.org/abs/1812.05905, which the numbers of equations refer to.
 
-Shapes in comments: B is the batch, O the size of an encoded observation.
+Shapes in comments: B is the batch (of sequences: L * B timesteps), O the size of an encoded observation.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -23,12 +24,16 @@ from .networks import DenseParams
 from .observations import MaskParams, Observations
 from .optimizers import OptimizerParams
 from .params import param, real, sizes, whole
+from .recurrent import Sequences
+from .returns import n_step_returns
+from .rollouts import rows
+from .sights import Sight
 from .soft_policies import SoftPolicy
 from .targets import update_target
 from .temperature import Temperature, TemperatureParams
 
 Tensor: TypeAlias = Any
-Batch: TypeAlias = "Mapping[str, Tensor]"
+Batch: TypeAlias = "Mapping[str, Any]"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,18 @@ def lowest(values: Sequence[Tensor], batch: Batch) -> Tensor:
     return tf.minimum(*values)
 
 
+def one_step(batch: Batch, next_value: Tensor) -> Tensor:
+    """Returns [B] from the values [B] after the actions; equation 2. Those of n-step transitions are of n steps."""
+    return batch["reward"] + batch["discount"] * next_value
+
+
+def within_sequences(n_step: int, batch: Batch, next_value: Tensor) -> Tensor:
+    """Returns [L * B] over up to n timesteps of each of the ``sequences``, as far as they go."""
+    found = batch["sequences"]
+    reward, discount, truncated = found["reward"], found["discount"], found["truncated"]  # [L, B]
+    return rows(n_step_returns(reward, discount, truncated, tf.reshape(next_value, reward.shape), n_step))
+
+
 @dataclasses.dataclass(frozen=True)
 class SoftActorCritic:
     """What learns, and its losses.
@@ -60,6 +77,9 @@ class SoftActorCritic:
         params: how to learn.
         target_value: from the values of next actions by each target critic, and the batch, to those that targets take.
         policy_value: likewise from the values by each critic to those that the policy learns to raise.
+        returns: from the batch and the values after its actions, without gradients through it.
+        sight: what policy and critics see. What is trained of it learns with the critics.
+        target_sight: what targets see.
     """
 
     policy: SoftPolicy
@@ -69,19 +89,22 @@ class SoftActorCritic:
     params: SoftParams
     target_value: Callable[[Sequence[Tensor], Batch], Tensor] = lowest
     policy_value: Callable[[Sequence[Tensor], Batch], Tensor] = lowest
+    returns: Callable[[Batch, Tensor], Tensor] = one_step
+    sight: Sight = Sight()
+    target_sight: Sight = Sight()
 
     def critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor, list[Tensor]]:
         """The loss of all critics (equation 5), their mean TD error [B], and their values [B] each."""
-        next_observation = batch["next_observation"]
+        (seen, next_seen), (_, target_seen) = self.sight.of(batch), self.target_sight.of(batch)
         next_value, next_log_prob = self.policy.expected(
-            next_observation,
-            lambda action: self.target_value(self.targets(next_observation, action), batch),
+            next_seen,
+            lambda action: self.target_value(self.targets(target_seen, action), batch),
             batch.get("next_noise"),
             batch.get("next_mask"),
         )
         next_value -= self.temperature() * next_log_prob  # equation 3
-        target = tf.stop_gradient(batch["reward"] + batch["discount"] * next_value)  # [B]
-        q_values = self.policy.taken(partial(self.critics, batch["observation"]), batch["action"])
+        target = tf.stop_gradient(self.returns(batch, next_value))  # [B]
+        q_values = self.policy.taken(partial(self.critics, seen), batch["action"])
         td_errors = [target - q_value for q_value in q_values]
         loss = mean_error(tf.add_n([losses.squared(td_error) for td_error in td_errors]), batch)
         return loss, tf.add_n(td_errors) / len(td_errors), q_values
@@ -90,7 +113,7 @@ class SoftActorCritic:
         """The targets follow, and the critics learn once.
 
         Args:
-            batch: of :func:`transitions`.
+            batch: of :func:`transitions` or :func:`sequences`.
             step: gradient steps of the critics before this one, int64 scalar.
             optimizer: of the critics.
 
@@ -99,10 +122,12 @@ class SoftActorCritic:
             ``critic_gradient_norm``.
         """
         rate, max_norm = self.params.target_update_rate, self.params.max_gradient_norm
-        update_target(self.critics.variables, self.targets.variables, step, period=None, rate=rate)
+        variables = [*self.sight.variables, *self.critics.variables]
+        target_variables = [*self.target_sight.variables, *self.targets.variables]
+        update_target(variables, target_variables, step, period=None, rate=rate)
         loss, td_error, q_values = self.critic_loss(batch)
-        norm = minimize(loss, self.critics.variables, optimizer, max_norm)
-        scalars = {"critic_loss": loss, "q_mean": tf.reduce_mean(tf.add_n(q_values)) / len(q_values)}
+        norm = minimize(loss, variables, optimizer, max_norm)
+        scalars = {"critic_loss": loss, "q_mean": _mean(tf.add_n(q_values), batch) / len(q_values)}
         return td_error, {**scalars, **({} if max_norm is None else {"critic_gradient_norm": norm})}
 
     def train_policy(self, batch: Batch, optimizer: Any, temperature_optimizer: Any) -> dict[str, Tensor]:
@@ -113,18 +138,19 @@ class SoftActorCritic:
             ``actor_gradient_norm``.
         """
         temperature, max_norm, mask = self.temperature(), self.params.max_gradient_norm, batch.get("mask")
+        seen, _ = self.sight.of(batch)
         value, log_prob = self.policy.expected(
-            batch["observation"],
-            lambda action: self.policy_value(self.critics(batch["observation"], action), batch),
+            seen,
+            lambda action: self.policy_value(self.critics(seen, action), batch),
             batch.get("noise"),
             mask,
         )
-        loss = tf.reduce_mean(temperature * log_prob - value)  # equation 7
+        loss = _mean(temperature * log_prob - value, batch)  # equation 7
         norm = minimize(loss, self.policy.variables, optimizer, max_norm)
-        entropy = -tf.reduce_mean(log_prob)
+        entropy = -_mean(log_prob, batch)
         target = self.params.target_entropy
         wanted = self.policy.target_entropy(mask) if isinstance(target, str) else target
-        wanted = wanted if isinstance(wanted, float) else tf.reduce_mean(wanted)
+        wanted = wanted if isinstance(wanted, float) else _mean(wanted, batch)
         self.temperature.follow(entropy, wanted, temperature_optimizer)
         scalars = {"actor_loss": loss, "temperature": temperature, "entropy": entropy}
         return {**scalars, **({} if max_norm is None else {"actor_gradient_norm": norm})}
@@ -148,3 +174,37 @@ def transitions(
         if (mask := observations.mask(observation)) is not None:
             batch[name] = tf.cast(mask, tf.float32)  # LiteRT splits no bools
     return batch | {name: labels[name] for name in ("reward", "discount", "weight") if name in labels}
+
+
+def sequences(
+    features: Any, labels: Mapping[str, Any], policy: SoftPolicy, observations: Observations, algorithm: str
+) -> dict[str, Any]:
+    """The batch of a SequenceMemory, as rows [L * B, ...] of all its timesteps after burn-in.
+
+    It has the keys of :func:`transitions`, but ``sequences`` and ``observations`` [burn_in + L + 1, B, O] in place of
+    single observations. ``share`` [L * B] is what a row counts in a mean, 0 for padding, and part of ``weight``.
+
+    Raises:
+        ArgumentError: it is not one of sequences.
+    """
+    found = Sequences(features, labels, algorithm)
+    observed = rows(found.observations())
+    count, valid = found["reward"].shape[1], labels["valid"]
+    share = valid * (math.prod(valid.shape) / tf.reduce_sum(valid))  # [L, B]
+    batch = {
+        "sequences": found,
+        "observations": tf.reshape(flat(observations.encode(observed)), [-1, count, math.prod(observations.shape)]),
+        **policy.batch(rows(found["action"])),
+        **{name: rows(found[name]) for name in ("reward", "discount")},
+        "share": rows(share),
+        "weight": rows(share * labels.get("weight", 1.0)),
+    }
+    if (mask := observations.mask(observed)) is not None:
+        masks = tf.reshape(tf.cast(mask, tf.float32), [-1, count, mask.shape[-1]])[found.burn_in :]  # [L + 1, B, A]
+        batch |= {"mask": rows(masks[:-1]), "next_mask": rows(masks[1:])}
+    return batch
+
+
+def _mean(values: Tensor, batch: Batch) -> Tensor:
+    """Of values [B], without padding."""
+    return tf.reduce_mean(values * batch["share"] if "share" in batch else values)
