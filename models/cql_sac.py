@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -19,13 +19,11 @@ from .. import noise
 from ..contracts import EstimatorSpec, Modes, RunConfig
 from .blocks.actions import SquashedBox, flat
 from .blocks.critics import TwinCritics
-from .blocks.learning import mean_error, minimize, parts
+from .blocks.learning import mean_error
 from .blocks.observations import Observations
-from .blocks.optimizers import learning_rate_at, make_optimizer
 from .blocks.params import from_params, param, real, whole
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
 from .blocks.soft_policies import SquashedPolicy
-from .blocks.targets import update_target
 from .blocks.temperature import Temperature
 
 Tensor: TypeAlias = Any
@@ -68,48 +66,28 @@ def model_fn(
 
     critics = TwinCritics("critic", [size + policy.action_size], params)
     targets = TwinCritics("target", [size + policy.action_size], params, zeros=True)
-    learner = SoftActorCritic(policy, critics, targets, Temperature(params), params)
     batch = transitions(features, labels, policy, observations, "CQL over SAC")
     shape = (batch["reward"].shape[0], params.samples, policy.action_size)
     batch |= {"uniform": noise.uniform(shape, -1.0, 1.0), "samples": noise.normal(shape)}
 
-    def critic_loss(part: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        td_loss, td_error, q_values = learner.critic_loss(part)
-        gaps = [others - q_value for others, q_value in zip(soft_maxima(learner, part), q_values, strict=True)]
-        gap = tf.add_n(gaps)  # [B]
-        loss = td_loss + params.conservative_weight * mean_error(gap, part)  # equation 4, of both critics
-        scalars = {"critic_loss": loss, "q_mean": tf.reduce_mean(tf.add_n(q_values)) / 2}
-        return loss, td_error, {**scalars, "conservative_error": tf.reduce_mean(gap) / 2}
+    def conservative(part: Mapping[str, Tensor], q_values: Sequence[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        maxima = soft_maxima(policy, critics, part)
+        gap = tf.add_n([others - q_value for others, q_value in zip(maxima, q_values, strict=True)])  # [B]
+        penalty = params.conservative_weight * mean_error(gap, part)  # equation 4, of both critics
+        return penalty, {"conservative_error": tf.reduce_mean(gap) / 2}
 
-    if mode == Modes.EVAL:
-        return EstimatorSpec(mode, loss=critic_loss(batch)[0])
-
-    learning_rate = learning_rate_at(params.learning_rate, labels)
-    critic_optimizer, *others = (
-        make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon) for _ in range(3)
-    )
-    td_errors, scalars = [], []
-    for i, part in enumerate(parts(batch, params.updates)):
-        step, rate, max_norm = labels["global_step"] + i, params.target_update_rate, params.max_gradient_norm
-        update_target(critics.variables, targets.variables, step, period=None, rate=rate)
-        loss, td_error, found = critic_loss(part)
-        norm = minimize(loss, critics.variables, critic_optimizer, max_norm)
-        norms = {} if max_norm is None else {"critic_gradient_norm": norm}
-        td_errors.append(td_error)
-        scalars.append({**found, **norms, **learner.train_policy(part, *others)})
-    means = {name: tf.add_n([one[name] for one in scalars]) / len(scalars) for name in scalars[0]}
-    loss = means.pop("critic_loss")
-    metrics = {**means, "learning_rate": learning_rate}
-    return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics=metrics)
+    learner = SoftActorCritic(policy, critics, targets, Temperature(params), params, penalty=conservative)
+    return learner.spec(mode, batch, labels)
 
 
-def soft_maxima(learner: SoftActorCritic, batch: Mapping[str, Tensor]) -> list[Tensor]:
+def soft_maxima(policy: SquashedPolicy, critics: TwinCritics, batch: Mapping[str, Tensor]) -> list[Tensor]:
     """``log`` of the integral of ``exp Q(s, a)`` over actions in -1 .. 1, estimated by importance sampling.
 
     Half of the N + N samples are uniform, half are the policy's (appendix F, "Computing log sum exp").
 
     Args:
-        learner: its policy and its critics.
+        policy: of which half of the samples are.
+        critics: whose values are integrated.
         batch: with ``observation`` [B, O], ``uniform`` [B, N, A] in -1 .. 1, and standard normal ``samples`` [B, N, A].
 
     Returns:
@@ -117,9 +95,9 @@ def soft_maxima(learner: SoftActorCritic, batch: Mapping[str, Tensor]) -> list[T
     """
     size, count, components = batch["uniform"].shape
     seen = tf.reshape(tf.tile(batch["observation"][:, tf.newaxis], [1, count, 1]), [size * count, -1])  # [B * N, O]
-    valued = partial(learner.critics, seen)
+    valued = partial(critics, seen)
     uniform = valued(tf.reshape(batch["uniform"], [-1, components]))
-    drawn, log_prob = learner.policy.expected(seen, valued, tf.reshape(batch["samples"], [-1, components]), None)
+    drawn, log_prob = policy.expected(seen, valued, tf.reshape(batch["samples"], [-1, components]), None)
     found = []
     for by_uniform, by_policy in zip(uniform, drawn, strict=True):
         weighted = [by_uniform - components * _LOG_UNIFORM, by_policy - log_prob]

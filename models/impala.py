@@ -18,6 +18,7 @@ from .blocks import rollouts
 from .blocks.actions import Actions, actions_of
 from .blocks.actor_critic import ActorCritic, PolicyValueParams
 from .blocks.learning import minimize
+from .blocks.losses import approximate_kl
 from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
 from .blocks.params import from_params, one_of, optional, param, real, whole
@@ -72,9 +73,7 @@ def model_fn(
     length = 1 if labels is None else int(labels["reward"].shape[0])
     network = ActorCritic(observations, actions, params, sequence_length=length)
     if mode == Modes.PREDICT:
-        outputs, value, state = network.act(features)
-        predictions = {"action": actions.likeliest(outputs), "value": value, **actions.shaped(outputs)}
-        return EstimatorSpec(mode, predictions, exploration=actions.exploration(), record=("log_prob",), state=state)
+        return network.predict(features, record=("log_prob",))
 
     rows = network.rows(features, labels, "IMPALA", ("log_prob",))
     entropy_coefficient = scheduled(params.entropy_coefficient, "entropy_coefficient", labels)
@@ -132,7 +131,7 @@ def _losses(
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "entropy": entropy,
-        "kl": tf.reduce_mean(ratio - 1 - log_ratio),  # http://joschu.net/blog/kl-approx.html, k3
+        "kl": approximate_kl(log_ratio),
         "ratio_mean": tf.reduce_mean(ratio),
         "clip_fraction": tf.reduce_mean(clipped),
     }

@@ -73,10 +73,7 @@ def model_fn(
     observations = Observations(config.observation_space, actions.space, params.action_mask)
     network = ActorCritic(observations, actions, params, params.sequence_length)
     if mode == Modes.PREDICT:
-        outputs, value, state = network.act(features)
-        predictions = {"action": actions.likeliest(outputs), "value": value, **actions.shaped(outputs)}
-        exploration, record = actions.exploration(), ("log_prob", "value")
-        return EstimatorSpec(mode, predictions, exploration=exploration, record=record, state=state)
+        return network.predict(features, record=("log_prob", "value"))
 
     rollout = network.rollout(features, labels, params.gae_lambda, _ALGORITHMS)
     coefficients = (
@@ -132,6 +129,6 @@ def _losses(
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "entropy": entropy,
-        "kl": tf.reduce_mean(ratio - 1 - log_ratio),  # http://joschu.net/blog/kl-approx.html, k3
+        "kl": losses.approximate_kl(log_ratio),
         "clip_fraction": tf.reduce_mean(tf.cast(tf.abs(ratio - 1) > clip, tf.float32)),
     }

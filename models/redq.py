@@ -20,7 +20,6 @@ from .blocks.actions import flat
 from .blocks.critics import CriticEnsemble
 from .blocks.learning import over_parts, stacked_parts
 from .blocks.observations import Observations
-from .blocks.optimizers import learning_rate_at, make_optimizer
 from .blocks.params import from_params, param, whole
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
 from .blocks.soft_policies import soft_policy
@@ -83,8 +82,7 @@ def model_fn(
         return EstimatorSpec(mode, loss=learner.critic_loss({**batch, "draw": noise.uniform([count])})[0])
 
     parts = stacked_parts(batch, params.updates) | {"draw": noise.uniform([params.updates, count])}
-    learning_rate = learning_rate_at(params.learning_rate, labels)
-    optimizers = [make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon) for _ in range(3)]
+    learning_rate, optimizers = learner.optimizers(labels)
     optimizers[0].build(critics.variables)
 
     def train_critics(part: Mapping[str, Tensor], i: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

@@ -19,9 +19,7 @@ from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..errors import ArgumentError
 from .blocks.actions import flat
 from .blocks.critics import TwinCritics
-from .blocks.learning import parts
 from .blocks.observations import Observations
-from .blocks.optimizers import learning_rate_at, make_optimizer
 from .blocks.params import from_params, optional, param, whole
 from .blocks.recurrent import observation_and_state
 from .blocks.sights import Remembered
@@ -99,22 +97,8 @@ def model_fn(
         target_memory = Remembered("target_memory", size, params, memory.units, zeros=True)
         returns = partial(within_sequences, params.n_step)
         learner = dataclasses.replace(learner, returns=returns, sight=memory.sight, target_sight=target_memory.sight)
-    if mode == Modes.EVAL:
-        return EstimatorSpec(mode, loss=learner.critic_loss(batch)[0])
-
-    learning_rate = learning_rate_at(params.learning_rate, labels)
-    optimizers = [make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon) for _ in range(3)]
-    td_errors, scalars = [], []
-    for i, part in enumerate(parts(batch, params.updates)):
-        # Target critics become copies at gradient step 0, which only the first part of a batch can have.
-        td_error, of_critics = learner.train_critics(part, labels["global_step"] + i, optimizers[0])
-        td_errors.append(td_error)
-        scalars.append({**of_critics, **learner.train_policy(part, *optimizers[1:])})
-    means = {name: tf.add_n([step[name] for step in scalars]) / len(scalars) for name in scalars[0]}
-    loss = means.pop("critic_loss")
-    td_error = tf.concat(td_errors, axis=0)
-    if memory is not None:
-        found = batch["sequences"]
-        td_error = found.with_burn_in(tf.reshape(td_error, found["reward"].shape))
-    metrics = {**means, "learning_rate": learning_rate}
-    return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics=metrics)
+    spec = learner.spec(mode, batch, labels)
+    if memory is None or spec.td_error is None:
+        return spec
+    found = batch["sequences"]
+    return dataclasses.replace(spec, td_error=found.with_burn_in(tf.reshape(spec.td_error, found["reward"].shape)))

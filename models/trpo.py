@@ -65,9 +65,7 @@ def model_fn(
     observations = Observations(config.observation_space, actions.space, params.action_mask)
     network = ActorCritic(observations, actions, params, params.sequence_length)
     if mode == Modes.PREDICT:
-        outputs, value, state = network.act(features)
-        predictions = {"action": actions.likeliest(outputs), "value": value, **actions.shaped(outputs)}
-        return EstimatorSpec(mode, predictions, exploration=actions.exploration(), record=("value",), state=state)
+        return network.predict(features, record=("value",))
 
     rollout = network.rollout(features, labels, params.gae_lambda, "TRPO")
     if mode == Modes.EVAL:

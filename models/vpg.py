@@ -68,12 +68,7 @@ def model_fn(
     has_value = params.baseline == VALUE
     network = ActorCritic(observations, actions, params, params.sequence_length, critic=has_value)
     if mode == Modes.PREDICT:
-        outputs, value, state = network.act(features)
-        predictions = {"action": actions.likeliest(outputs), **actions.shaped(outputs)}
-        record: tuple[str, ...] = ()
-        if has_value:
-            predictions, record = {**predictions, "value": value}, ("value",)
-        return EstimatorSpec(mode, predictions, exploration=actions.exploration(), record=record, state=state)
+        return network.predict(features, record=("value",) if has_value else ())
 
     rollout = network.rollout(features, labels, params.gae_lambda, "VPG")
     advantage = normalized(rollout["advantage"]) if params.normalize_advantages else rollout["advantage"]

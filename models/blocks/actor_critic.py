@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ...contracts import EstimatorSpec, Modes
 from ...errors import ArgumentError
 from ...schedules import ScheduleLike
 from . import rollouts
@@ -153,16 +154,28 @@ class ActorCritic:
         found = list({id(variable): variable for variable in both}.values())  # a shared body once
         return found if self._log_std is None else [*found, self._log_std]
 
-    def act(self, features: Any) -> tuple[dict[str, Tensor], Tensor, State | None]:
-        """For PREDICT: what describes the distribution over actions, the value [B], and the next recurrent state."""
+    def predict(self, features: Any, record: Sequence[str]) -> EstimatorSpec:
+        """The spec of PREDICT: the likeliest ``action``, the ``value`` [B], and what describes the distribution.
+
+        Args:
+            features: observations [B, ...], with the recurrent state before each if there is one.
+            record: what is stored with each transition.
+        """
         observation, state = observation_and_state(features)
-        encoded = self._observations.encode(observation)
+        encoded, actions = self._observations.encode(observation), self._actions
         hidden, following = self._policy.step(encoded, state)
         outputs = self._described(hidden, observation)
-        if self._value is None:
-            return outputs, None, following or None
-        value_hidden, others = (hidden, {}) if self._shared else self._value.step(encoded, state)
-        return outputs, self._value.head(value_hidden)[:, 0], {**following, **others} or None
+        predictions = {"action": actions.likeliest(outputs)}
+        if self._value is not None:
+            value_hidden, others = (hidden, {}) if self._shared else self._value.step(encoded, state)
+            predictions["value"], following = self._value.head(value_hidden)[:, 0], {**following, **others}
+        return EstimatorSpec(
+            Modes.PREDICT,
+            {**predictions, **actions.shaped(outputs)},
+            exploration=actions.exploration(),
+            record=tuple(record),
+            state=following or None,
+        )
 
     def rollout(self, features: Any, labels: Mapping[str, Any], gae_lambda: float, algorithm: str) -> dict[str, Any]:
         """The rows of a rollout with what PPO learns from: as :meth:`rows`, without ``next_observation``, and besides.

@@ -24,7 +24,7 @@ from . import losses
 from .actions import SquashedBox, flat
 from .behaviour import NoiseParams
 from .conditional import run_if
-from .learning import check_transitions, mean_error, minimize, parts
+from .learning import check_transitions, mean_error, means, minimize, parts
 from .networks import DenseParams, Network
 from .observations import Observations
 from .optimizers import OptimizerParams, learning_rate_at, make_optimizer, scheduled
@@ -173,9 +173,9 @@ class Learner:
             actor = self._actor_step(part, step, actor_optimizer, last)
             td_errors.append(td_error)
             scalars.append({**critic, **actor})
-        means = {name: tf.add_n([one[name] for one in scalars]) / len(scalars) for name in scalars[0]}
-        loss = means.pop("loss")
-        return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics={**means, **rates})
+        metrics = means(scalars)
+        loss = metrics.pop("loss")
+        return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics={**metrics, **rates})
 
     def _move_targets(self, step: Tensor) -> None:
         """At the beginning of each gradient step after one of the actor; before the first one they are copied."""

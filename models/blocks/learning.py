@@ -48,6 +48,11 @@ def parts(batch: Mapping[str, Tensor], updates: int) -> list[Mapping[str, Tensor
     return [{name: values[i] for name, values in split.items()} for i in range(updates)]
 
 
+def means(steps: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Of the scalars of gradient steps, by name."""
+    return {name: tf.add_n([step[name] for step in steps]) / len(steps) for name in steps[0]}
+
+
 def stacked_parts(batch: Mapping[str, Tensor], updates: int) -> dict[str, Tensor]:
     """Equal parts of a batch [updates * B, ...], one for each gradient step, as :func:`over_parts` takes them."""
     _check_divides(updates, batch)

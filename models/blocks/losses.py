@@ -296,3 +296,17 @@ def clipped_squared(value: Tensor, recorded: Tensor, returns: Tensor, clip: floa
         return error
     near = recorded + tf.minimum(tf.maximum(value - recorded, -clip), clip)
     return tf.maximum(error, tf.square(near - returns))
+
+
+def approximate_kl(log_ratio: Tensor) -> Tensor:
+    """Unbiased estimate of the KL divergence from the policy that acted, in nats: ``mean(r - 1 - log r)``, at least 0.
+
+    Source: Schulman 2020, http://joschu.net/blog/kl-approx.html, k3.
+
+    Args:
+        log_ratio: log r, float [B]: of the action's probabilities now and when it was taken.
+
+    Returns:
+        float scalar.
+    """
+    return tf.reduce_mean(tf.exp(log_ratio) - 1 - log_ratio)

@@ -15,14 +15,15 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from ...contracts import EstimatorSpec, Modes
 from ...schedules import ScheduleLike
 from . import losses
 from .actions import flat
 from .critics import CriticEnsemble, TwinCritics
-from .learning import check_transitions, mean_error, minimize
+from .learning import check_transitions, mean_error, means, minimize, parts
 from .networks import DenseParams
 from .observations import MaskParams, Observations
-from .optimizers import OptimizerParams
+from .optimizers import OptimizerParams, learning_rate_at, make_optimizer
 from .params import param, real, sizes, whole
 from .recurrent import Sequences
 from .returns import n_step_returns
@@ -78,6 +79,8 @@ class SoftActorCritic:
         target_value: from the values of next actions by each target critic, and the batch, to those that targets take.
         policy_value: likewise from the values by each critic to those that the policy learns to raise.
         returns: from the batch and the values after its actions, without gradients through it.
+        penalty: from the batch and each critic's values [B] of its actions, what their loss has besides, and further
+            scalars.
         sight: what policy and critics see. What is trained of it learns with the critics.
         target_sight: what targets see.
     """
@@ -90,11 +93,42 @@ class SoftActorCritic:
     target_value: Callable[[Sequence[Tensor], Batch], Tensor] = lowest
     policy_value: Callable[[Sequence[Tensor], Batch], Tensor] = lowest
     returns: Callable[[Batch, Tensor], Tensor] = one_step
+    penalty: Callable[[Batch, Sequence[Tensor]], tuple[Tensor, dict[str, Tensor]]] | None = None
     sight: Sight = Sight()
     target_sight: Sight = Sight()
 
-    def critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """The loss of all critics (equation 5), their mean TD error [B], and their values [B] each."""
+    def spec(self, mode: str, batch: Batch, labels: Mapping[str, Any]) -> EstimatorSpec:
+        """The critics' loss in EVAL; all gradient steps of an update in TRAIN, and the means of their scalars.
+
+        Args:
+            mode: EVAL or TRAIN.
+            batch: of :func:`transitions` or :func:`sequences`.
+            labels: with ``global_step`` and ``progress``.
+
+        Raises:
+            ArgumentError: the number of gradient steps does not divide the batch.
+        """
+        if mode == Modes.EVAL:
+            return EstimatorSpec(mode, loss=self.critic_loss(batch)[0])
+        learning_rate, optimizers = self.optimizers(labels)
+        td_errors, scalars = [], []
+        for i, part in enumerate(parts(batch, self.params.updates)):
+            # Target critics become copies at gradient step 0, which only the first part of a batch can have.
+            td_error, of_critics = self.train_critics(part, labels["global_step"] + i, optimizers[0])
+            td_errors.append(td_error)
+            scalars.append({**of_critics, **self.train_policy(part, *optimizers[1:])})
+        metrics = means(scalars)
+        loss, td_error = metrics.pop("critic_loss"), tf.concat(td_errors, axis=0)
+        return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics={**metrics, "learning_rate": learning_rate})
+
+    def optimizers(self, labels: Mapping[str, Any]) -> tuple[Tensor, list[Any]]:
+        """The learning rate, and optimizers of critics, policy and temperature."""
+        learning_rate = learning_rate_at(self.params.learning_rate, labels)
+        kind, epsilon = self.params.optimizer, self.params.optimizer_epsilon
+        return learning_rate, [make_optimizer(kind, learning_rate, epsilon) for _ in range(3)]
+
+    def critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """The loss of all critics (equation 5), their mean TD error [B], and scalars: ``q_mean``."""
         (seen, next_seen), (_, target_seen) = self.sight.of(batch), self.target_sight.of(batch)
         next_value, next_log_prob = self.policy.expected(
             next_seen,
@@ -107,7 +141,11 @@ class SoftActorCritic:
         q_values = self.policy.taken(partial(self.critics, seen), batch["action"])
         td_errors = [target - q_value for q_value in q_values]
         loss = mean_error(tf.add_n([losses.squared(td_error) for td_error in td_errors]), batch)
-        return loss, tf.add_n(td_errors) / len(td_errors), q_values
+        scalars = {"q_mean": _mean(tf.add_n(q_values), batch) / len(q_values)}
+        if self.penalty is not None:
+            penalty, further = self.penalty(batch, q_values)
+            loss, scalars = loss + penalty, scalars | further
+        return loss, tf.add_n(td_errors) / len(td_errors), scalars
 
     def train_critics(self, batch: Batch, step: Tensor, optimizer: Any) -> tuple[Tensor, dict[str, Tensor]]:
         """The targets follow, and the critics learn once.
@@ -118,16 +156,16 @@ class SoftActorCritic:
             optimizer: of the critics.
 
         Returns:
-            TD errors [B], and the scalars ``critic_loss``, ``q_mean`` and, where gradients are clipped,
-            ``critic_gradient_norm``.
+            The mean TD error [B] of all critics, and scalars: ``critic_loss`` and those of :meth:`critic_loss`; where
+            gradients are clipped also ``critic_gradient_norm``.
         """
         rate, max_norm = self.params.target_update_rate, self.params.max_gradient_norm
         variables = [*self.sight.variables, *self.critics.variables]
         target_variables = [*self.target_sight.variables, *self.targets.variables]
         update_target(variables, target_variables, step, period=None, rate=rate)
-        loss, td_error, q_values = self.critic_loss(batch)
+        loss, td_error, scalars = self.critic_loss(batch)
         norm = minimize(loss, variables, optimizer, max_norm)
-        scalars = {"critic_loss": loss, "q_mean": _mean(tf.add_n(q_values), batch) / len(q_values)}
+        scalars = {"critic_loss": loss, **scalars}
         return td_error, {**scalars, **({} if max_norm is None else {"critic_gradient_norm": norm})}
 
     def train_policy(self, batch: Batch, optimizer: Any, temperature_optimizer: Any) -> dict[str, Tensor]:

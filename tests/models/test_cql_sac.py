@@ -20,9 +20,7 @@ from axonrl.memories import ReplayMemory
 from axonrl.models import cql_sac, sac
 from axonrl.models.blocks.actions import SquashedBox
 from axonrl.models.blocks.critics import TwinCritics
-from axonrl.models.blocks.soft_actor_critic import SoftActorCritic
 from axonrl.models.blocks.soft_policies import SquashedPolicy
-from axonrl.models.blocks.temperature import Temperature
 from axonrl.tests.estimators.fakes import Counting
 from axonrl.tests.models.executed import RUNTIMES, Model
 
@@ -149,7 +147,7 @@ def test_samples_estimate_the_integral() -> None:
     critics = TwinCritics("critic", [2], params)
     for variable, number in zip(critics.variables, ([[0.0], [2.0]], [0.5], [[0.0], [-0.1]], [3.0]), strict=True):
         variable.assign(number)
-    learner = SoftActorCritic(SquashedPolicy(actions, 1, params), critics, critics, Temperature(params), params)
+    policy = SquashedPolicy(actions, 1, params)
     rng = np.random.default_rng(1)
     batch = {
         "observation": tf.zeros((1, 1)),
@@ -157,7 +155,7 @@ def test_samples_estimate_the_integral() -> None:
         "samples": tf.constant(rng.normal(size=(1, 40_000, 1)), tf.float32),
     }
     exact = [d + np.log((np.exp(c) - np.exp(-c)) / c) for c, d in ((2.0, 0.5), (-0.1, 3.0))]
-    np.testing.assert_allclose([float(one[0]) for one in cql_sac.soft_maxima(learner, batch)], exact, atol=0.02)
+    np.testing.assert_allclose([float(one[0]) for one in cql_sac.soft_maxima(policy, critics, batch)], exact, atol=0.02)
 
 
 @pytest.mark.parametrize(

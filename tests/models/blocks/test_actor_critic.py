@@ -37,13 +37,15 @@ class Rollout:
         state = {name: rng.normal(size=(COPIES, UNITS)).astype(F32) for name in self.names(network, recurrent)}
         seen: dict[str, list[Any]] = {name: [] for name in ("state", "value", "next_value", "logits")}
         for t in range(LENGTH):
-            outputs, value, after = network.act(
-                {"observation": observation[t], "state": state} if recurrent else observation[t]
-            )
-            _, next_value, _ = network.act({"observation": following[t], "state": after} if recurrent else following[t])
-            for name, array in (("state", state), ("value", value), ("next_value", next_value)):
-                seen[name].append(array)
-            seen["logits"].append(outputs["logits"])
+            spec = network.predict({"observation": observation[t], "state": state} if recurrent else observation[t], ())
+            after = spec.state
+            ahead = network.predict({"observation": following[t], "state": after} if recurrent else following[t], ())
+            assert spec.predictions is not None
+            assert ahead.predictions is not None
+            for name in ("value", "logits"):
+                seen[name].append(spec.predictions[name])
+            seen["state"].append(state)
+            seen["next_value"].append(ahead.predictions["value"])
             if after is not None:
                 state = {name: np.where(over[t][:, None] > 0, 0, array).astype(F32) for name, array in after.items()}
         self.over = over
@@ -66,7 +68,7 @@ class Rollout:
     def names(network: ActorCritic, recurrent: bool) -> list[str]:
         if not recurrent:
             return []
-        _, _, state = network.act(np.zeros((1, 2), F32))
+        state = network.predict(np.zeros((1, 2), F32), ()).state
         assert state is not None
         return list(state)
 
