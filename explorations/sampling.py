@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..errors import ArgumentError, NonFiniteError
 from ..schedules import ScheduleLike
 from .policies import NO_EXTRAS, Scheduled, is_discrete, is_float_box, is_multi_discrete, mask_of, unsuitable
 
-_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
 
 
 class Boltzmann(Scheduled):
@@ -162,7 +162,7 @@ class Gaussian:
             raise unsuitable("Gaussian", "a Box of floats as action space", action_space)
         self._shape = tuple(action_space.low.shape)
         self._axes = tuple(range(1, len(self._shape) + 1))
-        self._constant = np.float32(_HALF_LOG_2PI * math.prod(self._shape))
+        self._constant = np.float32(HALF_LOG_2PI * math.prod(self._shape))
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator

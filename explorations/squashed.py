@@ -11,12 +11,11 @@ import numpy as np
 from ..checks import all_finite
 from ..contracts import Array
 from .policies import NO_EXTRAS, is_float_box, unsuitable
-from .sampling import refuse_gaussian
+from .sampling import HALF_LOG_2PI, refuse_gaussian
 
 NEAREST: Final = 1 - 1e-6
 """How near an action in -1 .. 1 comes to the bounds, where its density is asked for."""
 _LOG_2 = math.log(2)
-_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class SquashedGaussian:
@@ -34,8 +33,7 @@ class SquashedGaussian:
     def __init__(self, action_space: Any, log_prob: bool = False) -> None:
         if not is_bounded_box(action_space):
             raise unsuitable("SquashedGaussian", "a bounded Box of floats as action space", action_space)
-        low, high = np.asarray(action_space.low, np.float32), np.asarray(action_space.high, np.float32)
-        self._middle, self._half = high / 2 + low / 2, high / 2 - low / 2
+        self._middle, self._half = middle_and_half(action_space)
         self._log_scale = float(np.log(self._half).sum())
         self.log_prob = log_prob
 
@@ -73,10 +71,21 @@ def squashed_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
     inside = np.clip(action, -NEAREST, NEAREST)
     u = 0.5 * (np.log1p(inside) - np.log1p(-inside))
     noise = (u - mean) * np.exp(-log_std)
-    log_slope = 2 * (_LOG_2 - u - np.logaddexp(0, -2 * u))
-    each = -0.5 * noise * noise - log_std - _HALF_LOG_2PI - log_slope
+    each = -0.5 * noise * noise - log_std - HALF_LOG_2PI - log_slope(u)
     total: Array = each.reshape(len(each), -1).sum(1)
     return total
+
+
+def log_slope(u: Array) -> Array:
+    """``log(1 - tanh(u)^2)`` of each component, in its shape and dtype: what squashing takes from a log-density."""
+    slope: Array = 2 * (_LOG_2 - u - np.logaddexp(0, -2 * u))
+    return slope
+
+
+def middle_and_half(space: Any) -> tuple[Array, Array]:
+    """Of the range of each component of a bounded Box, float32 [...]: the middle, and half of the width."""
+    low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
+    return high / 2 + low / 2, high / 2 - low / 2
 
 
 def is_bounded_box(space: Any) -> bool:

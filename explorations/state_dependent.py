@@ -12,11 +12,11 @@ from ..checks import all_finite, count
 from ..contracts import Array, State
 from ..errors import ArgumentError, NonFiniteError
 from .policies import is_float_box, unsuitable
-from .squashed import is_bounded_box
+from .sampling import HALF_LOG_2PI
+from .squashed import is_bounded_box, log_slope, middle_and_half
 
 SMALL: Final = 1e-6
 """Added to the variance of the noise, so that its logarithm is finite where all features are 0."""
-_HALF_LOG_2PI, _LOG_2 = 0.5 * math.log(2 * math.pi), math.log(2)
 
 
 class StateDependent:
@@ -52,8 +52,7 @@ class StateDependent:
         self.squashed = squashed
         self._shape = tuple(np.shape(action_space.low))
         if squashed:
-            low, high = np.asarray(action_space.low, np.float32), np.asarray(action_space.high, np.float32)
-            self._middle, self._half = high / 2 + low / 2, high / 2 - low / 2
+            self._middle, self._half = middle_and_half(action_space)
         self._matrices: Array = np.zeros((0, 0, 0), np.float32)  # [N, W, D]
         self._ages: Array = np.zeros(0, np.int64)  # timesteps of the episode so far [N]
 
@@ -102,10 +101,9 @@ class StateDependent:
             u = mean + np.einsum("nwd,nwd->nd", scaled, self._current(scaled.shape[1:], rng, lanes)).reshape(mean.shape)
             noise = (u - mean).reshape(len(mean), -1)  # of the rounded action, which is what learning sees
             variance = np.square(scaled).sum(1) + np.float32(SMALL)
-            each = -0.5 * (noise * noise / variance + np.log(variance)) - np.float32(_HALF_LOG_2PI)
-            if self.squashed:  # less log(1 - tanh(u)^2)
-                wide = u.reshape(noise.shape)
-                each -= 2 * (np.float32(_LOG_2) - wide - np.logaddexp(np.float32(0), -2 * wide))
+            each = -0.5 * (noise * noise / variance + np.log(variance)) - HALF_LOG_2PI
+            if self.squashed:
+                each -= log_slope(u.reshape(noise.shape))
             log_prob = each.sum(1)
         if not all_finite(log_prob):
             raise NonFiniteError(

@@ -16,7 +16,7 @@ from typing import Any
 from ..contracts import EstimatorSpec, RunConfig
 from ..schedules import ScheduleLike
 from . import ppo
-from .blocks.actor_critic import ActorCriticParams
+from .blocks.actor_critic_params import ActorCriticParams
 from .blocks.params import from_params
 
 _CONSTANT = ("clip_fraction", "kl", "optimizer_steps")

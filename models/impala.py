@@ -16,7 +16,8 @@ from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..schedules import ScheduleLike
 from .blocks import rollouts
 from .blocks.actions import Actions, actions_of
-from .blocks.actor_critic import ActorCritic, PolicyValueParams
+from .blocks.actor_critic import ActorCritic
+from .blocks.actor_critic_params import PolicyValueParams
 from .blocks.learning import minimize
 from .blocks.losses import approximate_kl
 from .blocks.observations import Observations

@@ -17,7 +17,8 @@ from ..contracts import EstimatorSpec, Modes, RunConfig
 from ..schedules import ScheduleLike
 from .blocks import losses, rollouts
 from .blocks.actions import Actions, actions_of
-from .blocks.actor_critic import ActorCritic, ActorCriticParams
+from .blocks.actor_critic import ActorCritic
+from .blocks.actor_critic_params import ActorCriticParams
 from .blocks.learning import minimize
 from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled

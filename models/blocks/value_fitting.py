@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from . import rollouts
-from .actor_critic import ActorCritic, AdvantageParams, PolicyParams
+from .actor_critic import ActorCritic
+from .actor_critic_params import AdvantageParams, PolicyParams
 from .learning import minimize
 from .optimizers import make_optimizer
 from .params import optional, param, whole

@@ -12,7 +12,8 @@ from gymnasium import spaces
 
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.actions import actions_of
-from axonrl.models.blocks.actor_critic import ActorCritic, ActorCriticParams
+from axonrl.models.blocks.actor_critic import ActorCritic
+from axonrl.models.blocks.actor_critic_params import ActorCriticParams
 from axonrl.models.blocks.observations import Observations
 
 F32 = np.float32

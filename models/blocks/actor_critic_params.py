@@ -1,0 +1,76 @@
+"""The parameters of policy and value that on-policy algorithms share."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ...schedules import ScheduleLike
+from .actions import BOX_POLICIES
+from .networks import NetworkParams
+from .observations import MaskParams
+from .optimizers import OptimizerParams
+from .params import Params, flag, one_of, optional, param, real, schedule, whole
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyParams(MaskParams, OptimizerParams, NetworkParams):
+    """The parameters of a policy's network, and of a value's of the same kind. Schedules count rollouts."""
+
+    activation: str = "tanh"
+    initializer: str = "orthogonal"
+    max_gradient_norm: float | None = 0.5
+    lstm: int | None = param(
+        None,
+        "units of an LSTM after the hidden layers, for tasks that need memory; `null`: none",
+        optional(whole(at_least=1)),
+    )
+    box_policy: str = param(
+        "gaussian",
+        "for Box actions; `squashed`: by tanh, into the bounds of the Box; `state_dependent`: gSDE, whose noise is a"
+        " function of the state that is drawn for many timesteps",
+        one_of(BOX_POLICIES),
+    )
+    sde_resample_every: int | None = param(
+        None,
+        "timesteps after which that function is drawn anew; `null`: for each episode",
+        optional(whole(at_least=1)),
+    )
+    log_std: float = param(
+        0.0,
+        "initial log standard deviation of Box actions, in the environment's units, before squashing, or per feature",
+        real(at_least=-20, at_most=20),
+    )
+
+    @property
+    def shared(self) -> bool:
+        """Have policy and value hidden layers in common? They may where one loss trains both."""
+        return False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyValueParams(PolicyParams):
+    """The parameters of policy and value that one loss trains."""
+
+    shared: bool = param(False, "one network with two heads for policy and value instead of two networks", flag())
+    value_coefficient: float = param(0.5, "weight of the value's squared error", real(at_least=0))
+    entropy_coefficient: ScheduleLike = param(0.0, "weight of the entropy", schedule(at_least=0))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdvantageParams(Params):
+    """The parameters of generalized advantage estimates, and of sequences that a rollout is cut into."""
+
+    sequence_length: int = param(
+        16, "timesteps that an LSTM is trained over at once; divides those of each environment", whole(at_least=1)
+    )
+    normalize_advantages: bool = param(
+        True, "to mean 0 and standard deviation 1, among those of one step of the optimizer", flag()
+    )
+    gae_lambda: float = param(
+        0.95, "between one-step TD errors (0) and discounted returns (1)", real(at_least=0, at_most=1)
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ActorCriticParams(AdvantageParams, PolicyValueParams):
+    """The parameters of algorithms that learn from advantages by one loss."""
