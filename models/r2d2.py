@@ -22,7 +22,8 @@ from .blocks.masks import best
 from .blocks.observations import MaskParams, Observations
 from .blocks.optimizers import OptimizerParams
 from .blocks.params import flag, from_params, one_of, optional, param, real, whole
-from .blocks.recurrent import RecurrentNetwork, RecurrentParams, Sequences, State, observation_and_state
+from .blocks.lstm import State
+from .blocks.recurrent import RecurrentNetwork, RecurrentParams, Sequences, observation_and_state
 from .blocks.returns import n_step_returns
 from .blocks.rollouts import rows
 from .blocks.targets import TargetParams

@@ -22,7 +22,8 @@ from .actions import Actions, StateDependentBox
 from .actor_critic_params import PolicyParams
 from .networks import Network
 from .observations import Observations
-from .recurrent import RecurrentNetwork, State, observation_and_state
+from .lstm import State
+from .recurrent import RecurrentNetwork, observation_and_state
 from .returns import gae
 
 Tensor: TypeAlias = Any

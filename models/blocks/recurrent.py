@@ -1,4 +1,4 @@
-"""Recurrent networks: an LSTM between the body and the heads, unrolled over time."""
+"""Networks with an LSTM between the body and the heads, and the sequences that they learn from."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import keras
 import tensorflow as tf
 
 from ...errors import ArgumentError
+from .lstm import LSTM, State
 from .networks import DenseParams, NetworkParams, dense
 from .params import param, whole
 
 Tensor: TypeAlias = Any
-State: TypeAlias = "dict[str, Tensor]"
-"""Of an LSTM: ``hidden`` and ``cell``, float32 [B, units] each."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,88 +22,6 @@ class RecurrentParams(NetworkParams):
     """The parameters of a network with an LSTM."""
 
     lstm: int = param(64, "units of the LSTM, which follows the hidden layers", whole(at_least=1))
-
-
-class LSTM:
-    """A layer with memory; Keras' variables and initial values, with its own loop over time.
-
-    The loop is unrolled, because gradients of rolled ones do not convert to LiteRT. What needs no recurrent state is
-    computed for all timesteps at once.
-
-    Source: Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735; with forget gates, Gers et al.
-    2000, https://doi.org/10.1162/089976600300015015.
-
-    Args:
-        inputs: features of one timestep.
-        units: of the state.
-        initializer: of the kernel; ``"zeros"`` makes all kernels zero.
-    """
-
-    def __init__(self, inputs: int, units: int, initializer: str) -> None:
-        recurrent = {"recurrent_initializer": "zeros"} if initializer == "zeros" else {}
-        layer = keras.layers.LSTMCell(units, kernel_initializer=initializer, name="lstm", **recurrent)
-        layer.build((None, inputs))
-        self.units = units
-        self.variables: list[Any] = list(layer.trainable_variables)
-
-    def begin(self, batch: Tensor) -> State:
-        """The state in which episodes begin: zeros, with as many rows as a tensor [B, ...] has."""
-        zeros = tf.zeros([tf.shape(batch)[0], self.units])
-        return {"hidden": zeros, "cell": zeros}
-
-    def __call__(self, inputs: Tensor, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
-        """Outputs and last state.
-
-        Args:
-            inputs: float32 [T, B, features]; T is static.
-            state: before the first timestep.
-            valid: float32 [T, B]; where it is 0 the timestep leaves the state as it was. None: 1 everywhere.
-
-        Returns:
-            outputs, float32 [T, B, units] (those of timesteps that are not valid follow from the state before, too),
-            and the state after the last timestep.
-        """
-        outputs, states = self._loop(inputs, state, valid, None)
-        return tf.stack(outputs), states[-1]
-
-    def unrolled(self, inputs: Tensor, state: State, begins: Tensor) -> tuple[Tensor, State]:
-        """Outputs and the state after every timestep, float32 [T, B, units].
-
-        Args:
-            inputs: as for a call.
-            state: before the first timestep.
-            begins: float32 [T, B]; where it is 1 an episode begins: the state before the timestep is zero.
-        """
-        outputs, states = self._loop(inputs, state, None, begins)
-        return tf.stack(outputs), {name: tf.stack([each[name] for each in states]) for name in ("hidden", "cell")}
-
-    def _loop(
-        self, inputs: Tensor, state: State, valid: Tensor | None, begins: Tensor | None
-    ) -> tuple[list[Tensor], list[State]]:
-        length, features = inputs.shape[0], inputs.shape[-1]
-        batch = -1 if inputs.shape[1] is None else inputs.shape[1]
-        kernel, recurrent_kernel, bias = (tf.convert_to_tensor(variable) for variable in self.variables)
-        projected = tf.matmul(tf.reshape(inputs, [-1, features]), kernel) + bias
-        steps = tf.unstack(tf.reshape(projected, [length, batch, 4 * self.units]))
-        hidden, cell = state["hidden"], state["cell"]
-        outputs, states = [], []
-        for index, step in enumerate(steps):
-            if begins is not None:
-                goes_on = 1.0 - begins[index][:, None]  # [B, 1], 0 or 1: products with them are exact
-                hidden, cell = goes_on * hidden, goes_on * cell
-            gates = step + tf.matmul(hidden, recurrent_kernel)  # [B, 4 U]
-            i, f, g, o = tf.split(gates, 4, axis=-1)
-            next_cell = tf.sigmoid(f) * cell + tf.sigmoid(i) * tf.tanh(g)
-            output = tf.sigmoid(o) * tf.tanh(next_cell)
-            outputs.append(output)
-            if valid is None:
-                hidden, cell = output, next_cell
-            else:
-                kept = valid[index][:, None]
-                hidden = kept * output + (1.0 - kept) * hidden
-                cell = kept * next_cell + (1.0 - kept) * cell
-            states.append({"hidden": hidden, "cell": cell})
-        return outputs, states
 
 
 class RecurrentNetwork:
@@ -150,12 +67,9 @@ class RecurrentNetwork:
         heads = [variable for head in self._heads.values() for variable in head.trainable_variables]
         return [*self.body.trainable_variables, *self.lstm.variables, *heads]
 
-    def __call__(self, inputs: Tensor, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
-        """From inputs float32 [T, B, *shape] the outputs of the LSTM [T, B, units], and its last state.
-
-        The other arguments are those of :class:`LSTM`.
-        """
-        return self.lstm(self._below(inputs), state, valid)
+    def __call__(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """From inputs float32 [T, B, *shape] the outputs of the LSTM [T, B, units], and its last state."""
+        return self.lstm(self._below(inputs), state)
 
     def unrolled(self, inputs: Tensor, state: State, begins: Tensor) -> tuple[Tensor, State]:
         """As a call, with the state after every timestep, [T, B, units]."""
@@ -178,7 +92,7 @@ class RecurrentNetwork:
         """
         state = sequences.state
         if sequences.burn_in:
-            _, state = self(inputs[: sequences.burn_in], state, sequences.labels["burn_in"])
+            state = self.lstm.after(self._below(inputs[: sequences.burn_in]), state, sequences.labels["burn_in"])
             state = {name: tf.stop_gradient(value) for name, value in state.items()}
         # What follows the end of an episode but for one observation is not looked at, so no timestep is left out.
         return self(inputs[sequences.burn_in :], state)[0]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from .networks import DenseParams
-from .recurrent import RecurrentNetwork, State
+from .lstm import State
+from .recurrent import RecurrentNetwork
 from .rollouts import rows
 
 Tensor: TypeAlias = Any

@@ -1,0 +1,155 @@
+"""A layer with memory, unrolled over time.
+
+Shapes in comments: T timesteps, B sequences side by side, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import keras
+import tensorflow as tf
+
+Tensor: TypeAlias = Any
+State: TypeAlias = "dict[str, Tensor]"
+"""Of an LSTM: ``hidden`` and ``cell``, float32 [B, units] each."""
+
+
+class LSTM:
+    """A layer with memory; Keras' variables and initial values, with its own loop over time.
+
+    The loop is unrolled, because gradients of rolled ones do not convert to LiteRT. Small networks spend their time on
+    operations rather than on arithmetic, so what needs no recurrent state is computed for all timesteps at once, in the
+    gradient too. No gradient flows through the states that are returned.
+
+    Source: Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735; with forget gates, Gers et al.
+    2000, https://doi.org/10.1162/089976600300015015.
+
+    Args:
+        inputs: features of one timestep.
+        units: of the state.
+        initializer: of the kernel; ``"zeros"`` makes all kernels zero.
+    """
+
+    def __init__(self, inputs: int, units: int, initializer: str) -> None:
+        recurrent = {"recurrent_initializer": "zeros"} if initializer == "zeros" else {}
+        layer = keras.layers.LSTMCell(units, kernel_initializer=initializer, name="lstm", **recurrent)
+        layer.build((None, inputs))
+        self.units = units
+        self.variables: list[Any] = list(layer.trainable_variables)
+
+    def begin(self, batch: Tensor) -> State:
+        """The state in which episodes begin: zeros, with as many rows as a tensor [B, ...] has."""
+        zeros = tf.zeros([tf.shape(batch)[0], self.units])
+        return {"hidden": zeros, "cell": zeros}
+
+    def __call__(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Outputs float32 [T, B, units], and the state after the last timestep.
+
+        Args:
+            inputs: float32 [T, B, features]; T is static.
+            state: before the first timestep.
+        """
+        outputs, cells = _unrolled(*self._projected(inputs), state["hidden"], state["cell"], None)
+        return outputs, {"hidden": outputs[-1], "cell": cells[-1]}
+
+    def unrolled(self, inputs: Tensor, state: State, begins: Tensor) -> tuple[Tensor, State]:
+        """Outputs, and the state after every timestep, float32 [T, B, units].
+
+        Args:
+            inputs: as for a call.
+            state: before the first timestep.
+            begins: float32 [T, B]; where it is 1 an episode begins: the state before the timestep is zero.
+        """
+        outputs, cells = _unrolled(*self._projected(inputs), state["hidden"], state["cell"], begins)
+        return outputs, {"hidden": outputs, "cell": cells}
+
+    def after(self, inputs: Tensor, state: State, valid: Tensor) -> State:
+        """The state after the last timestep, where some do not count.
+
+        Args:
+            inputs: as for a call.
+            state: before the first timestep.
+            valid: float32 [T, B]; where it is 0 the timestep leaves the state as it was.
+        """
+        projected, recurrent_kernel = self._projected(inputs)
+        hidden, cell = state["hidden"], state["cell"]
+        for step, counts in zip(tf.unstack(projected), tf.unstack(valid[..., tf.newaxis]), strict=True):
+            i, f, g, o = _gates(step + tf.matmul(hidden, recurrent_kernel))
+            next_cell = f * cell + i * g
+            hidden = counts * o * tf.tanh(next_cell) + (1.0 - counts) * hidden
+            cell = counts * next_cell + (1.0 - counts) * cell
+        return {"hidden": hidden, "cell": cell}
+
+    def _projected(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """What the gates have of the inputs, [T, B, 4 U], and the kernel of what they have of the state before."""
+        length, features = inputs.shape[0], inputs.shape[-1]
+        batch = -1 if inputs.shape[1] is None else inputs.shape[1]
+        kernel, recurrent_kernel, bias = (tf.convert_to_tensor(variable) for variable in self.variables)
+        projected = tf.matmul(tf.reshape(inputs, [-1, features]), kernel) + bias
+        return tf.reshape(projected, [length, batch, 4 * self.units]), recurrent_kernel
+
+
+def _gates(values: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Input, forget, candidate and output, [B, U] each, in Keras' order."""
+    i, f, g, o = tf.split(values, 4, axis=-1)
+    return tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
+
+
+def _unrolled(
+    projected: Tensor, recurrent_kernel: Tensor, hidden: Tensor, cell: Tensor, begins: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Outputs and cells after every timestep, [T, B, U] each; gradients flow through the first alone.
+
+    Args:
+        projected: [T, B, 4 U].
+        recurrent_kernel: [U, 4 U].
+        hidden: before the first timestep, [B, U].
+        cell: likewise.
+        begins: [T, B] or None, 1 where the state before a timestep is zero.
+    """
+    length = projected.shape[0]
+    goes_on = None if begins is None else tf.unstack(1.0 - begins[..., tf.newaxis])  # products with 0 or 1 are exact
+
+    def kept(values: Tensor, t: int) -> Tensor:
+        return values if goes_on is None else goes_on[t] * values
+
+    def run(projected: Tensor, recurrent_kernel: Tensor, hidden: Tensor, cell: Tensor) -> Any:
+        before: list[tuple[Tensor, Tensor]] = []  # hidden and cell
+        gates, cells, squashed, outputs = [], [], [], []
+        for t, step in enumerate(tf.unstack(projected)):
+            before.append((kept(hidden, t), kept(cell, t)))
+            hidden, cell = before[-1]
+            i, f, g, o = _gates(step + tf.matmul(hidden, recurrent_kernel))
+            cell = f * cell + i * g
+            squashed.append(tf.tanh(cell))
+            hidden = o * squashed[-1]
+            gates.append((i, f, g, o))
+            cells.append(cell)
+            outputs.append(hidden)
+
+        def gradient(by_output: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+            i, f, g, o = (tf.stack(each) for each in zip(*gates, strict=True))
+            hidden_before, cell_before = (tf.stack(each) for each in zip(*before, strict=True))
+            tanh_cell = tf.stack(squashed)
+            slopes = [g * i * (1 - i), cell_before * f * (1 - f), i * (1 - tf.square(g)), tanh_cell * o * (1 - o)]
+            by_gate = tf.unstack(tf.concat(slopes, -1))  # [B, 4 U], of the cell by the first three, of the output
+            by_cell = tf.unstack(o * (1 - tf.square(tanh_cell)))
+            steps, forget, transposed = tf.unstack(by_output), tf.unstack(f), tf.transpose(recurrent_kernel)
+            by_projected: list[Tensor] = []
+            d_hidden = d_cell = tf.zeros_like(outputs[0])
+            for t in reversed(range(length)):
+                d_hidden += steps[t]
+                d_cell += d_hidden * by_cell[t]
+                by_projected.insert(0, tf.concat([d_cell, d_cell, d_cell, d_hidden], -1) * by_gate[t])
+                d_hidden = kept(tf.matmul(by_projected[0], transposed), t)
+                d_cell = kept(d_cell * forget[t], t)
+            found = tf.stack(by_projected)
+            width, units = found.shape[-1], transposed.shape[-1]
+            rows = tf.reshape(hidden_before, [-1, units]), tf.reshape(found, [-1, width])
+            return found, tf.matmul(*rows, transpose_a=True), d_hidden, d_cell
+
+        return (tf.stack(outputs), tf.stack(cells)), gradient
+
+    outputs, cells = tf.custom_gradient(run)(projected, recurrent_kernel, hidden, cell)
+    return outputs, tf.stop_gradient(cells)
