@@ -18,11 +18,11 @@ from .blocks import losses
 from .blocks.actions import BehaviourParams, Discrete
 from .blocks.learning import learning_spec
 from .blocks.losses import action_values
+from .blocks.lstm import State
 from .blocks.masks import best
 from .blocks.observations import MaskParams, Observations
 from .blocks.optimizers import OptimizerParams
 from .blocks.params import flag, from_params, one_of, optional, param, real, whole
-from .blocks.lstm import State
 from .blocks.recurrent import RecurrentNetwork, RecurrentParams, Sequences, observation_and_state
 from .blocks.returns import n_step_returns
 from .blocks.rollouts import rows

@@ -20,9 +20,9 @@ from ...errors import ArgumentError
 from . import rollouts
 from .actions import Actions, StateDependentBox
 from .actor_critic_params import PolicyParams
+from .lstm import State
 from .networks import Network
 from .observations import Observations
-from .lstm import State
 from .recurrent import RecurrentNetwork, observation_and_state
 from .returns import gae
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from .networks import DenseParams
 from .lstm import State
+from .networks import DenseParams
 from .recurrent import RecurrentNetwork
 from .rollouts import rows
 
