@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..contracts import Array, SpecTree
+from ..policies.behaviour import zero_state
 from ..policies.executors import Acted, Executor
 from ..policies.modes import ModelProgram, TrainMode
 from ..policies.patching import FrozenActor, FrozenProgram
@@ -18,7 +19,6 @@ from ..policies.reasons import Choice
 from ..runs.snapshot import PolicySnapshot
 from .failures import refuse_non_finite
 from .run import Run
-from .stepping import zero_state
 
 if TYPE_CHECKING:
     from .compiled import CompiledModel

@@ -16,8 +16,8 @@ from ..environments.spaces import leaves
 from ..environments.statistics import statistics_of
 from ..errors import ArgumentError
 from ..explorations import Random
+from ..policies.behaviour import zero_rows
 from .evaluation import Act, summary_of
-from .stepping import zero_rows
 from .training import first_row
 
 _STREAM: Final = 1

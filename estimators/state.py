@@ -104,7 +104,7 @@ class TrainingState:
     def cut(self) -> None:
         """The running episodes end here, truncated: those of lanes whose caller owns the loop, at a checkpoint."""
         self.episodes.cut()
-        self.stepper.begin(np.ones(self.stepper.lanes, np.bool_))
+        self.stepper.behaviour.begin(np.ones(self.stepper.lanes, np.bool_))
 
     def state_dict(self) -> State:
         """What a checkpoint holds, in arrays of its own."""
