@@ -63,8 +63,10 @@ class CompiledModel:
             " out of the EvaluationHook, or use the Agent without compiled"
         )
 
-    def acting_program(self) -> FrozenProgram | bytes:
-        """PREDICT alone, to be exported."""
+    def acting_program(self, *, noise: bool = False) -> FrozenProgram | bytes:
+        """PREDICT alone; ``ValueError`` where it is to have noise, which it was compiled without."""
+        if noise and self.program.predict.noise:
+            raise ValueError(f"{self.program.directory} was compiled without the noise that acting draws in training")
         return self.program.acting_program()
 
     def frozen(self) -> FrozenActor | None:

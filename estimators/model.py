@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..contracts import Array, SpecTree
+from ..policies.acting import ActingProgram
 from ..policies.behaviour import zero_state
 from ..policies.executors import Acted, Executor
-from ..policies.modes import ModelProgram, TrainMode
+from ..policies.modes import ModelProgram, PredictMode, TrainMode
 from ..policies.patching import FrozenActor, FrozenProgram
 from ..policies.reasons import Choice
 from ..runs.snapshot import PolicySnapshot
@@ -94,6 +96,24 @@ class Model:
     def eval_mode(self) -> EvalMode:
         """EVAL on batches of the memory; TRAIN must be known. ``ValueError`` if there is none."""
         return self._source.eval_mode()
+
+    def actor(self, policy: PolicySnapshot) -> ActingProgram:
+        """PREDICT with a policy's weights, to be sent to a process that acts in training without TensorFlow.
+
+        Raises:
+            ValueError: LiteRT cannot run it; names the op.
+        """
+        program = self.program
+        mode = {field.name: getattr(program.predict, field.name) for field in dataclasses.fields(PredictMode)}
+        return ActingProgram(
+            name=program.name,
+            predict=PredictMode(**{**mode, "evaluation_hooks": ()}),  # not the traced function
+            variables_of_predict=program.predict_variables(),
+            content=self._source.acting_program(noise=True),
+            weights=self.predict_weights(policy),
+            version=policy.counters.global_step,
+            action_space=self._run.config.action_space,
+        )
 
     def acting_program(self) -> FrozenProgram | bytes:
         """PREDICT alone in LiteRT, to be exported.

@@ -62,11 +62,11 @@ class TracedModel:
 
         return EvalMode(self.program, self._run.seed)
 
-    def acting_program(self) -> FrozenProgram | bytes:
-        """PREDICT alone in LiteRT, to be exported; ``ValueError`` if it cannot run there."""
+    def acting_program(self, *, noise: bool = False) -> FrozenProgram | bytes:
+        """PREDICT alone in LiteRT, with the noise of training or without it; ``ValueError`` if it cannot run there."""
         from ..runtimes.frozen import acting_program
 
-        return acting_program(self.program, self._run.programs)
+        return acting_program(self.program, self._run.programs, noise=noise)
 
     def frozen(self) -> FrozenActor | None:
         """LiteRT with constant weights, for a run that acts in TensorFlow only because its model is large.

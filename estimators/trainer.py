@@ -182,6 +182,12 @@ class Trainer:
                 if self._built is not None:
                     self._built.state.env = None
 
+    def transition(self) -> Mapping[str, SpecTree]:
+        """What the memory of the open session stores of one lane."""
+        if self._built is None:
+            raise ValueError("no session is open")
+        return self._built.transition
+
     def state(self) -> TrainingState:
         """What the open session trains."""
         if self._built is None:

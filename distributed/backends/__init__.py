@@ -1,0 +1,1 @@
+"""Where actors run: in this process, or in Ray's."""

@@ -1,0 +1,57 @@
+"""What a backend does for the driver, and what it tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from ...contracts import Array
+from ..collecting import Collecting
+from ..fragments import Fragment, Request
+
+
+class Started(NamedTuple):
+    """An incarnation of an actor is ready."""
+
+    actor: int
+    incarnation: int
+
+
+class Collected(NamedTuple):
+    """A fragment has come."""
+
+    fragment: Fragment
+
+
+class Gone(NamedTuple):
+    """An incarnation of an actor ended; ``kind`` is one of the planner's."""
+
+    actor: int
+    incarnation: int
+    kind: str
+    message: str
+
+
+Event: TypeAlias = Started | Collected | Gone
+
+
+class Backend(Protocol):
+    """Actors, somewhere. No method but :meth:`wait` waits for them."""
+
+    def start(self, made: Collecting) -> None:
+        """Start an incarnation; :class:`Started` or :class:`Gone` follows."""
+
+    def ask(self, request: Request) -> None:
+        """Ask a started actor for a fragment; answers of one actor come in the order of its requests."""
+
+    def publish(self, version: int, weights: Mapping[str, Array]) -> None:
+        """From now on these are the newest weights; actors take them before their next fragment."""
+
+    def wait(self, timeout: float) -> Sequence[Event]:
+        """What has happened; waits for something at most so many seconds."""
+
+    def kill(self, actor: int) -> None:
+        """End an actor's process, if there is one; nothing more is heard of it."""
+
+    def close(self) -> None:
+        """End all actors."""
