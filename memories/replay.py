@@ -15,7 +15,7 @@ from ..errors import ArgumentError
 from .candidates import Candidates
 from .columns import take
 from .memory import Memory
-from .samplers import Sampler, SamplerLike, make_sampler
+from .samplers import Sampler, SamplerLike, checked_td_error, make_sampler
 
 
 class ReplayMemory(Memory):
@@ -121,7 +121,8 @@ class ReplayMemory(Memory):
             raise RuntimeError(f"a batch of {self._draws} cannot be drawn from {candidates} {self._drawn_kind}")
         if self._follows:
             self._tell_sampler()
-        batch = self._batch_of(self.sampler.draw(self._draws, self.rng))
+        self._places = self.sampler.draw(self._draws, self.rng)
+        batch = self._batch_of(self._places)
         if (weights := self.sampler.weights()) is not None:
             batch["weight"] = weights
         return batch
@@ -137,6 +138,46 @@ class ReplayMemory(Memory):
         if self._follows:
             self._tell_sampler()
         self.sampler.update(td_error)
+
+    # -- for whoever has several batches under way --------------------------------------------------------------------
+
+    def tickets(self) -> Array:
+        """Names of the transitions of the batch sampled last, int64 [B]: each is that transition's for ever."""
+        return self._ring.numbers(self._places)
+
+    def next_numbers(self) -> Array:
+        """The number of the next timestep of each lane, int64 [N]: ticket = number * N + lane."""
+        return np.broadcast_to(np.asarray(self._ring.end, np.int64), (self.num_envs,)).copy()
+
+    def prioritize(self, tickets: Array, td_error: Array) -> int:
+        """Give transitions priorities by their TD errors.
+
+        Args:
+            tickets: of :meth:`tickets`, int64 [K].
+            td_error: float [K].
+
+        Returns:
+            How many of them are stored no more; these are left out.
+
+        Raises:
+            ArgumentError: as for :meth:`update_priorities`.
+        """
+        errors = checked_td_error(td_error, len(tickets))
+        self._tell_sampler()
+        stored = self._candidates.holds(tickets)
+        self.sampler.put(self._ring.places_of(tickets[stored]), errors[stored])
+        return int(len(tickets) - np.count_nonzero(stored))
+
+    def drawable(self) -> int:
+        """How many transitions may be drawn now."""
+        self._require_built()
+        return len(self._candidates)
+
+    def total_priority(self) -> float:
+        """The sum of the priorities of all that may be drawn, to the power of alpha; their number where all are equal."""
+        self._require_built()
+        self._tell_sampler()
+        return self.sampler.total()
 
     def clear(self) -> None:
         """Forget every transition."""
