@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -25,6 +24,7 @@ from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.tests.models.bandits import SteepBandit
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (1,)))
@@ -362,25 +362,10 @@ def test_both_executors_have_the_same_losses_over_50_updates() -> None:
     assert np.ptp(losses) > 0.1
 
 
-class Bandit(gymnasium.Env[Any, Any]):
-    """Sees x, one of -1 and 1; an action costs its squared distance from 1 + x, of the range -1 .. 3; one timestep."""
-
-    observation_space = spaces.Box(-1, 1, (1,))
-    action_space = spaces.Box(-1, 3, (1,))
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.x = self.np_random.choice([-1.0, 1.0])
-        return np.array([self.x], F32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return np.array([self.x], F32), -10 * float((action[0] - (1 + self.x)) ** 2), True, False, {}
-
-
 def test_it_finds_the_best_action_and_keeps_the_target_entropy(tmp_path: Path) -> None:
     params = {"hidden": (32, 32), "learning_rate": 5e-3, "target_update_rate": 0.05, "target_entropy": -0.5}
     agent = Agent(sac.model_fn, ReplayMemory(2000, 64), tmp_path, RunConfig(seed=1, runtime="tensorflow"), params)
-    agent.train(Bandit(), first_update=64, update_frequency=1, max_timesteps=1500)
+    agent.train(SteepBandit(), first_update=64, update_frequency=1, max_timesteps=1500)
     predictions = agent.predict(np.array([[-1], [1]], F32))
     np.testing.assert_allclose(predictions["action"], [[0], [2]], atol=0.15)
     rng = np.random.default_rng(0)

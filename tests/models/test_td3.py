@@ -17,7 +17,8 @@ from axonrl.errors import ArgumentError
 from axonrl.explorations import GaussianNoise, OrnsteinUhlenbeck
 from axonrl.memories import HindsightMemory, ReplayMemory
 from axonrl.models import td3
-from axonrl.tests.models.deterministic import ACTOR, BATCH, CONFIG, F32, Bandit, ByHand, Reach
+from axonrl.tests.models.bandits import Bandit
+from axonrl.tests.models.deterministic import ACTOR, BATCH, CONFIG, F32, ByHand, Reach
 from axonrl.tests.models.executed import RUNTIMES, Model
 
 PARAMS: dict[str, Any] = {
