@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,12 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import Agent, RunConfig, noise
-from axonrl.contracts import ArraySpec, Modes
-from axonrl.environments.spaces import observation_spec
+from axonrl.contracts import Modes
 from axonrl.errors import ArgumentError
 from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.memories import ReplayMemory
 from axonrl.models import sac
-from axonrl.policies.executors import Executor
-from axonrl.runs.programs import shared
-from axonrl.runtimes.choosing import choose
-from axonrl.runtimes.tracing.program import Program, Train
-from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.tests.models import executed
 from axonrl.tests.models.bandits import SteepBandit
 
 F32 = np.float32
@@ -49,35 +45,18 @@ CRITICS = {  # by observation, by action, bias
 ALPHA = 0.5
 
 
-class Model:
-    """SAC as an executor runs it, with its weights by their names."""
+class Model(executed.Model):
+    """SAC as an executor runs it."""
 
     def __init__(self, params: Any, config: RunConfig = CONFIG, batch: Any = None, runtime: str = "tensorflow") -> None:
-        assert config.observation_space is not None
-        bound = BoundModelFn(sac.model_fn, params, config, None)
-        self.program = Program(bound, observation_spec(config.observation_space), 0)
-        batch = BATCH if batch is None else batch
-        specs = {name: ArraySpec(value.shape, value.dtype) for name, value in batch.items()}
-        self.train_program: Train = self.program.trace_train(specs)
-        self.executor: Executor = choose(self.program, self.train_program, runtime, None, shared)[0]
+        super().__init__(sac.model_fn, params, config, BATCH if batch is None else batch, runtime)
 
-    @property
-    def weights(self) -> dict[str, Any]:
-        return {name.partition(".")[2].replace("mlp/", ""): v for name, v in self.executor.get_weights().items()}
-
-    def set(self, weights: dict[str, Any]) -> None:
-        """Those named; the others stay."""
-        changed = {}
-        for name, value in self.executor.get_weights().items():
-            new = weights.get(name.partition(".")[2].replace("mlp/", ""), value)
-            changed[name] = np.asarray(new, value.dtype).reshape(value.shape)
-        self.executor.set_weights(changed)
+    def set(self, weights: Mapping[str, Any]) -> None:
+        """Those named that it has; the others stay."""
+        super().set({name: weights.get(name, value) for name, value in self.weights.items()})
 
     def train(self, step: int = 1, draws: Any = None, **batch: Any) -> dict[str, Any]:
-        counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
-        result = self.executor.train({**BATCH, **batch}, counters, NOISE if draws is None else draws)
-        names = ("loss", *self.train_program.metrics)
-        return {**dict(zip(names, result.scalars.tolist(), strict=True)), "td_error": result.td_error}
+        return super().train(step, NOISE if draws is None else draws, **batch)
 
 
 def critic_weights(values: dict[str, Any]) -> dict[str, Any]:
@@ -349,7 +328,8 @@ def test_both_executors_have_the_same_losses_over_50_updates() -> None:
         return batch | {"action": rng.uniform(-2, 2, (32, 2)).astype(F32), "discount": np.full(32, 0.99, F32)}
 
     params = {"hidden": (32,), "max_gradient_norm": 1.0, "updates": 2}
-    litert, tensorflow = (Model(params, config, draw(), runtime) for runtime in ("litert", "tensorflow"))
+    tensorflow = Model(params, config, draw(), "tensorflow")
+    litert = tensorflow.also_in("litert")
     losses = []
     for step in range(50):
         tensorflow.executor.set_weights(litert.executor.get_weights())
