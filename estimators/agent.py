@@ -20,7 +20,7 @@ from ..policies.reasons import from_record
 from ..runs import record
 from .estimator import Estimator, as_hooks
 from .interaction import Interaction
-from .lanes import Lanes, spaces_in
+from .lanes import Lanes, Spaces, spaces_in
 from .limits import Goal, Limits, Schedule
 from .run_summary import RunSummary, parts_of
 from .session import MonitoredSession
@@ -29,7 +29,6 @@ from .training import check_first_update
 from .warm_start import WarmStartLike, as_warm_start
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
-Spaces: TypeAlias = "tuple[gymnasium.Space[Any], gymnasium.Space[Any]]"
 Data: TypeAlias = "str | Path | Iterable[Episode]"
 """A file or a folder of episodes, or episodes."""
 logger = logging.getLogger("axonrl")

@@ -16,6 +16,7 @@ from ..environments.spaces import leaves
 from ..environments.statistics import statistics_of
 from ..errors import ArgumentError
 from ..explorations import Random
+from ..memories.columns import map_tree
 from ..policies.behaviour import zero_rows
 from .evaluation import Act, summary_of
 from .training import first_row
@@ -87,7 +88,7 @@ def cut_at(episodes: Iterator[Episode], timesteps: int) -> Iterator[Episode]:
         episode = next(episodes)
         length = len(episode["reward"])
         if length > left:
-            episode = {key: _first(tree, left) for key, tree in episode.items()}
+            episode = _first(episode, left)
             np.asarray(episode["truncated"])[-1] = True
             length = left
         left -= length
@@ -133,6 +134,4 @@ def _stacked(values: Sequence[Any]) -> Any:
 
 
 def _first(tree: Any, count: int) -> Any:
-    if isinstance(tree, Mapping):
-        return {key: _first(part, count) for key, part in tree.items()}
-    return tree[:count].copy()
+    return map_tree(lambda values: values[:count].copy(), tree)

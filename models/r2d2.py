@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from ..contracts import EstimatorSpec, Modes, RunConfig
 from .blocks import losses
-from .blocks.actions import BehaviourParams, Discrete
+from .blocks.actions import Discrete
+from .blocks.behaviour import BehaviourParams
 from .blocks.learning import learning_spec
 from .blocks.losses import action_values
 from .blocks.lstm import State

@@ -118,9 +118,7 @@ def on_policy(
 ) -> dict[str, float]:
     """Timesteps per second of ``Agent.train``, in rollouts of ``size`` timesteps, after a first one."""
     with tempfile.TemporaryDirectory() as folder:
-        agent = Agent(
-            model_fn, BatchMemory(size, discount=settings.DISCOUNT), Path(folder, "run"), RunConfig(seed=0), params
-        )
+        agent = on_policy_agent(model_fn, params, size, folder)
         agent.train(env, timesteps=size)
         return {"": rollouts * size / seconds_of(lambda: agent.train(env, timesteps=rollouts * size))}
 
@@ -130,10 +128,10 @@ def ppo_params(minibatch: int) -> dict[str, Any]:
     return {"hidden": [64, 64], "minibatch_size": minibatch, **settings.PPO}
 
 
-def ppo_agent(size: int, minibatch: int, folder: str) -> Agent:
-    """PPO with the settings of all contenders, and rollouts of ``size`` timesteps."""
+def on_policy_agent(model_fn: Callable[..., Any], params: dict[str, Any], size: int, folder: str) -> Agent:
+    """An agent with rollouts of ``size`` timesteps."""
     memory = BatchMemory(size, discount=settings.DISCOUNT)
-    return Agent(ppo_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), ppo_params(minibatch))
+    return Agent(model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
 
 
 def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int) -> dict[str, float]:
@@ -141,17 +139,19 @@ def ppo(env_id: str, num_envs: int, rollout: int, minibatch: int, rollouts: int)
     return ppo_in(make(env_id, num_envs), num_envs, rollout, minibatch, rollouts)
 
 
-def sac_agent(hidden: Sequence[int], batch: int, folder: str) -> Agent:
-    """SAC with the settings of all contenders."""
+def pendulum_agent(
+    hidden: Sequence[int], batch: int, folder: str, model_fn: Callable[..., Any] = sac_model.model_fn, **more: Any
+) -> Agent:
+    """SAC, or another algorithm with ``more`` parameters, with the settings of all contenders."""
     memory = ReplayMemory(settings.MEMORY_SIZE, batch, discount=settings.DISCOUNT)
-    params = {"hidden": hidden, **settings.SAC}
-    return Agent(sac_model.model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
+    params = {"hidden": hidden, **settings.SAC, **more}
+    return Agent(model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
 
 
 def sac(hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """Timesteps per second of ``Agent.train`` with SAC, one update per timestep."""
     with tempfile.TemporaryDirectory() as folder:
-        return every_timestep(sac_agent(hidden, batch, folder), timesteps)
+        return every_timestep(pendulum_agent(hidden, batch, folder), timesteps)
 
 
 def every_timestep(agent: Agent, timesteps: int) -> dict[str, float]:
@@ -168,10 +168,8 @@ def every_timestep(agent: Agent, timesteps: int) -> dict[str, float]:
 def deterministic(algorithm: str, hidden: Sequence[int], batch: int, timesteps: int) -> dict[str, float]:
     """The same with TD3 or DDPG."""
     model_fn = {"td3": td3.model_fn, "ddpg": ddpg.model_fn}[algorithm]
-    params = {"hidden": hidden, "exploration": "gaussian", "sigma": settings.NOISE, **settings.SAC}
-    memory = ReplayMemory(settings.MEMORY_SIZE, batch, discount=settings.DISCOUNT)
     with tempfile.TemporaryDirectory() as folder:
-        agent = Agent(model_fn, memory, Path(folder, "run"), RunConfig(seed=0), params)
+        agent = pendulum_agent(hidden, batch, folder, model_fn, exploration="gaussian", sigma=settings.NOISE)
         return every_timestep(agent, timesteps)
 
 
@@ -200,7 +198,7 @@ def products(hidden: Sequence[int], batch: int, seconds: float) -> dict[str, flo
     """Microseconds of one update of SAC, on one batch."""
     env = make("Pendulum-v1")
     with tempfile.TemporaryDirectory() as folder:
-        agent = sac_agent(hidden, batch, folder)
+        agent = pendulum_agent(hidden, batch, folder)
         agent.train(env, settings.SAC_FIRST_UPDATE, 1, timesteps=settings.SAC_FIRST_UPDATE)
         stepper = agent._trainer.state().stepper
         executor, sample = stepper.executor, stepper.memory.sample()

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from axonrl.environments import make
+from axonrl.models import ppo
 
 from .. import settings
 from ..settings import NETWORKS
 from ..timing import seconds_of
-from .axonrl_agent import agent_for, ppo_agent, sac_agent
+from .axonrl_agent import agent_for, on_policy_agent, pendulum_agent, ppo_params
 
 PARTS = {"environment": ("reset", "step"), "acting": ("act",), "storing": ("step", "extend"), "learning": ("learn",)}
 """What is measured, and which methods of the environment, the stepper and the memory that is."""
@@ -70,10 +71,10 @@ def shares(algorithm: str, timesteps: int) -> dict[str, float]:
             first, warm_up = settings.FIRST_UPDATE, settings.WARM_UP_TIMESTEPS
         elif algorithm == "sac":
             env = make("Pendulum-v1")
-            agent = sac_agent([64, 64], 64, folder)
+            agent = pendulum_agent([64, 64], 64, folder)
             first, warm_up = settings.SAC_FIRST_UPDATE, settings.SAC_WARM_UP
         else:
             env = make("CartPole-v1", 8, vectorization="native" if algorithm == "ppo_native" else "sync")
-            agent = ppo_agent(2_048, 256, folder)
+            agent = on_policy_agent(ppo.model_fn, ppo_params(256), 2_048, folder)
             return measured(agent, env, lambda count: agent.train(env, timesteps=count), 2_048, timesteps)
         return measured(agent, env, lambda count: agent.train(env, first, 1, timesteps=count), warm_up, timesteps)

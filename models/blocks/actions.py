@@ -11,7 +11,6 @@ space's shape and begin at its ``start``. Those of Dict and Tuple spaces are dic
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -24,55 +23,13 @@ from ... import explorations
 from ...contracts import ACTION_MASK, Exploration
 from ...errors import ArgumentError
 from ...explorations.squashed import is_bounded_box
-from ...schedules import Constant, Linear, ScheduleLike, make_schedule
 from . import masks, squashed, state_dependent
 from .distributions import Bernoulli, Categorical, Distribution, Gaussian, Joint, MultiCategorical, SquashedGaussian
-from .params import Params, one_of, param, schedule
 
 Tensor: TypeAlias = Any
 
-_BEHAVIOURS = ("epsilon_greedy", "constant", "decay", "random_decay", "boltzmann", "greedy", "random")
 LOG_STD_BOUNDS = (-20.0, 2.0)
 """Bounds of the log standard deviation of a squashed Gaussian, from the code of the authors of SAC."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BehaviourParams(Params):
-    """The parameters of exploration by values of actions."""
-
-    exploration: str = param(
-        "epsilon_greedy",
-        "`constant`, `decay`: epsilon-greedy by a number or a schedule; `random_decay`: with an end for each"
-        " environment; `boltzmann` draws from the softmax of values over the temperature",
-        one_of(_BEHAVIOURS),
-    )
-    epsilon: ScheduleLike = param(
-        Linear(1.0, 0.05, 10_000),
-        "probability of a random action; follows `global_timestep`",
-        schedule(at_least=0, at_most=1),
-    )
-    temperature: ScheduleLike = param(
-        1.0, "of `boltzmann`, in units of values; follows `global_timestep`; 0 is greedy", schedule(at_least=0)
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        is_number = isinstance(make_schedule(self.epsilon), Constant)
-        wanted = {"constant": "a number", "decay": "a schedule"}.get(self.exploration)
-        if wanted is not None and is_number != (wanted == "a number"):
-            message = f"exploration {self.exploration!r} needs {wanted} as epsilon, got {self.epsilon!r}"
-            raise ArgumentError(message, "epsilon", self.epsilon)
-
-    def behaviour(self, space: spaces.Discrete) -> Exploration:
-        """The behaviour policy that they describe."""
-        match self.exploration:
-            case "boltzmann":
-                return explorations.Boltzmann(self.temperature, space)
-            case "random_decay":
-                return explorations.RandomDecay(self.epsilon, space)
-            case "greedy":
-                return explorations.Greedy()
-        return explorations.EpsilonGreedy(1.0 if self.exploration == "random" else self.epsilon, space)
 
 
 class _Logits:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ... import explorations
 from ...contracts import EstimatorSpec, Modes
 from . import losses
-from .actions import BehaviourParams
+from .behaviour import BehaviourParams
 from .branches import Branches
 from .networks import Network
 from .noisy import NoisyNetworkParams

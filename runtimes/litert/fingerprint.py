@@ -89,6 +89,8 @@ class _Digests:
             if name not in reached or name in inputs:
                 continue
             sources = [_labelled(source, labels) for source in node.input]
+            # TensorFlow sorts by name what must be done before.
+            sources.sort(key=lambda source: source if source.startswith("^") else "")
             digest.update(repr((labels[name], node.op, sources)).encode())
             for key in sorted(node.attr):
                 if key not in _NAMES and not key.startswith("_"):

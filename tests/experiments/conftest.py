@@ -1,14 +1,16 @@
 """Fixtures: fake agents, a current directory with an experiment file, and a real Polyaxon server."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from axonrl.contracts import RunConfig
 from axonrl.experiments.commands import training
+from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
 from axonrl.tests.experiments.fakes import FakeAgent, FakeSession
 from axonrl.tests.polyaxon_server import PolyaxonServer
@@ -66,6 +68,19 @@ def run_file(workplace: Path) -> Path:
     file = workplace / "file.yml"
     file.write_text(RUN)
     return file
+
+
+@pytest.fixture
+def trained_run(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the run folder ``run`` of an experiment, with the agent that a module finds there."""
+
+    def make(experiment: str, module: ModuleType, agent: Any) -> None:
+        (workplace / "run").mkdir()
+        (workplace / "run" / "experiment.yml").write_text(experiment)
+        monkeypatch.setattr(module, "trained", lambda folder: (load(folder / "experiment.yml")[0], agent))
+        monkeypatch.setattr(training, "load_tensorflow", lambda: None)
+
+    return make
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """``axonrl enjoy``: which episodes are played where, and what it refuses. The Agent is a fake."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,10 +8,8 @@ from typing import Any
 import gymnasium
 import pytest
 
-from axonrl.experiments.commands import cli, training
+from axonrl.experiments.commands import cli
 from axonrl.experiments.errors import ExperimentError
-from axonrl.experiments.language.schema import load
-from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.running import enjoying
 
 FILE = """\
@@ -38,16 +37,10 @@ class Player:
 
 
 @pytest.fixture
-def player(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Player:
+def player(trained_run: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Player:
     """The agent of the run folder ``run``."""
-    file = workplace / "file.yml"
-    file.write_text(FILE)
-    experiment = load(file)[0]
-    (workplace / "run").mkdir()
-    (workplace / "run" / "experiment.yml").write_text(to_yaml(experiment.model_dump()))
     made = Player()
-    monkeypatch.setattr(enjoying, "trained", lambda folder: (load(folder / "experiment.yml")[0], made))
-    monkeypatch.setattr(training, "load_tensorflow", lambda: None)
+    trained_run(FILE, enjoying, made)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # a display that shows nothing
     return made
 

@@ -1,15 +1,14 @@
 """``axonrl record``: what is recorded of which policy, and what it refuses. The Agent is a fake; and one real chain."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from axonrl.environments import make, read_episodes
-from axonrl.experiments.commands import cli, training
-from axonrl.experiments.language.schema import load
-from axonrl.experiments.language.writing import to_yaml
+from axonrl.experiments.commands import cli
 from axonrl.experiments.running import runner
 from axonrl.runs.history import read_evaluations
 
@@ -31,16 +30,10 @@ class Recorder:
 
 
 @pytest.fixture
-def recorder(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+def recorder(trained_run: Callable[..., None]) -> Recorder:
     """The agent of the run folder ``run``."""
-    file = workplace / "file.yml"
-    file.write_text(FILE)
-    experiment = load(file)[0]
-    (workplace / "run").mkdir()
-    (workplace / "run" / "experiment.yml").write_text(to_yaml(experiment.model_dump()))
     made = Recorder()
-    monkeypatch.setattr(runner, "trained", lambda folder: (load(folder / "experiment.yml")[0], made))
-    monkeypatch.setattr(training, "load_tensorflow", lambda: None)
+    trained_run(FILE, runner, made)
     return made
 
 

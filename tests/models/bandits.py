@@ -9,11 +9,10 @@ import numpy as np
 from gymnasium import spaces
 
 
-class Sides(gymnasium.Env[Any, Any]):
-    """Sees x, one of -1 and 1; of three actions the first pays 1 for -1, the last for 1."""
+class _OneTimestep(gymnasium.Env[Any, Any]):
+    """Sees x, one of -1 and 1; what an action pays depends on it."""
 
-    observation_space = spaces.Box(-10, 10, (1,))
-    action_space = spaces.Discrete(3, start=5)
+    observation_space = spaces.Box(-1, 1, (1,))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
@@ -21,4 +20,35 @@ class Sides(gymnasium.Env[Any, Any]):
         return np.array([self.x], np.float32), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return np.array([self.x], np.float32), float(action == 6 + self.x), True, False, {}
+        return np.array([self.x], np.float32), float(self.paid(action)), True, False, {}
+
+    def paid(self, action: Any) -> Any:
+        raise NotImplementedError
+
+
+class Sides(_OneTimestep):
+    """Of three actions the first pays 1 for -1, the last for 1."""
+
+    observation_space = spaces.Box(-10, 10, (1,))
+    action_space = spaces.Discrete(3, start=5)
+
+    def paid(self, action: Any) -> Any:
+        return action == 6 + self.x
+
+
+class Bandit(_OneTimestep):
+    """An action costs its squared distance from (1 + x, 1 - x), in 0 .. 3."""
+
+    action_space = spaces.Box(0, 3, (2,))
+
+    def paid(self, action: Any) -> Any:
+        return -((action - [1 + self.x, 1 - self.x]) ** 2).sum()
+
+
+class SteepBandit(_OneTimestep):
+    """An action costs ten times its squared distance from 1 + x, of the range -1 .. 3."""
+
+    action_space = spaces.Box(-1, 3, (1,))
+
+    def paid(self, action: Any) -> Any:
+        return -10 * (action[0] - (1 + self.x)) ** 2

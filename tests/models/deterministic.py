@@ -104,22 +104,6 @@ class ByHand:
         return target + self._rate * (online - target)
 
 
-class Bandit(gymnasium.Env[Any, Any]):
-    """Sees x, one of -1 and 1; an action costs its squared distance from (1 + x, 1 - x), in 0 .. 3; one timestep."""
-
-    observation_space = spaces.Box(-1, 1, (1,))
-    action_space = spaces.Box(0, 3, (2,))
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.x = self.np_random.choice([-1.0, 1.0])
-        return np.array([self.x], F32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        cost = float(((action - [1 + self.x, 1 - self.x]) ** 2).sum())
-        return np.array([self.x], F32), -cost, True, False, {}
-
-
 class Reach(gymnasium.Env[Any, Any]):
     """An action goes to a place in -1 .. 1; it pays 0 within 0.1 of the goal, else -1; one timestep."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,7 +46,16 @@ class Model:
         )
         specs = {name: _spec(value) for name, value in batch.items()}
         self.train_program: Train = self.program.trace_train(specs)
-        self.executor: Executor = choose(self.program, self.train_program, runtime, None, shared)[0]
+        self.executor = self._executor_of(runtime)
+
+    def _executor_of(self, runtime: str) -> Executor:
+        return choose(self.program, self.train_program, runtime, None, shared)[0]
+
+    def also_in(self, runtime: str) -> Model:
+        """The same trace in another executor, with weights of its own unless both are TensorFlow; they begin equal."""
+        other = copy.copy(self)
+        other.executor = self._executor_of(runtime)
+        return other
 
     @property
     def weights(self) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from axonrl.errors import ArgumentError
 from axonrl.explorations import OrnsteinUhlenbeck
 from axonrl.memories import HindsightMemory, ReplayMemory
 from axonrl.models import ddpg
-from axonrl.tests.models.deterministic import BATCH, CONFIG, Bandit, ByHand, Reach
+from axonrl.tests.models.bandits import Bandit
+from axonrl.tests.models.deterministic import BATCH, CONFIG, ByHand, Reach
 from axonrl.tests.models.executed import RUNTIMES, Model
 
 PARAMS: dict[str, Any] = {

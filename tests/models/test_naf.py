@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,6 +20,7 @@ from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.tests.models.bandits import Bandit
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Box(0, 4, (2,)))
@@ -157,22 +157,6 @@ def test_other_action_spaces_are_refused(space: Any) -> None:
     with pytest.raises(ArgumentError, match="NAF needs a bounded Box of floats") as error:
         naf.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, config)
     assert error.value.argument == "action_space"
-
-
-class Bandit(gymnasium.Env[Any, Any]):
-    """Sees x, one of -1 and 1; an action costs its squared distance from (1 + x, 1 - x), in 0 .. 3; one timestep."""
-
-    observation_space = spaces.Box(-1, 1, (1,))
-    action_space = spaces.Box(0, 3, (2,))
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.x = self.np_random.choice([-1.0, 1.0])
-        return np.array([self.x], F32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        cost = float(((action - [1 + self.x, 1 - self.x]) ** 2).sum())
-        return np.array([self.x], F32), -cost, True, False, {}
 
 
 def test_it_finds_the_best_action_from_a_prioritized_memory(tmp_path: Path) -> None:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import Agent, RunConfig, noise
-from axonrl.contracts import ArraySpec, Modes
-from axonrl.environments.spaces import observation_spec
+from axonrl.contracts import Modes
 from axonrl.errors import ArgumentError
 from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.memories import ReplayMemory
 from axonrl.models import sac
-from axonrl.policies.executors import Executor
-from axonrl.runs.programs import shared
-from axonrl.runtimes.choosing import choose
-from axonrl.runtimes.tracing.program import Program, Train
-from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.tests.models import executed
+from axonrl.tests.models.bandits import SteepBandit
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (1,)))
@@ -49,35 +45,18 @@ CRITICS = {  # by observation, by action, bias
 ALPHA = 0.5
 
 
-class Model:
-    """SAC as an executor runs it, with its weights by their names."""
+class Model(executed.Model):
+    """SAC as an executor runs it."""
 
     def __init__(self, params: Any, config: RunConfig = CONFIG, batch: Any = None, runtime: str = "tensorflow") -> None:
-        assert config.observation_space is not None
-        bound = BoundModelFn(sac.model_fn, params, config, None)
-        self.program = Program(bound, observation_spec(config.observation_space), 0)
-        batch = BATCH if batch is None else batch
-        specs = {name: ArraySpec(value.shape, value.dtype) for name, value in batch.items()}
-        self.train_program: Train = self.program.trace_train(specs)
-        self.executor: Executor = choose(self.program, self.train_program, runtime, None, shared)[0]
+        super().__init__(sac.model_fn, params, config, BATCH if batch is None else batch, runtime)
 
-    @property
-    def weights(self) -> dict[str, Any]:
-        return {name.partition(".")[2].replace("mlp/", ""): v for name, v in self.executor.get_weights().items()}
-
-    def set(self, weights: dict[str, Any]) -> None:
-        """Those named; the others stay."""
-        changed = {}
-        for name, value in self.executor.get_weights().items():
-            new = weights.get(name.partition(".")[2].replace("mlp/", ""), value)
-            changed[name] = np.asarray(new, value.dtype).reshape(value.shape)
-        self.executor.set_weights(changed)
+    def set(self, weights: Mapping[str, Any]) -> None:
+        """Those named that it has; the others stay."""
+        super().set({name: weights.get(name, value) for name, value in self.weights.items()})
 
     def train(self, step: int = 1, draws: Any = None, **batch: Any) -> dict[str, Any]:
-        counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
-        result = self.executor.train({**BATCH, **batch}, counters, NOISE if draws is None else draws)
-        names = ("loss", *self.train_program.metrics)
-        return {**dict(zip(names, result.scalars.tolist(), strict=True)), "td_error": result.td_error}
+        return super().train(step, NOISE if draws is None else draws, **batch)
 
 
 def critic_weights(values: dict[str, Any]) -> dict[str, Any]:
@@ -349,7 +328,8 @@ def test_both_executors_have_the_same_losses_over_50_updates() -> None:
         return batch | {"action": rng.uniform(-2, 2, (32, 2)).astype(F32), "discount": np.full(32, 0.99, F32)}
 
     params = {"hidden": (32,), "max_gradient_norm": 1.0, "updates": 2}
-    litert, tensorflow = (Model(params, config, draw(), runtime) for runtime in ("litert", "tensorflow"))
+    tensorflow = Model(params, config, draw(), "tensorflow")
+    litert = tensorflow.also_in("litert")
     losses = []
     for step in range(50):
         tensorflow.executor.set_weights(litert.executor.get_weights())
@@ -362,25 +342,10 @@ def test_both_executors_have_the_same_losses_over_50_updates() -> None:
     assert np.ptp(losses) > 0.1
 
 
-class Bandit(gymnasium.Env[Any, Any]):
-    """Sees x, one of -1 and 1; an action costs its squared distance from 1 + x, of the range -1 .. 3; one timestep."""
-
-    observation_space = spaces.Box(-1, 1, (1,))
-    action_space = spaces.Box(-1, 3, (1,))
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.x = self.np_random.choice([-1.0, 1.0])
-        return np.array([self.x], F32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return np.array([self.x], F32), -10 * float((action[0] - (1 + self.x)) ** 2), True, False, {}
-
-
 def test_it_finds_the_best_action_and_keeps_the_target_entropy(tmp_path: Path) -> None:
     params = {"hidden": (32, 32), "learning_rate": 5e-3, "target_update_rate": 0.05, "target_entropy": -0.5}
     agent = Agent(sac.model_fn, ReplayMemory(2000, 64), tmp_path, RunConfig(seed=1, runtime="tensorflow"), params)
-    agent.train(Bandit(), first_update=64, update_frequency=1, max_timesteps=1500)
+    agent.train(SteepBandit(), first_update=64, update_frequency=1, max_timesteps=1500)
     predictions = agent.predict(np.array([[-1], [1]], F32))
     np.testing.assert_allclose(predictions["action"], [[0], [2]], atol=0.15)
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ Networks are one layer on that output.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,14 @@ def policy(logits: Any) -> tuple[Any, Any]:
     return np.exp(log_p), log_p
 
 
+@functools.cache
+def made() -> Model:
+    return Model(sac.model_fn, PARAMS, CONFIG, BATCH, "tensorflow")
+
+
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_one_update_by_hand(runtime: str) -> None:
-    model = Model(sac.model_fn, PARAMS, CONFIG, BATCH, runtime)
+    model = made().also_in(runtime)
     w = {name.partition("/")[0]: np.array(value) for name, value in HEADS.items()}
     weights = {f"{name}/kernel": kernel for name, (kernel, _) in HEADS.items()}
     weights |= {f"{name}/bias": bias for name, (_, bias) in HEADS.items()}
@@ -141,8 +147,8 @@ def test_a_box_and_state_dependent_exploration_have_the_same_numbers_in_both_exe
     batch = {**BATCH, "action": np.random.default_rng(0).uniform(-2, 2, (3, 2, 2)).astype(F32)}
     params = {**PARAMS, "hidden": (3,), "lstm": 2, "state_dependent_exploration": True}
     batch["state"] = {name: np.full((2, 2), 0.1, F32) for name in ("cell", "hidden")}
-    tensorflow, litert = (Model(sac.model_fn, params, config, batch, runtime) for runtime in RUNTIMES)
-    litert.executor.set_weights(tensorflow.executor.get_weights())
+    tensorflow = Model(sac.model_fn, params, config, batch, "tensorflow")
+    litert = tensorflow.also_in("litert")
     draws = [request.draw(np.random.default_rng(1)) for request in litert.train_program.noise]
     assert [draw.shape for draw in draws] == [(4, 2), (4, 2)]
     expected, found = (model.train(0, draws) for model in (tensorflow, litert))

@@ -17,7 +17,8 @@ from axonrl.errors import ArgumentError
 from axonrl.explorations import GaussianNoise, OrnsteinUhlenbeck
 from axonrl.memories import HindsightMemory, ReplayMemory
 from axonrl.models import td3
-from axonrl.tests.models.deterministic import ACTOR, BATCH, CONFIG, F32, Bandit, ByHand, Reach
+from axonrl.tests.models.bandits import Bandit
+from axonrl.tests.models.deterministic import ACTOR, BATCH, CONFIG, F32, ByHand, Reach
 from axonrl.tests.models.executed import RUNTIMES, Model
 
 PARAMS: dict[str, Any] = {
@@ -126,7 +127,8 @@ def test_both_executors_have_the_same_numbers() -> None:
         return batch | {"action": rng.uniform(-2, 2, (32, 2)).astype(F32), "discount": np.full(32, 0.99, F32)}
 
     params = {"hidden": (32,), "max_gradient_norm": 1.0, "updates": 2, "policy_delay": 3}
-    litert, tensorflow = (Model(td3.model_fn, params, config, draw(), runtime) for runtime in ("litert", "tensorflow"))
+    tensorflow = Model(td3.model_fn, params, config, draw(), "tensorflow")
+    litert = tensorflow.also_in("litert")
     losses = []
     for step in range(12):
         tensorflow.executor.set_weights(litert.executor.get_weights())

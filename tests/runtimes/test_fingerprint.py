@@ -42,6 +42,20 @@ def test_a_second_trace_has_the_same() -> None:
     assert digest(renamed) == first
 
 
+def test_names_do_not_count_by_their_order_either() -> None:
+    """TensorFlow sorts by name what must be done before: layer_10 comes before layer_9."""
+
+    def named(*names: str) -> str:
+        def function(x: Any, *variables: Any) -> Any:
+            for name, variable in zip(names, variables, strict=True):
+                variable.assign_add(variable, name=name)
+            return x
+
+        return digest(function)
+
+    assert named("layer_8", "layer_9") == named("layer_9", "layer_10")
+
+
 def through_inner(x: Any, v: Any, w: Any, factor: float = 2.0) -> Any:
     return tf.function(lambda y: tf.tanh(y) * factor, autograph=False)(x @ v)
 

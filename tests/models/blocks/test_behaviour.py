@@ -8,8 +8,7 @@ from gymnasium import spaces
 
 from axonrl import explorations
 from axonrl.errors import ArgumentError
-from axonrl.models.blocks.actions import BehaviourParams
-from axonrl.models.blocks.behaviour import NoiseParams
+from axonrl.models.blocks.behaviour import BehaviourParams, NoiseParams
 from axonrl.schedules import Linear
 
 LINE = {"kind": "linear", "start": 0.8, "stop": 0.2, "duration": 4}
