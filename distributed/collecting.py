@@ -262,8 +262,8 @@ def _arrays(tree: Any) -> list[Array]:
     return [tree]
 
 
-def _stacked(rows: list[ArrayTree], like: ArrayTree) -> ArrayTree:
+def _stacked(rows: list[Any], like: Any) -> Any:
     """Rows as arrays [E, ...]."""
     if isinstance(like, Mapping):
-        return {key: _stacked([row[key] for row in rows], like[key]) for key in like}  # type: ignore[call-overload]
-    return np.stack(rows) if rows else np.zeros((0, *like.shape[2:]), like.dtype)  # type: ignore[arg-type]
+        return {key: _stacked([row[key] for row in rows], like[key]) for key in like}
+    return np.stack(rows) if rows else np.zeros((0, *like.shape[2:]), like.dtype)

@@ -210,6 +210,14 @@ class ShardedReplay:
             last = self._last
             self._needed().update(last.shard, last.incarnation, last.tickets, np.asarray(td_error))
 
+    def step(self, **transition: Any) -> None:
+        """Nothing is stored from here."""
+        raise ClusterError("actors store in replay shards, not the learner")
+
+    def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
+        """Nothing is stored from here."""
+        raise ClusterError("actors store in replay shards, not the learner")
+
     def clear(self) -> None:
         """Shards forget by themselves."""
 

@@ -177,8 +177,8 @@ class Agent(Estimator):
             max_episodes: finished episodes in all.
             timesteps: timesteps to add; met at the first (vector) step that reaches it.
             max_timesteps: timesteps in all.
-            cluster: train on several processes or machines (:class:`axonrl.distributed.Cluster`); ``env`` is an id then,
-                or a function of a module that returns an environment.
+            cluster: train on several processes or machines (:class:`axonrl.distributed.Cluster`); ``env`` is an id
+                then, or a function of a module that returns an environment.
 
         Returns:
             This Agent.

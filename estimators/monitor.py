@@ -32,6 +32,10 @@ class Monitor:
         self.limits = Limits()
         self.waits = False
         """Are updates to wait for a checkpoint of the policy as it is now?"""
+        self.updates = 0
+        """Of this session."""
+        self.loss_sum = 0.0
+        """Of their losses."""
         self._state = state
         self._stepper = state.stepper
         self._hooks = hooks
@@ -88,6 +92,8 @@ class Monitor:
                 break
             facts = stepper.learn()
             self._state.episodes.add_loss(facts.loss)
+            self.updates += 1
+            self.loss_sum += facts.loss
             for call in self._hooks.after_update:
                 call(self._session, facts)
             stepper.owed -= 1

@@ -192,17 +192,18 @@ class Stepper:
         """
         if acted is None:
             self.memory.extend(**batch)
-            self._count(self.lanes)
+            self.count(self.lanes)
         else:
             self.memory.extend(acted, **batch)
-            self._count(int(np.count_nonzero(acted)))
+            self.count(int(np.count_nonzero(acted)))
 
     def store_one(self, transition: Mapping[str, Any]) -> None:
         """As :meth:`store`, for the only lane: values without a batch axis, which takes less time."""
         self.memory.step(**transition)
-        self._count(1)
+        self.count(1)
 
-    def _count(self, timesteps: int) -> None:
+    def count(self, timesteps: int) -> None:
+        """Count timesteps that the memory has stored, and note which updates they make due."""
         counters = self.counters
         before = counters.global_timestep
         counters.global_timestep = now = before + timesteps

@@ -182,6 +182,15 @@ class Trainer:
                 if self._built is not None:
                     self._built.state.env = None
 
+    @contextlib.contextmanager
+    def using(self, memory: Memory) -> Iterator[None]:
+        """Train with this memory for a while; before and afterwards all is built anew, from the checkpoint."""
+        before, self.memory, self._built, self._run.current = self.memory, memory, None, None
+        try:
+            yield
+        finally:
+            self.memory, self._built, self._run.current = before, None, None
+
     def transition(self) -> Mapping[str, SpecTree]:
         """What the memory of the open session stores of one lane."""
         if self._built is None:

@@ -143,7 +143,8 @@ class ReplayMemory(Memory):
 
     def tickets(self) -> Array:
         """Names of the transitions of the batch sampled last, int64 [B]: each is that transition's for ever."""
-        return self._ring.numbers(self._places)
+        tickets: Array = self._ring.numbers(self._places)
+        return tickets
 
     def next_numbers(self) -> Array:
         """The number of the next timestep of each lane, int64 [N]: ticket = number * N + lane."""
@@ -174,7 +175,7 @@ class ReplayMemory(Memory):
         return len(self._candidates)
 
     def total_priority(self) -> float:
-        """The sum of the priorities of all that may be drawn, to the power of alpha; their number where all are equal."""
+        """The sum of the priorities of all that may be drawn, to the power of alpha; without priorities their number."""
         self._require_built()
         self._tell_sampler()
         return self.sampler.total()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ..contracts import Array
@@ -16,7 +16,7 @@ from .patching import FrozenActor, FrozenProgram
 class Acting(Protocol):
     """Runs PREDICT."""
 
-    def act(self, features: Features, draws: Any = ()) -> Acted:
+    def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
         """As :meth:`axonrl.policies.executors.Executor.act`."""
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:

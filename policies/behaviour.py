@@ -10,7 +10,7 @@ import numpy as np
 
 from ..contracts import Array, ArrayTree, Exploration
 from ..explorations import Greedy
-from .executors import Executor
+from .acting import Acting
 from .modes import PredictMode
 
 
@@ -24,7 +24,7 @@ class Behaviour:
         rng: what acting draws from.
     """
 
-    def __init__(self, predict: PredictMode, executor: Executor, lanes: int, rng: np.random.Generator) -> None:
+    def __init__(self, predict: PredictMode, executor: Acting, lanes: int, rng: np.random.Generator) -> None:
         self.executor = executor
         self.lanes = lanes
         self.exploration: Exploration = Greedy() if predict.exploration is None else predict.exploration

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from ...contracts import Array
 from ..collecting import Collecting
-from ..fragments import Fragment, Request
+from ..fragments import Fragment, Head, Request
+from ..replay import Inserted
 
 
 class Started(NamedTuple):
@@ -18,9 +19,18 @@ class Started(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """A fragment has come."""
+    """A fragment has come: here, or in a shard; the other is None."""
 
-    fragment: Fragment
+    fragment: Fragment | None
+    inserted: Inserted | None = None
+
+    @property
+    def head(self) -> Head:
+        """Which fragment."""
+        if self.inserted is not None:
+            return self.inserted.head
+        assert self.fragment is not None
+        return self.fragment.head
 
 
 class Gone(NamedTuple):

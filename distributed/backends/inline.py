@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from ...contracts import Array
+from ...contracts import Array, State
 from ...errors import BrokenEnvironmentError, NonFiniteError
 from ..collecting import Collecting, Collector
 from ..fragments import Request
 from ..planner import RAISED
+from ..replay import Drawn, Shard, Stored
 from .events import Collected, Event, Gone, Started
 
 
 class Inline:
-    """Actors that work when they are waited for: one fragment in each call of :meth:`wait`."""
+    """Actors that work when they are waited for: one fragment in each call of :meth:`wait`.
 
-    def __init__(self) -> None:
+    Args:
+        shards: where fragments go, those of actor i to shard i modulo their number; empty for the driver.
+    """
+
+    def __init__(self, shards: Sequence[Shard] = ()) -> None:
+        self._shards = shards
         self._collectors: dict[int, Collector] = {}
         self._requests: deque[Request] = deque()
         self._newest: tuple[int, Mapping[str, Array]] | None = None
@@ -54,7 +60,12 @@ class Inline:
         if self._newest is not None and self._newest[0] != collector.version:
             collector.set_weights(*self._newest)
         try:
-            self._events.append(Collected(collector.collect(request)))
+            fragment = collector.collect(request)
+            if self._shards:
+                shard = self._shards[actor % len(self._shards)]
+                self._events.append(Collected(None, shard.insert(fragment)))
+            else:
+                self._events.append(Collected(fragment))
         except (BrokenEnvironmentError, NonFiniteError) as error:
             self.kill(actor)
             self._events.append(Gone(actor, incarnation, RAISED, str(error)))
@@ -64,6 +75,24 @@ class Inline:
         collector = self._collectors.pop(actor, None)
         if collector is not None:
             collector.close()
+
+    # -- shards -------------------------------------------------------------------------------------------------------
+
+    def sample(self, shard: int) -> Drawn:
+        """A batch of one of them."""
+        return self._shards[shard].sample()
+
+    def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
+        """New priorities."""
+        self._shards[shard].update(tickets, td_error)
+
+    def states(self) -> list[State]:
+        """What each of them holds."""
+        return [shard.state() for shard in self._shards]
+
+    def load(self, states: Sequence[State]) -> list[Stored]:
+        """Hand back what :meth:`states` returned."""
+        return [shard.load(state) for shard, state in zip(self._shards, states, strict=True)]
 
     def close(self) -> None:
         """Close all environments."""
