@@ -16,10 +16,10 @@ from ..errors import ArgumentError, ClusterError
 from ..estimators.lanes import Lanes
 from ..estimators.limits import Goal, Limits, Schedule
 from ..memories import ReplayMemory
-from .backends.events import Collected, Event, Gone, Started
-from .backends.inline import Inline
 from .collecting import Collecting
+from .events import Collected, Event, Gone, Started
 from .fragments import Request, why_damaged
+from .inline import Inline
 from .ladder import ladder
 from .learning import Episodes, FromReplay, FromRollouts, Learning
 from .planner import DAMAGED, SILENT, Death, Planner
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..estimators.model import Model
     from ..estimators.session import MonitoredSession
     from ..estimators.trainer import Trainer
-    from .cluster import Cluster
+    from .settings import Settings
 
 logger = logging.getLogger("axonrl")
 _LOOK_S: Final = 1.0
@@ -38,7 +38,7 @@ _LOOK_S: Final = 1.0
 
 
 def train(
-    cluster: Cluster,
+    cluster: Settings,
     trainer: Trainer,
     model: Model,
     env: Any,
@@ -75,7 +75,7 @@ def train(
             Driver(cluster, recipe, session, trainer, model, memory, limits).run()
 
 
-def _memory_for(cluster: Cluster, memory: Any) -> Any:
+def _memory_for(cluster: Settings, memory: Any) -> Any:
     """What the learner learns from: the memory itself, where a rollout is put together of fragments, or shards."""
     if memory.fills_and_empties:
         size, wide = int(memory.size), cluster.fragment * cluster.envs_per_actor
@@ -89,7 +89,7 @@ def _memory_for(cluster: Cluster, memory: Any) -> Any:
         return memory
     if type(memory) is not ReplayMemory:
         raise ArgumentError(
-            f"a {type(memory).__name__} cannot be spread over shards: use a ReplayMemory, or for rollouts a BatchMemory",
+            f"a {type(memory).__name__} cannot be spread over shards: use a ReplayMemory, for rollouts a BatchMemory",
             "memory",
             memory,
         )
@@ -111,7 +111,7 @@ class Driver:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Settings,
         recipe: Recipe,
         session: MonitoredSession,
         trainer: Trainer,

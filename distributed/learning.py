@@ -12,10 +12,10 @@ import numpy as np
 from ..estimators.session import MonitoredSession
 from ..estimators.stepping import Stepper
 from ..facts import EpisodeStats, TimestepFacts
-from .backends.events import Collected
-from .cluster import Cluster
+from .events import Collected
 from .fragments import Fragment, Head, side_by_side
 from .replay import ShardedReplay
+from .settings import Settings
 
 _TOLD = ("observation", "action", "reward", "terminated", "truncated", "next_observation")
 
@@ -55,7 +55,7 @@ class FromRollouts:
         self,
         session: MonitoredSession,
         stepper: Stepper,
-        cluster: Cluster,
+        cluster: Settings,
         batch: int,
         counts: Counter[str],
         episodes: Episodes,

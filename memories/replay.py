@@ -148,7 +148,9 @@ class ReplayMemory(Memory):
 
     def next_numbers(self) -> Array:
         """The number of the next timestep of each lane, int64 [N]: ticket = number * N + lane."""
-        return np.broadcast_to(np.asarray(self._ring.end, np.int64), (self.num_envs,)).copy()
+        numbers: Array = np.zeros(self.num_envs, np.int64)
+        numbers[:] = self._ring.end
+        return numbers
 
     def prioritize(self, tickets: Array, td_error: Array) -> int:
         """Give transitions priorities by their TD errors.
@@ -175,7 +177,7 @@ class ReplayMemory(Memory):
         return len(self._candidates)
 
     def total_priority(self) -> float:
-        """The sum of the priorities of all that may be drawn, to the power of alpha; without priorities their number."""
+        """The sum of what makes each candidate likely: priorities to the power of alpha, or 1 of each."""
         self._require_built()
         self._tell_sampler()
         return self.sampler.total()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from ...contracts import Array, State
-from ...errors import BrokenEnvironmentError, NonFiniteError
-from ..collecting import Collecting, Collector
-from ..fragments import Request
-from ..planner import RAISED
-from ..replay import Drawn, Shard, Stored
+from ..contracts import Array, State
+from ..errors import BrokenEnvironmentError, NonFiniteError
+from .collecting import Collecting, Collector
 from .events import Collected, Event, Gone, Started
+from .fragments import Request
+from .planner import RAISED
+from .replay import Drawn, Shard, Stored
 
 
 class Inline:

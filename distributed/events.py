@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
-from ...contracts import Array
-from ..collecting import Collecting
-from ..fragments import Fragment, Head, Request
-from ..replay import Inserted
+from ..contracts import Array
+from .collecting import Collecting
+from .fragments import Fragment, Head, Request
+from .replay import Inserted
 
 
 class Started(NamedTuple):

@@ -1,1 +1,0 @@
-"""Where actors run: in this process, or in Ray's."""
