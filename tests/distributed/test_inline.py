@@ -1,0 +1,148 @@
+"""Training by fragments, with every role in this process."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from axonrl import Agent, RunConfig
+from axonrl.distributed import Cluster
+from axonrl.environments import make
+from axonrl.errors import ArgumentError, ClusterError
+from axonrl.facts import EpisodeStats
+from axonrl.hooks import Hook
+from axonrl.memories import BatchMemory, Prioritized, ReplayMemory, SequenceMemory
+from axonrl.models import dqn, impala, ppo
+
+INLINE: dict[str, Any] = {"backend": "inline", "actors": 2, "envs_per_actor": 2, "fragment": 10}
+SMALL: dict[str, Any] = {"hidden": (8,)}
+
+
+class Heard(Hook):
+    def __init__(self) -> None:
+        self.episodes: list[EpisodeStats] = []
+        self.timesteps = 0
+
+    def after_timestep(self, session: Any, facts: Any) -> None:
+        self.timesteps += facts.reward.size
+
+    def after_episode(self, session: Any, facts: EpisodeStats) -> None:
+        self.episodes.append(facts)
+
+
+def rollouts(folder: Path, **params: Any) -> Agent:
+    return Agent(impala.model_fn, BatchMemory(40), folder, RunConfig(seed=1, progress=False), {**SMALL, **params})
+
+
+def replay(folder: Path) -> Agent:
+    memory = ReplayMemory(200, 8, n_step=3, sampler=Prioritized())
+    return Agent(dqn.model_fn, memory, folder, RunConfig(seed=1, progress=False), SMALL)
+
+
+def test_impala_counts_and_tells_what_actors_did(tmp_path: Path) -> None:
+    heard = Heard()
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=Cluster(**INLINE), max_timesteps=400, hooks=heard)
+    assert (agent.global_timestep, agent.global_step) == (400, 10)  # one update for each 40
+    assert agent.global_episode == len(heard.episodes) > 5
+    assert heard.timesteps == 400
+    assert {one.environment for one in heard.episodes} == {0, 1, 2, 3}
+    assert all(one.episode_return == one.length and one.terminated for one in heard.episodes)
+    assert all(np.isfinite(one.loss) for one in heard.episodes[-3:])
+    assert agent.evaluate("CartPole-v1", 2)["episodes"] == 2
+    agent.train(make("CartPole-v1", 4), timesteps=40)  # an ordinary agent, in as many environments
+    assert agent.global_step == 11
+
+
+def test_ape_x_updates_as_often_as_in_one_process(tmp_path: Path) -> None:
+    agent = replay(tmp_path)
+    cluster = Cluster(**INLINE, replay_shards=2)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=400)
+    assert (agent.global_timestep, agent.global_step) == (400, 1 + (400 - 60) // 8)
+
+
+@pytest.mark.parametrize("make_agent", [rollouts, replay])
+def test_a_run_that_goes_on_has_its_weights_and_new_incarnations(make_agent: Any, tmp_path: Path) -> None:
+    first = make_agent(tmp_path).train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=200)
+    weights = first.get_weights()
+    second = make_agent(tmp_path)
+    for name, value in second.get_weights().items():
+        np.testing.assert_array_equal(value, weights[name])
+    second.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=400)
+    assert second.global_timestep == 400
+
+
+def test_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
+    weights = []
+    for name in ("a", "b"):
+        agent = replay(tmp_path / name)
+        agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=200)
+        weights.append(agent.get_weights())
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(value, weights[1][name])
+
+
+def test_fragments_with_a_recurrent_state(tmp_path: Path) -> None:
+    agent = rollouts(tmp_path, lstm=4)
+    agent.train("CartPole-v1", cluster=Cluster(**INLINE), max_timesteps=80)
+    assert agent.global_step == 2
+
+
+class Broken(gymnasium.Env[Any, Any]):
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (1,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, **_: Any) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        raise OSError("the simulator is gone")
+
+
+def broken() -> Any:
+    return Broken()
+
+
+def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="the simulator is gone"):
+        rollouts(tmp_path).train(broken, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
+
+
+@pytest.mark.parametrize(
+    ("env", "memory", "settings", "argument"),
+    [
+        (make("CartPole-v1"), BatchMemory(40), {}, "env"),
+        (lambda: make("CartPole-v1"), BatchMemory(40), {}, "env"),
+        ("CartPole-v1", BatchMemory(50), {}, "memory"),
+        ("CartPole-v1", ReplayMemory(200, 8), {"replay_shards": 3}, "memory"),
+        ("CartPole-v1", SequenceMemory(200, 4, length=4), {}, "memory"),
+    ],
+)
+def test_what_a_cluster_cannot_use_is_refused(
+    env: Any, memory: Any, settings: dict[str, Any], argument: str, tmp_path: Path
+) -> None:
+    agent = Agent(ppo.model_fn, memory, tmp_path, RunConfig(seed=1), SMALL)
+    with pytest.raises(ArgumentError) as caught:
+        agent.train(env, cluster=Cluster(**{**INLINE, **settings}), max_timesteps=80)
+    assert caught.value.argument == argument
+    assert not (tmp_path / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "argument"),
+    [
+        ({"actors": 0}, "actors"),
+        ({"min_actors": 3}, "min_actors"),
+        ({"address": "ray://head:10001"}, "address"),
+        ({"backend": "inline", "address": "auto"}, "address"),
+        ({"backend": "threads"}, "backend"),
+        ({"ladder": (0.4,)}, "ladder"),
+        ({"lockstep": 1}, "lockstep"),
+        ({"fragment_timeout_s": 0}, "fragment_timeout_s"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], argument: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        Cluster(**settings)
+    assert caught.value.argument == f"Cluster.{argument}"
