@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..contracts import Array, SpecTree, State
-from .columns import map_tree
 from .describing import like
 from .replay import ReplayMemory
 from .samplers import Prioritized
@@ -20,12 +19,10 @@ def restore(memory: Any, state: State) -> None:
     Raises:
         ValueError: it was saved of another memory.
     """
-    if "shards" not in state:
-        memory.load_state_dict(state)
-    elif isinstance(memory, ReplayMemory):
+    if "shards" in state and isinstance(memory, ReplayMemory):
         deal(saved_parts(memory, state), [memory])
     else:
-        raise ValueError(f"the checkpoint holds shards of a ReplayMemory, the Agent was given a {type(memory).__name__}")
+        memory.load_state_dict(state)
 
 
 def saved_parts(memory: ReplayMemory, state: State, specs: Mapping[str, SpecTree] | None = None) -> list[ReplayMemory]:
@@ -49,8 +46,8 @@ def saved_parts(memory: ReplayMemory, state: State, specs: Mapping[str, SpecTree
 def deal(sources: Sequence[ReplayMemory], targets: Sequence[ReplayMemory]) -> None:
     """Store what some memories hold in others, which are built and empty, with its priorities.
 
-    The lanes of all sources go to those of all targets in turn, each as a whole, so that its timesteps still follow each
-    other. Where a lane gets more than it has room for, the oldest of it are dropped.
+    The lanes of all sources go to those of all targets in turn, each as a whole, so that its timesteps still follow
+    each other. Where a lane gets more than it has room for, the oldest of it are dropped.
 
     Args:
         sources: of the same specs.
@@ -72,7 +69,7 @@ def _append(target: ReplayMemory, lane: int, rows: Mapping[str, Any], priorities
     begin = int(target.next_numbers()[lane])
     length = len(rows["reward"])
     for t in range(length):
-        wide = {key: map_tree(lambda v, t=t: _wide(v[t], lane, len(mask)), value) for key, value in rows.items()}
+        wide = {key: _wide(value, t, lane, len(mask)) for key, value in rows.items()}
         if target.num_envs == 1:
             target.extend(**wide)
         else:
@@ -84,8 +81,10 @@ def _append(target: ReplayMemory, lane: int, rows: Mapping[str, Any], priorities
         target.prioritize(tickets[known], errors[known])
 
 
-def _wide(value: Any, lane: int, lanes: int) -> Array:
-    array = np.asarray(value)
-    wide = np.zeros((lanes, *array.shape), array.dtype)
-    wide[lane] = array
+def _wide(tree: Any, t: int, lane: int, lanes: int) -> Any:
+    """Row t of what a lane stored, as that of all lanes, with zeros for the others."""
+    if isinstance(tree, Mapping):
+        return {key: _wide(value, t, lane, lanes) for key, value in tree.items()}
+    wide = np.zeros((lanes, *np.shape(tree)[1:]), tree.dtype)
+    wide[lane] = tree[t]
     return wide

@@ -135,9 +135,12 @@ def broken() -> Any:
     return Broken()
 
 
+FACTORY: Any = broken
+
+
 def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="the simulator is gone"):
-        rollouts(tmp_path).train(broken, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
+        rollouts(tmp_path).train(FACTORY, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path:
         (make("CartPole-v1"), BatchMemory(40), {}, "env"),
         (lambda: make("CartPole-v1"), BatchMemory(40), {}, "env"),
         ("CartPole-v1", BatchMemory(50), {}, "memory"),
-        ("CartPole-v1", ReplayMemory(200, 8), {"replay_shards": 3}, "memory"),
+        ("CartPole-v1", ReplayMemory(201, 8), {"replay_shards": 2}, "memory"),
         ("CartPole-v1", SequenceMemory(200, 4, length=4), {}, "memory"),
     ],
 )
@@ -165,6 +168,7 @@ def test_what_a_cluster_cannot_use_is_refused(
     [
         ({"actors": 0}, "actors"),
         ({"min_actors": 3}, "min_actors"),
+        ({"replay_shards": 3}, "replay_shards"),
         ({"address": "ray://head:10001"}, "address"),
         ({"backend": "inline", "address": "auto"}, "address"),
         ({"backend": "threads"}, "backend"),
