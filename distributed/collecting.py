@@ -10,8 +10,10 @@ from typing import Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from ..contracts import Array, ArraySpec, ArrayTree, SpecTree
+from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
 from ..environments.batched import BatchedEnvironment
+from ..environments.merging import learnt
+from ..environments.statistics import statistics_of, take_moments
 from ..explorations import EpsilonGreedy
 from ..policies.acting import ActingProgram
 from ..policies.behaviour import Behaviour
@@ -35,6 +37,7 @@ class Collecting:
         transition: specs of one environment's transition.
         length: T, timesteps in a fragment.
         run_seed: of the run.
+        statistics: of normalising wrappers, where they begin; None where there are none.
         n_step: timesteps of a return, for the TD errors of new transitions; None if nobody wants these.
         discount: of the memory.
         epsilons: of the environments, float64 [N]; None for the exploration's own.
@@ -47,6 +50,7 @@ class Collecting:
     transition: Mapping[str, SpecTree]
     length: int
     run_seed: int
+    statistics: State | None = None
     n_step: int | None = None
     discount: float = 1.0
     epsilons: Array | None = None
@@ -65,6 +69,9 @@ class Collector:
         sequence = np.random.SeedSequence(made.run_seed, spawn_key=(_CLUSTER, _ACTOR, made.actor, made.incarnation))
         acting, episodes = (np.random.Generator(np.random.PCG64(one)) for one in sequence.spawn(2))
         self._env = made.environment()
+        if made.statistics:
+            take_moments(self._env.env, made.statistics)
+        self._learnt_at = statistics_of(self._env.env)
         self._seeds = episodes
         self._program = made.program
         predict = made.program.predict
@@ -84,10 +91,13 @@ class Collector:
         self._left = time.perf_counter()
         self._targets = _Targets.of(made, self._env.num_envs)
 
-    def set_weights(self, version: int, weights: Mapping[str, Array]) -> None:
-        """Act with these weights from the next fragment on."""
+    def set_weights(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
+        """Act with these weights from the next fragment on, and normalise by what all actors have learnt."""
         self._executor.set_weights(weights)
         self.version = version
+        if statistics:
+            take_moments(self._env.env, statistics)
+            self._learnt_at = statistics_of(self._env.env)
 
     def collect(self, request: Request) -> Fragment:
         """The next fragment.
@@ -144,6 +154,7 @@ class Collector:
             self._levels(request),
             Seconds(acting, stepping, waiting),
             sum(array.nbytes for array in arrays),
+            self._learnt(),
         )
         self._left = time.perf_counter()
         td_error = None
@@ -152,6 +163,11 @@ class Collector:
             targets.close(length, predictions["q_values"])
             td_error = targets.taken()
         return Fragment(head, observations, columns, _stacked(final, observations), at, td_error)
+
+    def _learnt(self) -> State:
+        """What normalising wrappers have learnt since the fragment before, or since they were told."""
+        before, self._learnt_at = self._learnt_at, statistics_of(self._env.env)
+        return learnt(before, self._learnt_at)
 
     def close(self) -> None:
         """Close the environments."""

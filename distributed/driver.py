@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..contracts import SpecTree
+from ..environments.merging import merged
 from ..errors import ArgumentError, ClusterError
 from ..estimators.lanes import Lanes
 from ..estimators.limits import Goal, Limits, Schedule
@@ -64,7 +65,7 @@ def train(
         if not isinstance(memory, ShardedReplay):
             number = memory.size // cluster.fragment
         source = env if isinstance(env, str) else opened.env
-        lanes = Lanes(opened.observation_space, opened.action_space, number, source=source)
+        lanes = Lanes(opened.observation_space, opened.action_space, number, source=source, like=opened)
         if isinstance(memory, ShardedReplay):
             closing.enter_context(trainer.using(memory))
         session = closing.enter_context(trainer.over(lanes, hooks, schedule, endless=not goal.is_given))
@@ -74,6 +75,10 @@ def train(
             logger.info("nothing to train: %s", reason)
             return
         trainer.state().stepper.schedule = schedule
+        if not cluster.lockstep:
+            trainer.mark_not_exact(
+                "fragments of a cluster are learned from as they come; Cluster(lockstep=True) is exact"
+            )
         with session.monitored(limits):
             Driver(cluster, recipe, session, trainer, model, memory, limits).run()
 
@@ -89,6 +94,7 @@ def _memory_for(cluster: Settings, memory: Any) -> Any:
                 "memory",
                 size,
             )
+        _refuse_short_lag(cluster, size // wide)
         return memory
     if type(memory) is not ReplayMemory:
         raise ArgumentError(
@@ -97,6 +103,18 @@ def _memory_for(cluster: Settings, memory: Any) -> Any:
             memory,
         )
     return ShardedReplay(memory, cluster.replay_shards, saves=cluster.save_replay)
+
+
+def _refuse_short_lag(cluster: Settings, batch: int) -> None:
+    """A bound that no fragment could keep would stand still for ever."""
+    least = -(-cluster.actors * cluster.in_flight // batch)
+    if cluster.max_lag is not None and cluster.max_lag < least:
+        raise ArgumentError(
+            f"Cluster.max_lag={cluster.max_lag} is less than the {least} updates that may be made while"
+            f" {cluster.actors} actors work on {cluster.in_flight} fragments each: raise it, or lower in_flight",
+            "Cluster.max_lag",
+            cluster.max_lag,
+        )
 
 
 class Driver:
@@ -202,6 +220,7 @@ class Driver:
                 transition=self._transition,
                 length=cluster.fragment,
                 run_seed=self._seed,
+                statistics=self._state.statistics,
                 n_step=whole.n_step if whole is not None and whole.needs_td_error else None,
                 discount=1.0 if whole is None else whole.discount,
                 epsilons=None if self._epsilons is None else self._epsilons[actor.index],
@@ -253,6 +272,8 @@ class Driver:
                 self._give_up(Gone(made.actor, made.incarnation, DAMAGED, why))
             elif self._planner.answered(made, now):
                 self._round.append(event)
+                if event.head.learnt and self._state.statistics:
+                    self._state.statistics = merged(self._state.statistics, event.head.learnt)
         if not self._cluster.lockstep or not self._planner.in_flight():
             for one in sorted(self._round, key=lambda one: one.head.id):
                 self._learning.take(one)
@@ -286,7 +307,8 @@ class Driver:
             step = self._stepper.counters.global_step
             if step > before:
                 self._planner.moved(time.monotonic())
-                self._backend.publish(step, self._stepper.executor.get_predict_weights())
+                weights = self._stepper.executor.get_predict_weights()
+                self._backend.publish(step, weights, self._state.statistics)
             if self._session.stop_reason is not None:
                 return
             if self._cluster.lockstep and self._session.saves != self._saves:

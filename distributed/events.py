@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
-from ..contracts import Array
+from ..contracts import Array, State
 from .collecting import Collecting
 from .fragments import Fragment, Head, Request
 from .replay import Inserted
@@ -54,8 +54,11 @@ class Backend(Protocol):
     def ask(self, request: Request) -> None:
         """Ask a started actor for a fragment; answers of one actor come in the order of its requests."""
 
-    def publish(self, version: int, weights: Mapping[str, Array]) -> None:
-        """From now on these are the newest weights; actors take them before their next fragment."""
+    def publish(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
+        """From now on these are the newest weights, and what normalising wrappers have learnt.
+
+        Actors take them before their next fragment.
+        """
 
     def wait(self, timeout: float) -> Sequence[Event]:
         """What has happened; waits for something at most so many seconds."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..checks import all_finite
-from ..contracts import Array, ArrayTree, SpecTree
+from ..contracts import Array, ArrayTree, SpecTree, State
 
 
 class FragmentId(NamedTuple):
@@ -68,6 +68,7 @@ class Head:
         exploration: the level of the behaviour policy of each environment, float64 [N]; NaN where it has none.
         seconds: where the time went.
         nbytes: of the arrays.
+        learnt: by normalising wrappers, in this fragment.
     """
 
     id: FragmentId
@@ -77,6 +78,7 @@ class Head:
     exploration: Array
     seconds: Seconds
     nbytes: int
+    learnt: State = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

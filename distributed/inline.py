@@ -25,7 +25,7 @@ class Inline:
         self._shards = shards
         self._collectors: dict[int, Collector] = {}
         self._requests: deque[Request] = deque()
-        self._newest: tuple[int, Mapping[str, Array]] | None = None
+        self._newest: tuple[int, Mapping[str, Array], State | None] | None = None
         self._events: list[Event] = []
 
     def start(self, made: Collecting) -> None:
@@ -41,9 +41,9 @@ class Inline:
         """Note a request."""
         self._requests.append(request)
 
-    def publish(self, version: int, weights: Mapping[str, Array]) -> None:
-        """Note the weights."""
-        self._newest = version, weights
+    def publish(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
+        """Note the weights, and what normalising wrappers have learnt."""
+        self._newest = version, weights, statistics
 
     def wait(self, timeout: float) -> Sequence[Event]:
         """What was noted, or else the next fragment."""

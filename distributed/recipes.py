@@ -76,7 +76,10 @@ def refuse_unsuitable(recipe: Recipe, opened: BatchedEnvironment) -> None:
     if opened.skips_rows:
         message = f"{opened.name} resets copies while others step; actors need whole fragments: vectorization='sync'"
         raise ArgumentError(message, "env", recipe.env)
-    if statistics := statistics_of(opened.env):
-        names = " and ".join(dict.fromkeys(names_of(statistics)))
-        message = f"{names} in actors would have statistics of their own in each: train without, or in one process"
+    names = [name for name in names_of(statistics_of(opened.env)) if name.startswith("Gymnasium's")]
+    if names:
+        message = (
+            f"{' and '.join(dict.fromkeys(names))} in copies would have statistics of its own in each: use axonrl's"
+            " normalize_observation and normalize_reward, by name in a file, or axonrl.distributed.recipes.Recipe"
+        )
         raise ArgumentError(message, "env", recipe.env)

@@ -9,7 +9,9 @@ import pytest
 
 from axonrl import Agent, RunConfig
 from axonrl.distributed import Cluster
+from axonrl.distributed.recipes import Recipe
 from axonrl.environments import make
+from axonrl.environments.merging import learnt, merged
 from axonrl.errors import ArgumentError, ClusterError
 from axonrl.facts import EpisodeStats
 from axonrl.hooks import Hook
@@ -181,3 +183,39 @@ def test_settings_that_cannot_be(settings: dict[str, Any], argument: str) -> Non
     with pytest.raises(ArgumentError) as caught:
         Cluster(**settings)
     assert caught.value.argument == f"Cluster.{argument}"
+
+
+def test_what_actors_learn_of_observations_is_put_together(tmp_path: Path) -> None:
+    """The mean and the variance of all observations, whoever saw them; every actor normalises by them."""
+    wrappers = ["normalize_observation", "normalize_reward"]
+    agent = rollouts(tmp_path)
+    cluster = Cluster(**INLINE)
+    seen: list[Any] = []
+
+    class Watch(Hook):
+        def after_timestep(self, session: Any, facts: Any) -> None:
+            seen.append(facts.observation)
+
+    agent.train(Recipe("CartPole-v1", wrappers=wrappers), cluster=cluster, max_timesteps=400, hooks=Watch())  # type: ignore[arg-type]
+    state: Any = agent._trainer.state().statistics
+    assert [one["kind"] for one in state.values()] == ["NormalizeObservation", "NormalizeReward"]
+    moments = state["0"]["obs_rms"]
+    assert 400 <= moments["count"] <= 480  # each timestep, and the beginning of each episode
+    assert np.abs(np.concatenate(seen[-3:])).max() <= 10
+    np.testing.assert_allclose(np.concatenate(seen[5:]).reshape(-1, 4).std(0), 1, atol=0.5)
+    with pytest.raises(ArgumentError, match="normalize_observation"):
+        agent.train("CartPole-v1", cluster=cluster, timesteps=40)
+
+
+def test_moments_told_in_parts_are_those_of_all_rows() -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(3, 2, (n, 2)) for n in (7, 1, 20)]
+
+    def state(rows: Any) -> dict[str, Any]:
+        return {"0": {"kind": "x", "obs_rms": {"mean": rows.mean(0), "var": rows.var(0), "count": len(rows)}}}
+
+    first, both = state(parts[0]), state(np.concatenate(parts[:2]))
+    total = merged(merged(state(parts[2]), learnt(first, both)), {"0": {"obs_rms": first["0"]["obs_rms"]}})
+    every = state(np.concatenate(parts))
+    for moment in ("mean", "var", "count"):
+        np.testing.assert_allclose(total["0"]["obs_rms"][moment], every["0"]["obs_rms"][moment], rtol=1e-12)

@@ -51,7 +51,9 @@ class Linear:
 def collector(length: int, actor: int = 0, n_step: int | None = 3, time_limit: int = 32) -> Collector:
     recipe = Recipe("CartPole-v1", {"max_episode_steps": time_limit})
     program: Any = Linear()
-    made = Collecting(actor, 0, program, lambda: recipe.several(N), TRANSITION, length, 5, n_step, GAMMA)
+    made = Collecting(
+        actor, 0, program, lambda: recipe.several(N), TRANSITION, length, 5, n_step=n_step, discount=GAMMA
+    )
     return Collector(made)
 
 
