@@ -17,14 +17,14 @@ from ..estimators.lanes import Lanes
 from ..estimators.limits import Goal, Limits, Schedule
 from ..memories import ReplayMemory
 from .collecting import Collecting
-from .events import Collected, Event, Gone, Started
+from .events import Collected, Event, Gone, Lost, Started
 from .fragments import Request, why_damaged
 from .inline import Inline
 from .ladder import ladder
 from .learning import Episodes, FromReplay, FromRollouts, Learning
 from .planner import DAMAGED, SILENT, Death, Planner
 from .recipes import Recipe, recipe_of, refuse_unsuitable
-from .replay import Shard, ShardedReplay
+from .replay import ShardedReplay, ShardPlan
 
 if TYPE_CHECKING:
     from ..estimators.model import Model
@@ -127,6 +127,7 @@ class Driver:
         self._planner = Planner(cluster.rules(), time.monotonic(), _incarnations(state.cluster))
         self._wide = cluster.fragment * cluster.envs_per_actor
         episodes = Episodes(session, cluster.envs_per_actor)
+        self._memory = memory
         self._whole = memory.whole if isinstance(memory, ShardedReplay) else None
         self._backend = backend = self._connected(memory)
         self._learning: Learning
@@ -162,15 +163,17 @@ class Driver:
     # -- actors -------------------------------------------------------------------------------------------------------
 
     def _connected(self, memory: Any) -> Any:
-        cluster, shards = self._cluster, []
-        if cluster.backend != "inline":
-            raise ArgumentError("Ray is not there yet", "Cluster.backend", cluster.backend)
+        cluster, plans = self._cluster, []
         if isinstance(memory, ShardedReplay):
             for index in range(memory.number):
-                actors = range(index, cluster.actors, memory.number)
-                part, width = memory.part(), cluster.envs_per_actor
-                shards.append(Shard(part, self._transition, list(actors), width, index, 0, self._seed))
-        return Inline(shards)
+                actors = list(range(index, cluster.actors, memory.number))
+                width, seed = cluster.envs_per_actor, self._seed
+                plans.append(ShardPlan(memory.part(), self._transition, actors, width, index, seed))
+        if cluster.backend == "inline":
+            return Inline([plan.make() for plan in plans])
+        from .on_ray import OnRay
+
+        return OnRay(cluster, plans)
 
     @property
     def _seed(self) -> int:
@@ -221,6 +224,12 @@ class Driver:
                 self._give_up(Gone(made.actor, made.incarnation, DAMAGED, why))
             elif self._planner.answered(made, now):
                 self._learning.take(event)
+        elif isinstance(event, Lost):
+            self._planner.lost(event.id, now)
+        else:
+            self._memory.emptied(event.shard)
+            self._planner.counts["shards_lost"] += 1
+            logger.warning("replay shard %d is lost, with all it held: %s", event.shard, event.message)
 
     def _give_up(self, gone: Gone) -> None:
         if self._planner.ended(gone.actor, gone.incarnation, Death(gone.kind, gone.message, time.monotonic())):

@@ -112,6 +112,8 @@ def importable(name: str) -> Callable[[], bool]:
 CONSTANTS: Final = "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
 GRADIENTS: Final = "tensorflow.python.framework.ops.gradient_registry"
 SCHEMA: Final = "tensorflow.lite.python.schema_py_generated"
+NODE: Final = "ray._private.node.Node"
+PARAMS: Final = "ray._private.parameter.RayParams"
 FQN: Final = "polyaxon._utils.fqn_utils.to_fqn_name"
 
 PRIVATE: Final = {
@@ -133,6 +135,8 @@ PRIVATE: Final = {
     ),
     FQN: Private("polyaxon", "names that servers take", importable(FQN)),
     "_run_data": Private("polyaxon", "a run is written without a server", has_run_data),
+    NODE: Private("ray", "a local cluster without processes that nobody needs", importable(NODE)),
+    PARAMS: Private("ray", "a local cluster without processes that nobody needs", importable(PARAMS)),
     "_actions": Private("", "completion", lambda: hasattr(argparse.ArgumentParser(), "_actions")),
     "_SubParsersAction": Private("", "completion", lambda: hasattr(argparse, "_SubParsersAction")),
     "_get_subactions": Private("", "help", lambda: hasattr(argparse._SubParsersAction, "_get_subactions")),
@@ -210,6 +214,7 @@ OPTIONAL: Final = {
     "minatar": "minatar",
     "mlflow": "mlflow",
     "moviepy": "video",
+    "ray": "ray",
 }
 """Modules that axonrl imports and does not require, and the extra that brings each."""
 
