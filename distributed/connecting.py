@@ -74,6 +74,7 @@ class Connection:
             for name, value in (("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN", _TOKEN)):
                 self._env[name] = os.environ.get(name)
                 os.environ[name] = value
+            _read_environment()
 
     def close(self) -> None:
         """Leave a cluster that was joined; end one that was started."""
@@ -89,6 +90,8 @@ class Connection:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        if self._env:
+            _read_environment()
         self._env = {}
 
 
@@ -115,6 +118,13 @@ def _token_source() -> str | None:
             return name
     path = Path.home() / ".ray" / "auth_token"
     return str(path) if path.exists() else None
+
+
+def _read_environment() -> None:
+    """Ray has read whether there are tokens when it was imported; let it do so again, as ``ray.init`` does."""
+    from ray._raylet import Config
+
+    Config.initialize("")
 
 
 def _init(address: str) -> None:

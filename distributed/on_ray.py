@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..contracts import Array, State
-from ..errors import BrokenEnvironmentError, NonFiniteError
 from .collecting import Collecting
 from .connecting import Connection
 from .events import Collected, Event, Gone, Started
@@ -19,7 +18,7 @@ from .fragments import Request
 from .on_ray_shards import RayShards
 from .planner import DIED, RAISED
 from .replay import Drawn, ShardPlan, Stored
-from .roles import ActorProcess, Ready, ShardProcess, WeightStore, versions
+from .roles import ActorProcess, Raised, Ready, ShardProcess, WeightStore, versions
 from .settings import Settings
 
 logger = logging.getLogger("axonrl")
@@ -166,6 +165,9 @@ class OnRay:
         if isinstance(value, Exception):
             self.kill(index)
             self._events.append(Gone(index, actor.incarnation, *_why(value)))
+        elif isinstance(value, Raised):
+            self.kill(index)
+            self._events.append(Gone(index, actor.incarnation, RAISED, value.message))
         elif isinstance(value, Ready):
             if value.versions != versions():
                 self.kill(index)
@@ -289,8 +291,6 @@ def _why(error: Exception) -> tuple[str, str]:
     """Why an incarnation ended: its kind, and a message."""
     import ray
 
-    if not isinstance(error, ray.exceptions.RayTaskError):
-        return DIED, str(error).partition("\n")[0]
-    cause = error.cause
-    known = isinstance(cause, BrokenEnvironmentError | NonFiniteError)
-    return RAISED, str(cause) if known else f"{type(cause).__name__}: {cause}"
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return RAISED, f"{type(error.cause).__name__}: {error.cause}"
+    return DIED, str(error).partition("\n")[0]

@@ -8,15 +8,19 @@ import importlib.metadata
 import os
 import signal
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ..contracts import Array, State
+from ..errors import BrokenEnvironmentError, NonFiniteError
 from ..policies.acting import ActingProgram
 from ..version import __version__
 from .collecting import Collecting, Collector
 from .fragments import Fragment, Head, Request
 from .replay import Drawn, Inserted, ShardPlan, Stored
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 WEIGHTS_S: Final = 30.0
 """An actor waits so long for new weights before it goes on with those it has."""
@@ -27,6 +31,21 @@ class Ready(NamedTuple):
 
     pid: int
     versions: Mapping[str, str]
+
+
+class Raised(NamedTuple):
+    """An actor's answer where its environment raised. As errors, Ray would print those that nobody fetches."""
+
+    message: str
+
+
+def _tried(function: Callable[[_T], _R], argument: _T) -> _R | Raised:
+    try:
+        return function(argument)
+    except (BrokenEnvironmentError, NonFiniteError) as error:
+        return Raised(str(error))
+    except Exception as error:
+        return Raised(f"{type(error).__name__}: {error}")
 
 
 def versions() -> dict[str, str]:
@@ -42,26 +61,29 @@ class ActorProcess:
         self._collector: Collector | None = None
         self._store: Any = None
 
-    def begin(self, made: Collecting, program: ActingProgram, store: Any) -> Ready:
+    def begin(self, made: Collecting, program: ActingProgram, store: Any) -> Ready | Raised:
         """Make the actor. The program comes apart, since all actors have the same."""
         self._store = store
-        self._collector = Collector(dataclasses.replace(made, program=program))
+        collector = _tried(Collector, dataclasses.replace(made, program=program))
+        if isinstance(collector, Raised):
+            return collector
+        self._collector = collector
         return Ready(os.getpid(), versions())
 
     def take_from(self, store: Any) -> None:
         """New weights are in another store now."""
         self._store = store
 
-    def collect(self, request: Request) -> Fragment:
+    def collect(self, request: Request) -> Fragment | Raised:
         """The next fragment, with the newest weights."""
         assert self._collector is not None
         self._renew(self._collector, request.version)
-        return self._collector.collect(request)
+        return _tried(lambda collector: collector.collect(request), self._collector)
 
-    def collect_apart(self, request: Request) -> tuple[Head, Fragment]:
+    def collect_apart(self, request: Request) -> tuple[Head | Raised, Fragment | None]:
         """As :meth:`collect`; as two objects, so that the driver reads the first alone."""
         fragment = self.collect(request)
-        return fragment.head, fragment
+        return (fragment, None) if isinstance(fragment, Raised) else (fragment.head, fragment)
 
     def _renew(self, collector: Collector, version: int) -> None:
         if version <= collector.version:

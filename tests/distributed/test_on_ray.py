@@ -43,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert signal.getsignal(signal.SIGTERM) is before  # Ray's would end the driver without a checkpoint
         yield notes
         connection.close()
-        assert not list(home.iterdir())
+        assert not (home / ".ray").exists()
         assert "RAY_AUTH_TOKEN" not in os.environ
 
 
@@ -115,11 +115,11 @@ def test_ape_x_learns_from_two_shards_and_saves_them(cluster: Path, tmp_path: Pa
     settings = Cluster(**QUICK, replay_shards=2)
     agent.train("CartPole-v1", 200, 8, cluster=settings, max_timesteps=1000)
     assert agent.global_timestep == 1000
-    assert agent.global_step == pytest.approx((1000 - 200) / 8 + 1, abs=6)
+    assert agent.global_step == 101  # from timestep 200 on, each 8
     again = replay(tmp_path)
     again.train("CartPole-v1", 200, 8, cluster=settings, max_timesteps=1200)
     assert again.global_timestep == 1200
-    assert again.global_step == agent.global_step + 25
+    assert again.global_step == 126
 
 
 def test_a_killed_actor_is_replaced(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
