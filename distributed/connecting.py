@@ -122,7 +122,7 @@ def _token_source() -> str | None:
 
 def _read_environment() -> None:
     """Ray has read whether there are tokens when it was imported; let it do so again, as ``ray.init`` does."""
-    from ray._raylet import Config
+    from ray._raylet import Config  # type: ignore[attr-defined]
 
     Config.initialize("")
 

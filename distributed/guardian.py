@@ -136,8 +136,8 @@ def start(folder: str, params: str) -> None:
     from ray._private.parameter import RayParams
 
     # As `ray start --head`, without the processes for clients, the autoscaler and the driver's log, 90 MB each.
-    made = RayParams(temp_dir=folder, include_dashboard=False, no_monitor=True, include_log_monitor=False)
-    made.update_if_absent(**json.loads(params))
+    fixed: dict[str, Any] = {"include_dashboard": False, "no_monitor": True, "include_log_monitor": False}
+    made = RayParams(temp_dir=folder, **fixed, **json.loads(params))
     print(Node(made, head=True, shutdown_at_exit=False, spawn_reaper=False).address, flush=True)
     os._exit(0)
 
@@ -158,7 +158,7 @@ def _is_wanted(parent: int, timeout: float) -> bool:
 
 def _reap() -> list[tuple[int, int]]:
     """Processes that have ended, and how."""
-    found = []
+    found: list[tuple[int, int]] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -170,13 +170,17 @@ def _reap() -> list[tuple[int, int]]:
 
 
 def _end_all() -> None:
+    """Kill what is below this process, until nothing is, and no zombie either."""
     until = time.monotonic() + _END_S
-    while (left := descendants(os.getpid())) and time.monotonic() < until:
-        for pid in left:
+    while time.monotonic() < until:
+        for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
-        _reap()
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.02)
+        except ChildProcessError:
+            return
 
 
 if __name__ == "__main__":

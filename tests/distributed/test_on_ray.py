@@ -1,5 +1,6 @@
 """Training with actors and replay shards in processes of Ray. One cluster for all tests of this file."""
 
+import importlib
 import json
 import os
 import signal
@@ -78,9 +79,7 @@ class Once(Hook):
 
 
 def factory(name: str) -> Any:
-    import for_actors
-
-    return getattr(for_actors, name)
+    return getattr(importlib.import_module("for_actors"), name)  # as actors import it
 
 
 def notes_in(folder: Path) -> dict[int, Any]:
@@ -193,7 +192,8 @@ def test_a_cluster_is_joined_with_its_token_alone_and_left_running(cluster: Path
     assert "RAY_AUTH_TOKEN" in refused.stderr
     joined = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert joined.returncode == 0, joined.stderr
-    assert ray.cluster_resources()["CPU"] == 2
+    resources: Any = ray.cluster_resources  # without types
+    assert resources()["CPU"] == 2
 
 
 def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
