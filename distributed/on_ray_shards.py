@@ -7,6 +7,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from ..contracts import Array, State
 from .events import Collected, Emptied, Event, Lost
 from .fragments import FragmentId
@@ -24,6 +26,10 @@ class _Shard:
     incarnation: int
     inserts: deque[tuple[FragmentId, Any]] = dataclasses.field(default_factory=deque)
     samples: deque[Any] = dataclasses.field(default_factory=deque)
+    batches: deque[Drawn] = dataclasses.field(default_factory=deque)
+    """Those that have come."""
+    priorities: list[tuple[Array, Array]] = dataclasses.field(default_factory=list)
+    """Tickets and TD errors that were not sent yet."""
     updates: deque[Any] = dataclasses.field(default_factory=deque)
 
 
@@ -89,29 +95,43 @@ class RayShards:
     def sample(self, index: int) -> Drawn | None:
         """A batch, that was asked for before if possible; None if the shard has ended."""
         shard = self._shards[index]
-        if not shard.samples:
-            self._ask(shard, 1)
-        drawn: Drawn | None = self._value(index, shard.samples.popleft())
-        if drawn is not None:
-            self._ask(shard, self._prefetch)
-        return drawn
+        if not shard.batches:
+            if not self._send_priorities(index, shard):
+                return None
+            self._ask(shard)
+            drawn = self._value(index, shard.samples.popleft())
+            if drawn is None:
+                return None
+            shard.batches.extend(drawn)
+            self._ask(shard)
+        return shard.batches.popleft()
 
-    def _ask(self, shard: _Shard, number: int) -> None:
-        while len(shard.samples) < number:
-            shard.samples.append(shard.handle.sample.remote())
+    def _ask(self, shard: _Shard) -> None:
+        """Messages of several batches, since a message takes longer than a small batch; one while another is used."""
+        messages = min(2, self._prefetch)
+        while len(shard.samples) < messages:
+            shard.samples.append(shard.handle.sample.remote(-(-self._prefetch // messages)))
 
     def update(self, index: int, incarnation: int, tickets: Array, td_error: Array) -> None:
-        """New priorities. The shard's answer is looked at later, and waited for only if too many are open."""
+        """New priorities; they are sent when the batches that have come are used up."""
         shard = self._shards[index]
-        if incarnation != shard.incarnation:
+        if incarnation == shard.incarnation:
+            shard.priorities.append((tickets, td_error))
+        else:
             self.counts["ignored"] += len(tickets)
-            return
-        while len(shard.updates) >= _OPEN_UPDATES:
-            ignored = self._value(index, shard.updates.popleft())
-            if ignored is None:
-                return
-            self.counts["ignored"] += ignored
-        shard.updates.append(shard.handle.update.remote(tickets, td_error))
+
+    def _send_priorities(self, index: int, shard: _Shard) -> bool:
+        """Nobody waits for them, but if too many messages are open. False if the shard has ended."""
+        if shard.priorities:
+            while len(shard.updates) >= _OPEN_UPDATES:
+                ignored = self._value(index, shard.updates.popleft())
+                if ignored is None:
+                    return False
+                self.counts["ignored"] += ignored
+            tickets, td_errors = (np.concatenate(arrays) for arrays in zip(*shard.priorities, strict=True))
+            shard.priorities.clear()
+            shard.updates.append(shard.handle.update.remote(tickets, td_errors))
+        return True
 
     # -- saving, ending -----------------------------------------------------------------------------------------------
 
@@ -121,6 +141,7 @@ class RayShards:
             return self._saved
         found = []
         for index, plan in enumerate(self._plans):
+            self._send_priorities(index, self._shards[index])
             state = self._value(index, self._shards[index].handle.state.remote())
             found.append(plan.make().state() if state is None else state)
         return found

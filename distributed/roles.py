@@ -128,9 +128,9 @@ class ShardProcess:
         """As of the shard."""
         return self._shard.insert(fragment)
 
-    def sample(self) -> Drawn:
-        """As of the shard."""
-        return self._shard.sample()
+    def sample(self, number: int) -> list[Drawn]:
+        """So many batches."""
+        return [self._shard.sample() for _ in range(number)]
 
     def update(self, tickets: Array, td_error: Array) -> int:
         """As of the shard."""
