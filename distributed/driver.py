@@ -22,6 +22,7 @@ from .fragments import Request, why_damaged
 from .inline import Inline
 from .ladder import ladder
 from .learning import Episodes, FromReplay, FromRollouts, Learning
+from .measuring import Measures
 from .planner import DAMAGED, SILENT, Death, Planner
 from .recipes import Recipe, recipe_of, refuse_unsuitable
 from .replay import ShardedReplay, ShardPlan
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("axonrl")
 _LOOK_S: Final = 1.0
 """How long nothing may happen before overdue answers are looked for."""
+_MEASURE_S: Final = 1.0
+"""Between two measurements."""
 
 
 def train(
@@ -93,7 +96,7 @@ def _memory_for(cluster: Settings, memory: Any) -> Any:
             "memory",
             memory,
         )
-    return ShardedReplay(memory, cluster.replay_shards)
+    return ShardedReplay(memory, cluster.replay_shards, saves=cluster.save_replay)
 
 
 class Driver:
@@ -125,6 +128,10 @@ class Driver:
         self._transition: Mapping[str, SpecTree] = trainer.transition()
         self._program = model.actor(state.snapshot())
         self._planner = Planner(cluster.rules(), time.monotonic(), _incarnations(state.cluster))
+        self._round: list[Collected] = []
+        self._saves = session.saves
+        self._measures = Measures(self._planner)
+        self._measured_at = time.perf_counter()
         self._wide = cluster.fragment * cluster.envs_per_actor
         episodes = Episodes(session, cluster.envs_per_actor)
         self._memory = memory
@@ -132,13 +139,14 @@ class Driver:
         self._backend = backend = self._connected(memory)
         self._learning: Learning
         if isinstance(memory, ShardedReplay):
-            memory.connect(backend)
+            lanes = [len(actors) * cluster.envs_per_actor for actors in _actors_of_shards(cluster)]
+            memory.connect(backend, lanes)
             most = cluster.actors * cluster.in_flight
-            self._learning = FromReplay(session, self._stepper, memory, episodes, most)
+            self._learning = FromReplay(session, self._stepper, memory, most, episodes, self._measures)
         else:
             batch = memory.size // self._wide
             counts = self._planner.counts
-            self._learning = FromRollouts(session, self._stepper, cluster, batch, counts, episodes)
+            self._learning = FromRollouts(session, self._stepper, cluster, batch, counts, episodes, self._measures)
         self._epsilons = None
         if cluster.ladder is not None:
             every = ladder(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
@@ -151,12 +159,19 @@ class Driver:
             while self._session.stop_reason is None:
                 self._start()
                 begun = begun or self._planner.may_begin()
-                if begun:
+                if self._cluster.lockstep:
+                    self._ask_all()
+                elif begun:
                     self._ask()
-                for event in self._backend.wait(_LOOK_S):
+                began = time.perf_counter()
+                events = self._backend.wait(_LOOK_S)
+                waited = time.perf_counter()
+                self._session.timings.environment += waited - began
+                for event in events:
                     self._take(event)
                 self._learn()
                 self._look_after()
+                self._measure(waited - began, time.perf_counter() - waited)
         finally:
             self._backend.close()
 
@@ -165,8 +180,7 @@ class Driver:
     def _connected(self, memory: Any) -> Any:
         cluster, plans = self._cluster, []
         if isinstance(memory, ShardedReplay):
-            for index in range(memory.number):
-                actors = list(range(index, cluster.actors, memory.number))
+            for index, actors in enumerate(_actors_of_shards(cluster)):
                 width, seed = cluster.envs_per_actor, self._seed
                 plans.append(ShardPlan(memory.part(), self._transition, actors, width, index, seed))
         if cluster.backend == "inline":
@@ -208,6 +222,24 @@ class Driver:
         for fragment in planner.requests(max(room, 0), time.monotonic()):
             self._backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
 
+    def _ask_all(self) -> None:
+        """In lockstep: a fragment of every actor, with the same weights, when all have been learned from.
+
+        After a checkpoint all actors begin anew, as those of a run that is resumed from it do.
+        """
+        planner = self._planner
+        if self._session.saves != self._saves and not planner.in_flight():
+            self._saves = self._session.saves
+            self._learning.forget()
+            for actor in planner.renew(time.monotonic()):
+                self._backend.kill(actor.index)
+            self._start()
+        if planner.in_flight() or planner.alive() < self._cluster.actors:
+            return
+        counters, progress = self._stepper.counters, self._stepper.progress
+        for fragment in planner.requests(self._cluster.actors, time.monotonic()):
+            self._backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
+
     def _take(self, event: Event) -> None:
         now = time.monotonic()
         if isinstance(event, Gone):
@@ -223,13 +255,17 @@ class Driver:
             if why is not None:
                 self._give_up(Gone(made.actor, made.incarnation, DAMAGED, why))
             elif self._planner.answered(made, now):
-                self._learning.take(event)
+                self._round.append(event)
         elif isinstance(event, Lost):
             self._planner.lost(event.id, now)
         else:
             self._memory.emptied(event.shard)
             self._planner.counts["shards_lost"] += 1
             logger.warning("replay shard %d is lost, with all it held: %s", event.shard, event.message)
+        if not self._cluster.lockstep or not self._planner.in_flight():
+            for one in sorted(self._round, key=lambda one: one.head.id):
+                self._learning.take(one)
+            self._round.clear()
 
     def _give_up(self, gone: Gone) -> None:
         if self._planner.ended(gone.actor, gone.incarnation, Death(gone.kind, gone.message, time.monotonic())):
@@ -243,6 +279,13 @@ class Driver:
         if (why := self._planner.hopeless(now)) is not None:
             raise ClusterError(why)
 
+    def _measure(self, waited: float, worked: float) -> None:
+        self._measures.passed(waited, worked)
+        if (now := time.perf_counter()) - self._measured_at > _MEASURE_S:
+            self._measured_at = now
+            if numbers := self._measures.read():
+                self._session.timings.distributed = numbers
+
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def _learn(self) -> None:
@@ -255,6 +298,13 @@ class Driver:
                 self._backend.publish(step, self._stepper.executor.get_predict_weights())
             if self._session.stop_reason is not None:
                 return
+            if self._cluster.lockstep and self._session.saves != self._saves:
+                return  # a run that is resumed from this checkpoint has no fragments either
+
+
+def _actors_of_shards(cluster: Settings) -> list[range]:
+    """Whose fragments each shard stores: always the same actors', so that their episodes stay whole."""
+    return [range(index, cluster.actors, cluster.replay_shards) for index in range(cluster.replay_shards)]
 
 
 def _incarnations(state: Mapping[str, Any]) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from ..estimators.stepping import Stepper
 from ..facts import EpisodeStats, TimestepFacts
 from .events import Collected
 from .fragments import Fragment, Head, side_by_side
+from .measuring import Measures
 from .replay import NoBatchError, ShardedReplay
 from .settings import Settings
 
@@ -23,9 +24,6 @@ _TOLD = ("observation", "action", "reward", "terminated", "truncated", "next_obs
 
 class Learning(Protocol):
     """How a kind of memory learns from fragments."""
-
-    lag: tuple[int, int]
-    """The least and the largest lag, in updates, of the fragments used last."""
 
     def room(self, in_flight: int) -> int:
         """How many fragments may be asked for."""
@@ -39,6 +37,9 @@ class Learning(Protocol):
     def due(self) -> Iterator[Callable[[], None]]:
         """What is to be done now, each a step that is not interrupted."""
 
+    def forget(self) -> None:
+        """What waits is dropped."""
+
 
 class FromRollouts:
     """K fragments side by side are a rollout [T, K * N], which a memory that fills and empties learns from once.
@@ -50,6 +51,7 @@ class FromRollouts:
         batch: K.
         counts: of the planner; ``stale`` is counted here.
         episodes: tells of finished episodes.
+        measures: are told of each fragment.
     """
 
     def __init__(
@@ -60,11 +62,11 @@ class FromRollouts:
         batch: int,
         counts: Counter[str],
         episodes: Episodes,
+        measures: Measures,
     ) -> None:
         self._session, self._stepper, self._cluster = session, stepper, cluster
-        self._batch, self._counts, self._episodes = batch, counts, episodes
+        self._batch, self._counts, self._episodes, self._measures = batch, counts, episodes, measures
         self._waiting: list[Fragment] = []
-        self.lag = (0, 0)
 
     def room(self, in_flight: int) -> int:
         """Bounded, so that no more fragments wait than a queue of batches holds."""
@@ -88,6 +90,10 @@ class FromRollouts:
             taken, self._waiting = self._waiting[: self._batch], self._waiting[self._batch :]
             yield lambda taken=taken: self._learn(taken)  # type: ignore[misc]
 
+    def forget(self) -> None:
+        """Fragments that wait for others are dropped."""
+        self._waiting.clear()
+
     def _drop_stale(self) -> None:
         if self._cluster.max_lag is not None:
             step = self._stepper.counters.global_step
@@ -97,9 +103,8 @@ class FromRollouts:
 
     def _learn(self, fragments: list[Fragment]) -> None:
         stepper, monitor = self._stepper, self._session.monitor
-        step = stepper.counters.global_step
-        lags = [step - one.head.version for one in fragments]
-        self.lag = min(lags), max(lags)
+        for one in fragments:
+            self._measures.used(one.head, stepper.counters.global_step - one.head.version)
         rows = side_by_side(fragments)
         for t in range(self._cluster.fragment):
             stepper.store(_at(rows, t))
@@ -117,17 +122,23 @@ class FromReplay:
         session: is told.
         stepper: counts and learns.
         memory: the view of all shards.
-        episodes: tells of finished episodes.
         most: fragments that may be in flight.
+        episodes: tells of finished episodes.
+        measures: are told of each fragment.
     """
 
     def __init__(
-        self, session: MonitoredSession, stepper: Stepper, memory: ShardedReplay, episodes: Episodes, most: int
+        self,
+        session: MonitoredSession,
+        stepper: Stepper,
+        memory: ShardedReplay,
+        most: int,
+        episodes: Episodes,
+        measures: Measures,
     ) -> None:
         self._session, self._stepper, self._memory, self._episodes = session, stepper, memory, episodes
-        self._most = most
+        self._most, self._measures = most, measures
         self._heads: list[Head] = []
-        self.lag = (0, 0)
 
     def room(self, in_flight: int) -> int:
         """What is due is learned before more is asked for, so the learner holds up actors that are too fast."""
@@ -149,9 +160,12 @@ class FromReplay:
             head = self._heads.pop(0)
             yield lambda head=head: self._learn(head)  # type: ignore[misc]
 
+    def forget(self) -> None:
+        """What shards have stays there, and is not counted."""
+        self._heads.clear()
+
     def _learn(self, head: Head) -> None:
-        lag = self._stepper.counters.global_step - head.version
-        self.lag = lag, lag
+        self._measures.used(head, self._stepper.counters.global_step - head.version)
         self._stepper.count(head.timesteps)
         _tell(self._session, None)
         with contextlib.suppress(NoBatchError):  # what is owed is learned when shards are full again

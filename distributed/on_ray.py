@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..contracts import Array, State
@@ -16,6 +16,7 @@ from .connecting import Connection
 from .events import Collected, Event, Gone, Started
 from .fragments import Request
 from .on_ray_shards import RayShards
+from .on_ray_weights import RayWeights
 from .planner import DIED, RAISED
 from .replay import Drawn, ShardPlan, Stored
 from .roles import ActorProcess, Raised, Ready, ShardProcess, WeightStore, versions
@@ -62,7 +63,9 @@ class OnRay:
         self._events: list[Event] = []
         self._program: tuple[int, Any] | None = None
         self._placing: Any = None
-        self._weights = _Weights(lambda: self._remote(WeightStore, "weights", num_cpus=0).remote())
+        self._weights = RayWeights(
+            lambda: self._remote(WeightStore, "weights", num_cpus=0).remote(), 0.0 if settings.lockstep else _PUBLISH_S
+        )
         timeout = settings.fragment_timeout_s
         self._shards = RayShards(plans, self._launch_shard, settings.prefetch, timeout) if plans else None
 
@@ -123,6 +126,8 @@ class OnRay:
         """Hand weights to the store, now or soon."""
         self._weights.pending = version, weights
         self._flush()
+        if self._settings.lockstep:
+            self._weights.arrive()
 
     def _flush(self) -> None:
         if (store := self._weights.flush()) is not None:
@@ -221,48 +226,12 @@ class OnRay:
             for actor in list(self._actors):
                 self.kill(actor)
             if self._shards is not None:
-                self._shards.close()
+                self._shards.close(saves=self._settings.save_replay)
             ray.kill(self._weights.store)
             if self._placing is not None:
                 ray.util.remove_placement_group(self._placing)
         finally:
             self._connection.close()
-
-
-class _Weights:
-    """The newest weights on their way to a store.
-
-    Args:
-        launch: makes a store.
-    """
-
-    def __init__(self, launch: Callable[[], Any]) -> None:
-        self._launch = launch
-        self.store = launch()
-        self.pending: tuple[int, Mapping[str, Array]] | None = None
-        """What was not handed over yet."""
-        self._at = 0.0
-        self._answer: Any = None
-
-    def flush(self) -> Any:
-        """Hand over what is pending, if it is time; returns a new store if the old one has ended."""
-        import ray
-
-        now = time.monotonic()
-        if self.pending is None or now - self._at < _PUBLISH_S:
-            return None
-        following = None
-        if self._answer is not None:
-            if not ray.wait([self._answer], timeout=0)[0]:
-                return None
-            try:
-                ray.get(self._answer, timeout=_FETCH_S)
-            except ray.exceptions.RayError:
-                following = self.store = self._launch()
-        version, weights = self.pending
-        self._answer = self.store.publish.remote(version, [ray.put(weights)])
-        self.pending, self._at = None, now
-        return following
 
 
 def _fetched(references: list[Any]) -> list[Any]:

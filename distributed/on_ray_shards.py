@@ -154,12 +154,12 @@ class RayShards:
         stored: list[Stored] = ray.get(asked, timeout=self._timeout)
         return stored
 
-    def close(self) -> None:
-        """Keep what they hold for the last checkpoint, and end them."""
+    def close(self, *, saves: bool) -> None:
+        """Keep what they hold for the last checkpoint, if it is to be saved, and end them."""
         import ray
 
         try:
-            self._saved = self.states()
+            self._saved = self.states() if saves else []
         finally:
             for shard in self._shards:
                 ray.kill(shard.handle)

@@ -109,6 +109,15 @@ class Planner:
         self.moved_at = max(self.moved_at, now)
         return True
 
+    def renew(self, now: float) -> list[ActorState]:
+        """All actors that work are to begin anew, at once; returns them."""
+        working = [actor for actor in self.actors if actor.status in (STARTING, READY)]
+        for actor in working:
+            actor.asked.clear()
+            actor.start_at = now
+            self._become(actor, ABSENT, now)
+        return working
+
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def in_flight(self) -> int:

@@ -12,6 +12,8 @@ import numpy as np
 from ..contracts import Array, ArrayTree, SpecTree, State
 from ..errors import ArgumentError, ClusterError
 from ..memories import ReplayMemory
+from ..memories.dealing import deal, saved_parts
+from ..memories.describing import like
 from .fragments import Fragment, Head
 
 _SHARD, _CLUSTER = 2, 4
@@ -74,11 +76,12 @@ class Shard:
         run_seed: int,
     ) -> None:
         sequence = np.random.SeedSequence(run_seed, spawn_key=(_CLUSTER, _SHARD, shard, incarnation))
+        self._rng = np.random.Generator(np.random.PCG64(sequence))
         self._memory, self._width = memory, width
         self._first = {actor: i * width for i, actor in enumerate(actors)}
         self._lanes = width * len(actors)
         self.shard, self.incarnation = shard, incarnation
-        memory.build(transition, self._lanes, np.random.Generator(np.random.PCG64(sequence)))
+        memory.build(transition, self._lanes, self._rng)
 
     def insert(self, fragment: Fragment) -> Inserted:
         """Store a fragment. Its arrays are copied: whatever sent them may be forgotten."""
@@ -115,12 +118,14 @@ class Shard:
         return Stored(len(self._memory), self._memory.drawable(), self._memory.total_priority())
 
     def state(self) -> State:
-        """What it holds, to be saved."""
-        return self._memory.state_dict()
+        """What it holds and draws from, to be saved."""
+        return {"memory": self._memory.state_dict(), "generator": self._rng.bit_generator.state}
 
     def load(self, state: State) -> Stored:
         """Hold what was saved."""
-        self._memory.load_state_dict(state)
+        self._memory.load_state_dict(state["memory"])
+        if "generator" in state:
+            self._rng.bit_generator.state = state["generator"]
         return self.stored()
 
     def _wide(self, tree: Any, t: int, lanes: Array) -> Any:
@@ -176,24 +181,25 @@ class ShardedReplay:
     Args:
         memory: of the whole, not built: what each shard has a part of.
         number: of shards.
+        saves: is what they hold in checkpoints?
     """
 
     fills_and_empties = False
 
-    def __init__(self, memory: ReplayMemory, number: int) -> None:
+    def __init__(self, memory: ReplayMemory, number: int, *, saves: bool = True) -> None:
         if memory.size % number:
             raise ArgumentError(
                 f"the size of the memory must be a multiple of replay_shards={number}, got {memory.size}",
                 "memory",
                 memory.size,
             )
-        self.whole, self.number = memory, number
+        self.whole, self.number, self._saves = memory, number, saves
         self.size, self.batch_size, self.discount = memory.size, memory.batch_size, memory.discount
         self.shards: Shards | None = None
         self.held = [NOTHING] * number
         """What each shard was known to hold last."""
         self._last: Drawn | None = None
-        self._loaded: Sequence[State] | None = None
+        self._loaded: State | None = None
 
     @property
     def needs_td_error(self) -> bool:
@@ -202,8 +208,7 @@ class ShardedReplay:
 
     def part(self) -> ReplayMemory:
         """A new memory, of one shard."""
-        part = copy.deepcopy(self.whole)
-        part.size = self.size // self.number
+        part: ReplayMemory = like(self.whole, size=self.size // self.number, path=None)
         return part
 
     def trial_copy(self) -> Any:
@@ -212,7 +217,7 @@ class ShardedReplay:
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """Keep the generator, which draws shards; they are built elsewhere."""
-        self._rng = rng
+        self._rng, self._specs = rng, specs
 
     def can_sample(self, count: int | None = None) -> bool:
         """Is there a shard with a batch? With ``count``: would so many timesteps fill one?"""
@@ -263,20 +268,34 @@ class ShardedReplay:
         return sum(one.timesteps for one in self.held)
 
     def state_dict(self) -> State:
-        """What all shards hold."""
-        shards = self._loaded if self.shards is None else self.shards.states()
-        return {"shards": {str(i): state for i, state in enumerate(shards or ())}}
+        """What all shards hold; nothing of it where it is not to be saved."""
+        if not self._saves:
+            return {"shards": {}}
+        if self.shards is None:
+            return self._loaded or {"shards": {}}
+        return {"shards": {str(i): state for i, state in enumerate(self.shards.states())}}
 
     def load_state_dict(self, state: State) -> None:
-        """Keep what was saved, for the shards that will be made."""
-        self._loaded = [state["shards"][str(i)] for i in range(len(state["shards"]))]
+        """Keep what was saved, of shards or of one memory, for the shards that will be made."""
+        self._loaded = state
 
-    def connect(self, shards: Shards) -> None:
-        """These are the shards; they take over what was saved."""
-        self.shards = shards
-        if self._loaded:
-            self.held = shards.load(self._loaded)
-        self._loaded = None
+    def connect(self, shards: Shards, lanes: Sequence[int]) -> None:
+        """These are the shards, with so many lanes each; they take over what was saved.
+
+        As it is, where as many shards of as many lanes were saved; else it is dealt out anew.
+        """
+        self.shards, loaded, self._loaded = shards, self._loaded, None
+        if loaded is None or loaded.get("shards") == {}:
+            return
+        saved = list(loaded.get("shards", {}).values())
+        if [int(one["memory"]["num_envs"]) for one in saved] == list(lanes):
+            self.held = shards.load(saved)
+            return
+        targets = [self.part() for _ in lanes]
+        for target, number in zip(targets, lanes, strict=True):
+            target.build(self._specs, number, np.random.default_rng(0))
+        deal(saved_parts(self.whole, loaded, self._specs), targets)
+        self.held = shards.load([{"memory": target.state_dict()} for target in targets])
 
     def _needed(self) -> Shards:
         if self.shards is None:

@@ -106,6 +106,9 @@ class Settings:
         if self.min_actors > self.actors:
             message = f"Cluster.min_actors must be at most actors={self.actors}, got {self.min_actors}"
             raise ArgumentError(message, "Cluster.min_actors", self.min_actors)
+        if self.replay_shards > self.actors:
+            message = f"Cluster.replay_shards must be at most actors={self.actors}, got {self.replay_shards}"
+            raise ArgumentError(message, "Cluster.replay_shards", self.replay_shards)
         address: Any = self.address
         if address is not None and not isinstance(address, str):
             raise ArgumentError(f"Cluster.address must be text or None, got {address!r}", "Cluster.address", address)

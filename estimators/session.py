@@ -65,6 +65,8 @@ class MonitoredSession:
         self._failed = False
         self._checkpoint_asked = False
         self._unsaved = False
+        self.saves = 0
+        """Checkpoints of this session."""
         self._kept: set[str] = set()  # names of policies that hooks keep
 
     # -- what hooks may use -------------------------------------------------------------------------------------------
@@ -300,6 +302,7 @@ class MonitoredSession:
             self._state.cut()  # what a caller did since these episodes began cannot be replayed
         self._run.save(self._state.content())
         self._checkpoint_asked = self._unsaved = False
+        self.saves += 1
 
     def _save_if_changed(self) -> None:
         if self._unsaved or not _same(self._hooks.state_dict(), self._state.hooks):

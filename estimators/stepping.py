@@ -14,6 +14,7 @@ from ..contracts import Array, ArrayTree, Memory, ModelFn, RunConfig, State
 from ..environments import spaces
 from ..errors import ArgumentError
 from ..facts import UpdateFacts
+from ..memories.dealing import restore
 from ..policies.behaviour import Behaviour
 from ..policies.executors import Executor
 from ..policies.learner import Learner
@@ -273,6 +274,11 @@ class Stepper:
         """Every variable by name, copied: network, target network, optimizer."""
         return self.executor.get_weights()
 
+    @property
+    def _kind(self) -> str:
+        """Of the memory; that of the whole where it is spread over shards."""
+        return type(getattr(self.memory, "whole", self.memory)).__name__
+
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set PREDICT's variables, or all; ``ValueError``, and nothing is set, where names, shapes or dtypes differ."""
         self.executor.set_weights(weights)
@@ -287,7 +293,7 @@ class Stepper:
             "counters": dataclasses.asdict(self.counters),
             "owed": self.owed,
             "weights": self.executor.get_weights(),
-            "memory": {"kind": type(self.memory).__name__, "state": self.memory.state_dict()},
+            "memory": {"kind": self._kind, "state": self.memory.state_dict()},
             **self.behaviour.state_dict(),
             "generators": {name: rng.bit_generator.state for name, rng in self.generators.items()},
         }
@@ -298,7 +304,7 @@ class Stepper:
         Raises:
             ValueError: it is another model's or another memory's.
         """
-        kind = type(self.memory).__name__
+        kind = self._kind
         if state["memory"]["kind"] != kind:
             raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, the Agent was given a {kind}")
         had, has = set(state["weights"]), set(self.executor.get_weights())
@@ -308,7 +314,7 @@ class Stepper:
                 f" {', '.join(sorted(has - had)) or 'none'} only in the model"
             )
         self.executor.set_weights(state["weights"])
-        self.memory.load_state_dict(state["memory"]["state"])
+        restore(self.memory, state["memory"]["state"])
         self.behaviour.load_state_dict(state)
         self.counters = Counters(**state["counters"])
         self.owed = state["owed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..checks import count
 from ..contracts import Array, ArrayTree, SpecTree, State
 from ..errors import ArgumentError
 from .candidates import Candidates
-from .columns import take
+from .columns import FLAGS, take
 from .memory import Memory
 from .samplers import Sampler, SamplerLike, checked_td_error, make_sampler
 
@@ -86,6 +86,7 @@ class ReplayMemory(Memory):
                 self.size,
             )
         super().build(specs, num_envs, rng)
+        self.specs = specs
         self._candidates = self._make_candidates()
         self.sampler.build(self._candidates)
 
@@ -170,6 +171,18 @@ class ReplayMemory(Memory):
         stored = self._candidates.holds(tickets)
         self.sampler.put(self._ring.places_of(tickets[stored]), errors[stored])
         return int(len(tickets) - np.count_nonzero(stored))
+
+    def lanes(self) -> Iterator[tuple[dict[str, Any], Array]]:
+        """Of each lane its timesteps, oldest first: what was stored [T, ...], and the priorities [T] (NaN: unknown)."""
+        self._require_built()
+        self._tell_sampler()
+        ring, first = self._ring, np.zeros(self.num_envs, np.int64)
+        first[:] = ring.begin
+        for lane, end in enumerate(self.next_numbers().tolist()):
+            places = ring.places_of(np.arange(first[lane], end) * self.num_envs + lane)
+            rows = ring.gather(places, places)
+            flags = {key: np.asarray(rows[key]) > 0 for key in FLAGS}
+            yield {**rows, **flags}, self.sampler.priorities(places)
 
     def drawable(self) -> int:
         """How many transitions may be drawn now."""

@@ -75,6 +75,10 @@ class Sampler:
     def put(self, places: Array, td_error: Array) -> None:
         """Take TD errors [n] of the transitions at these places, whenever they were drawn."""
 
+    def priorities(self, places: Array) -> Array:
+        """Those of the transitions at these places, float64 [n]; NaN where there are none."""
+        return np.full(len(places), np.nan)
+
     def total(self) -> float:
         """How likely a candidate of this memory is to be drawn, beside another memory's: the sum of all priorities."""
         return float(len(_built(self)))
@@ -204,6 +208,14 @@ class Prioritized(Sampler):
         if len(priorities):
             self._maximum = max(self._maximum, float(priorities.max()))
             self._tree.put(places, priorities**self.alpha)
+
+    def priorities(self, places: Array) -> Array:
+        """As in :class:`Sampler`; with alpha = 0 they are forgotten."""
+        self._apply_update()
+        values = self._tree.values[places]
+        if self.alpha == 0:
+            return np.full(len(values), np.nan)
+        return np.where(values > 0, values ** (1 / self.alpha), np.nan)
 
     def total(self) -> float:
         """The sum of all priorities to the power of alpha."""

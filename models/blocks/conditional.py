@@ -13,8 +13,6 @@ Tensor: TypeAlias = Any
 def run_if(due: Tensor, body: Callable[[], Sequence[Tensor]], otherwise: Sequence[Tensor] = ()) -> list[Tensor]:
     """What ``body`` returns where it is due; it does not run otherwise, and what it assigns stays as it is.
 
-    It is a loop of one round or none: the conditional that all runtimes have, with gradients inside.
-
     Args:
         due: bool scalar.
         body: returns tensors, and may assign variables. It cannot create them: build optimizers first.
@@ -23,10 +21,9 @@ def run_if(due: Tensor, body: Callable[[], Sequence[Tensor]], otherwise: Sequenc
     Returns:
         the tensors of ``body``, or ``otherwise``.
     """
-    rounds = tf.cast(due, tf.int32)
 
-    def one(i: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
-        return i + 1, *body()
+    def branch(tensors: Sequence[Tensor]) -> list[Tensor]:
+        return [tf.constant(0), *tensors]  # a branch that returned nothing would be left out
 
-    found = tf.while_loop(lambda i, *_: i < rounds, one, (tf.constant(0), *otherwise), parallel_iterations=1)
+    found = tf.cond(due, lambda: branch(body()), lambda: branch(otherwise))
     return list(found[1:])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import keras
@@ -29,7 +29,6 @@ from .networks import DenseParams, Network
 from .observations import Observations
 from .optimizers import OptimizerParams, learning_rate_at, make_optimizer, scheduled
 from .params import optional, param, real, schedule, whole
-from .targets import update_target
 
 Tensor: TypeAlias = Any
 Batch: TypeAlias = Mapping[str, Tensor]
@@ -168,7 +167,7 @@ class Learner:
         td_errors, scalars = [], []
         for i, part in enumerate(parts(batch, params.updates)):
             step = labels["global_step"] * params.updates + i
-            self._move_targets(step)
+            run_if(tf.equal(step, 0), self._copy_targets)
             td_error, critic = self._critic_step(part, critic_optimizer)
             actor = self._actor_step(part, step, actor_optimizer, last)
             td_errors.append(td_error)
@@ -177,20 +176,21 @@ class Learner:
         loss = metrics.pop("loss")
         return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics={**metrics, **rates})
 
-    def _move_targets(self, step: Tensor) -> None:
-        """At the beginning of each gradient step after one of the actor; before the first one they are copied."""
+    def _copy_targets(self) -> list[Tensor]:
+        """Before the first gradient step, whatever their initial values."""
+        for online, target in self._pairs():
+            target.assign(online.value)
+        return []
 
-        def move() -> list[Tensor]:
-            rate = self.params.target_update_rate
-            online = [*self.actor.variables, *self.critics.variables]
-            target = [*self.target_actor.variables, *self.target_critics.variables]
-            update_target(online, target, step, period=None, rate=rate)
-            return []
+    def _move_targets(self) -> None:
+        rate = self.params.target_update_rate
+        for online, target in self._pairs():
+            target.assign(rate * online + (1.0 - rate) * target)
 
-        if self.policy_delay == 1:
-            move()
-        else:
-            run_if(tf.equal(step, 0) | tf.equal(step % self.policy_delay, 1), move)
+    def _pairs(self) -> Iterator[tuple[Any, Any]]:
+        """Each variable of the actor and the critics, with that of its target."""
+        yield from zip(self.actor.variables, self.target_actor.variables, strict=True)
+        yield from zip(self.critics.variables, self.target_critics.variables, strict=True)
 
     def _critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The loss of all critics, the mean of their TD errors [B], and the mean of their values."""
@@ -209,12 +209,17 @@ class Learner:
         return td_error, scalars | self._norm("critic", norm)
 
     def _actor_step(self, batch: Batch, step: Tensor, optimizer: Any, last: Any) -> dict[str, Tensor]:
-        """One step of the actor up the first critic, just trained, if it is due; returns the last step's scalars."""
+        """One step of the actor up the first critic, just trained, and of the targets, if they are due.
+
+        Returns:
+            The scalars of the actor's last step.
+        """
 
         def learn() -> list[Tensor]:
             observation = batch["observation"]
             loss = -tf.reduce_mean(self.critics(observation, self.actor(observation))[0])
             norm = minimize(loss, self.actor.variables, optimizer, self.params.max_gradient_norm)
+            self._move_targets()
             return [tf.stack([loss, norm])]
 
         if last is None:

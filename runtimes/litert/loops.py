@@ -1,8 +1,9 @@
-"""Variables in the loops of a LiteRT file: their handles are made inside, not passed in.
+"""Variables in the loops and branches of a LiteRT file: their handles are made inside, not passed in.
 
-The converter hands the handle of every variable that a loop uses from one iteration to the next. LiteRT takes the size
-of what is a handle to be unknown: in every iteration it plans the memory of the loop's body anew, which took as long as
-PPO's arithmetic. A handle is no more than a name, so the body may as well make its own.
+The converter hands the handle of every variable that a loop uses from one iteration to the next, and that of every
+variable that a branch uses to the branch. LiteRT takes the size of what is a handle to be unknown: in every iteration
+it plans the memory of the loop's body anew, which took as long as PPO's arithmetic, and that of a branch whenever it is
+taken. A handle is no more than a name, so the body may as well make its own.
 """
 
 from __future__ import annotations
@@ -23,24 +24,25 @@ Operator: TypeAlias = Any
 """An OperatorT."""
 
 _IDENTIFIER: Final = b"TFL3"
+_KINDS: Final = ("WHILE", "IF")
 _ALIGNMENT: Final = 16
 """Of constants in a file, in bytes: the schema asks for it, but Python's builder does not know."""
 
 
 def with_own_handles(content: bytes) -> bytes:
-    """The same program, whose loops make the handles of their variables themselves.
+    """The same program, whose loops and branches make the handles of their variables themselves.
 
     Args:
         content: of a LiteRT file.
 
     Returns:
-        the content as it is where no loop uses variables.
+        the content as it is where no loop and no branch uses variables.
     """
-    if not _has_loops(content):
+    if not _has_any(content):
         return content
     model = schema.ModelT.InitFromPackedBuf(content, 0)
-    loops = [loop for graph in model.subgraphs for loop in _operators(model, graph, "WHILE")]
-    uses = collections.Counter(index for loop in loops for index in _inside(loop))
+    outer = [one for graph in model.subgraphs for kind in _KINDS for one in _operators(model, graph, kind)]
+    uses = collections.Counter(index for one in outer for index in _inside(one))
     changed = False
     pending = [graph for index, graph in enumerate(model.subgraphs) if index not in uses]
     while pending:  # from the outside in: what a body has made it hands to the loops inside of it
@@ -51,6 +53,12 @@ def with_own_handles(content: bytes) -> bytes:
                 continue  # loops that have a body in common may hand it handles of different variables
             inner = [model.subgraphs[index] for index in _inside(loop)]
             changed |= _make_inside(graph, loop, inner, makers)
+            pending += inner
+        for branching in _operators(model, graph, "IF"):
+            if any(uses[index] > 1 for index in _inside(branching)):
+                continue
+            inner = [model.subgraphs[index] for index in _inside(branching)]
+            changed |= _make_in_branches(branching, inner, makers)
             pending += inner
     if not changed:
         return content
@@ -77,6 +85,18 @@ def _make_inside(graph: Graph, loop: Operator, inner: list[Graph], makers: Mappi
     return bool(handed_in)
 
 
+def _make_in_branches(branching: Operator, inner: list[Graph], makers: Mapping[int, Operator]) -> bool:
+    """The same for the branches of a conditional, whose first input says which one is taken."""
+    handed_in = [k for k, tensor in enumerate(branching.inputs[1:]) if tensor in makers]
+    for part in inner:
+        used = {tensor for operator in part.operators for tensor in operator.inputs}
+        made = {part.inputs[k]: makers[branching.inputs[1 + k]] for k in handed_in if part.inputs[k] in used}
+        part.operators = [*(_copy(maker, tensor) for tensor, maker in made.items()), *part.operators]
+        part.inputs = np.delete(part.inputs, handed_in)
+    branching.inputs = np.delete(branching.inputs, [1 + k for k in handed_in])
+    return bool(handed_in)
+
+
 def _copy(maker: Operator, output: int) -> Operator:
     """An operator that makes the same handle in another tensor."""
     made = schema.OperatorT()
@@ -85,9 +105,12 @@ def _copy(maker: Operator, output: int) -> Operator:
     return made
 
 
-def _inside(loop: Operator) -> tuple[int, int]:
-    """The graphs of a loop's condition and body."""
-    return loop.builtinOptions.condSubgraphIndex, loop.builtinOptions.bodySubgraphIndex
+def _inside(operator: Operator) -> tuple[int, int]:
+    """The graphs of a loop's condition and body, or of a conditional's two branches."""
+    options = operator.builtinOptions
+    if isinstance(options, schema.IfOptionsT):
+        return options.thenSubgraphIndex, options.elseSubgraphIndex
+    return options.condSubgraphIndex, options.bodySubgraphIndex
 
 
 def _operators(model: Model, graph: Graph, kind: str) -> Iterator[Operator]:
@@ -95,10 +118,10 @@ def _operators(model: Model, graph: Graph, kind: str) -> Iterator[Operator]:
     return (one for one in graph.operators if model.operatorCodes[one.opcodeIndex].builtinCode == code)
 
 
-def _has_loops(content: bytes) -> bool:
+def _has_any(content: bytes) -> bool:
     model = schema.Model.GetRootAs(content)
     codes = (model.OperatorCodes(i).BuiltinCode() for i in range(model.OperatorCodesLength()))
-    return schema.BuiltinOperator.WHILE in codes
+    return not {getattr(schema.BuiltinOperator, kind) for kind in _KINDS}.isdisjoint(codes)
 
 
 class _Builder(flatbuffers.Builder):  # type: ignore[misc] # it ships no types

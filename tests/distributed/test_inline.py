@@ -32,6 +32,15 @@ class Heard(Hook):
         self.episodes.append(facts)
 
 
+class SaveAt(Hook):
+    def __init__(self, timestep: int) -> None:
+        self._timestep = timestep
+
+    def after_timestep(self, session: Any, facts: Any) -> None:
+        if session.global_timestep == self._timestep:
+            session.save_checkpoint()
+
+
 def rollouts(folder: Path, **params: Any) -> Agent:
     return Agent(impala.model_fn, BatchMemory(40), folder, RunConfig(seed=1, progress=False), {**SMALL, **params})
 
@@ -74,6 +83,28 @@ def test_a_run_that_goes_on_has_its_weights_and_new_incarnations(make_agent: Any
     assert second.global_timestep == 400
 
 
+def test_what_shards_hold_goes_on_in_other_shards_and_in_one_memory(tmp_path: Path) -> None:
+    """Of 200 timesteps of 4 lanes with n = 3, in 2 shards; then in 1; then in the memory of this process."""
+    agent = replay(tmp_path)
+    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE, replay_shards=2), max_timesteps=160)
+    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=200)
+    agent.train(make("CartPole-v1", 4), 60, 8, max_timesteps=204)
+    memory: Any = agent.memory
+    assert len(memory) == 200  # as many as fit: of 204
+    assert agent.global_step == 1 + (204 - 60) // 8
+
+
+@pytest.mark.parametrize("make_agent", [rollouts, replay])
+def test_in_lockstep_a_run_that_is_resumed_ends_the_same(make_agent: Any, tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE, lockstep=True)
+    whole = make_agent(tmp_path / "whole")
+    whole.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=SaveAt(120))
+    make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=120)
+    parts = make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
+    for name, value in parts.get_weights().items():
+        np.testing.assert_array_equal(value, whole.get_weights()[name])
+
+
 def test_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
     weights = []
     for name in ("a", "b"):
@@ -104,9 +135,12 @@ def broken() -> Any:
     return Broken()
 
 
+FACTORY: Any = broken
+
+
 def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="the simulator is gone"):
-        rollouts(tmp_path).train(broken, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
+        rollouts(tmp_path).train(FACTORY, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +149,7 @@ def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path:
         (make("CartPole-v1"), BatchMemory(40), {}, "env"),
         (lambda: make("CartPole-v1"), BatchMemory(40), {}, "env"),
         ("CartPole-v1", BatchMemory(50), {}, "memory"),
-        ("CartPole-v1", ReplayMemory(200, 8), {"replay_shards": 3}, "memory"),
+        ("CartPole-v1", ReplayMemory(201, 8), {"replay_shards": 2}, "memory"),
         ("CartPole-v1", SequenceMemory(200, 4, length=4), {}, "memory"),
     ],
 )
@@ -134,6 +168,7 @@ def test_what_a_cluster_cannot_use_is_refused(
     [
         ({"actors": 0}, "actors"),
         ({"min_actors": 3}, "min_actors"),
+        ({"replay_shards": 3}, "replay_shards"),
         ({"address": "ray://head:10001"}, "address"),
         ({"backend": "inline", "address": "auto"}, "address"),
         ({"backend": "threads"}, "backend"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from axonrl import Agent, RunConfig
@@ -119,6 +120,17 @@ def test_ape_x_learns_from_two_shards_and_saves_them(cluster: Path, tmp_path: Pa
     again.train("CartPole-v1", 200, 8, cluster=settings, max_timesteps=1200)
     assert again.global_timestep == 1200
     assert again.global_step == 126
+
+
+def test_lockstep_is_the_same_run_as_in_one_process(cluster: Path, tmp_path: Path) -> None:
+    weights = []
+    for backend in ("inline", "ray"):
+        agent = rollouts(tmp_path / backend)
+        agent.train("CartPole-v1", cluster=Cluster(**QUICK, backend=backend, lockstep=True), max_timesteps=800)
+        assert agent.global_step == 20
+        weights.append(agent.get_weights())
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(value, weights[1][name])
 
 
 def test_a_killed_actor_is_replaced(cluster: Path, seen: list[Any], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The loops of LiteRT programs make the handles of their variables themselves, and still compute what they should."""
+"""LiteRT programs: loops and branches make the handles of their variables themselves, and compute what they should."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ def results(content: bytes, values: list[float]) -> list[list[float]]:
 
 
 def handed_over(content: bytes) -> list[int]:
-    """For each loop of a file, how many handles it is handed and hands on."""
+    """For each loop and conditional of a file, how many handles it is handed and hands on."""
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     counts = []
     for graph in model.subgraphs:
         for operator in graph.operators:
-            if model.operatorCodes[operator.opcodeIndex].builtinCode == schema.BuiltinOperator.WHILE:
+            kind = model.operatorCodes[operator.opcodeIndex].builtinCode
+            if kind in (schema.BuiltinOperator.WHILE, schema.BuiltinOperator.IF):
                 kinds = [graph.tensors[tensor].type for tensor in (*operator.inputs, *operator.outputs)]
                 counts.append(kinds.count(schema.TensorType.RESOURCE))
     return counts
@@ -107,13 +108,37 @@ def a_variable_for_the_condition() -> Made:
     return function, [a], [1.0], [[17.0, 16.0], [17.0, 16.0]]
 
 
-@pytest.mark.parametrize("make", [one_loop, loop_in_a_loop, the_same_loop_twice, a_variable_for_the_condition])
+def branches() -> Made:
+    """Where a is 0 it becomes x, three times in a loop, and b = 10 a; else it becomes 0 again."""
+    a, b = tf.Variable(0.0), tf.Variable(0.0)
+
+    def function(x: Any) -> Any:
+        def grow() -> Any:
+            with tf.control_dependencies([repeat(3, lambda: a.assign_add(x))]):
+                return tf.identity(b.assign(10.0 * a.read_value()))
+
+        def shrink() -> Any:
+            a.assign(0.0)
+            return b + 0.0
+
+        found = tf.cond(tf.equal(a, 0.0), grow, shrink)
+        return found + a
+
+    return function, [a, b], [0.0, 0.0], [[33.0, 3.0, 30.0], [30.0, 0.0, 30.0]]
+
+
+MADE = [one_loop, loop_in_a_loop, the_same_loop_twice, a_variable_for_the_condition, branches]
+
+
+@pytest.mark.parametrize("make", MADE)
 def test_loops_compute_what_they_should(make: Callable[[], Made]) -> None:
     function, variables, values, expected = make()
     assert results(converted(function, variables), values) == expected
 
 
-@pytest.mark.parametrize(("make", "loops"), [(one_loop, 1), (loop_in_a_loop, 2), (a_variable_for_the_condition, 1)])
+@pytest.mark.parametrize(
+    ("make", "loops"), [(one_loop, 1), (loop_in_a_loop, 2), (a_variable_for_the_condition, 1), (branches, 2)]
+)
 def test_no_loop_is_handed_a_handle(make: Callable[[], Made], loops: int, monkeypatch: pytest.MonkeyPatch) -> None:
     function, variables, _, _ = make()
     assert handed_over(converted(function, variables)) == [0] * loops
