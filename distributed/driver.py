@@ -18,7 +18,7 @@ from ..estimators.lanes import Lanes
 from ..estimators.limits import Goal, Limits, Schedule
 from ..memories import ReplayMemory
 from .collecting import Collecting
-from .events import Collected, Event, Gone, Started
+from .events import Collected, Event, Gone, Lost, Started
 from .fragments import Request, why_damaged
 from .inline import Inline
 from .ladder import ladder
@@ -26,7 +26,7 @@ from .learning import Episodes, FromReplay, FromRollouts, Learning
 from .measuring import Measures
 from .planner import DAMAGED, SILENT, Death, Planner
 from .recipes import Recipe, recipe_of, refuse_unsuitable
-from .replay import Shard, ShardedReplay
+from .replay import ShardedReplay, ShardPlan
 
 if TYPE_CHECKING:
     from ..estimators.model import Model
@@ -152,6 +152,7 @@ class Driver:
         self._measured_at = time.perf_counter()
         self._wide = cluster.fragment * cluster.envs_per_actor
         episodes = Episodes(session, cluster.envs_per_actor)
+        self._memory = memory
         self._whole = memory.whole if isinstance(memory, ShardedReplay) else None
         self._backend = backend = self._connected(memory)
         self._learning: Learning
@@ -195,14 +196,16 @@ class Driver:
     # -- actors -------------------------------------------------------------------------------------------------------
 
     def _connected(self, memory: Any) -> Any:
-        cluster, shards = self._cluster, []
-        if cluster.backend != "inline":
-            raise ArgumentError("Ray is not there yet", "Cluster.backend", cluster.backend)
+        cluster, plans = self._cluster, []
         if isinstance(memory, ShardedReplay):
             for index, actors in enumerate(_actors_of_shards(cluster)):
-                part, width = memory.part(), cluster.envs_per_actor
-                shards.append(Shard(part, self._transition, actors, width, index, 0, self._seed))
-        return Inline(shards)
+                width, seed = cluster.envs_per_actor, self._seed
+                plans.append(ShardPlan(memory.part(), self._transition, actors, width, index, seed))
+        if cluster.backend == "inline":
+            return Inline([plan.make() for plan in plans])
+        from .on_ray import OnRay
+
+        return OnRay(cluster, plans)
 
     @property
     def _seed(self) -> int:
@@ -274,6 +277,12 @@ class Driver:
                 self._round.append(event)
                 if event.head.learnt and self._state.statistics:
                     self._state.statistics = merged(self._state.statistics, event.head.learnt)
+        elif isinstance(event, Lost):
+            self._planner.lost(event.id, now)
+        else:
+            self._memory.emptied(event.shard)
+            self._planner.counts["shards_lost"] += 1
+            logger.warning("replay shard %d is lost, with all it held: %s", event.shard, event.message)
         if not self._cluster.lockstep or not self._planner.in_flight():
             for one in sorted(self._round, key=lambda one: one.head.id):
                 self._learning.take(one)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from ..contracts import Array, State
 from .collecting import Collecting
-from .fragments import Fragment, Head, Request
+from .fragments import Fragment, FragmentId, Head, Request
 from .replay import Inserted
 
 
@@ -33,6 +33,19 @@ class Collected(NamedTuple):
         return self.fragment.head
 
 
+class Lost(NamedTuple):
+    """A fragment was made, and lost with the shard that it was sent to."""
+
+    id: FragmentId
+
+
+class Emptied(NamedTuple):
+    """A shard ended, with all that it held; an empty one follows it."""
+
+    shard: int
+    message: str
+
+
 class Gone(NamedTuple):
     """An incarnation of an actor ended; ``kind`` is one of the planner's."""
 
@@ -42,7 +55,7 @@ class Gone(NamedTuple):
     message: str
 
 
-Event: TypeAlias = Started | Collected | Gone
+Event: TypeAlias = Started | Collected | Lost | Emptied | Gone
 
 
 class Backend(Protocol):

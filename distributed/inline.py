@@ -78,7 +78,7 @@ class Inline:
 
     # -- shards -------------------------------------------------------------------------------------------------------
 
-    def sample(self, shard: int) -> Drawn:
+    def sample(self, shard: int) -> Drawn | None:
         """A batch of one of them."""
         return self._shards[shard].sample()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from ..facts import EpisodeStats, TimestepFacts
 from .events import Collected
 from .fragments import Fragment, Head, side_by_side
 from .measuring import Measures
-from .replay import ShardedReplay
+from .replay import NoBatchError, ShardedReplay
 from .settings import Settings
 
 _TOLD = ("observation", "action", "reward", "terminated", "truncated", "next_observation")
@@ -167,7 +168,8 @@ class FromReplay:
         self._measures.used(head, self._stepper.counters.global_step - head.version)
         self._stepper.count(head.timesteps)
         _tell(self._session, None)
-        self._session.monitor.learn()
+        with contextlib.suppress(NoBatchError):  # what is owed is learned when shards are full again
+            self._session.monitor.learn()
         self._episodes.tell(head)
 
 

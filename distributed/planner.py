@@ -153,6 +153,14 @@ class Planner:
         self.moved_at = now
         return True
 
+    def lost(self, fragment: FragmentId, now: float) -> None:
+        """A fragment was made, and will not come."""
+        actor = self.actors[fragment.actor]
+        if actor.asked and actor.asked[0][0] == fragment:
+            actor.asked.popleft()
+            actor.answered_at = now
+            self.counts["lost"] += 1
+
     def moved(self, now: float) -> None:
         """An update was made."""
         self.moved_at = now

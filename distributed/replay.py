@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +25,13 @@ class Stored(NamedTuple):
     timesteps: int
     drawable: int
     priority: float
+
+
+NOTHING: Final = Stored(0, 0, 0.0)
+
+
+class NoBatchError(ClusterError):
+    """No replay shard has a batch any more; actors will fill them again."""
 
 
 class Inserted(NamedTuple):
@@ -130,11 +139,28 @@ class Shard:
         return wide
 
 
+@dataclasses.dataclass(frozen=True)
+class ShardPlan:
+    """What a shard is made from, in each of its incarnations: see there."""
+
+    memory: ReplayMemory
+    transition: Mapping[str, SpecTree]
+    actors: Sequence[int]
+    width: int
+    shard: int
+    run_seed: int
+
+    def make(self, incarnation: int = 0) -> Shard:
+        """An empty one."""
+        memory = copy.deepcopy(self.memory)
+        return Shard(memory, self.transition, self.actors, self.width, self.shard, incarnation, self.run_seed)
+
+
 class Shards(Protocol):
     """Shards, wherever they are."""
 
-    def sample(self, shard: int) -> Drawn:
-        """A batch of one of them; waits for it."""
+    def sample(self, shard: int) -> Drawn | None:
+        """A batch of one of them; waits for it. None if its process has ended, and what it held is lost."""
 
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
         """New priorities; nobody waits for it."""
@@ -170,7 +196,7 @@ class ShardedReplay:
         self.whole, self.number, self._saves = memory, number, saves
         self.size, self.batch_size, self.discount = memory.size, memory.batch_size, memory.discount
         self.shards: Shards | None = None
-        self.held = [Stored(0, 0, 0.0)] * number
+        self.held = [NOTHING] * number
         """What each shard was known to hold last."""
         self._last: Drawn | None = None
         self._loaded: State | None = None
@@ -200,13 +226,26 @@ class ShardedReplay:
         return any(one.drawable >= self.batch_size for one in self.held)
 
     def sample(self) -> Mapping[str, ArrayTree]:
-        """A batch."""
+        """A batch.
+
+        Raises:
+            NoBatchError: the shards that had one have been lost.
+        """
         shards = self._needed()
-        weights = np.array([one.priority if one.drawable >= self.batch_size else 0.0 for one in self.held])
-        chosen = int(self._rng.choice(self.number, p=weights / weights.sum())) if self.number > 1 else 0
-        self._last = drawn = shards.sample(chosen)
-        self.held[drawn.shard] = drawn.stored
-        return drawn.batch
+        while self.can_sample():
+            weights = np.array([one.priority if one.drawable >= self.batch_size else 0.0 for one in self.held])
+            chosen = int(self._rng.choice(self.number, p=weights / weights.sum())) if self.number > 1 else 0
+            drawn = shards.sample(chosen)
+            if drawn is not None:
+                self._last = drawn
+                self.held[chosen] = drawn.stored
+                return drawn.batch
+            self.emptied(chosen)
+        raise NoBatchError("the replay shards that had a batch have been lost")
+
+    def emptied(self, shard: int) -> None:
+        """A shard lost what it held."""
+        self.held[shard] = NOTHING
 
     def update_priorities(self, td_error: Array) -> None:
         """Those of the batch sampled last go to its shard."""

@@ -1,0 +1,147 @@
+"""The connection to a Ray cluster: one of our own on this machine, or one that is there."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import ArgumentError, ClusterError
+from .guardian import Guardian
+from .settings import Settings
+
+logger = logging.getLogger("axonrl")
+_STORE: Final = 256 * 2**20
+"""Bytes of shared memory, of which Ray would take 30 % of the machine's."""
+_TOKEN: Final = secrets.token_hex(32)
+"""Of the clusters that this process starts: Ray reads it once in a process."""
+_REACH_S: Final = 5.0
+
+
+class Connection:
+    """Starts a cluster, or joins one; one that this process has joined before is used as it is.
+
+    Args:
+        settings: how.
+        shards: how many replay shards there will be.
+
+    Raises:
+        ArgumentError: Ray is not installed, or ``address`` cannot be joined.
+        ClusterError: a cluster of our own does not start.
+    """
+
+    def __init__(self, settings: Settings, shards: int) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            message = f"backend='ray' needs Ray ({error}): pip install 'axonrl[ray]', or use backend='inline'"
+            raise ArgumentError(message, "Cluster.backend", settings.backend) from None
+        self._guardian: Guardian | None = None
+        self._env: dict[str, str | None] = {}
+        self._ours = not ray.is_initialized()
+        if not self._ours:
+            logger.info("using the Ray cluster that this process has joined")
+        elif settings.address is not None:
+            _join(settings.address)
+        else:
+            self._start(settings, shards)
+
+    def _start(self, settings: Settings, shards: int) -> None:
+        cpus = math.ceil(settings.actors * settings.actor_cpus + shards * settings.shard_cpus)
+        there = len(os.sched_getaffinity(0))
+        if cpus > there:
+            logger.warning("actors and shards want %d processors, and there are %d: they share them", cpus, there)
+        self._set_token()
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(_import_paths())}
+        params = {"num_cpus": cpus, "num_gpus": 0, "object_store_memory": _STORE}
+        try:
+            self._guardian = Guardian(params, env)
+            _init(self._guardian.address)
+        except Exception as error:
+            self.close()
+            raise ClusterError(f"no Ray cluster could be started on this machine: {error}") from error
+
+    def _set_token(self) -> None:
+        """A token for this cluster alone, where the user has given none: Ray would write one into the home folder."""
+        if os.environ.get("RAY_AUTH_MODE", "token") == "token" and _token_source() is None:
+            for name, value in (("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN", _TOKEN)):
+                self._env[name] = os.environ.get(name)
+                os.environ[name] = value
+            _read_environment()
+
+    def close(self) -> None:
+        """Leave a cluster that was joined; end one that was started."""
+        import ray
+
+        if self._ours:
+            ray.shutdown()
+        if self._guardian is not None:
+            self._guardian.close()
+            self._guardian = None
+        for name, value in self._env.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        if self._env:
+            _read_environment()
+        self._env = {}
+
+
+def _join(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        if port.isdigit():  # Ray itself would wait for ever
+            socket.create_connection((host, int(port)), _REACH_S).close()
+        _init(address)
+    except Exception as error:
+        token = _token_source() or "none was found"
+        message = (
+            f"the Ray cluster at Cluster.address={address!r} cannot be joined: {error}\n"
+            "A cluster with token authentication wants the token it was started with. Ray takes it from the environment"
+            " (RAY_AUTH_MODE=token with RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH), then from ~/.ray/auth_token; here:"
+            f" {token}"
+        )
+        raise ArgumentError(message, "Cluster.address", address) from error
+
+
+def _token_source() -> str | None:
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        if os.environ.get(name):
+            return name
+    path = Path.home() / ".ray" / "auth_token"
+    return str(path) if path.exists() else None
+
+
+def _read_environment() -> None:
+    """Ray has read whether there are tokens when it was imported; let it do so again, as ``ray.init`` does."""
+    from ray._raylet import Config  # type: ignore[attr-defined]
+
+    Config.initialize("")
+
+
+def _init(address: str) -> None:
+    """``ray.init`` without what it does to the driver: its handler of SIGTERM would end it without a checkpoint."""
+    import ray
+
+    in_main = threading.current_thread() is threading.main_thread()
+    before: Any = signal.getsignal(signal.SIGTERM) if in_main else None
+    try:
+        ray.init(address, namespace="axonrl", configure_logging=False, log_to_driver=False)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _import_paths() -> list[str]:
+    """What the driver imports from, actors must: beside Python's own library."""
+    library = Path(os.__file__).parent
+    paths = [Path(path).resolve() for path in sys.path]
+    return [str(path) for path in dict.fromkeys(paths) if path.is_dir() and library not in (path, *path.parents)]

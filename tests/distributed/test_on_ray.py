@@ -1,0 +1,249 @@
+"""Training with actors and replay shards in processes of Ray. One cluster for all tests of this file."""
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl import Agent, RunConfig
+from axonrl.distributed import Cluster, driver, on_ray
+from axonrl.distributed.connecting import Connection
+from axonrl.distributed.guardian import descendants
+from axonrl.distributed.planner import Planner
+from axonrl.errors import ClusterError
+from axonrl.hooks import Hook
+from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
+from axonrl.models import dqn, impala
+
+HERE = Path(__file__).parent
+SHARED: dict[str, Any] = {"actors": 2, "envs_per_actor": 2, "fragment": 10, "actor_cpus": 0.5, "shard_cpus": 0.5}
+QUICK: dict[str, Any] = {**SHARED, "restart_delay_s": 0.05, "stall_timeout_s": 60}
+SMALL: dict[str, Any] = {"hidden": (8,)}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cluster that this process has joined; yields the folder of the actors' notes."""
+    home, notes = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notes")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("RAY_")]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(home))  # where Ray would keep a token
+        patch.setenv("AXONRL_TEST_REPORTS", str(notes))
+        patch.syspath_prepend(str(HERE))
+        before = signal.getsignal(signal.SIGTERM)
+        connection = Connection(Cluster(**QUICK), shards=2)
+        assert signal.getsignal(signal.SIGTERM) is before  # Ray's would end the driver without a checkpoint
+        yield notes
+        connection.close()
+        assert not (home / ".ray").exists()
+        assert "RAY_AUTH_TOKEN" not in os.environ
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The planner and the backend of each training."""
+    made: list[Any] = []
+
+    def noting(kind: Callable[..., Any]) -> Callable[..., Any]:
+        def make(*args: Any, **kwargs: Any) -> Any:
+            made.append(kind(*args, **kwargs))
+            return made[-1]
+
+        return make
+
+    monkeypatch.setattr(driver, "Planner", noting(Planner))
+    monkeypatch.setattr(on_ray, "OnRay", noting(on_ray.OnRay))
+    return made
+
+
+class Once(Hook):
+    """Does something at the third update, and stops when something is true later."""
+
+    def __init__(self, act: Callable[[], None], until: Callable[[], bool]) -> None:
+        self._act, self._until = act, until
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        if session.global_step == 3:
+            self._act()
+        elif session.global_step > 3 and self._until():
+            session.request_stop("it has happened")
+
+
+def factory(name: str) -> Any:
+    return getattr(importlib.import_module("for_actors"), name)  # as actors import it
+
+
+def notes_in(folder: Path) -> dict[int, Any]:
+    return {int(path.stem): json.loads(path.read_text()) for path in folder.glob("*.json")}
+
+
+def rollouts(folder: Path) -> Agent:
+    return Agent(impala.model_fn, BatchMemory(40), folder, RunConfig(seed=1, progress=False), SMALL)
+
+
+def replay(folder: Path) -> Agent:
+    memory = ReplayMemory(2000, 8, n_step=3, sampler=Prioritized())
+    return Agent(dqn.model_fn, memory, folder, RunConfig(seed=1, progress=False), SMALL)
+
+
+def test_impala_counts_what_actors_without_tensorflow_did(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    agent = rollouts(tmp_path)
+    agent.train(factory("reporting"), cluster=Cluster(**QUICK), max_timesteps=2000)
+    assert (agent.global_timestep, agent.global_step) == (2000, 50)
+    assert seen[0].counts["accepted"] == 100
+    assert agent.global_episode > 20
+    notes = notes_in(cluster)
+    assert len(notes) == 2
+    assert os.getpid() not in notes
+    assert not any(note["tensorflow"] for note in notes.values())
+    assert all(note["Private_Dirty:"] < 90 * 1024 for note in notes.values()), notes
+    assert agent.evaluate("CartPole-v1", 1)["episodes"] == 1  # an ordinary agent again
+
+
+def test_ape_x_learns_from_two_shards_and_saves_them(cluster: Path, tmp_path: Path) -> None:
+    agent = replay(tmp_path)
+    settings = Cluster(**QUICK, replay_shards=2)
+    agent.train("CartPole-v1", 200, 8, cluster=settings, max_timesteps=1000)
+    assert agent.global_timestep == 1000
+    assert agent.global_step == 101  # from timestep 200 on, each 8
+    again = replay(tmp_path)
+    again.train("CartPole-v1", 200, 8, cluster=settings, max_timesteps=1200)
+    assert again.global_timestep == 1200
+    assert again.global_step == 126
+
+
+def test_lockstep_is_the_same_run_as_in_one_process(cluster: Path, tmp_path: Path) -> None:
+    weights = []
+    for backend in ("inline", "ray"):
+        agent = rollouts(tmp_path / backend)
+        agent.train("CartPole-v1", cluster=Cluster(**QUICK, backend=backend, lockstep=True), max_timesteps=800)
+        assert agent.global_step == 20
+        weights.append(agent.get_weights())
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(value, weights[1][name])
+
+
+def test_a_killed_actor_is_replaced(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    before = set(notes_in(cluster))
+
+    def kill() -> None:
+        while not (new := set(notes_in(cluster)) - before):
+            time.sleep(0.05)
+        os.kill(min(new), signal.SIGKILL)
+
+    def replaced() -> bool:
+        return len(set(notes_in(cluster)) - before) == 3
+
+    agent = rollouts(tmp_path)
+    agent.train(factory("reporting"), cluster=Cluster(**QUICK), hooks=Once(kill, replaced), max_timesteps=10**6)
+    counts = seen[0].counts
+    assert counts["restarts"] == 1
+    assert 0 < counts["lost"] <= 2
+    assert agent.global_timestep == 40 * agent.global_step
+    assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 10  # what waited for the learner
+
+
+def test_a_killed_shard_is_replaced_by_an_empty_one(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    import ray
+
+    def first() -> Any:
+        return seen[1]._shards._shards[0]
+
+    def kill() -> None:
+        os.kill(ray.get(first().handle.pid.remote()), signal.SIGKILL)
+
+    def used_again() -> bool:
+        return bool(first().incarnation == 1 and first().samples)
+
+    agent = replay(tmp_path)
+    settings = Cluster(**QUICK, replay_shards=2)
+    agent.train("CartPole-v1", 200, 8, cluster=settings, hooks=Once(kill, used_again), max_timesteps=10**6)
+    counts = seen[0].counts
+    assert counts["shards_lost"] == 1
+    assert counts["restarts"] == 0
+    assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 4  # what the learner has not counted yet
+
+
+def test_an_environment_that_always_raises_ends_the_run_with_its_error(cluster: Path, tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match="the simulator is gone"):
+        rollouts(tmp_path).train(factory("broken"), cluster=Cluster(**QUICK), max_timesteps=80)
+    assert time.monotonic() - began < 30
+
+
+JOINING = """
+import sys
+from axonrl.distributed import Cluster
+from axonrl.distributed.connecting import Connection
+from axonrl.errors import ArgumentError
+try:
+    Connection(Cluster(address=sys.argv[1]), 0).close()
+except ArgumentError as error:
+    sys.exit(f"{error.argument}: {error}")
+"""
+
+
+def test_a_cluster_is_joined_with_its_token_alone_and_left_running(cluster: Path) -> None:
+    import ray
+
+    command = [sys.executable, "-c", JOINING, ray.get_runtime_context().gcs_address]
+    without = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_TOKEN"}
+    refused = subprocess.run(command, check=False, env=without, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1
+    assert "Cluster.address" in refused.stderr
+    assert "RAY_AUTH_TOKEN" in refused.stderr
+    joined = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert joined.returncode == 0, joined.stderr
+    resources: Any = ray.cluster_resources  # without types
+    assert resources()["CPU"] == 2
+
+
+def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
+    command = [sys.executable, "-c", JOINING, "127.0.0.1:9"]
+    refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1
+    assert "Cluster.address" in refused.stderr
+
+
+DYING = """
+import sys
+from axonrl import Agent, RunConfig
+from axonrl.distributed import Cluster
+from axonrl.hooks import Hook
+from axonrl.memories import BatchMemory
+from axonrl.models import impala
+
+class Saying(Hook):
+    def after_update(self, session, facts):
+        if session.global_step == 3:
+            print("learning", flush=True)
+
+agent = Agent(impala.model_fn, BatchMemory(40), sys.argv[1], RunConfig(seed=1, progress=False), {"hidden": (8,)})
+settings = Cluster(actors=2, envs_per_actor=2, fragment=10, actor_cpus=0.5)
+agent.train("CartPole-v1", cluster=settings, hooks=Saying(), max_timesteps=10**7)
+"""
+
+
+def test_a_killed_driver_leaves_no_process(cluster: Path, tmp_path: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_TOKEN"}
+    command = [sys.executable, "-c", DYING, str(tmp_path)]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "learning\n"
+        below = descendants(process.pid)
+        assert len(below) >= 6  # the guardian, Ray's daemons, two actors
+        process.kill()
+    until = time.monotonic() + 30
+    while (left := {pid for pid in below if Path(f"/proc/{pid}").exists()}) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left
