@@ -18,6 +18,7 @@ from axonrl import (
     Agent,
     EstimatorSpec,
     RunConfig,
+    distributed,
     environments,
     explorations,
     hooks,
