@@ -55,8 +55,8 @@ def update_target(
 ) -> None:
     """Move a target network. Call it at the beginning of an update, before the loss.
 
-    At ``step`` 0 the target becomes a copy, whatever its initial values. There is no conditional, because not every
-    runtime supports one: a target that stays is assigned to itself.
+    At ``step`` 0 the target becomes a copy, whatever its initial values. There is no conditional: a target that stays
+    is assigned to itself.
 
     Sources: Mnih et al. 2015, https://doi.org/10.1038/nature14236 (copies); Lillicrap et al. 2016,
     https://arxiv.org/abs/1509.02971 (rate).

@@ -73,10 +73,7 @@ def _make_inside(graph: Graph, loop: Operator, inner: list[Graph], makers: Mappi
     stays = body.inputs == body.outputs
     handed_in = [k for k, tensor in enumerate(loop.inputs) if tensor in makers and stays[k]]
     for part in inner:
-        used = {tensor for operator in part.operators for tensor in operator.inputs}
-        made = {part.inputs[k]: makers[loop.inputs[k]] for k in handed_in if part.inputs[k] in used}
-        part.operators = [*(_copy(maker, tensor) for tensor, maker in made.items()), *part.operators]
-        part.inputs = np.delete(part.inputs, handed_in)
+        _make_own(part, {k: makers[loop.inputs[k]] for k in handed_in})
     body.outputs = np.delete(body.outputs, handed_in)
     same = {loop.outputs[k]: loop.inputs[k] for k in handed_in}
     for operator in graph.operators:
@@ -89,12 +86,17 @@ def _make_in_branches(branching: Operator, inner: list[Graph], makers: Mapping[i
     """The same for the branches of a conditional, whose first input says which one is taken."""
     handed_in = [k for k, tensor in enumerate(branching.inputs[1:]) if tensor in makers]
     for part in inner:
-        used = {tensor for operator in part.operators for tensor in operator.inputs}
-        made = {part.inputs[k]: makers[branching.inputs[1 + k]] for k in handed_in if part.inputs[k] in used}
-        part.operators = [*(_copy(maker, tensor) for tensor, maker in made.items()), *part.operators]
-        part.inputs = np.delete(part.inputs, handed_in)
+        _make_own(part, {k: makers[branching.inputs[1 + k]] for k in handed_in})
     branching.inputs = np.delete(branching.inputs, [1 + k for k in handed_in])
     return bool(handed_in)
+
+
+def _make_own(part: Graph, makers: Mapping[int, Operator]) -> None:
+    """Let a graph make what it uses of the inputs at these places, which are its inputs no more."""
+    used = {tensor for operator in part.operators for tensor in operator.inputs}
+    made = {part.inputs[k]: maker for k, maker in makers.items() if part.inputs[k] in used}
+    part.operators = [*(_copy(maker, tensor) for tensor, maker in made.items()), *part.operators]
+    part.inputs = np.delete(part.inputs, list(makers))
 
 
 def _copy(maker: Operator, output: int) -> Operator:
