@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ..estimators.model import Model
     from ..estimators.session import MonitoredSession
     from ..estimators.trainer import Trainer
+    from ..policies.acting import ActingProgram
+    from ..runs.snapshot import PolicySnapshot
     from .settings import Settings
 
 logger = logging.getLogger("axonrl")
@@ -144,7 +146,7 @@ class Driver:
         self._state = state = trainer.state()
         self._stepper = state.stepper
         self._transition: Mapping[str, SpecTree] = trainer.transition()
-        self._program = model.actor(state.snapshot())
+        self._program = _program(model, state.snapshot(), cluster.actor_runtime)
         self._planner = Planner(cluster.rules(), time.monotonic(), _incarnations(state.cluster))
         self._round: list[Collected] = []
         self._saves = session.saves
@@ -327,6 +329,16 @@ class Driver:
 def _actors_of_shards(cluster: Settings) -> list[range]:
     """Whose fragments each shard stores: always the same actors', so that their episodes stay whole."""
     return [range(index, cluster.actors, cluster.replay_shards) for index in range(cluster.replay_shards)]
+
+
+def _program(model: Model, policy: PolicySnapshot, runtime: str) -> ActingProgram:
+    try:
+        return model.actor(policy, runtime)
+    except ValueError as error:
+        hint = "" if runtime != "litert" else ". Cluster(actor_runtime='tensorflow') loads TensorFlow in every actor"
+        raise ArgumentError(
+            f"actors cannot act with this model: {error}{hint}", "Cluster.actor_runtime", runtime
+        ) from error
 
 
 def _incarnations(state: Mapping[str, Any]) -> tuple[int, ...]:

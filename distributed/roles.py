@@ -1,4 +1,7 @@
-"""What runs in Ray's processes: actors, the store of weights, replay shards. None of it loads TensorFlow."""
+"""What runs in Ray's processes: actors, the store of weights, replay shards.
+
+None of it loads TensorFlow, unless ``actor_runtime="tensorflow"`` was asked for.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,8 @@ class ActorProcess:
 
     def begin(self, made: Collecting, program: ActingProgram, store: Any) -> Ready | Raised:
         """Make the actor. The program comes apart, since all actors have the same."""
+        for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+            os.environ.setdefault(name, "1")  # where it loads TensorFlow at all; cores are for other actors
         self._store = store
         collector = _tried(Collector, dataclasses.replace(made, program=program))
         if isinstance(collector, Raised):

@@ -19,7 +19,7 @@ from axonrl.distributed import Cluster, driver, on_ray
 from axonrl.distributed.connecting import Connection
 from axonrl.distributed.guardian import descendants
 from axonrl.distributed.planner import Planner
-from axonrl.errors import ClusterError
+from axonrl.errors import ArgumentError, ClusterError
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.models import dqn, impala
@@ -108,6 +108,27 @@ def test_impala_counts_what_actors_without_tensorflow_did(cluster: Path, seen: l
     assert not any(note["tensorflow"] for note in notes.values())
     assert all(note["Private_Dirty:"] < 90 * 1024 for note in notes.values()), notes
     assert agent.evaluate("CartPole-v1", 1)["episodes"] == 1  # an ordinary agent again
+
+
+def test_actors_load_tensorflow_for_a_model_that_litert_does_not_run(cluster: Path, tmp_path: Path) -> None:
+    before = set(notes_in(cluster))
+    model_fn = importlib.import_module("in_tensorflow").model_fn
+    weights = []
+    for backend in ("ray", "inline"):
+        config = RunConfig(seed=1, progress=False)
+        agent = Agent(model_fn, BatchMemory(40), tmp_path / backend, config, SMALL)
+        with pytest.raises(ArgumentError) as refused:
+            agent.train(factory("reporting"), cluster=Cluster(**QUICK, backend=backend), max_timesteps=80)
+        assert refused.value.argument == "Cluster.actor_runtime"
+        settings = Cluster(**QUICK, backend=backend, actor_runtime="tensorflow", lockstep=True)
+        agent.train(factory("reporting"), cluster=settings, max_timesteps=200)
+        assert agent.global_step == 5
+        weights.append(agent.get_weights())
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(value, weights[1][name])
+    notes = [note for pid, note in notes_in(cluster).items() if pid not in before and pid != os.getpid()]
+    assert len(notes) == 2
+    assert all(note["tensorflow"] for note in notes)
 
 
 def test_ape_x_learns_from_two_shards_and_saves_them(cluster: Path, tmp_path: Path) -> None:
