@@ -14,7 +14,6 @@ from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.merging import learnt
 from ..environments.statistics import statistics_of, take_moments
-from ..explorations import EpsilonGreedy
 from ..policies.acting import ActingProgram
 from ..policies.behaviour import Behaviour
 from .fragments import Ended, Fragment, FragmentId, Head, Request, Seconds, map_tree
@@ -40,7 +39,7 @@ class Collecting:
         statistics: of normalising wrappers, where they begin; None where there are none.
         n_step: timesteps of a return, for the TD errors of new transitions; None if nobody wants these.
         discount: of the memory.
-        epsilons: of the environments, float64 [N]; None for the exploration's own.
+        epsilons: of the environments, float64 [N], for an epsilon-greedy exploration; None for its own.
     """
 
     actor: int
@@ -75,7 +74,7 @@ class Collector:
         self._seeds = episodes
         self._program = made.program
         predict = made.program.predict
-        if made.epsilons is not None and type(predict.exploration) is EpsilonGreedy:
+        if made.epsilons is not None:
             exploration = Ladder(made.epsilons, self._env.action_space)
             predict = dataclasses.replace(predict, exploration=exploration)
         self._executor = made.program.executor()

@@ -16,6 +16,7 @@ from ..environments.merging import merged
 from ..errors import ArgumentError, ClusterError
 from ..estimators.lanes import Lanes
 from ..estimators.limits import Goal, Limits, Schedule
+from ..explorations import EpsilonGreedy
 from ..memories import ReplayMemory
 from .collecting import Collecting
 from .events import Collected, Event, Gone, Lost, Started
@@ -168,9 +169,10 @@ class Driver:
             counts = self._planner.counts
             self._learning = FromRollouts(session, self._stepper, cluster, batch, counts, episodes, self._measures)
         self._epsilons = None
-        if cluster.ladder is not None:
+        if cluster.ladder is not None and type(self._program.predict.exploration) is EpsilonGreedy:
             every = ladder(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
             self._epsilons = every.reshape(cluster.actors, cluster.envs_per_actor)
+            session.explores_by = float(every.mean())
 
     def run(self) -> None:
         """Until a limit is reached, or a hook asks to stop."""

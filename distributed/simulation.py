@@ -11,32 +11,39 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import heapq
-import itertools
+import functools
+import math
 import statistics
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from .fragments import FragmentId
+from .machines import Clock, Machine, Thread
 from .planner import DIED, READY, Death, Planner, Rules
 
+_PUBLISH_S: Final = 0.02
+"""Weights are not published more often; as of ``on_ray``."""
 _RECOVERED: Final = 0.95
 """Of the actors that worked before a node was lost."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Seconds and bytes of the parts of a training.
+    """Seconds and bytes of the parts of a training; seconds are a processor's where nothing else is said.
 
     Args:
         timestep_s: of one environment in an actor: acting, stepping, and what is around it.
-        message_s: of a fragment, from the end of its last timestep to the driver, beside its bytes.
+        fragment_s: of an actor for a fragment, beside its timesteps.
+        message_s: from the end of a fragment to its arrival, without a processor, beside its bytes.
+        ray_s: of Ray's own processes for a fragment, on the learner's machine; nobody waits for them.
         timestep_bytes: what a timestep takes in a fragment.
         node_bytes_s: bytes per second that a node can send or receive.
         driver_s: the driver's own time for a fragment: asking, taking, putting batches together.
         update_s: of an update; with the time to publish weights.
+        insert_s: of a replay shard for a fragment.
+        sample_s: of a replay shard for a batch, and its priorities.
         weights_bytes: that each node fetches for each version its actors take.
         start_s: until a new actor is ready.
         noise: standard deviation of the logarithm of each actor's time for a fragment.
@@ -44,11 +51,15 @@ class Costs:
     """
 
     timestep_s: float
+    fragment_s: float = 0.0
     message_s: float = 1e-3
+    ray_s: float = 0.0
     timestep_bytes: float = 64.0
     node_bytes_s: float = 1.25e9
     driver_s: float = 2e-4
     update_s: float = 3e-3
+    insert_s: float = 0.0
+    sample_s: float = 0.0
     weights_bytes: float = 5e4
     start_s: float = 2.0
     noise: float = 0.1
@@ -67,7 +78,10 @@ class Plan:
         queue: batches that may wait.
         update_frequency: timesteps for each update, with replay.
         batch_size: transitions of an update, with replay.
-        nodes: that actors are on, in turn; the learner has one of its own.
+        shards: of the replay memory.
+        nodes: that actors are on, in turn.
+        cores: of each node, which what runs there shares; infinitely many: nothing waits for a processor.
+        together: are learner and shards on the first of these nodes? Else they have nodes of their own.
     """
 
     rules: Rules
@@ -77,7 +91,10 @@ class Plan:
     queue: int = 4
     update_frequency: int = 4
     batch_size: int = 64
+    shards: int = 1
     nodes: int = 1
+    cores: float = math.inf
+    together: bool = False
 
     @property
     def timesteps(self) -> int:
@@ -141,48 +158,56 @@ class Simulation:
         self._plan, self._costs, self._end = plan, costs, seconds
         self._rng = np.random.default_rng(seed)
         self._planner = Planner(plan.rules, 0.0)
-        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._order = itertools.count()
-        self._now = 0.0
-        self._free = [0.0] * plan.rules.actors
-        """When each actor will have made what it was asked for."""
+        self._clock = clock = Clock()
+        self._from = seconds / 10
+        self._nodes = [Machine(clock, plan.cores) for _ in range(plan.nodes)]
+        self._own = self._nodes[0] if plan.together else Machine(clock, plan.cores)
+        self._driver = Thread(self._own, clock, self._from)
+        self._shards = [
+            Thread(self._own if plan.together else Machine(clock, plan.cores), clock) for _ in range(plan.shards)
+        ]
+        self._actors = [self._actor(index) for index in range(plan.rules.actors)]
+        self._acted = 0.0
+        """Seconds of actors that have ended."""
         self._link = [0.0] * plan.nodes
-        self._version, self._held = 0, [0] * plan.nodes
+        self._version = self._published = 0
+        self._publish_at = 0.0
+        self._held = [0] * plan.nodes
         self._versions: dict[FragmentId, int] = {}
         self._waiting: list[FragmentId] = []
-        self._driver_free = 0.0
         self._due = 0.0
-        self._from = seconds / 10
         self._lags: list[int] = []
-        self._busy = {"learner": 0.0, "driver": 0.0, "actors": 0.0}
         self._learned = self._updated = self._waiting_most = self._deaths = 0
-        self._waking = False
+        self._learning = 0.0
+        self._at_work = False
         self._lost_at, self._before = lose_node_at, 0
         self._recovered_at: float | None = None
         if lose_node_at is not None:
-            self._at(lose_node_at, self._lose_node)
+            clock.at(lose_node_at, self._lose_node)
         if pause is not None:
-            self._at(pause[0], self._pause, pause[1])
+            clock.at(pause[0], self._driver.work, lambda: (pause[1], 0.0), _nothing)
+
+    def _actor(self, index: int) -> Thread:
+        return Thread(self._nodes[index % self._plan.nodes], self._clock, self._from)
 
     def run(self) -> Outcome:
         """To the end."""
-        self._at(0.0, self._tick)
-        while self._events and self._events[0][0] <= self._end:
-            self._now, _, event, arguments = heapq.heappop(self._events)
-            event(*arguments)
+        self._clock.at(0.0, self._tick)
+        self._clock.run(self._end)
         measured, actors = self._end - self._from, self._plan.rules.actors
         lags = self._lags or [0]
         recovery = None
         if self._lost_at is not None:
             recovery = (self._end if self._recovered_at is None else self._recovered_at) - self._lost_at
+        acted = self._acted + sum(thread.busy for thread in self._actors)
         return Outcome(
             timesteps_per_s=self._learned / measured,
             updates_per_s=self._updated / measured,
             lag_mean=statistics.fmean(lags),
             lag_most=float(np.percentile(lags, 99)),
-            learner_busy=self._busy["learner"] / measured,
-            driver_busy=self._busy["driver"] / measured,
-            actors_busy=self._busy["actors"] / measured / actors,
+            learner_busy=self._learning / measured,
+            driver_busy=(self._driver.busy - self._learning) / measured,
+            actors_busy=acted / measured / actors,
             samples_per_insert=self._samples_per_insert(),
             deaths=self._deaths,
             recovery_s=recovery,
@@ -194,119 +219,154 @@ class Simulation:
             return 1.0
         return self._updated * self._plan.batch_size / self._learned
 
-    # -- time ---------------------------------------------------------------------------------------------------------
-
-    def _at(self, when: float, event: Callable[..., None], *arguments: Any) -> None:
-        heapq.heappush(self._events, (when, next(self._order), event, arguments))
-
-    def _spend(self, part: str, begin: float, end: float, share: float = 1.0) -> None:
-        self._busy[part] += max(min(end, self._end) - max(begin, self._from), 0.0) * share
-
-    def _drive(self, seconds: float, part: str) -> float:
-        """The driver's process is one thread; returns when it is done."""
-        begin = max(self._now, self._driver_free)
-        self._driver_free = begin + seconds
-        self._spend(part, begin, self._driver_free)
-        return self._driver_free
-
-    # -- events -------------------------------------------------------------------------------------------------------
+    # -- actors -------------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
         """The driver's loop: start, ask, look after actors; again when something comes, or after a second."""
-        planner = self._planner
-        for actor in planner.to_start(self._now):
-            self._at(self._now + self._costs.start_s, self._ready, actor.index, actor.incarnation)
+        planner, clock = self._planner, self._clock
+        for actor in planner.to_start(clock.now):
+            clock.at(clock.now + self._costs.start_s, self._ready, actor.index, actor.incarnation)
         self._ask()
-        for index, incarnation in planner.overdue(self._now):
+        for index, incarnation in planner.overdue(clock.now):
             self._die(index, incarnation)
-        self._at(self._now + 1.0, self._tick)
+        clock.at(clock.now + 1.0, self._tick)
 
     def _ready(self, index: int, incarnation: int) -> None:
-        if not self._planner.started(index, incarnation, self._now):
+        clock = self._clock
+        if not self._planner.started(index, incarnation, clock.now):
             return
-        self._free[index] = self._now
+        self._acted += self._actors[index].busy
+        self._actors[index] = self._actor(index)  # what the one before was asked for is forgotten
         if self._costs.deaths_per_hour:
             after = float(self._rng.exponential(3600 / self._costs.deaths_per_hour))
-            self._at(self._now + after, self._die, index, incarnation)
+            clock.at(clock.now + after, self._die, index, incarnation)
         alive = self._planner.alive()
-        if self._lost_at is not None and self._recovered_at is None and self._now > self._lost_at:
-            self._recovered_at = self._now if alive >= _RECOVERED * self._before else None
+        if self._lost_at is not None and self._recovered_at is None and clock.now > self._lost_at:
+            self._recovered_at = clock.now if alive >= _RECOVERED * self._before else None
         self._ask()
 
     def _ask(self) -> None:
         if not self._planner.may_begin():
             return
-        plan, costs = self._plan, self._costs
+        plan = self._plan
         in_flight = self._planner.in_flight()
         room = plan.rules.actors * plan.rules.in_flight - in_flight
         if plan.batch is not None:
             room = (plan.queue + 1) * plan.batch - len(self._waiting) - in_flight
-        for fragment in self._planner.requests(max(room, 0), self._now):
-            index = fragment.actor
-            node = index % plan.nodes
-            begin = max(self._free[index], self._now)
-            if self._held[node] != self._version:  # once for all actors of a node
-                self._held[node] = self._version
-                self._link[node] = max(self._link[node], begin) + costs.weights_bytes / costs.node_bytes_s
-            takes = costs.timestep_s * plan.timesteps * float(np.exp(self._rng.normal(0.0, costs.noise)))
-            self._free[index] = done = begin + takes
-            self._spend("actors", begin, done)
-            self._at(begin, self._begin, fragment)
-            self._at(done, self._send, fragment)
+        for fragment in self._planner.requests(max(room, 0), self._clock.now):
+            begin, sent = functools.partial(self._begin, fragment), functools.partial(self._send, fragment)
+            self._actors[fragment.actor].work(begin, sent)
 
-    def _begin(self, fragment: FragmentId) -> None:
-        self._versions[fragment] = self._version
+    def _begin(self, fragment: FragmentId) -> tuple[float, float]:
+        """An actor takes the newest weights, once for all actors of its node, and begins."""
+        costs, node, now = self._costs, fragment.actor % self._plan.nodes, self._clock.now
+        wait = 0.0
+        if self._held[node] != self._published:
+            self._held[node] = self._published
+            self._link[node] = max(self._link[node], now) + costs.weights_bytes / costs.node_bytes_s
+            wait = self._link[node] - now
+        self._versions[fragment] = self._published
+        seconds = costs.fragment_s + costs.timestep_s * self._plan.timesteps
+        return wait, seconds * float(np.exp(self._rng.normal(0.0, costs.noise)))
 
     def _send(self, fragment: FragmentId) -> None:
-        node, costs = fragment.actor % self._plan.nodes, self._costs
+        clock, costs, node = self._clock, self._costs, fragment.actor % self._plan.nodes
         sent = costs.timestep_bytes * self._plan.timesteps / costs.node_bytes_s
-        self._link[node] = max(self._link[node], self._now) + sent
-        self._at(self._link[node] + costs.message_s, self._arrive, fragment)
+        self._link[node] = max(self._link[node], clock.now) + sent
+        if costs.ray_s:
+            self._own.work(costs.ray_s, _nothing)
+        clock.at(self._link[node] + costs.message_s, self._arrive, fragment)
 
     def _arrive(self, fragment: FragmentId) -> None:
+        """At the driver, or at a shard, which tells the driver."""
+        if self._plan.batch is not None:
+            self._hear(fragment)
+        else:
+            shard = self._shards[fragment.actor % len(self._shards)]
+            shard.work(lambda: (0.0, self._costs.insert_s), lambda: self._hear(fragment))
+
+    # -- the driver ---------------------------------------------------------------------------------------------------
+
+    def _hear(self, fragment: FragmentId) -> None:
+        self._driver.work(lambda: (0.0, self._costs.driver_s), lambda: self._take(fragment))
+
+    def _take(self, fragment: FragmentId) -> None:
         version = self._versions.pop(fragment, 0)
-        if not self._planner.answered(fragment, self._now):
+        if not self._planner.answered(fragment, self._clock.now):
             return
         self._versions[fragment] = version
         self._waiting.append(fragment)
         self._waiting_most = max(self._waiting_most, len(self._waiting))
-        self._drive(self._costs.driver_s, "driver")
         self._ask()
-        self._wake()
-
-    def _wake(self) -> None:
-        """The learner looks as soon as its thread is free."""
-        if not self._waking:
-            self._waking = True
-            self._at(max(self._now, self._driver_free), self._learn)
+        self._learn()
 
     def _learn(self) -> None:
         """One batch, or the updates that one fragment makes due."""
-        plan, self._waking = self._plan, False
-        if self._driver_free > self._now:
-            self._wake()
-            return
+        plan = self._plan
         size = plan.batch or 1
-        if len(self._waiting) < size:
+        if self._at_work or len(self._waiting) < size:
             return
+        self._at_work = True
         taken, self._waiting = self._waiting[:size], self._waiting[size:]
         self._due += 1.0 if plan.batch is not None else plan.timesteps / plan.update_frequency
         whole = int(self._due)
         self._due -= whole
         lags = [self._version - self._versions.pop(one) for one in taken]
-        self._at(self._drive(whole * self._costs.update_s, "learner"), self._learned_from, taken, whole, lags)
+        self._update(taken, whole, whole, lags)
+
+    def _update(self, taken: list[FragmentId], left: int, whole: int, lags: list[int]) -> None:
+        """The next of the updates that are due. Its batch is drawn while the one before is learned from."""
+        if not left:
+            self._learned_from(taken, whole, lags)
+            return
+        parts, began = 1 if self._plan.batch is not None else 2, 0.0
+
+        def begin() -> tuple[float, float]:
+            nonlocal began
+            began = self._clock.now
+            return 0.0, self._costs.update_s
+
+        def learned() -> None:
+            self._learning += max(self._clock.now - max(began, self._from), 0.0)
+            self._version += 1
+            self._publish()
+            done()
+
+        def done() -> None:
+            nonlocal parts
+            parts -= 1
+            if not parts:
+                self._update(taken, left - 1, whole, lags)
+
+        self._driver.work(begin, learned)
+        if self._plan.batch is None:
+            shard = self._shards[int(self._rng.integers(len(self._shards)))]
+            shard.work(lambda: (0.0, self._costs.sample_s), done)
 
     def _learned_from(self, taken: list[FragmentId], updates: int, lags: list[int]) -> None:
-        self._version += updates
-        if self._now > self._from:
+        self._at_work = False
+        if self._clock.now > self._from:
             self._lags += lags
             self._learned += len(taken) * self._plan.timesteps
             self._updated += updates
         self._ask()
-        self._wake()
+        self._learn()
+
+    def _publish(self) -> None:
+        """The newest weights, now or when it is time."""
+        clock = self._clock
+        if clock.now >= self._publish_at:
+            self._published, self._publish_at = self._version, clock.now + _PUBLISH_S
+            clock.at(self._publish_at, self._publish_rest)
+
+    def _publish_rest(self) -> None:
+        if self._published != self._version:
+            self._publish()
+
+    # -- failures -----------------------------------------------------------------------------------------------------
 
     def _die(self, index: int, incarnation: int) -> None:
-        if self._planner.ended(index, incarnation, Death(DIED, "it was killed", self._now)):
+        if self._planner.ended(index, incarnation, Death(DIED, "it was killed", self._clock.now)):
             self._deaths += 1
 
     def _lose_node(self) -> None:
@@ -315,8 +375,9 @@ class Simulation:
             if actor.status == READY:
                 self._die(actor.index, actor.incarnation)
 
-    def _pause(self, seconds: float) -> None:
-        self._drive(seconds, "driver")
+
+def _nothing() -> None:
+    """At the end of what nobody waits for."""
 
 
 def table(plans: Sequence[tuple[str, Plan, Costs]], seconds: float) -> str:

@@ -67,6 +67,8 @@ class MonitoredSession:
         self._unsaved = False
         self.saves = 0
         """Checkpoints of this session."""
+        self.explores_by: float | None = None
+        """The mean level of actors elsewhere whose levels are not those of the model's exploration."""
         self._kept: set[str] = set()  # names of policies that hooks keep
 
     # -- what hooks may use -------------------------------------------------------------------------------------------
@@ -109,7 +111,7 @@ class MonitoredSession:
     @property
     def exploration(self) -> float:
         """The behaviour policy's level now (epsilon, standard deviation); NaN if it has none."""
-        return self._state.stepper.level()
+        return self._state.stepper.level() if self.explores_by is None else self.explores_by
 
     @property
     def stop_reason(self) -> str | None:

@@ -26,8 +26,10 @@ class Heard(Hook):
     def __init__(self) -> None:
         self.episodes: list[EpisodeStats] = []
         self.timesteps = 0
+        self.levels: set[Any] = set()
 
     def after_timestep(self, session: Any, facts: Any) -> None:
+        self.levels.add(session.exploration)
         self.timesteps += facts.reward.size
 
     def after_episode(self, session: Any, facts: EpisodeStats) -> None:
@@ -68,10 +70,12 @@ def test_impala_counts_and_tells_what_actors_did(tmp_path: Path) -> None:
 
 
 def test_ape_x_updates_as_often_as_in_one_process(tmp_path: Path) -> None:
-    agent = replay(tmp_path)
+    heard, agent = Heard(), replay(tmp_path)
     cluster = Cluster(**INLINE, replay_shards=2)
-    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=400)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=400, hooks=heard)
     assert (agent.global_timestep, agent.global_step) == (400, 1 + (400 - 60) // 8)
+    [level] = heard.levels
+    assert level == pytest.approx((0.4 + 0.04716 + 0.005559 + 0.0006554) / 4, rel=1e-3)
 
 
 @pytest.mark.parametrize("make_agent", [rollouts, replay])
