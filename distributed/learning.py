@@ -16,6 +16,7 @@ from ..facts import EpisodeStats, TimestepFacts
 from .events import Collected
 from .fragments import Fragment, Head, side_by_side
 from .measuring import Measures
+from .planner import Window
 from .replay import NoBatchError, ShardedReplay
 from .settings import Settings
 
@@ -66,11 +67,12 @@ class FromRollouts:
     ) -> None:
         self._session, self._stepper, self._cluster = session, stepper, cluster
         self._batch, self._counts, self._episodes, self._measures = batch, counts, episodes, measures
+        self._window = Window(batch, cluster.queue, cluster.actors * cluster.in_flight)
         self._waiting: list[Fragment] = []
 
     def room(self, in_flight: int) -> int:
-        """Bounded, so that no more fragments wait than a queue of batches holds."""
-        return (self._cluster.queue + 1) * self._batch - len(self._waiting) - in_flight
+        """As many as a window allows: enough for the learner, and not more."""
+        return self._window.room(len(self._waiting), in_flight)
 
     def waiting(self) -> int:
         """Timesteps of fragments that wait for others of their batch."""

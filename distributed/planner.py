@@ -69,6 +69,37 @@ class ActorState:
     answered_at: float = 0.0
 
 
+class Window:
+    """How many fragments may be in flight or wait for the learner, where batches of them are learned from.
+
+    It begins with those of ``queue`` batches and one more. While the learner finds no batch though all that is allowed
+    has been asked for, there are too few in flight for the time that they take: it grows. While more than ``queue``
+    batches wait, there are too many, which only makes them old: it shrinks to where it began.
+
+    Args:
+        batch: fragments of a batch.
+        queue: batches that may wait.
+        most: fragments that all actors may have in flight.
+    """
+
+    def __init__(self, batch: int, queue: int, most: int) -> None:
+        self._batch, self._full = batch, queue * batch
+        self._least = self.size = (queue + 1) * batch
+        self._most = max(self._least, most + batch)
+        self._held, self._begun = 0, False
+
+    def room(self, waiting: int, in_flight: int) -> int:
+        """How many more may be asked for now."""
+        held = waiting + in_flight
+        self._begun = self._begun or held < self._held  # before something was learned from, all wait for the first ones
+        self._held = held
+        if self._begun and waiting < self._batch and held >= self.size:
+            self.size = min(self.size + 1, self._most)
+        elif waiting > self._full:
+            self.size = max(self.size - 1, self._least)
+        return max(self.size - held, 0)
+
+
 class Planner:
     """The state of all actors.
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from .fragments import FragmentId
 from .machines import Clock, Machine, Thread
-from .planner import DIED, READY, Death, Planner, Rules
+from .planner import DIED, READY, Death, Planner, Rules, Window
 
 _PUBLISH_S: Final = 0.02
 """Weights are not published more often; as of ``on_ray``."""
@@ -175,6 +175,7 @@ class Simulation:
         self._held = [0] * plan.nodes
         self._versions: dict[FragmentId, int] = {}
         self._waiting: list[FragmentId] = []
+        self._window = Window(plan.batch or 1, plan.queue, plan.rules.actors * plan.rules.in_flight)
         self._due = 0.0
         self._lags: list[int] = []
         self._learned = self._updated = self._waiting_most = self._deaths = 0
@@ -252,7 +253,7 @@ class Simulation:
         in_flight = self._planner.in_flight()
         room = plan.rules.actors * plan.rules.in_flight - in_flight
         if plan.batch is not None:
-            room = (plan.queue + 1) * plan.batch - len(self._waiting) - in_flight
+            room = self._window.room(len(self._waiting), in_flight)
         for fragment in self._planner.requests(max(room, 0), self._clock.now):
             begin, sent = functools.partial(self._begin, fragment), functools.partial(self._send, fragment)
             self._actors[fragment.actor].work(begin, sent)

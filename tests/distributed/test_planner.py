@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from axonrl.distributed.fragments import FragmentId
-from axonrl.distributed.planner import DAMAGED, DIED, FAILED, RAISED, READY, SILENT, Death, Planner, Rules
+from axonrl.distributed.planner import DAMAGED, DIED, FAILED, RAISED, READY, SILENT, Death, Planner, Rules, Window
 
 
 def ready(rules: Rules, now: float = 0.0) -> Planner:
@@ -12,6 +12,20 @@ def ready(rules: Rules, now: float = 0.0) -> Planner:
     for actor in planner.to_start(now):
         assert planner.started(actor.index, actor.incarnation, now)
     return planner
+
+
+def test_the_window_grows_while_the_learner_lacks_a_batch_and_shrinks_while_too_many_wait() -> None:
+    """Batches of 2, two of which may wait: 6 fragments, as long as nobody lacks any."""
+    window = Window(batch=2, queue=2, most=7)
+    assert window.room(waiting=0, in_flight=0) == 6
+    assert window.room(waiting=0, in_flight=6) == 0  # none has come yet
+    assert window.room(waiting=1, in_flight=4) == 1
+    assert window.room(waiting=0, in_flight=6) == 1  # all asked for, and no batch: 7
+    assert window.room(waiting=1, in_flight=6) == 1  # 8
+    assert window.room(waiting=0, in_flight=8) == 1  # 9, what all actors may have and a batch
+    assert window.room(waiting=0, in_flight=9) == 0
+    assert window.room(waiting=5, in_flight=3) == 0  # more than two batches: 8
+    assert [window.room(waiting=5, in_flight=1) for _ in range(3)] == [1, 0, 0]  # 7, 6, and not less
 
 
 def test_requests_go_to_those_with_the_fewest_in_flight() -> None:
