@@ -324,7 +324,9 @@ class Driver:
                 self._backend.publish(step, weights, self._state.statistics)
             if self._session.stop_reason is not None:
                 return
-            if self._cluster.lockstep and self._session.saves != self._saves:
+            if not self._cluster.lockstep:
+                self._ask()  # nobody waits until all batches have been learned from
+            elif self._session.saves != self._saves:
                 return  # a run that is resumed from this checkpoint has no fragments either
 
 

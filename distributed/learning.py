@@ -144,7 +144,7 @@ class FromReplay:
 
     def room(self, in_flight: int) -> int:
         """What is due is learned before more is asked for, so the learner holds up actors that are too fast."""
-        return self._most - in_flight
+        return 0 if self._heads else self._most - in_flight
 
     def waiting(self) -> int:
         """Timesteps that shards have and that are not counted yet."""

@@ -72,9 +72,9 @@ class ActorState:
 class Window:
     """How many fragments may be in flight or wait for the learner, where batches of them are learned from.
 
-    It begins with those of ``queue`` batches and one more. While the learner finds no batch though all that is allowed
-    has been asked for, there are too few in flight for the time that they take: it grows. While more than ``queue``
-    batches wait, there are too many, which only makes them old: it shrinks to where it began.
+    It begins with those of ``queue`` batches and one more. While the learner finds no batch, there are too few in
+    flight for the time that they take: it grows. Where never fewer than
+    ``queue`` batches waited, there are too many, which only makes them old: it shrinks, at most to where it began.
 
     Args:
         batch: fragments of a batch.
@@ -87,16 +87,19 @@ class Window:
         self._least = self.size = (queue + 1) * batch
         self._most = max(self._least, most + batch)
         self._held, self._begun = 0, False
+        self._looks, self._fewest = 0, self._most
 
     def room(self, waiting: int, in_flight: int) -> int:
         """How many more may be asked for now."""
         held = waiting + in_flight
         self._begun = self._begun or held < self._held  # before something was learned from, all wait for the first ones
         self._held = held
-        if self._begun and waiting < self._batch and held >= self.size:
+        if self._begun and waiting < self._batch:
             self.size = min(self.size + 1, self._most)
-        elif waiting > self._full:
-            self.size = max(self.size - 1, self._least)
+        self._looks, self._fewest = self._looks + 1, min(self._fewest, waiting)
+        if self._looks >= self.size:  # all of it has come and gone
+            self.size = max(self.size - max(self._fewest - self._full, 0), self._least)
+            self._looks, self._fewest = 0, self._most
         return max(self.size - held, 0)
 
 

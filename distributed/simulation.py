@@ -25,8 +25,6 @@ from .planner import DIED, READY, Death, Planner, Rules, Window
 
 _PUBLISH_S: Final = 0.02
 """Weights are not published more often; as of ``on_ray``."""
-_RECOVERED: Final = 0.95
-"""Of the actors that worked before a node was lost."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,7 +114,7 @@ class Outcome:
         actors_busy: share of the actors' time.
         samples_per_insert: transitions learned from for each one made.
         deaths: of actors.
-        recovery_s: from the loss of a node until nearly as many actors work as before; None without a loss.
+        recovery_s: from the loss of a node until all its actors work again; None without a loss.
         waiting_most: fragments that ever waited at the same time.
     """
 
@@ -181,7 +179,7 @@ class Simulation:
         self._learned = self._updated = self._waiting_most = self._deaths = 0
         self._learning = 0.0
         self._at_work = False
-        self._lost_at, self._before = lose_node_at, 0
+        self._lost_at, self._missing = lose_node_at, set[int]()
         self._recovered_at: float | None = None
         if lose_node_at is not None:
             clock.at(lose_node_at, self._lose_node)
@@ -241,9 +239,9 @@ class Simulation:
         if self._costs.deaths_per_hour:
             after = float(self._rng.exponential(3600 / self._costs.deaths_per_hour))
             clock.at(clock.now + after, self._die, index, incarnation)
-        alive = self._planner.alive()
-        if self._lost_at is not None and self._recovered_at is None and clock.now > self._lost_at:
-            self._recovered_at = clock.now if alive >= _RECOVERED * self._before else None
+        if index in self._missing:
+            self._missing.remove(index)
+            self._recovered_at = None if self._missing else clock.now
         self._ask()
 
     def _ask(self) -> None:
@@ -251,7 +249,7 @@ class Simulation:
             return
         plan = self._plan
         in_flight = self._planner.in_flight()
-        room = plan.rules.actors * plan.rules.in_flight - in_flight
+        room = 0 if self._waiting or self._at_work else plan.rules.actors * plan.rules.in_flight - in_flight
         if plan.batch is not None:
             room = self._window.room(len(self._waiting), in_flight)
         for fragment in self._planner.requests(max(room, 0), self._clock.now):
@@ -298,8 +296,8 @@ class Simulation:
         self._versions[fragment] = version
         self._waiting.append(fragment)
         self._waiting_most = max(self._waiting_most, len(self._waiting))
-        self._ask()
         self._learn()
+        self._ask()
 
     def _learn(self) -> None:
         """One batch, or the updates that one fragment makes due."""
@@ -371,9 +369,9 @@ class Simulation:
             self._deaths += 1
 
     def _lose_node(self) -> None:
-        self._before = self._planner.alive()
         for actor in self._planner.actors[:: self._plan.nodes]:
             if actor.status == READY:
+                self._missing.add(actor.index)
                 self._die(actor.index, actor.incarnation)
 
 

@@ -22,7 +22,7 @@ def test_a_learner_that_is_the_limit_holds_actors_up() -> None:
     found = Simulation(plan, Costs(timestep_s=1e-5, update_s=10e-3, driver_s=0.0), 50.0).run()
     assert found.timesteps_per_s == pytest.approx(8_000, rel=0.01)
     assert found.learner_busy == pytest.approx(1, abs=0.01)
-    assert found.waiting_most <= 5
+    assert found.waiting_most <= 9  # of 4 actors with 2 in flight each, and a batch
     assert found.lag_most <= 8
     assert found.actors_busy < 0.1
 
