@@ -24,7 +24,7 @@ DOCKER := $(CURDIR)/build/docker
 # What the wheel is tried with: the oldest Python and the newest.
 TRIED ?= python3.10 python3.13
 
-.PHONY: help run test test-server bench bench-resume docs lint types format docker-check wheel wheel-check clean
+.PHONY: help run test test-server bench bench-distributed bench-resume docs lint types format docker-check wheel wheel-check clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
@@ -33,6 +33,7 @@ help:
 	@echo "make test     install, then lint, types, docs and tests"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
+	@echo "make bench-distributed install RLlib, measure training by several processes against it, and write docs/distributed.md"
 	@echo "make bench-resume kill runs of axonrl and its peers, resume them, and write the table of docs/resume.md"
 	@echo "make lint     ruff: rules and format"
 	@echo "make types    mypy, strict"
@@ -61,6 +62,12 @@ bench: $(VENV)/installed-run
 	@$(PIP) --editable ".[atari,envpool,mujoco]"
 	@$(INSTALL_PEERS)
 	$(BIN)/python -m axonrl.benchmarks.run --peers . $(ARGS)
+
+bench-distributed: PEERS := .venv-bench-rllib
+bench-distributed: $(VENV)/installed-run
+	@$(PIP) --editable ".[ray]"
+	@$(INSTALL_PEERS)
+	$(BIN)/python -m axonrl.benchmarks.distributed --peers . $(ARGS)
 
 bench-resume: PEERS := .venv-bench .venv-bench-torchrl
 bench-resume: $(VENV)/installed-run
