@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ArgumentError, ClusterError
+from .events import NodeLostError
 from .guardian import Guardian
 from .settings import Settings
 
@@ -64,8 +65,10 @@ class Connection:
         try:
             self._guardian = Guardian(params, env)
             _init(self._guardian.address)
-        except Exception as error:
+        except BaseException as error:
             self.close()
+            if not isinstance(error, Exception):
+                raise
             raise ClusterError(f"no Ray cluster could be started on this machine: {error}") from error
 
     def _set_token(self) -> None:
@@ -75,6 +78,20 @@ class Connection:
                 self._env[name] = os.environ.get(name)
                 os.environ[name] = value
             _read_environment()
+
+    @property
+    def is_whole(self) -> bool:
+        """Are the daemons of a cluster of our own there? Of others Ray tells."""
+        return self._guardian is None or self._guardian.ended is None
+
+    def check(self) -> None:
+        """``NodeLostError`` if a daemon of a cluster of our own has ended.
+
+        Ray ends this process, without a word, when it asks for an object and the raylet is gone; the guardian has that
+        word then.
+        """
+        if self._guardian is not None and (message := self._guardian.heard()) is not None:
+            raise NodeLostError(message)
 
     def close(self) -> None:
         """Leave a cluster that was joined; end one that was started."""

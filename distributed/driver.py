@@ -13,17 +13,17 @@ import numpy as np
 
 from ..contracts import SpecTree
 from ..environments.merging import merged
-from ..errors import ArgumentError, ClusterError
+from ..errors import ClusterError
 from ..estimators.lanes import Lanes
 from ..estimators.limits import Goal, Limits, Schedule
-from ..memories import ReplayMemory
 from .collecting import Collecting
-from .events import Collected, Event, Gone, Lost, Started
+from .events import Collected, Event, Gone, Lost, NodeLostError, Started
 from .fragments import Request, why_damaged
 from .inline import Inline
 from .ladder import ladder
 from .learning import Episodes, FromReplay, FromRollouts, Learning
 from .measuring import Measures
+from .memory_for import actors_of_shards, memory_for
 from .planner import DAMAGED, SILENT, Death, Planner
 from .recipes import Recipe, recipe_of, refuse_unsuitable
 from .replay import ShardedReplay, ShardPlan
@@ -56,7 +56,7 @@ def train(
         ArgumentError: the environment, the memory or the model cannot be used in a cluster; says what can.
         ClusterError: actors cannot work, or nothing moves any more.
     """
-    recipe, memory = recipe_of(env), _memory_for(cluster, trainer.needed_memory())
+    recipe, memory = recipe_of(env), memory_for(cluster, trainer.needed_memory())
     with contextlib.ExitStack() as closing:
         opened = recipe.several(1)
         closing.callback(opened.close)
@@ -81,40 +81,6 @@ def train(
             )
         with session.monitored(limits):
             Driver(cluster, recipe, session, trainer, model, memory, limits).run()
-
-
-def _memory_for(cluster: Settings, memory: Any) -> Any:
-    """What the learner learns from: the memory itself, where a rollout is put together of fragments, or shards."""
-    if memory.fills_and_empties:
-        size, wide = int(memory.size), cluster.fragment * cluster.envs_per_actor
-        if size % wide:
-            raise ArgumentError(
-                f"fragments of {cluster.fragment} timesteps of {cluster.envs_per_actor} environments (Cluster.fragment,"
-                f" Cluster.envs_per_actor) do not fill a rollout of {size}: its size must be a multiple of {wide}",
-                "memory",
-                size,
-            )
-        _refuse_short_lag(cluster, size // wide)
-        return memory
-    if type(memory) is not ReplayMemory:
-        raise ArgumentError(
-            f"a {type(memory).__name__} cannot be spread over shards: use a ReplayMemory, for rollouts a BatchMemory",
-            "memory",
-            memory,
-        )
-    return ShardedReplay(memory, cluster.replay_shards, saves=cluster.save_replay)
-
-
-def _refuse_short_lag(cluster: Settings, batch: int) -> None:
-    """A bound that no fragment could keep would stand still for ever."""
-    least = -(-cluster.actors * cluster.in_flight // batch)
-    if cluster.max_lag is not None and cluster.max_lag < least:
-        raise ArgumentError(
-            f"Cluster.max_lag={cluster.max_lag} is less than the {least} updates that may be made while"
-            f" {cluster.actors} actors work on {cluster.in_flight} fragments each: raise it, or lower in_flight",
-            "Cluster.max_lag",
-            cluster.max_lag,
-        )
 
 
 class Driver:
@@ -154,11 +120,9 @@ class Driver:
         episodes = Episodes(session, cluster.envs_per_actor)
         self._memory = memory
         self._whole = memory.whole if isinstance(memory, ShardedReplay) else None
-        self._backend = backend = self._connected(memory)
+        self._backend: Any = None
         self._learning: Learning
         if isinstance(memory, ShardedReplay):
-            lanes = [len(actors) * cluster.envs_per_actor for actors in _actors_of_shards(cluster)]
-            memory.connect(backend, lanes)
             most = cluster.actors * cluster.in_flight
             self._learning = FromReplay(session, self._stepper, memory, most, episodes, self._measures)
         else:
@@ -171,34 +135,58 @@ class Driver:
             self._epsilons = every.reshape(cluster.actors, cluster.envs_per_actor)
 
     def run(self) -> None:
-        """Until a limit is reached, or a hook asks to stop."""
-        begun = False
+        """Connect, and train until a limit is reached or a hook asks to stop; nothing stays connected."""
+        self._backend = self._connected(self._memory)
+        saves = False
         try:
-            while self._session.stop_reason is None:
-                self._start()
-                begun = begun or self._planner.may_begin()
-                if self._cluster.lockstep:
-                    self._ask_all()
-                elif begun:
-                    self._ask()
-                began = time.perf_counter()
-                events = self._backend.wait(_LOOK_S)
-                waited = time.perf_counter()
-                self._session.timings.environment += waited - began
-                for event in events:
-                    self._take(event)
-                self._learn()
-                self._look_after()
-                self._measure(waited - began, time.perf_counter() - waited)
+            if isinstance(self._memory, ShardedReplay):
+                lanes = [len(actors) * self._cluster.envs_per_actor for actors in actors_of_shards(self._cluster)]
+                self._memory.connect(self._backend, lanes)
+            self._train()
+            saves = True
+        except KeyboardInterrupt:
+            saves = True
+            raise
+        except ClusterError as error:
+            self._rescue(error)
+            raise
         finally:
-            self._backend.close()
+            self._backend.close(saves=saves)
+
+    def _rescue(self, error: ClusterError) -> None:
+        """A last checkpoint, of what is whole although the cluster cannot go on; with shards if they can be asked."""
+        shards_gone = isinstance(error, NodeLostError) and isinstance(self._memory, ShardedReplay)
+        if self._planner.counts["accepted"] and not shards_gone:
+            try:
+                self._session.save_checkpoint()
+            except Exception as failure:
+                logger.warning("no last checkpoint is written: %s", failure)
+
+    def _train(self) -> None:
+        begun = False
+        while self._session.stop_reason is None:
+            self._start()
+            begun = begun or self._planner.may_begin()
+            if self._cluster.lockstep:
+                self._ask_all()
+            elif begun:
+                self._ask()
+            began = time.perf_counter()
+            events = self._backend.wait(_LOOK_S)
+            waited = time.perf_counter()
+            self._session.timings.environment += waited - began
+            for event in events:
+                self._take(event)
+            self._learn()
+            self._look_after()
+            self._measure(waited - began, time.perf_counter() - waited)
 
     # -- actors -------------------------------------------------------------------------------------------------------
 
     def _connected(self, memory: Any) -> Any:
         cluster, plans = self._cluster, []
         if isinstance(memory, ShardedReplay):
-            for index, actors in enumerate(_actors_of_shards(cluster)):
+            for index, actors in enumerate(actors_of_shards(cluster)):
                 width, seed = cluster.envs_per_actor, self._seed
                 plans.append(ShardPlan(memory.part(), self._transition, actors, width, index, seed))
         if cluster.backend == "inline":
@@ -322,11 +310,6 @@ class Driver:
                 return
             if self._cluster.lockstep and self._session.saves != self._saves:
                 return  # a run that is resumed from this checkpoint has no fragments either
-
-
-def _actors_of_shards(cluster: Settings) -> list[range]:
-    """Whose fragments each shard stores: always the same actors', so that their episodes stay whole."""
-    return [range(index, cluster.actors, cluster.replay_shards) for index in range(cluster.replay_shards)]
 
 
 def _incarnations(state: Mapping[str, Any]) -> tuple[int, ...]:

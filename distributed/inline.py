@@ -94,7 +94,7 @@ class Inline:
         """Hand back what :meth:`states` returned."""
         return [shard.load(state) for shard, state in zip(self._shards, states, strict=True)]
 
-    def close(self) -> None:
-        """Close all environments."""
+    def close(self, *, saves: bool) -> None:
+        """Close all environments; shards stay as they are."""
         for actor in list(self._collectors):
             self.kill(actor)

@@ -63,11 +63,13 @@ class OnRay:
         self._events: list[Event] = []
         self._program: tuple[int, Any] | None = None
         self._placing: Any = None
-        self._weights = RayWeights(
-            lambda: self._remote(WeightStore, "weights", num_cpus=0).remote(), 0.0 if settings.lockstep else _PUBLISH_S
-        )
-        timeout = settings.fragment_timeout_s
-        self._shards = RayShards(plans, self._launch_shard, settings.prefetch, timeout) if plans else None
+        every, timeout = 0.0 if settings.lockstep else _PUBLISH_S, settings.fragment_timeout_s
+        try:
+            self._weights = RayWeights(self._launch_store, every)
+            self._shards = RayShards(plans, self._launch_shard, settings.prefetch, timeout) if plans else None
+        except BaseException:
+            self._connection.close()
+            raise
 
     # -- making -------------------------------------------------------------------------------------------------------
 
@@ -79,6 +81,9 @@ class OnRay:
         once = {"max_restarts": 0, "max_task_retries": 0}
         unique = f"axonrl-{self._run}-{name}-{secrets.token_hex(2)}"
         return ray.remote(role).options(name=unique, **once, **options)
+
+    def _launch_store(self) -> Any:
+        return self._remote(WeightStore, "weights", num_cpus=0).remote()
 
     def _launch_shard(self, plan: ShardPlan, incarnation: int) -> Any:
         options = {"num_cpus": self._settings.shard_cpus, "scheduling_strategy": "SPREAD"}
@@ -138,6 +143,7 @@ class OnRay:
         """What has happened: waits for the oldest answer of any actor, then takes all that have come."""
         import ray
 
+        self._connection.check()
         self._flush()
         if self._weights.pending is not None:
             timeout = min(timeout, _PUBLISH_S)
@@ -218,18 +224,19 @@ class OnRay:
         if (gone := self._actors.pop(actor, None)) is not None:
             ray.kill(gone.handle)
 
-    def close(self) -> None:
+    def close(self, *, saves: bool) -> None:
         """End all processes of this run, and the cluster if it is our own."""
         import ray
 
         try:
-            for actor in list(self._actors):
-                self.kill(actor)
-            if self._shards is not None:
-                self._shards.close(saves=self._settings.save_replay)
-            ray.kill(self._weights.store)
-            if self._placing is not None:
-                ray.util.remove_placement_group(self._placing)
+            if self._connection.is_whole:  # what nobody answers for any more cannot be asked to end
+                for actor in list(self._actors):
+                    self.kill(actor)
+                if self._shards is not None:
+                    self._shards.close(saves=saves and self._settings.save_replay)
+                ray.kill(self._weights.store)
+                if self._placing is not None:
+                    ray.util.remove_placement_group(self._placing)
         finally:
             self._connection.close()
 
