@@ -188,7 +188,8 @@ class Driver:
         if isinstance(memory, ShardedReplay):
             for index, actors in enumerate(actors_of_shards(cluster)):
                 width, seed = cluster.envs_per_actor, self._seed
-                plans.append(ShardPlan(memory.part(), self._transition, actors, width, index, seed))
+                part, length = memory.part(), cluster.fragment
+                plans.append(ShardPlan(part, self._transition, actors, width, index, seed, length))
         if cluster.backend == "inline":
             return Inline([plan.make() for plan in plans])
         from .on_ray import OnRay
@@ -278,6 +279,7 @@ class Driver:
 
     def _give_up(self, gone: Gone) -> None:
         if self._planner.ended(gone.actor, gone.incarnation, Death(gone.kind, gone.message, time.monotonic())):
+            self._planner.counts["damaged"] += gone.kind == DAMAGED
             self._backend.kill(gone.actor)
             logger.warning("actor %d %s: %s", gone.actor, gone.kind, gone.message)
 

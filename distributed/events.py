@@ -9,7 +9,8 @@ from ..contracts import Array, State
 from ..errors import ClusterError
 from .collecting import Collecting
 from .fragments import Fragment, FragmentId, Head, Request
-from .replay import Inserted
+from .planner import DAMAGED
+from .replay import Inserted, Refused
 
 
 class Started(NamedTuple):
@@ -54,6 +55,13 @@ class Gone(NamedTuple):
     incarnation: int
     kind: str
     message: str
+
+
+def became(inserted: Inserted | Refused) -> Collected | Gone:
+    """What a shard's answer means."""
+    if isinstance(inserted, Refused):
+        return Gone(inserted.id.actor, inserted.id.incarnation, DAMAGED, inserted.why)
+    return Collected(None, inserted)
 
 
 class NodeLostError(ClusterError):

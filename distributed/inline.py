@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..contracts import Array, State
 from ..errors import BrokenEnvironmentError, NonFiniteError
 from .collecting import Collecting, Collector
-from .events import Collected, Event, Gone, Started
+from .events import Collected, Event, Gone, Started, became
 from .fragments import Request
 from .planner import RAISED
 from .replay import Drawn, Shard, Stored
@@ -62,8 +62,8 @@ class Inline:
         try:
             fragment = collector.collect(request)
             if self._shards:
-                shard = self._shards[actor % len(self._shards)]
-                self._events.append(Collected(None, shard.insert(fragment)))
+                inserted = self._shards[actor % len(self._shards)].insert(fragment)
+                self._events.append(became(inserted))
             else:
                 self._events.append(Collected(fragment))
         except (BrokenEnvironmentError, NonFiniteError) as error:

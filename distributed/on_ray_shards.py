@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..contracts import Array, State
-from .events import Collected, Emptied, Event, Lost
+from .events import Emptied, Event, Lost, became
 from .fragments import FragmentId
 from .replay import Drawn, ShardPlan, Stored
 
@@ -88,7 +88,7 @@ class RayShards:
         else:
             if inserted is not None:
                 shard.inserts.popleft()
-                self._events.append(Collected(None, inserted))
+                self._events.append(became(inserted))
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ..policies.acting import ActingProgram
 from ..version import __version__
 from .collecting import Collecting, Collector
 from .fragments import Fragment, Head, Request
-from .replay import Drawn, Inserted, ShardPlan, Stored
+from .replay import Drawn, Inserted, Refused, ShardPlan, Stored
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -124,7 +124,7 @@ class ShardProcess:
         """Of this process."""
         return os.getpid()
 
-    def insert(self, fragment: Fragment) -> Inserted:
+    def insert(self, fragment: Fragment) -> Inserted | Refused:
         """As of the shard."""
         return self._shard.insert(fragment)
 

@@ -40,7 +40,7 @@ def train_and_kill(daemon: str, folder: str) -> None:
 
 
 def fail_to_connect(folder: str) -> None:
-    """Errors in the middle of connecting: of the store of weights, and of shards that are to take over what they had."""
+    """Errors in the middle of connecting: of shards that are to take over what was saved, of the store of weights."""
     import ray
 
     from axonrl.distributed import on_ray, replay

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from axonrl import Agent, RunConfig
-from axonrl.distributed import Cluster
+from axonrl.distributed import Cluster, driver
+from axonrl.distributed.collecting import Collector
+from axonrl.distributed.planner import FAILED, READY, Planner
 from axonrl.distributed.recipes import Recipe
 from axonrl.environments import make
 from axonrl.environments.merging import learnt, merged
@@ -143,6 +145,35 @@ FACTORY: Any = broken
 def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="the simulator is gone"):
         rollouts(tmp_path).train(FACTORY, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
+
+
+@pytest.mark.parametrize("make_agent", [rollouts, replay])
+def test_an_actor_that_sends_what_is_damaged_is_given_up(
+    make_agent: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Actor 1 sends NaN from its second fragment on: its first is learned from, and three incarnations end."""
+    planners, collect = [], Collector.collect
+
+    def spoiled(self: Collector, request: Any) -> Any:
+        fragment = collect(self, request)
+        if request.id.actor == 1 and request.id[1:] != (0, 0):
+            np.asarray(fragment.columns["reward"])[3, 0] = np.nan
+        return fragment
+
+    def noting(*args: Any) -> Planner:
+        planners.append(Planner(*args))
+        return planners[-1]
+
+    monkeypatch.setattr(Collector, "collect", spoiled)
+    monkeypatch.setattr(driver, "Planner", noting)
+    agent = make_agent(tmp_path)
+    cluster = Cluster(**INLINE, restart_delay_s=0.001)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=2000)
+    counts = planners[0].counts
+    assert [actor.status for actor in planners[0].actors] == [READY, FAILED]
+    assert (counts["damaged"], counts["restarts"]) == (3, 2)
+    assert agent.global_timestep == 2000
+    assert np.isfinite(list(agent.get_weights().values())[0]).all()
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,15 @@ def test_a_killed_shard_is_replaced_by_an_empty_one(cluster: Path, seen: list[An
     assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 4  # what the learner has not counted yet
 
 
+def test_shards_refuse_what_is_damaged(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    agent = replay(tmp_path)
+    settings = Cluster(**QUICK, replay_shards=2)
+    agent.train(factory("damaging"), 200, 8, cluster=settings, max_timesteps=1000)
+    counts = seen[0].counts
+    assert (counts["damaged"], counts["restarts"]) == (2, 2)
+    assert agent.global_timestep == 1000
+
+
 def test_an_environment_that_always_raises_ends_the_run_with_its_error(cluster: Path, tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(ClusterError, match="the simulator is gone"):
