@@ -114,9 +114,15 @@ class Driver:
         self._planner = Planner(cluster.rules(), time.monotonic(), _incarnations(state.cluster))
         self._round: list[Collected] = []
         self._saves = session.saves
-        self._measures = Measures(self._planner)
         self._measured_at = time.perf_counter()
         self._wide = cluster.fragment * cluster.envs_per_actor
+        self._epsilons = None
+        if cluster.ladder is not None:
+            every = ladder(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
+            self._epsilons = every.reshape(cluster.actors, cluster.envs_per_actor)
+        self._measures = Measures(
+            self._planner, self._wide, memory if isinstance(memory, ShardedReplay) else None, self._epsilons
+        )
         episodes = Episodes(session, cluster.envs_per_actor)
         self._memory = memory
         self._whole = memory.whole if isinstance(memory, ShardedReplay) else None
@@ -129,10 +135,6 @@ class Driver:
             batch = memory.size // self._wide
             counts = self._planner.counts
             self._learning = FromRollouts(session, self._stepper, cluster, batch, counts, episodes, self._measures)
-        self._epsilons = None
-        if cluster.ladder is not None:
-            every = ladder(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
-            self._epsilons = every.reshape(cluster.actors, cluster.envs_per_actor)
 
     def run(self) -> None:
         """Connect, and train until a limit is reached or a hook asks to stop; nothing stays connected."""

@@ -27,6 +27,8 @@ class Inline:
         self._requests: deque[Request] = deque()
         self._newest: tuple[int, Mapping[str, Array], State | None] | None = None
         self._events: list[Event] = []
+        self.ignored = 0
+        """Priorities of transitions that were forgotten meanwhile."""
 
     def start(self, made: Collecting) -> None:
         """Make an actor, at once."""
@@ -84,7 +86,7 @@ class Inline:
 
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
         """New priorities."""
-        self._shards[shard].update(tickets, td_error)
+        self.ignored += self._shards[shard].update(tickets, td_error)
 
     def states(self) -> list[State]:
         """What each of them holds."""

@@ -202,6 +202,11 @@ class OnRay:
         """New priorities."""
         self._with_shards.update(shard, incarnation, tickets, td_error)
 
+    @property
+    def ignored(self) -> int:
+        """Priorities of transitions that were forgotten meanwhile, as far as shards have told."""
+        return self._with_shards.ignored
+
     def states(self) -> list[State]:
         """What each of them holds."""
         return self._with_shards.states()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -48,8 +48,8 @@ class RayShards:
     ) -> None:
         self._plans, self._launch = plans, launch
         self._prefetch, self._timeout = prefetch, timeout_s
-        self.counts: Counter[str] = Counter()
-        """``ignored``: priorities that came too late."""
+        self.ignored = 0
+        """Priorities that came too late."""
         self._events: list[Event] = []
         self._shards = [_Shard(launch(plan, 0), 0) for plan in plans]
         self._saved: list[State] | None = None
@@ -118,7 +118,7 @@ class RayShards:
         if incarnation == shard.incarnation:
             shard.priorities.append((tickets, td_error))
         else:
-            self.counts["ignored"] += len(tickets)
+            self.ignored += len(tickets)
 
     def _send_priorities(self, index: int, shard: _Shard) -> bool:
         """Nobody waits for them, but if too many messages are open. False if the shard has ended."""
@@ -127,7 +127,7 @@ class RayShards:
                 ignored = self._value(index, shard.updates.popleft())
                 if ignored is None:
                     return False
-                self.counts["ignored"] += ignored
+                self.ignored += ignored
             tickets, td_errors = (np.concatenate(arrays) for arrays in zip(*shard.priorities, strict=True))
             shard.priorities.clear()
             shard.updates.append(shard.handle.update.remote(tickets, td_errors))

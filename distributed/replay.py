@@ -173,6 +173,10 @@ class ShardPlan:
 class Shards(Protocol):
     """Shards, wherever they are."""
 
+    @property
+    def ignored(self) -> int:
+        """Priorities of transitions that were forgotten meanwhile, as far as it is known."""
+
     def sample(self, shard: int) -> Drawn | None:
         """A batch of one of them; waits for it. None if its process has ended, and what it held is lost."""
 
@@ -212,6 +216,8 @@ class ShardedReplay:
         self.shards: Shards | None = None
         self.held = [NOTHING] * number
         """What each shard was known to hold last."""
+        self.drawn = 0
+        """Transitions, since it was made."""
         self._last: Drawn | None = None
         self._loaded: State | None = None
 
@@ -219,6 +225,11 @@ class ShardedReplay:
     def needs_td_error(self) -> bool:
         """As of the whole memory."""
         return self.whole.needs_td_error
+
+    @property
+    def ignored(self) -> int:
+        """Priorities of transitions that were forgotten meanwhile, as far as it is known."""
+        return 0 if self.shards is None else self.shards.ignored
 
     def part(self) -> ReplayMemory:
         """A new memory, of one shard."""
@@ -252,6 +263,7 @@ class ShardedReplay:
             drawn = shards.sample(chosen)
             if drawn is not None:
                 self._last = drawn
+                self.drawn += self.batch_size
                 self.held[chosen] = drawn.stored
                 return drawn.batch
             self.emptied(chosen)

@@ -147,6 +147,30 @@ def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path:
         rollouts(tmp_path).train(FACTORY, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
 
 
+def test_what_is_measured_of_shards_adds_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_MEASURE_S", 0.0)
+    seen: list[Any] = []
+
+    class Watch(Heard):
+        def after_update(self, session: Any, facts: Any) -> None:
+            seen.append(session.timings.distributed)
+
+    heard = Watch()
+    agent = replay(tmp_path)
+    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE, replay_shards=2), max_timesteps=600, hooks=heard)
+    last = seen[-1]  # of what was before the last fragment's updates
+    assert last["replay_size"] == 200
+    drawn = 8 * (1 + (580 - 60) // 8)
+    assert last["samples_per_insert"] == pytest.approx(drawn / 580)
+    assert last["samples_per_second"] / last["inserts_per_second"] == pytest.approx(8 * 2.5 / 20, rel=0.3)
+    assert 0 <= last["weights_version"] <= agent.global_step
+    assert (last["timesteps_lost"], last["fragments_damaged"]) == (0, 0)
+    least = [one.episode_return for one in heard.episodes if one.environment in (2, 3)]  # of rungs 0 .. 3
+    assert any(
+        last["return_mean_least_exploring"] == pytest.approx(np.mean(least[:n])) for n in range(1, len(least) + 1)
+    )
+
+
 @pytest.mark.parametrize("make_agent", [rollouts, replay])
 def test_an_actor_that_sends_what_is_damaged_is_given_up(
     make_agent: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -173,7 +197,7 @@ def test_an_actor_that_sends_what_is_damaged_is_given_up(
     assert [actor.status for actor in planners[0].actors] == [READY, FAILED]
     assert (counts["damaged"], counts["restarts"]) == (3, 2)
     assert agent.global_timestep == 2000
-    assert np.isfinite(list(agent.get_weights().values())[0]).all()
+    assert all(np.isfinite(value).all() for value in agent.get_weights().values())
 
 
 @pytest.mark.parametrize(
