@@ -10,8 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from ..contracts import Array, State
+from . import parts
 from .events import Emptied, Event, Lost, became
 from .fragments import FragmentId
+from .parts import Assembled, leaves_of, outlined, read
 from .replay import Drawn, ShardPlan, Stored
 
 _OPEN_UPDATES: Final = 4
@@ -142,16 +144,37 @@ class RayShards:
         found = []
         for index, plan in enumerate(self._plans):
             self._send_priorities(index, self._shards[index])
-            state = self._value(index, self._shards[index].handle.state.remote())
+            state = self._state(index)
             found.append(plan.make().state() if state is None else state)
         return found
 
+    def _state(self, index: int) -> State | None:
+        """What a shard holds, in messages that the object store has room for; None if it has ended."""
+        handle = self._shards[index].handle
+        outline = self._value(index, handle.outline.remote())
+        if outline is None:
+            return None
+        whole = Assembled(outline)
+        for message in parts.messages(leaves_of(outline), parts.PART_BYTES):
+            rows = self._value(index, handle.rows.remote(message))
+            if rows is None:
+                return None
+            whole.put(message, rows)
+            del rows  # before the next ones: these are in the object store
+        return whole.state()
+
     def load(self, states: Sequence[State]) -> list[Stored]:
         """Hand back what :meth:`states` returned."""
+        return [self._load(shard.handle, state) for shard, state in zip(self._shards, states, strict=True)]
+
+    def _load(self, handle: Any, state: State) -> Stored:
         import ray
 
-        asked = [shard.handle.load.remote(state) for shard, state in zip(self._shards, states, strict=True)]
-        stored: list[Stored] = ray.get(asked, timeout=self._timeout)
+        outline, leaves = outlined(state)
+        ray.get(handle.expect.remote(outline), timeout=self._timeout)
+        for message in parts.messages(leaves_of(outline), parts.PART_BYTES):
+            ray.get(handle.put.remote(message, read(leaves, message)), timeout=self._timeout)
+        stored: Stored = ray.get(handle.load.remote(), timeout=self._timeout)
         return stored
 
     def close(self, *, saves: bool) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from axonrl import Agent, RunConfig
-from axonrl.distributed import Cluster, driver, on_ray
+from axonrl.distributed import Cluster, driver, on_ray, parts
 from axonrl.distributed.connecting import Connection
 from axonrl.distributed.guardian import descendants
 from axonrl.distributed.planner import Planner
@@ -110,7 +110,10 @@ def test_impala_counts_what_actors_without_tensorflow_did(cluster: Path, seen: l
     assert agent.evaluate("CartPole-v1", 1)["episodes"] == 1  # an ordinary agent again
 
 
-def test_ape_x_learns_from_two_shards_and_saves_them(cluster: Path, tmp_path: Path) -> None:
+def test_ape_x_learns_from_two_shards_and_saves_them(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 5000)
     agent = replay(tmp_path)
     settings = Cluster(**QUICK, replay_shards=2)
     agent.train("CartPole-v1", 200, 8, cluster=settings, max_timesteps=1000)

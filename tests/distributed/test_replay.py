@@ -8,10 +8,12 @@ import pytest
 from gymnasium import spaces
 
 from axonrl.contracts import ArraySpec
+from axonrl.distributed import roles
 from axonrl.distributed.collecting import Collecting, Collector
 from axonrl.distributed.fragments import Fragment, FragmentId, Request, side_by_side, why_damaged
+from axonrl.distributed.parts import leaves_of, messages
 from axonrl.distributed.recipes import Recipe
-from axonrl.distributed.replay import Inserted, Refused, Shard
+from axonrl.distributed.replay import Inserted, Refused, Shard, ShardPlan
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import Prioritized, ReplayMemory
@@ -138,6 +140,32 @@ def test_a_shard_holds_what_one_memory_would() -> None:
         found = np.asarray(whole[key]).reshape(40, 4, -1)
         for lane, each in plain.items():
             np.testing.assert_array_equal(found[:, lane], np.asarray(each.gather(np.arange(40))[key]).reshape(40, -1))
+
+
+@pytest.mark.parametrize("most", [300, 5_000, 10**9])
+def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ring has gone round, its lanes are not in step; afterwards both draw the same."""
+    monkeypatch.setattr(roles.signal, "signal", lambda *_: None)
+    plan = ShardPlan(memory(160), TRANSITION, [0, 1], N, 0, 5, 10)
+    one, two = roles.ShardProcess(plan, 0), roles.ShardProcess(plan, 1)
+    for made in (collector(10), collector(10, actor=1), collector(10)):
+        for fragment in fragments(made, 3 + made._made.actor):
+            one.insert(fragment)
+    outline = one.outline()
+    two.expect(outline)
+    number = 0
+    for message in messages(leaves_of(outline), most):
+        rows = one.rows(message)
+        assert sum(array.nbytes for array in rows) <= most
+        two.put(message, rows)
+        number += 1
+    assert {300: number > 10, 5_000: 1 < number < 10, 10**9: number == 1}[most]
+    assert two.load() == one._shard.stored()
+    for _ in range(3):
+        [first], [second] = one.sample(1), two.sample(1)
+        np.testing.assert_array_equal(first.tickets, second.tickets)
+        for key, value in first.batch.items():
+            np.testing.assert_array_equal(value, second.batch[key])
 
 
 def test_tickets_outlive_their_transitions() -> None:
