@@ -80,6 +80,11 @@ class Connection:
             _read_environment()
 
     @property
+    def is_local(self) -> bool:
+        """Is it a cluster of our own?"""
+        return self._guardian is not None
+
+    @property
     def is_whole(self) -> bool:
         """Are the daemons of a cluster of our own there? Of others Ray tells."""
         return self._guardian is None or self._guardian.ended is None

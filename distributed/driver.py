@@ -23,10 +23,11 @@ from .inline import Inline
 from .ladder import ladder
 from .learning import Episodes, FromReplay, FromRollouts, Learning
 from .measuring import Measures
-from .memory_for import actors_of_shards, memory_for
+from .memory_for import actors_of_shards, checked_resize, memory_for
 from .planner import DAMAGED, SILENT, Death, Planner
 from .recipes import Recipe, recipe_of, refuse_unsuitable
 from .replay import ShardedReplay, ShardPlan
+from .settings import RUNNING
 
 if TYPE_CHECKING:
     from ..estimators.model import Model
@@ -140,6 +141,7 @@ class Driver:
         """Connect, and train until a limit is reached or a hook asks to stop; nothing stays connected."""
         self._backend = self._connected(self._memory)
         saves = False
+        vars(self._cluster)[RUNNING] = self
         try:
             if isinstance(self._memory, ShardedReplay):
                 lanes = [len(actors) * self._cluster.envs_per_actor for actors in actors_of_shards(self._cluster)]
@@ -153,7 +155,12 @@ class Driver:
             self._rescue(error)
             raise
         finally:
+            vars(self._cluster).pop(RUNNING, None)
             self._backend.close(saves=saves)
+
+    def resize(self, actors: int) -> None:
+        """As ``Cluster.resize``."""
+        self._planner.resize(checked_resize(self._cluster, self._memory, actors), time.monotonic())
 
     def _rescue(self, error: ClusterError) -> None:
         """A last checkpoint, of what is whole although the cluster cannot go on; with shards if they can be asked."""
@@ -204,6 +211,8 @@ class Driver:
 
     def _start(self) -> None:
         cluster, planner = self._cluster, self._planner
+        for actor in planner.to_end(time.monotonic()):
+            self._backend.kill(actor.index)
         for actor in planner.to_start(time.monotonic()):
             whole = self._whole
             made = Collecting(
@@ -217,7 +226,7 @@ class Driver:
                 statistics=self._state.statistics,
                 n_step=whole.n_step if whole is not None and whole.needs_td_error else None,
                 discount=1.0 if whole is None else whole.discount,
-                epsilons=None if self._epsilons is None else self._epsilons[actor.index],
+                epsilons=None if self._epsilons is None else self._epsilons[actor.index % cluster.actors],
             )
             self._backend.start(made)
         self._state.cluster = {"incarnations": np.array([actor.incarnation for actor in planner.actors])}

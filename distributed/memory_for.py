@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError
+from ..checks import integer
+from ..errors import ArgumentError, ClusterError
 from ..memories import ReplayMemory
 from .replay import ShardedReplay
 
@@ -23,7 +24,7 @@ def memory_for(cluster: Settings, memory: Any) -> Any:
                 "memory",
                 size,
             )
-        refuse_short_lag(cluster, size // wide)
+        refuse_short_lag(cluster, size // wide, cluster.actors)
         return memory
     if type(memory) is not ReplayMemory:
         raise ArgumentError(
@@ -34,16 +35,30 @@ def memory_for(cluster: Settings, memory: Any) -> Any:
     return ShardedReplay(memory, cluster.replay_shards, saves=cluster.save_replay)
 
 
-def refuse_short_lag(cluster: Settings, batch: int) -> None:
+def refuse_short_lag(cluster: Settings, batch: int, actors: int) -> None:
     """A bound that no fragment could keep would stand still for ever."""
-    least = -(-cluster.actors * cluster.in_flight // batch)
+    least = -(-actors * cluster.in_flight // batch)
     if cluster.max_lag is not None and cluster.max_lag < least:
         raise ArgumentError(
             f"Cluster.max_lag={cluster.max_lag} is less than the {least} updates that may be made while"
-            f" {cluster.actors} actors work on {cluster.in_flight} fragments each: raise it, or lower in_flight",
+            f" {actors} actors work on {cluster.in_flight} fragments each: raise it, or lower in_flight",
             "Cluster.max_lag",
             cluster.max_lag,
         )
+
+
+def checked_resize(cluster: Settings, memory: Any, actors: Any) -> int:
+    """So many actors, if there can be; raises as ``Cluster.resize`` does."""
+    number = integer("actors", actors, at_least=cluster.min_actors)
+    if cluster.lockstep:
+        raise ClusterError("Cluster.resize: in lockstep the run follows from the number of actors, which cannot change")
+    sharded = isinstance(memory, ShardedReplay)
+    if number > cluster.actors and (sharded or cluster.placement == "strict_spread"):
+        why = "replay shards have places for" if sharded else "placement='strict_spread' has reserved nodes for"
+        raise ArgumentError(f"{why} Cluster.actors={cluster.actors}, got {number}", "actors", actors)
+    if not sharded:
+        refuse_short_lag(cluster, memory.size // (cluster.fragment * cluster.envs_per_actor), number)
+    return number
 
 
 def actors_of_shards(cluster: Settings) -> list[range]:

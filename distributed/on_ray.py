@@ -108,7 +108,10 @@ class OnRay:
         self.kill(made.actor)
         if self._program is None or self._program[0] != id(made.program):
             self._program = id(made.program), ray.put(made.program)
-        options = {"num_cpus": self._settings.actor_cpus, "scheduling_strategy": self._strategy(made.actor)}
+        # A cluster of our own has processors for so many; those that come later share them.
+        later = self._connection.is_local and made.actor >= self._settings.actors
+        cpus = 0 if later else self._settings.actor_cpus
+        options = {"num_cpus": cpus, "scheduling_strategy": self._strategy(made.actor)}
         process = self._remote(ActorProcess, f"actor-{made.actor}-{made.incarnation}", **options).remote()
         alone: Any = dataclasses.replace(made, program=None)  # type: ignore[arg-type]
         actor = self._actors[made.actor] = _Actor(process, made.incarnation)

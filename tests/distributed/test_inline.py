@@ -147,6 +147,61 @@ def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path:
         rollouts(tmp_path).train(FACTORY, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
 
 
+class Resize(Hook):
+    """At the updates that are named, the cluster gets another number of actors."""
+
+    def __init__(self, cluster: Cluster, sizes: dict[int, int]) -> None:
+        self._cluster, self._sizes = cluster, sizes
+        self.environments: dict[int, set[int]] = {}
+        self._now = 0
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        if (size := self._sizes.get(session.global_step)) is not None:
+            self._now = session.global_step
+            self._cluster.resize(size)
+
+    def after_episode(self, session: Any, facts: EpisodeStats) -> None:
+        self.environments.setdefault(self._now, set()).add(facts.environment // 2)
+
+
+def test_a_cluster_grows_and_shrinks_while_it_trains(tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE)
+    resize = Resize(cluster, {20: 4, 60: 1, 90: 3})
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=cluster, max_timesteps=5200, hooks=resize)
+    assert agent.global_timestep == 5200
+    assert resize.environments[0] == {0, 1}
+    assert resize.environments[20] == {0, 1, 2, 3}
+    assert resize.environments[90] >= {0, 1, 2}
+    state: Any = agent._trainer._run.load()
+    assert state[1]["cluster"]["incarnations"].tolist() == [0, 1, 1, 0]
+    with pytest.raises(ClusterError, match="not training"):
+        cluster.resize(2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "size", "argument"),
+    [({}, 0, "actors"), ({"max_lag": 2}, 9, "Cluster.max_lag"), ({"min_actors": 2}, 1, "actors")],
+)
+def test_sizes_that_cannot_be(settings: Any, size: int, argument: str, tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE, **settings)
+    with pytest.raises(ArgumentError) as caught:
+        rollouts(tmp_path).train("CartPole-v1", cluster=cluster, max_timesteps=200, hooks=Resize(cluster, {1: size}))
+    assert caught.value.argument == argument
+
+
+def test_shards_have_places_for_the_actors_they_were_made_for(tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE, replay_shards=2)
+    agent = replay(tmp_path)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=600, hooks=Resize(cluster, {5: 1, 20: 2}))
+    assert agent.global_timestep == 600
+    with pytest.raises(ArgumentError, match="shards"):
+        agent.train("CartPole-v1", 60, 8, cluster=cluster, timesteps=200, hooks=Resize(cluster, {80: 3}))
+    still, other = Cluster(**INLINE, lockstep=True), rollouts(tmp_path / "lockstep")
+    with pytest.raises(ClusterError, match="lockstep"):
+        other.train("CartPole-v1", cluster=still, timesteps=80, hooks=Resize(still, {1: 3}))
+
+
 def test_what_is_measured_of_shards_adds_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_MEASURE_S", 0.0)
     seen: list[Any] = []

@@ -177,6 +177,25 @@ def test_a_killed_shard_is_replaced_by_an_empty_one(cluster: Path, seen: list[An
     assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 4  # what the learner has not counted yet
 
 
+def test_actors_come_and_go(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    """A third one, until it has worked; then one alone."""
+    settings = Cluster(**QUICK)
+
+    def three() -> None:
+        settings.resize(3)
+
+    def one_left() -> bool:
+        planner, backend = seen
+        if len(planner.actors) == 3 and planner.actors[2].answered > 2 and planner.rules.actors == 3:
+            settings.resize(1)
+        return planner.rules.actors == 1 and len(backend._actors) == 1 and planner.actors[0].answered > 20
+
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=settings, hooks=Once(three, one_left), max_timesteps=10**6)
+    assert agent.global_timestep < 10**6
+    assert (seen[0].counts["restarts"], seen[0].counts["lost"]) == (0, 0)
+
+
 def test_shards_refuse_what_is_damaged(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
     agent = replay(tmp_path)
     settings = Cluster(**QUICK, replay_shards=2)

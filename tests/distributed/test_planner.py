@@ -129,19 +129,23 @@ def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
                 planner.started(actor.index, actor.incarnation, now)
             else:
                 planner.ended(actor.index, actor.incarnation, Death(DIED, "at once", now))
+        if rng.random() < 0.02:
+            planner.resize(int(rng.integers(1, 6)), now)
+        assert all(not actor.asked for actor in planner.to_end(now))
         room = int(rng.integers(0, 5))
         new = planner.requests(room, now)
         assert len(new) <= room
         asked += len(new)
         flying += new
         assert all(len(actor.asked) <= 2 for actor in planner.actors)
+        assert all(one.actor < planner.rules.actors for one in new)
         if flying and rng.random() < 0.7:
             one = flying.pop(int(rng.integers(len(flying)))) if rng.random() < 0.8 else flying[0]
             if planner.answered(one, now):
                 assert one not in used
                 used.add(one)
         if rng.random() < 0.05:
-            victim = planner.actors[int(rng.integers(3))]
+            victim = planner.actors[int(rng.integers(len(planner.actors)))]
             planner.ended(victim.index, victim.incarnation, Death(DIED, "killed", now))
         for index, incarnation in planner.overdue(now):
             assert planner.ended(index, incarnation, Death(SILENT, "late", now))
