@@ -84,6 +84,10 @@ class Connection:
         """Is it a cluster of our own?"""
         return self._guardian is not None
 
+    def processes(self) -> dict[str, int]:
+        """Ray's daemons of a cluster of our own, and the guardian: ids by name."""
+        return {} if self._guardian is None else {"guardian": self._guardian.pid, **self._guardian.daemons}
+
     @property
     def is_whole(self) -> bool:
         """Are the daemons of a cluster of our own there? Of others Ray tells."""

@@ -74,7 +74,9 @@ class Guardian:
         answer = json.loads(line)
         if answer["code"] != 0:
             raise RuntimeError(f"Ray did not start:\n{answer['said']}")
-        return str(json.loads(str(answer["said"]).splitlines()[-1])["address"])
+        started = json.loads(str(answer["said"]).splitlines()[-1])
+        self.daemons: dict[str, int] = started["daemons"]
+        return str(started["address"])
 
     def heard(self) -> str | None:
         """Which of Ray's daemons has ended, as a message; None while all are there."""

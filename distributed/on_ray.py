@@ -40,6 +40,7 @@ class _Actor:
 
     handle: Any
     incarnation: int
+    pid: int | None = None
     answers: deque[tuple[Any, Any]] = dataclasses.field(default_factory=deque)
 
 
@@ -189,11 +190,18 @@ class OnRay:
                 self._events.append(Gone(index, actor.incarnation, RAISED, message))
             else:
                 logger.debug("actor %d, incarnation %d is process %d", index, actor.incarnation, value.pid)
+                actor.pid = value.pid
                 self._events.append(Started(index, actor.incarnation))
         elif self._shards is None:
             self._events.append(Collected(value))
         else:
             self._shards.insert(value.id, fragment)
+
+    def processes(self) -> dict[str, int]:
+        """Ids of the processes of all roles that have reported theirs, by ``actor 0``, ``shard 0``, ``raylet``, ..."""
+        actors = {f"actor {index}": actor.pid for index, actor in self._actors.items() if actor.pid is not None}
+        shards = {} if self._shards is None else self._shards.processes()
+        return {**actors, **shards, **self._connection.processes()}
 
     # -- shards -------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -26,6 +27,8 @@ class _Shard:
 
     handle: Any
     incarnation: int
+    pid: Any
+    """Its answer to the first question."""
     inserts: deque[tuple[FragmentId, Any]] = dataclasses.field(default_factory=deque)
     samples: deque[Any] = dataclasses.field(default_factory=deque)
     batches: deque[Drawn] = dataclasses.field(default_factory=deque)
@@ -53,7 +56,7 @@ class RayShards:
         self.ignored = 0
         """Priorities that came too late."""
         self._events: list[Event] = []
-        self._shards = [_Shard(launch(plan, 0), 0) for plan in plans]
+        self._shards = [self._made(index, 0) for index in range(len(plans))]
         self._saved: list[State] | None = None
 
     def __len__(self) -> int:
@@ -205,4 +208,19 @@ class RayShards:
         self._events += [Lost(fragment) for fragment, _ in shard.inserts]
         self._events.append(Emptied(index, why))
         following = shard.incarnation + 1
-        self._shards[index] = _Shard(self._launch(self._plans[index], following), following)
+        self._shards[index] = self._made(index, following)
+
+    def _made(self, index: int, incarnation: int) -> _Shard:
+        handle = self._launch(self._plans[index], incarnation)
+        return _Shard(handle, incarnation, handle.pid.remote())
+
+    def processes(self) -> dict[str, int]:
+        """Ids of those that have reported theirs."""
+        import ray
+
+        found = {}
+        for index, shard in enumerate(self._shards):
+            if ray.wait([shard.pid], timeout=0)[0]:
+                with contextlib.suppress(ray.exceptions.RayError):
+                    found[f"shard {index}"] = ray.get(shard.pid, timeout=self._timeout)
+        return found

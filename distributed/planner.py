@@ -86,8 +86,8 @@ class Planner:
         for actor, before in zip(self.actors, incarnations, strict=False):
             actor.incarnation = before
         self.counts: Counter[str] = Counter()
-        """``accepted``, ``dead`` (answers of an incarnation that was given up), ``lost`` (fragments asked for in vain),
-        ``restarts``."""
+        """``asked``, ``accepted``, ``dead`` (answers of an incarnation that was given up), ``lost`` (fragments asked
+        for in vain), ``restarts``."""
         self.moved_at = now
         """When something last went forward: a fragment was accepted, or an update was made."""
 
@@ -157,6 +157,7 @@ class Planner:
                     actor.next_sequence += 1
                     actor.asked.append((fragment, now))
                     found.append(fragment)
+        self.counts["asked"] += len(found)
         return found
 
     def answered(self, fragment: FragmentId, now: float) -> bool:

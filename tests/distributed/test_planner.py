@@ -33,7 +33,7 @@ def test_each_fragment_counts_once_and_in_order() -> None:
     assert planner.answered(two, 1.0)
     assert planner.ended(0, 0, Death(DIED, "killed", 2.0))
     assert not planner.answered(three, 2.0)  # of an incarnation that was given up
-    assert planner.counts == {"accepted": 2, "dead": 3, "lost": 1, "restarts": 1}
+    assert planner.counts == {"asked": 3, "accepted": 2, "dead": 3, "lost": 1, "restarts": 1}
 
 
 def test_an_actor_comes_back_later_and_later_until_it_works_again() -> None:
@@ -150,7 +150,7 @@ def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
         for index, incarnation in planner.overdue(now):
             assert planner.ended(index, incarnation, Death(SILENT, "late", now))
     assert len(used) == planner.counts["accepted"] > 100
-    assert asked == planner.counts["accepted"] + planner.counts["lost"] + planner.in_flight()
+    assert asked == planner.counts["asked"] == planner.counts["accepted"] + planner.counts["lost"] + planner.in_flight()
     for which in {one[:2] for one in used}:  # of each incarnation the first so many, without a gap
         numbers = sorted(one.sequence for one in used if one[:2] == which)
         assert numbers == list(range(len(numbers)))
