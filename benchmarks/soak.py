@@ -204,7 +204,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20, help="of each training")
     parser.add_argument("--every", type=float, default=5, help="seconds between kills")
     parser.add_argument("--drivers", type=int, default=20, help="kills of whole trainings")
-    parser.add_argument("--longest", type=float, default=40, help="seconds that one of these may run")
+    parser.add_argument("--longest", type=float, default=60, help="seconds that one of these may run")
     parser.add_argument("--only", nargs="+", choices=[*EXPERIMENTS, "drivers"], default=[*EXPERIMENTS, "drivers"])
     chosen = parser.parse_args()
     found: list[str] = []

@@ -23,6 +23,7 @@ _STORE: Final = 256 * 2**20
 """Bytes of shared memory, of which Ray would take 30 % of the machine's."""
 _TOKEN: Final = secrets.token_hex(32)
 """Of the clusters that this process starts: Ray reads it once in a process."""
+_CALLS: Final = "RAY_task_events_report_interval_ms"
 _REACH_S: Final = 5.0
 
 
@@ -59,7 +60,7 @@ class Connection:
         there = len(os.sched_getaffinity(0))
         if cpus > there:
             logger.warning("actors and shards want %d processors, and there are %d: they share them", cpus, there)
-        self._set_token()
+        self._set_environment()
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(_import_paths())}
         params = {"num_cpus": cpus, "num_gpus": 0, "object_store_memory": _STORE}
         try:
@@ -71,13 +72,19 @@ class Connection:
                 raise
             raise ClusterError(f"no Ray cluster could be started on this machine: {error}") from error
 
-    def _set_token(self) -> None:
-        """A token for this cluster alone, where the user has given none: Ray would write one into the home folder."""
+    def _set_environment(self) -> None:
+        """For this cluster alone, where the user has said nothing else.
+
+        A token, which Ray would write into the home folder; and no notes of calls, of which Ray keeps the newest
+        100,000 in its memory: every fragment is one.
+        """
+        made = {} if _CALLS in os.environ else {_CALLS: "0"}
         if os.environ.get("RAY_AUTH_MODE", "token") == "token" and _token_source() is None:
-            for name, value in (("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN", _TOKEN)):
-                self._env[name] = os.environ.get(name)
-                os.environ[name] = value
-            _read_environment()
+            made |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN}
+        for name, value in made.items():
+            self._env[name] = os.environ.get(name)
+            os.environ[name] = value
+        _read_environment()
 
     @property
     def is_local(self) -> bool:

@@ -30,6 +30,8 @@ _LOOK_S: Final = 0.5
 """How often the guardian looks whether the driver is there, beside the pipe, which forked processes may hold open."""
 _LEFT: Final = b"."
 """The driver's word before it closes the pipe; without it the driver was killed, or ended by Ray."""
+_NEEDED: Final = ("raylet", "gcs_server")
+"""The daemons without which nothing goes on."""
 _SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): orphans below this process become its children."""
 _LONGEST_FOLDER: Final = 30
@@ -149,7 +151,7 @@ def guard(folder: str, params: str) -> None:
 
 def _watch(parent: int, daemons: Mapping[str, int]) -> None:
     """Until the driver is gone. The end of a daemon is told to it, and in its place if Ray has ended it as well."""
-    names: dict[int, str] = {pid: name for name, pid in daemons.items()}
+    names: dict[int, str] = {daemons[name]: name for name in _NEEDED}
     message: str | None = None
     wanted = True
     while wanted:
