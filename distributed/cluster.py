@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from .settings import Settings
+from ..errors import ClusterError
+from .settings import RUNNING, Settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,3 +25,22 @@ class Cluster(Settings):
         from .driver import train
 
         train(self, trainer, model, env, hooks, schedule, goal)
+
+    def resize(self, actors: int) -> None:
+        """Go on with so many actors, in the training that runs; for hooks to call. The next one has ``actors`` again.
+
+        New actors start; those of the highest indices end after the fragments they were asked for. Rungs of the ladder
+        stay where they are: actor i has those of actor i modulo ``Cluster.actors``. In a local cluster actors beyond
+        ``Cluster.actors`` share its processors.
+
+        With replay shards there may be at most ``Cluster.actors``, for whose environments the shards were made: to
+        grow later, begin with many and resize down first. So it is with ``placement="strict_spread"``.
+
+        Raises:
+            ArgumentError: it is less than ``min_actors``, more than may be, or more than ``max_lag`` allows.
+            ClusterError: this cluster is not training, or it trains in lockstep.
+        """
+        running = vars(self).get(RUNNING)
+        if running is None:
+            raise ClusterError("Cluster.resize: this cluster is not training; call it in a hook, after the begin")
+        running.resize(actors)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ArgumentError, ClusterError
+from .events import NodeLostError
 from .guardian import Guardian
 from .settings import Settings
 
@@ -22,6 +23,7 @@ _STORE: Final = 256 * 2**20
 """Bytes of shared memory, of which Ray would take 30 % of the machine's."""
 _TOKEN: Final = secrets.token_hex(32)
 """Of the clusters that this process starts: Ray reads it once in a process."""
+_CALLS: Final = "RAY_task_events_report_interval_ms"
 _REACH_S: Final = 5.0
 
 
@@ -58,23 +60,54 @@ class Connection:
         there = len(os.sched_getaffinity(0))
         if cpus > there:
             logger.warning("actors and shards want %d processors, and there are %d: they share them", cpus, there)
-        self._set_token()
+        self._set_environment()
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(_import_paths())}
         params = {"num_cpus": cpus, "num_gpus": 0, "object_store_memory": _STORE}
         try:
             self._guardian = Guardian(params, env)
             _init(self._guardian.address)
-        except Exception as error:
+        except BaseException as error:
             self.close()
+            if not isinstance(error, Exception):
+                raise
             raise ClusterError(f"no Ray cluster could be started on this machine: {error}") from error
 
-    def _set_token(self) -> None:
-        """A token for this cluster alone, where the user has given none: Ray would write one into the home folder."""
+    def _set_environment(self) -> None:
+        """For this cluster alone, where the user has said nothing else.
+
+        A token, which Ray would write into the home folder; and no notes of calls, of which Ray keeps the newest
+        100,000 in its memory: every fragment is one.
+        """
+        made = {} if _CALLS in os.environ else {_CALLS: "0"}
         if os.environ.get("RAY_AUTH_MODE", "token") == "token" and _token_source() is None:
-            for name, value in (("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN", _TOKEN)):
-                self._env[name] = os.environ.get(name)
-                os.environ[name] = value
-            _read_environment()
+            made |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN}
+        for name, value in made.items():
+            self._env[name] = os.environ.get(name)
+            os.environ[name] = value
+        _read_environment()
+
+    @property
+    def is_local(self) -> bool:
+        """Is it a cluster of our own?"""
+        return self._guardian is not None
+
+    def processes(self) -> dict[str, int]:
+        """Ray's daemons of a cluster of our own, and the guardian: ids by name."""
+        return {} if self._guardian is None else {"guardian": self._guardian.pid, **self._guardian.daemons}
+
+    @property
+    def is_whole(self) -> bool:
+        """Are the daemons of a cluster of our own there? Of others Ray tells."""
+        return self._guardian is None or self._guardian.ended is None
+
+    def check(self) -> None:
+        """``NodeLostError`` if a daemon of a cluster of our own has ended.
+
+        Ray ends this process, without a word, when it asks for an object and the raylet is gone; the guardian has that
+        word then.
+        """
+        if self._guardian is not None and (message := self._guardian.heard()) is not None:
+            raise NodeLostError(message)
 
     def close(self) -> None:
         """Leave a cluster that was joined; end one that was started."""

@@ -13,21 +13,22 @@ import numpy as np
 
 from ..contracts import SpecTree
 from ..environments.merging import merged
-from ..errors import ArgumentError, ClusterError
+from ..errors import ClusterError
 from ..estimators.lanes import Lanes
 from ..estimators.limits import Goal, Limits, Schedule
 from ..explorations import EpsilonGreedy
-from ..memories import ReplayMemory
 from .collecting import Collecting
-from .events import Collected, Event, Gone, Lost, Started
+from .events import Collected, Event, Gone, Lost, NodeLostError, Started
 from .fragments import Request, why_damaged
 from .inline import Inline
 from .ladder import ladder
 from .learning import Episodes, FromReplay, FromRollouts, Learning
 from .measuring import Measures
+from .memory_for import actors_of_shards, checked_resize, memory_for
 from .planner import DAMAGED, SILENT, Death, Planner
 from .recipes import Recipe, recipe_of, refuse_unsuitable
 from .replay import ShardedReplay, ShardPlan
+from .settings import RUNNING
 
 if TYPE_CHECKING:
     from ..estimators.model import Model
@@ -59,7 +60,7 @@ def train(
         ArgumentError: the environment, the memory or the model cannot be used in a cluster; says what can.
         ClusterError: actors cannot work, or nothing moves any more.
     """
-    recipe, memory = recipe_of(env), _memory_for(cluster, trainer.needed_memory())
+    recipe, memory = recipe_of(env), memory_for(cluster, trainer.needed_memory())
     with contextlib.ExitStack() as closing:
         opened = recipe.several(1)
         closing.callback(opened.close)
@@ -84,40 +85,6 @@ def train(
             )
         with session.monitored(limits):
             Driver(cluster, recipe, session, trainer, model, memory, limits).run()
-
-
-def _memory_for(cluster: Settings, memory: Any) -> Any:
-    """What the learner learns from: the memory itself, where a rollout is put together of fragments, or shards."""
-    if memory.fills_and_empties:
-        size, wide = int(memory.size), cluster.fragment * cluster.envs_per_actor
-        if size % wide:
-            raise ArgumentError(
-                f"fragments of {cluster.fragment} timesteps of {cluster.envs_per_actor} environments (Cluster.fragment,"
-                f" Cluster.envs_per_actor) do not fill a rollout of {size}: its size must be a multiple of {wide}",
-                "memory",
-                size,
-            )
-        _refuse_short_lag(cluster, size // wide)
-        return memory
-    if type(memory) is not ReplayMemory:
-        raise ArgumentError(
-            f"a {type(memory).__name__} cannot be spread over shards: use a ReplayMemory, for rollouts a BatchMemory",
-            "memory",
-            memory,
-        )
-    return ShardedReplay(memory, cluster.replay_shards, saves=cluster.save_replay)
-
-
-def _refuse_short_lag(cluster: Settings, batch: int) -> None:
-    """A bound that no fragment could keep would stand still for ever."""
-    least = -(-cluster.actors * cluster.in_flight // batch)
-    if cluster.max_lag is not None and cluster.max_lag < least:
-        raise ArgumentError(
-            f"Cluster.max_lag={cluster.max_lag} is less than the {least} updates that may be made while"
-            f" {cluster.actors} actors work on {cluster.in_flight} fragments each: raise it, or lower in_flight",
-            "Cluster.max_lag",
-            cluster.max_lag,
-        )
 
 
 class Driver:
@@ -148,63 +115,94 @@ class Driver:
         self._stepper = state.stepper
         self._transition: Mapping[str, SpecTree] = trainer.transition()
         self._program = _program(model, state.snapshot(), cluster.actor_runtime)
-        self._planner = Planner(cluster.rules(), time.monotonic(), _incarnations(state.cluster))
+        self.planner = Planner(cluster.rules(), time.monotonic(), _incarnations(state.cluster))
         self._round: list[Collected] = []
         self._saves = session.saves
-        self._measures = Measures(self._planner)
         self._measured_at = time.perf_counter()
         self._wide = cluster.fragment * cluster.envs_per_actor
-        episodes = Episodes(session, cluster.envs_per_actor)
-        self._memory = memory
-        self._whole = memory.whole if isinstance(memory, ShardedReplay) else None
-        self._backend = backend = self._connected(memory)
-        self._learning: Learning
-        if isinstance(memory, ShardedReplay):
-            lanes = [len(actors) * cluster.envs_per_actor for actors in _actors_of_shards(cluster)]
-            memory.connect(backend, lanes)
-            most = cluster.actors * cluster.in_flight
-            self._learning = FromReplay(session, self._stepper, memory, most, episodes, self._measures)
-        else:
-            batch = memory.size // self._wide
-            counts = self._planner.counts
-            self._learning = FromRollouts(session, self._stepper, cluster, batch, counts, episodes, self._measures)
         self._epsilons = None
         if cluster.ladder is not None and type(self._program.predict.exploration) is EpsilonGreedy:
             every = ladder(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
             self._epsilons = every.reshape(cluster.actors, cluster.envs_per_actor)
             session.explores_by = float(every.mean())
+        self._measures = Measures(
+            self.planner, self._wide, memory if isinstance(memory, ShardedReplay) else None, self._epsilons
+        )
+        episodes = Episodes(session, cluster.envs_per_actor)
+        self._memory = memory
+        self._whole = memory.whole if isinstance(memory, ShardedReplay) else None
+        self.backend: Any = None
+        self.learning: Learning
+        if isinstance(memory, ShardedReplay):
+            most = cluster.actors * cluster.in_flight
+            self.learning = FromReplay(session, self._stepper, memory, most, episodes, self._measures)
+        else:
+            batch = memory.size // self._wide
+            counts = self.planner.counts
+            self.learning = FromRollouts(session, self._stepper, cluster, batch, counts, episodes, self._measures)
 
     def run(self) -> None:
-        """Until a limit is reached, or a hook asks to stop."""
-        begun = False
+        """Connect, and train until a limit is reached or a hook asks to stop; nothing stays connected."""
+        self.backend = self._connected(self._memory)
+        saves = False
+        vars(self._cluster)[RUNNING] = self
         try:
-            while self._session.stop_reason is None:
-                self._start()
-                begun = begun or self._planner.may_begin()
-                if self._cluster.lockstep:
-                    self._ask_all()
-                elif begun:
-                    self._ask()
-                began = time.perf_counter()
-                events = self._backend.wait(_LOOK_S)
-                waited = time.perf_counter()
-                self._session.timings.environment += waited - began
-                for event in events:
-                    self._take(event)
-                self._learn()
-                self._look_after()
-                self._measure(waited - began, time.perf_counter() - waited)
+            if isinstance(self._memory, ShardedReplay):
+                lanes = [len(actors) * self._cluster.envs_per_actor for actors in actors_of_shards(self._cluster)]
+                self._memory.connect(self.backend, lanes)
+            self._train()
+            saves = True
+        except KeyboardInterrupt:
+            saves = True
+            raise
+        except ClusterError as error:
+            self._rescue(error)
+            raise
         finally:
-            self._backend.close()
+            vars(self._cluster).pop(RUNNING, None)
+            self.backend.close(saves=saves)
+
+    def resize(self, actors: int) -> None:
+        """As ``Cluster.resize``."""
+        self.planner.resize(checked_resize(self._cluster, self._memory, actors), time.monotonic())
+
+    def _rescue(self, error: ClusterError) -> None:
+        """A last checkpoint, of what is whole although the cluster cannot go on; with shards if they can be asked."""
+        shards_gone = isinstance(error, NodeLostError) and isinstance(self._memory, ShardedReplay)
+        if self.planner.counts["accepted"] and not shards_gone:
+            try:
+                self._session.save_checkpoint()
+            except Exception as failure:
+                logger.warning("no last checkpoint is written: %s", failure)
+
+    def _train(self) -> None:
+        begun = False
+        while self._session.stop_reason is None:
+            self._start()
+            begun = begun or self.planner.may_begin()
+            if self._cluster.lockstep:
+                self._ask_all()
+            elif begun:
+                self._ask()
+            began = time.perf_counter()
+            events = self.backend.wait(_LOOK_S)
+            waited = time.perf_counter()
+            self._session.timings.environment += waited - began
+            for event in events:
+                self._take(event)
+            self._learn()
+            self._look_after()
+            self._measure(waited - began, time.perf_counter() - waited)
 
     # -- actors -------------------------------------------------------------------------------------------------------
 
     def _connected(self, memory: Any) -> Any:
         cluster, plans = self._cluster, []
         if isinstance(memory, ShardedReplay):
-            for index, actors in enumerate(_actors_of_shards(cluster)):
+            for index, actors in enumerate(actors_of_shards(cluster)):
                 width, seed = cluster.envs_per_actor, self._seed
-                plans.append(ShardPlan(memory.part(), self._transition, actors, width, index, seed))
+                part, length = memory.part(), cluster.fragment
+                plans.append(ShardPlan(part, self._transition, actors, width, index, seed, length))
         if cluster.backend == "inline":
             return Inline([plan.make() for plan in plans])
         from .on_ray import OnRay
@@ -216,7 +214,9 @@ class Driver:
         return self._session.config.seed or 0
 
     def _start(self) -> None:
-        cluster, planner = self._cluster, self._planner
+        cluster, planner = self._cluster, self.planner
+        for actor in planner.to_end(time.monotonic()):
+            self.backend.kill(actor.index)
         for actor in planner.to_start(time.monotonic()):
             whole = self._whole
             made = Collecting(
@@ -230,46 +230,46 @@ class Driver:
                 statistics=self._state.statistics,
                 n_step=whole.n_step if whole is not None and whole.needs_td_error else None,
                 discount=1.0 if whole is None else whole.discount,
-                epsilons=None if self._epsilons is None else self._epsilons[actor.index],
+                epsilons=None if self._epsilons is None else self._epsilons[actor.index % cluster.actors],
             )
-            self._backend.start(made)
+            self.backend.start(made)
         self._state.cluster = {"incarnations": np.array([actor.incarnation for actor in planner.actors])}
 
     def _ask(self) -> None:
-        planner, counters, learning = self._planner, self._stepper.counters, self._learning
+        planner, counters, learning = self.planner, self._stepper.counters, self.learning
         room = learning.room(planner.in_flight())
         if self._limits.timesteps is not None:
             asked = counters.global_timestep + learning.waiting() + planner.in_flight() * self._wide
             room = min(room, -(-(self._limits.timesteps - asked) // self._wide))
         progress = self._stepper.progress
         for fragment in planner.requests(max(room, 0), time.monotonic()):
-            self._backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
+            self.backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
 
     def _ask_all(self) -> None:
         """In lockstep: a fragment of every actor, with the same weights, when all have been learned from.
 
         After a checkpoint all actors begin anew, as those of a run that is resumed from it do.
         """
-        planner = self._planner
+        planner = self.planner
         if self._session.saves != self._saves and not planner.in_flight():
             self._saves = self._session.saves
-            self._learning.forget()
+            self.learning.forget()
             for actor in planner.renew(time.monotonic()):
-                self._backend.kill(actor.index)
+                self.backend.kill(actor.index)
             self._start()
         if planner.in_flight() or planner.alive() < self._cluster.actors:
             return
         counters, progress = self._stepper.counters, self._stepper.progress
         for fragment in planner.requests(self._cluster.actors, time.monotonic()):
-            self._backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
+            self.backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
 
     def _take(self, event: Event) -> None:
         now = time.monotonic()
         if isinstance(event, Gone):
             self._give_up(event)
         elif isinstance(event, Started):
-            if not self._planner.started(event.actor, event.incarnation, now):
-                self._backend.kill(event.actor)
+            if not self.planner.started(event.actor, event.incarnation, now):
+                self.backend.kill(event.actor)
         elif isinstance(event, Collected):
             made, fragment, cluster = event.head.id, event.fragment, self._cluster
             why = None
@@ -277,31 +277,32 @@ class Driver:
                 why = why_damaged(fragment, self._transition, cluster.fragment, cluster.envs_per_actor)
             if why is not None:
                 self._give_up(Gone(made.actor, made.incarnation, DAMAGED, why))
-            elif self._planner.answered(made, now):
+            elif self.planner.answered(made, now):
                 self._round.append(event)
                 if event.head.learnt and self._state.statistics:
                     self._state.statistics = merged(self._state.statistics, event.head.learnt)
         elif isinstance(event, Lost):
-            self._planner.lost(event.id, now)
+            self.planner.lost(event.id, now)
         else:
             self._memory.emptied(event.shard)
-            self._planner.counts["shards_lost"] += 1
+            self.planner.counts["shards_lost"] += 1
             logger.warning("replay shard %d is lost, with all it held: %s", event.shard, event.message)
-        if not self._cluster.lockstep or not self._planner.in_flight():
+        if not self._cluster.lockstep or not self.planner.in_flight():
             for one in sorted(self._round, key=lambda one: one.head.id):
-                self._learning.take(one)
+                self.learning.take(one)
             self._round.clear()
 
     def _give_up(self, gone: Gone) -> None:
-        if self._planner.ended(gone.actor, gone.incarnation, Death(gone.kind, gone.message, time.monotonic())):
-            self._backend.kill(gone.actor)
+        if self.planner.ended(gone.actor, gone.incarnation, Death(gone.kind, gone.message, time.monotonic())):
+            self.planner.counts["damaged"] += gone.kind == DAMAGED
+            self.backend.kill(gone.actor)
             logger.warning("actor %d %s: %s", gone.actor, gone.kind, gone.message)
 
     def _look_after(self) -> None:
         now = time.monotonic()
-        for index, incarnation in self._planner.overdue(now):
+        for index, incarnation in self.planner.overdue(now):
             self._give_up(Gone(index, incarnation, SILENT, "it did not answer in time"))
-        if (why := self._planner.hopeless(now)) is not None:
+        if (why := self.planner.hopeless(now)) is not None:
             raise ClusterError(why)
 
     def _measure(self, waited: float, worked: float) -> None:
@@ -314,14 +315,14 @@ class Driver:
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def _learn(self) -> None:
-        for work in self._learning.due():
+        for work in self.learning.due():
             before = self._stepper.counters.global_step
             self._session.guarded(work)
             step = self._stepper.counters.global_step
             if step > before:
-                self._planner.moved(time.monotonic())
+                self.planner.moved(time.monotonic())
                 weights = self._stepper.executor.get_predict_weights()
-                self._backend.publish(step, weights, self._state.statistics)
+                self.backend.publish(step, weights, self._state.statistics)
             if self._session.stop_reason is not None:
                 return
             if not self._cluster.lockstep:

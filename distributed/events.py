@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ..contracts import Array, State
+from ..errors import ClusterError
 from .collecting import Collecting
 from .fragments import Fragment, FragmentId, Head, Request
-from .replay import Inserted
+from .planner import DAMAGED
+from .replay import Inserted, Refused
 
 
 class Started(NamedTuple):
@@ -55,6 +57,17 @@ class Gone(NamedTuple):
     message: str
 
 
+def became(inserted: Inserted | Refused) -> Collected | Gone:
+    """What a shard's answer means."""
+    if isinstance(inserted, Refused):
+        return Gone(inserted.id.actor, inserted.id.incarnation, DAMAGED, inserted.why)
+    return Collected(None, inserted)
+
+
+class NodeLostError(ClusterError):
+    """What the backend itself needs has ended: nobody can be asked for anything any more."""
+
+
 Event: TypeAlias = Started | Collected | Lost | Emptied | Gone
 
 
@@ -74,10 +87,14 @@ class Backend(Protocol):
         """
 
     def wait(self, timeout: float) -> Sequence[Event]:
-        """What has happened; waits for something at most so many seconds."""
+        """What has happened; waits for something at most so many seconds.
+
+        Raises:
+            NodeLostError: what it needs itself has ended.
+        """
 
     def kill(self, actor: int) -> None:
         """End an actor's process, if there is one; nothing more is heard of it."""
 
-    def close(self) -> None:
-        """End all actors."""
+    def close(self, *, saves: bool) -> None:
+        """End all actors and shards; ``saves``: what shards hold is asked for first, for a last checkpoint."""

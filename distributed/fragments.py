@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..checks import all_finite
-from ..contracts import Array, ArrayTree, SpecTree, State
+from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
 
 
 class FragmentId(NamedTuple):
@@ -126,15 +126,27 @@ def why_damaged(fragment: Fragment, specs: Mapping[str, SpecTree], length: int, 
     expected = {key: spec for key, spec in specs.items() if key != "next_observation"}
     if found.keys() != expected.keys():
         return f"it has {', '.join(sorted(found))}, expected are {', '.join(sorted(expected))}"
-    for key, spec in expected.items():
-        shape = (length + (key == "observation"), width)
-        for name, values, leaf in _pairs(key, found[key], spec):
-            if values.shape != (*shape, *leaf.shape) or values.dtype != leaf.dtype:
-                wanted = [*shape, *leaf.shape]
-                return f"{name} is {values.dtype} {list(values.shape)}, expected is {leaf.dtype} {wanted}"
-            if leaf.dtype.kind == "f" and not all_finite(values):
-                return f"{name} has NaN or infinity"
-    return None
+    at, ended = fragment.at, len(fragment.at)
+    if at.shape != (ended, 2) or at.dtype.kind != "i" or (at < 0).any() or (at >= (length, width)).any():
+        return f"its episodes end at {at.tolist()}, expected are places in [{length}, {width}]"
+    checks = [(key, found[key], spec, (length + (key == "observation"), width)) for key, spec in expected.items()]
+    checks.append(("final", fragment.final, expected["observation"], (ended,)))
+    if (td_error := fragment.td_error) is not None:
+        if np.isinf(td_error).any():
+            return "td_error has infinity"
+        checks.append(("td_error", np.nan_to_num(td_error), ArraySpec((), np.float32), (length, width)))
+    return next((why for check in checks if (why := _why_wrong(*check)) is not None), None)
+
+
+def _why_wrong(key: str, tree: Any, spec: Any, shape: tuple[int, ...]) -> str | None:
+    if isinstance(spec, Mapping):
+        if not isinstance(tree, Mapping) or tree.keys() != spec.keys():
+            return f"{key} has not the entries {', '.join(sorted(spec))}"
+        parts = (_why_wrong(f"{key}[{name!r}]", tree[name], spec[name], shape) for name in spec)
+        return next((why for why in parts if why is not None), None)
+    if tree.shape != (*shape, *spec.shape) or tree.dtype != spec.dtype:
+        return f"{key} is {tree.dtype} {list(tree.shape)}, expected is {spec.dtype} {[*shape, *spec.shape]}"
+    return f"{key} has NaN or infinity" if spec.dtype.kind == "f" and not all_finite(tree) else None
 
 
 def map_tree(function: Any, tree: Any) -> Any:
@@ -156,9 +168,3 @@ def _joined(trees: Sequence[Any]) -> Any:
 
 def _leaves(tree: Any) -> list[Array]:
     return [tree[key] for key in sorted(tree)] if isinstance(tree, Mapping) else [tree]
-
-
-def _pairs(key: str, tree: Any, spec: Any) -> list[tuple[str, Array, Any]]:
-    if isinstance(spec, Mapping):
-        return [(f"{key}[{name!r}]", tree[name], spec[name]) for name in spec if name in tree]
-    return [(key, tree, spec)]

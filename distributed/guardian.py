@@ -28,6 +28,10 @@ _START_S: Final = 60.0
 _END_S: Final = 20.0
 _LOOK_S: Final = 0.5
 """How often the guardian looks whether the driver is there, beside the pipe, which forked processes may hold open."""
+_LEFT: Final = b"."
+"""The driver's word before it closes the pipe; without it the driver was killed, or ended by Ray."""
+_NEEDED: Final = ("raylet", "gcs_server")
+"""The daemons without which nothing goes on."""
 _SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): orphans below this process become its children."""
 _LONGEST_FOLDER: Final = 30
@@ -54,6 +58,8 @@ class Guardian:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True
         )
         self.pid = self._process.pid
+        self.ended: str | None = None
+        """Which of Ray's daemons has ended, as far as it was heard."""
         try:
             self.address = self._answer()
         except BaseException:
@@ -70,10 +76,24 @@ class Guardian:
         answer = json.loads(line)
         if answer["code"] != 0:
             raise RuntimeError(f"Ray did not start:\n{answer['said']}")
-        return str(answer["said"]).split()[-1]
+        started = json.loads(str(answer["said"]).splitlines()[-1])
+        self.daemons: dict[str, int] = started["daemons"]
+        return str(started["address"])
+
+    def heard(self) -> str | None:
+        """Which of Ray's daemons has ended, as a message; None while all are there."""
+        output = self._process.stdout
+        if self.ended is None and output is not None and select.select([output], [], [], 0)[0]:
+            line = output.readline()
+            self.ended = json.loads(line)["ended"] if line else "the guardian of the Ray cluster has ended"
+        return self.ended
 
     def close(self) -> None:
         """End the cluster; returns when its processes are gone."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(_LEFT)
+                self._process.stdin.flush()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -122,11 +142,29 @@ def guard(folder: str, params: str) -> None:
         code = _code_of(starting.pid, parent)
         answer = {"code": code, "said": said.read_text(errors="replace")[-3000:]}
         os.write(1, json.dumps(answer).encode() + b"\n")
-        while _is_wanted(parent, _LOOK_S):
-            _reap()
+        if code == 0:
+            _watch(parent, json.loads(str(answer["said"]).splitlines()[-1])["daemons"])
     finally:
         _end_all()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _watch(parent: int, daemons: Mapping[str, int]) -> None:
+    """Until the driver is gone. The end of a daemon is told to it, and in its place if Ray has ended it as well."""
+    names: dict[int, str] = {daemons[name]: name for name in _NEEDED}
+    message: str | None = None
+    wanted = True
+    while wanted:
+        wanted = _is_wanted(parent, _LOOK_S)
+        for pid, code in _reap():
+            if pid in names and message is None:
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+                message = f"Ray's {names[pid]} (process {pid}) {how}: the cluster is lost"
+                with contextlib.suppress(BrokenPipeError):
+                    os.write(1, json.dumps({"ended": message}).encode() + b"\n")
+    if message is not None and not (select.select([0], [], [], 0)[0] and os.read(0, 1) == _LEFT):
+        say = f"axonrl: {message}, and Ray has ended the training. The newest checkpoint is whole: resume from it."
+        os.write(2, f"\n{say}\n".encode())
 
 
 def start(folder: str, params: str) -> None:
@@ -138,7 +176,9 @@ def start(folder: str, params: str) -> None:
     # As `ray start --head`, without the processes for clients, the autoscaler and the driver's log, 90 MB each.
     fixed: dict[str, Any] = {"include_dashboard": False, "no_monitor": True, "include_log_monitor": False}
     made = RayParams(temp_dir=folder, **fixed, **json.loads(params))
-    print(Node(made, head=True, shutdown_at_exit=False, spawn_reaper=False).address, flush=True)
+    node = Node(made, head=True, shutdown_at_exit=False, spawn_reaper=False)
+    daemons = {name: started[0].process.pid for name, started in node.all_processes.items()}
+    print(f"\n{json.dumps({'address': node.address, 'daemons': daemons})}", flush=True)
     os._exit(0)
 
 

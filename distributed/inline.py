@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..contracts import Array, State
 from ..errors import BrokenEnvironmentError, NonFiniteError
 from .collecting import Collecting, Collector
-from .events import Collected, Event, Gone, Started
+from .events import Collected, Event, Gone, Started, became
 from .fragments import Request
 from .planner import RAISED
 from .replay import Drawn, Shard, Stored
@@ -27,6 +27,8 @@ class Inline:
         self._requests: deque[Request] = deque()
         self._newest: tuple[int, Mapping[str, Array], State | None] | None = None
         self._events: list[Event] = []
+        self.ignored = 0
+        """Priorities of transitions that were forgotten meanwhile."""
 
     def start(self, made: Collecting) -> None:
         """Make an actor, at once."""
@@ -62,8 +64,8 @@ class Inline:
         try:
             fragment = collector.collect(request)
             if self._shards:
-                shard = self._shards[actor % len(self._shards)]
-                self._events.append(Collected(None, shard.insert(fragment)))
+                inserted = self._shards[actor % len(self._shards)].insert(fragment)
+                self._events.append(became(inserted))
             else:
                 self._events.append(Collected(fragment))
         except (BrokenEnvironmentError, NonFiniteError) as error:
@@ -84,7 +86,7 @@ class Inline:
 
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
         """New priorities."""
-        self._shards[shard].update(tickets, td_error)
+        self.ignored += self._shards[shard].update(tickets, td_error)
 
     def states(self) -> list[State]:
         """What each of them holds."""
@@ -94,7 +96,7 @@ class Inline:
         """Hand back what :meth:`states` returned."""
         return [shard.load(state) for shard, state in zip(self._shards, states, strict=True)]
 
-    def close(self) -> None:
-        """Close all environments."""
+    def close(self, *, saves: bool) -> None:
+        """Close all environments; shards stay as they are."""
         for actor in list(self._collectors):
             self.kill(actor)

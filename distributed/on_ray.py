@@ -40,6 +40,7 @@ class _Actor:
 
     handle: Any
     incarnation: int
+    pid: int | None = None
     answers: deque[tuple[Any, Any]] = dataclasses.field(default_factory=deque)
 
 
@@ -63,11 +64,13 @@ class OnRay:
         self._events: list[Event] = []
         self._program: tuple[int, Any] | None = None
         self._placing: Any = None
-        self._weights = RayWeights(
-            lambda: self._remote(WeightStore, "weights", num_cpus=0).remote(), 0.0 if settings.lockstep else _PUBLISH_S
-        )
-        timeout = settings.fragment_timeout_s
-        self._shards = RayShards(plans, self._launch_shard, settings.prefetch, timeout) if plans else None
+        every, timeout = 0.0 if settings.lockstep else _PUBLISH_S, settings.fragment_timeout_s
+        try:
+            self._weights = RayWeights(self._launch_store, every)
+            self._shards = RayShards(plans, self._launch_shard, settings.prefetch, timeout) if plans else None
+        except BaseException:
+            self._connection.close()
+            raise
 
     # -- making -------------------------------------------------------------------------------------------------------
 
@@ -79,6 +82,9 @@ class OnRay:
         once = {"max_restarts": 0, "max_task_retries": 0}
         unique = f"axonrl-{self._run}-{name}-{secrets.token_hex(2)}"
         return ray.remote(role).options(name=unique, **once, **options)
+
+    def _launch_store(self) -> Any:
+        return self._remote(WeightStore, "weights", num_cpus=0).remote()
 
     def _launch_shard(self, plan: ShardPlan, incarnation: int) -> Any:
         options = {"num_cpus": self._settings.shard_cpus, "scheduling_strategy": "SPREAD"}
@@ -103,7 +109,10 @@ class OnRay:
         self.kill(made.actor)
         if self._program is None or self._program[0] != id(made.program):
             self._program = id(made.program), ray.put(made.program)
-        options = {"num_cpus": self._settings.actor_cpus, "scheduling_strategy": self._strategy(made.actor)}
+        # A cluster of our own has processors for so many; those that come later share them.
+        later = self._connection.is_local and made.actor >= self._settings.actors
+        cpus = 0 if later else self._settings.actor_cpus
+        options = {"num_cpus": cpus, "scheduling_strategy": self._strategy(made.actor)}
         process = self._remote(ActorProcess, f"actor-{made.actor}-{made.incarnation}", **options).remote()
         alone: Any = dataclasses.replace(made, program=None)  # type: ignore[arg-type]
         actor = self._actors[made.actor] = _Actor(process, made.incarnation)
@@ -138,6 +147,7 @@ class OnRay:
         """What has happened: waits for the oldest answer of any actor, then takes all that have come."""
         import ray
 
+        self._connection.check()
         self._flush()
         if self._weights.pending is not None:
             timeout = min(timeout, _PUBLISH_S)
@@ -180,11 +190,18 @@ class OnRay:
                 self._events.append(Gone(index, actor.incarnation, RAISED, message))
             else:
                 logger.debug("actor %d, incarnation %d is process %d", index, actor.incarnation, value.pid)
+                actor.pid = value.pid
                 self._events.append(Started(index, actor.incarnation))
         elif self._shards is None:
             self._events.append(Collected(value))
         else:
             self._shards.insert(value.id, fragment)
+
+    def processes(self) -> dict[str, int]:
+        """Ids of the processes of all roles that have reported theirs, by ``actor 0``, ``shard 0``, ``raylet``, ..."""
+        actors = {f"actor {index}": actor.pid for index, actor in self._actors.items() if actor.pid is not None}
+        shards = {} if self._shards is None else self._shards.processes()
+        return {**actors, **shards, **self._connection.processes()}
 
     # -- shards -------------------------------------------------------------------------------------------------------
 
@@ -195,6 +212,11 @@ class OnRay:
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
         """New priorities."""
         self._with_shards.update(shard, incarnation, tickets, td_error)
+
+    @property
+    def ignored(self) -> int:
+        """Priorities of transitions that were forgotten meanwhile, as far as shards have told."""
+        return self._with_shards.ignored
 
     def states(self) -> list[State]:
         """What each of them holds."""
@@ -218,18 +240,19 @@ class OnRay:
         if (gone := self._actors.pop(actor, None)) is not None:
             ray.kill(gone.handle)
 
-    def close(self) -> None:
+    def close(self, *, saves: bool) -> None:
         """End all processes of this run, and the cluster if it is our own."""
         import ray
 
         try:
-            for actor in list(self._actors):
-                self.kill(actor)
-            if self._shards is not None:
-                self._shards.close(saves=self._settings.save_replay)
-            ray.kill(self._weights.store)
-            if self._placing is not None:
-                ray.util.remove_placement_group(self._placing)
+            if self._connection.is_whole:  # what nobody answers for any more cannot be asked to end
+                for actor in list(self._actors):
+                    self.kill(actor)
+                if self._shards is not None:
+                    self._shards.close(saves=saves and self._settings.save_replay)
+                ray.kill(self._weights.store)
+                if self._placing is not None:
+                    ray.util.remove_placement_group(self._placing)
         finally:
             self._connection.close()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from ..contracts import Array, State
-from .events import Collected, Emptied, Event, Lost
+from . import parts
+from .events import Emptied, Event, Lost, became
 from .fragments import FragmentId
+from .parts import Assembled, leaves_of, outlined, read
 from .replay import Drawn, ShardPlan, Stored
 
 _OPEN_UPDATES: Final = 4
@@ -24,6 +27,8 @@ class _Shard:
 
     handle: Any
     incarnation: int
+    pid: Any
+    """Its answer to the first question."""
     inserts: deque[tuple[FragmentId, Any]] = dataclasses.field(default_factory=deque)
     samples: deque[Any] = dataclasses.field(default_factory=deque)
     batches: deque[Drawn] = dataclasses.field(default_factory=deque)
@@ -48,10 +53,10 @@ class RayShards:
     ) -> None:
         self._plans, self._launch = plans, launch
         self._prefetch, self._timeout = prefetch, timeout_s
-        self.counts: Counter[str] = Counter()
-        """``ignored``: priorities that came too late."""
+        self.ignored = 0
+        """Priorities that came too late."""
         self._events: list[Event] = []
-        self._shards = [_Shard(launch(plan, 0), 0) for plan in plans]
+        self._shards = [self._made(index, 0) for index in range(len(plans))]
         self._saved: list[State] | None = None
 
     def __len__(self) -> int:
@@ -88,7 +93,7 @@ class RayShards:
         else:
             if inserted is not None:
                 shard.inserts.popleft()
-                self._events.append(Collected(None, inserted))
+                self._events.append(became(inserted))
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 
@@ -118,7 +123,7 @@ class RayShards:
         if incarnation == shard.incarnation:
             shard.priorities.append((tickets, td_error))
         else:
-            self.counts["ignored"] += len(tickets)
+            self.ignored += len(tickets)
 
     def _send_priorities(self, index: int, shard: _Shard) -> bool:
         """Nobody waits for them, but if too many messages are open. False if the shard has ended."""
@@ -127,7 +132,7 @@ class RayShards:
                 ignored = self._value(index, shard.updates.popleft())
                 if ignored is None:
                     return False
-                self.counts["ignored"] += ignored
+                self.ignored += ignored
             tickets, td_errors = (np.concatenate(arrays) for arrays in zip(*shard.priorities, strict=True))
             shard.priorities.clear()
             shard.updates.append(shard.handle.update.remote(tickets, td_errors))
@@ -142,16 +147,37 @@ class RayShards:
         found = []
         for index, plan in enumerate(self._plans):
             self._send_priorities(index, self._shards[index])
-            state = self._value(index, self._shards[index].handle.state.remote())
+            state = self._state(index)
             found.append(plan.make().state() if state is None else state)
         return found
 
+    def _state(self, index: int) -> State | None:
+        """What a shard holds, in messages that the object store has room for; None if it has ended."""
+        handle = self._shards[index].handle
+        outline = self._value(index, handle.outline.remote())
+        if outline is None:
+            return None
+        whole = Assembled(outline)
+        for message in parts.messages(leaves_of(outline), parts.PART_BYTES):
+            rows = self._value(index, handle.rows.remote(message))
+            if rows is None:
+                return None
+            whole.put(message, rows)
+            del rows  # before the next ones: these are in the object store
+        return whole.state()
+
     def load(self, states: Sequence[State]) -> list[Stored]:
         """Hand back what :meth:`states` returned."""
+        return [self._load(shard.handle, state) for shard, state in zip(self._shards, states, strict=True)]
+
+    def _load(self, handle: Any, state: State) -> Stored:
         import ray
 
-        asked = [shard.handle.load.remote(state) for shard, state in zip(self._shards, states, strict=True)]
-        stored: list[Stored] = ray.get(asked, timeout=self._timeout)
+        outline, leaves = outlined(state)
+        ray.get(handle.expect.remote(outline), timeout=self._timeout)
+        for message in parts.messages(leaves_of(outline), parts.PART_BYTES):
+            ray.get(handle.put.remote(message, read(leaves, message)), timeout=self._timeout)
+        stored: Stored = ray.get(handle.load.remote(), timeout=self._timeout)
         return stored
 
     def close(self, *, saves: bool) -> None:
@@ -182,4 +208,19 @@ class RayShards:
         self._events += [Lost(fragment) for fragment, _ in shard.inserts]
         self._events.append(Emptied(index, why))
         following = shard.incarnation + 1
-        self._shards[index] = _Shard(self._launch(self._plans[index], following), following)
+        self._shards[index] = self._made(index, following)
+
+    def _made(self, index: int, incarnation: int) -> _Shard:
+        handle = self._launch(self._plans[index], incarnation)
+        return _Shard(handle, incarnation, handle.pid.remote())
+
+    def processes(self) -> dict[str, int]:
+        """Ids of those that have reported theirs."""
+        import ray
+
+        found = {}
+        for index, shard in enumerate(self._shards):
+            if ray.wait([shard.pid], timeout=0)[0]:
+                with contextlib.suppress(ray.exceptions.RayError):
+                    found[f"shard {index}"] = ray.get(shard.pid, timeout=self._timeout)
+        return found

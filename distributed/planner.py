@@ -13,7 +13,7 @@ from typing import Final
 
 from .fragments import FragmentId
 
-ABSENT, STARTING, READY, FAILED = "absent", "starting", "ready", "failed"
+ABSENT, STARTING, READY, FAILED, LEFT = "absent", "starting", "ready", "failed", "left"
 DIED, RAISED, SILENT, DAMAGED = "died", "raised", "silent", "damaged"
 """Why an incarnation ended: its process, its environment, no answer in time, answers that cannot be used."""
 _IN_A_ROW: Final = 3
@@ -62,6 +62,8 @@ class ActorState:
     restarts: int = 0
     start_at: float = 0.0
     delay: float = 0.0
+    leaving: bool = False
+    """Ends when what it was asked for has come."""
     raised: int = 0
     damaged: int = 0
     last: Death | None = None
@@ -118,8 +120,8 @@ class Planner:
         for actor, before in zip(self.actors, incarnations, strict=False):
             actor.incarnation = before
         self.counts: Counter[str] = Counter()
-        """``accepted``, ``dead`` (answers of an incarnation that was given up), ``lost`` (fragments asked for in vain),
-        ``restarts``."""
+        """``asked``, ``accepted``, ``dead`` (answers of an incarnation that was given up), ``lost`` (fragments asked
+        for in vain), ``restarts``."""
         self.moved_at = now
         """When something last went forward: a fragment was accepted, or an update was made."""
 
@@ -127,7 +129,8 @@ class Planner:
 
     def to_start(self, now: float) -> list[ActorState]:
         """The actors whose next incarnation is to be started now; they count as starting."""
-        due = [actor for actor in self.actors if actor.status == ABSENT and now >= actor.start_at]
+        waiting = [actor for actor in self.actors if actor.status == ABSENT and not actor.leaving]
+        due = [actor for actor in waiting if now >= actor.start_at]
         for actor in due:
             actor.incarnation += 1
             actor.next_sequence = actor.answered = 0
@@ -152,6 +155,25 @@ class Planner:
             self._become(actor, ABSENT, now)
         return working
 
+    def resize(self, actors: int, now: float) -> None:
+        """From now on so many: new ones are to start; those of the highest indices end, see :meth:`to_end`."""
+        self.actors += [ActorState(index) for index in range(len(self.actors), actors)]
+        for actor in self.actors:
+            actor.leaving = actor.index >= actors
+            if actor.status == LEFT and not actor.leaving:
+                actor.start_at = now
+                actor.raised = actor.damaged = 0
+                actor.last = None
+                self._become(actor, ABSENT, now)
+        self.rules = dataclasses.replace(self.rules, actors=actors)
+
+    def to_end(self, now: float) -> list[ActorState]:
+        """Actors that leave and of which nothing is awaited any more; they count as left."""
+        done = [actor for actor in self.actors if actor.leaving and actor.status != LEFT and not actor.asked]
+        for actor in done:
+            self._become(actor, LEFT, now)
+        return done
+
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def in_flight(self) -> int:
@@ -161,7 +183,7 @@ class Planner:
     def requests(self, room: int, now: float) -> list[FragmentId]:
         """The fragments to ask for now, at most ``room``: of those actors first that have the fewest in flight."""
         found: list[FragmentId] = []
-        ready = [actor for actor in self.actors if actor.status == READY]
+        ready = [actor for actor in self.actors if actor.status == READY and not actor.leaving]
         for depth in range(self.rules.in_flight):
             for actor in ready:
                 if len(found) < room and len(actor.asked) == depth:
@@ -169,6 +191,7 @@ class Planner:
                     actor.next_sequence += 1
                     actor.asked.append((fragment, now))
                     found.append(fragment)
+        self.counts["asked"] += len(found)
         return found
 
     def answered(self, fragment: FragmentId, now: float) -> bool:
@@ -254,12 +277,13 @@ class Planner:
         An environment that raises in every actor before any fragment was accepted is a bug and no fault: the run ends
         with its error.
         """
-        ends = [actor.last for actor in self.actors]
+        staying = [actor for actor in self.actors if not actor.leaving]
+        ends = [actor.last for actor in staying]
         if not self.counts["accepted"] and all(end is not None and end.kind == RAISED for end in ends):
             return ends[0].message if ends[0] is not None else None
-        left = sum(actor.status != FAILED for actor in self.actors)
+        left = sum(actor.status != FAILED for actor in staying)
         if left < self.rules.min_actors:
-            why = f"only {left} of {len(self.actors)} actors are left, and min_actors is {self.rules.min_actors}"
+            why = f"only {left} of {len(staying)} actors are left, and min_actors is {self.rules.min_actors}"
             return f"{why}:\n{self.table(now)}"
         if now - self.moved_at > self.rules.stall_timeout_s:
             return f"nothing has moved for {now - self.moved_at:.0f} s:\n{self.table(now)}"
@@ -267,7 +291,7 @@ class Planner:
 
     def table(self, now: float) -> str:
         """Who waits for what, a line for each actor."""
-        return "\n".join(self._line(actor, now) for actor in self.actors)
+        return "\n".join(self._line(actor, now) for actor in self.actors if actor.status != LEFT)
 
     def _line(self, actor: ActorState, now: float) -> str:
         doing = {

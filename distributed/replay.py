@@ -14,7 +14,7 @@ from ..errors import ArgumentError, ClusterError
 from ..memories import ReplayMemory
 from ..memories.dealing import deal, saved_parts
 from ..memories.describing import like
-from .fragments import Fragment, Head
+from .fragments import Fragment, FragmentId, Head, why_damaged
 
 _SHARD, _CLUSTER = 2, 4
 
@@ -42,6 +42,13 @@ class Inserted(NamedTuple):
     stored: Stored
 
 
+class Refused(NamedTuple):
+    """A fragment is damaged, and the shard has nothing of it."""
+
+    id: FragmentId
+    why: str
+
+
 class Drawn(NamedTuple):
     """A batch of a shard; ``tickets`` int64 [B] name its transitions, whatever comes and goes meanwhile."""
 
@@ -63,6 +70,7 @@ class Shard:
         shard: its index.
         incarnation: how often it was made before.
         run_seed: of the run.
+        length: timesteps of a fragment, T.
     """
 
     def __init__(
@@ -74,17 +82,21 @@ class Shard:
         shard: int,
         incarnation: int,
         run_seed: int,
+        length: int,
     ) -> None:
         sequence = np.random.SeedSequence(run_seed, spawn_key=(_CLUSTER, _SHARD, shard, incarnation))
         self._rng = np.random.Generator(np.random.PCG64(sequence))
         self._memory, self._width = memory, width
+        self._transition, self._length = transition, length
         self._first = {actor: i * width for i, actor in enumerate(actors)}
         self._lanes = width * len(actors)
         self.shard, self.incarnation = shard, incarnation
         memory.build(transition, self._lanes, self._rng)
 
-    def insert(self, fragment: Fragment) -> Inserted:
-        """Store a fragment. Its arrays are copied: whatever sent them may be forgotten."""
+    def insert(self, fragment: Fragment) -> Inserted | Refused:
+        """Store a fragment, if it is whole. Its arrays are copied: whatever sent them may be forgotten."""
+        if (why := why_damaged(fragment, self._transition, self._length, self._width)) is not None:
+            return Refused(fragment.head.id, why)
         head, memory = fragment.head, self._memory
         first = self._first[head.id.actor]
         lanes = np.arange(first, first + self._width)
@@ -149,15 +161,21 @@ class ShardPlan:
     width: int
     shard: int
     run_seed: int
+    length: int
 
     def make(self, incarnation: int = 0) -> Shard:
         """An empty one."""
         memory = copy.deepcopy(self.memory)
-        return Shard(memory, self.transition, self.actors, self.width, self.shard, incarnation, self.run_seed)
+        where = self.actors, self.width, self.shard, incarnation
+        return Shard(memory, self.transition, *where, self.run_seed, self.length)
 
 
 class Shards(Protocol):
     """Shards, wherever they are."""
+
+    @property
+    def ignored(self) -> int:
+        """Priorities of transitions that were forgotten meanwhile, as far as it is known."""
 
     def sample(self, shard: int) -> Drawn | None:
         """A batch of one of them; waits for it. None if its process has ended, and what it held is lost."""
@@ -198,6 +216,8 @@ class ShardedReplay:
         self.shards: Shards | None = None
         self.held = [NOTHING] * number
         """What each shard was known to hold last."""
+        self.drawn = 0
+        """Transitions, since it was made."""
         self._last: Drawn | None = None
         self._loaded: State | None = None
 
@@ -205,6 +225,11 @@ class ShardedReplay:
     def needs_td_error(self) -> bool:
         """As of the whole memory."""
         return self.whole.needs_td_error
+
+    @property
+    def ignored(self) -> int:
+        """Priorities of transitions that were forgotten meanwhile, as far as it is known."""
+        return 0 if self.shards is None else self.shards.ignored
 
     def part(self) -> ReplayMemory:
         """A new memory, of one shard."""
@@ -238,6 +263,7 @@ class ShardedReplay:
             drawn = shards.sample(chosen)
             if drawn is not None:
                 self._last = drawn
+                self.drawn += self.batch_size
                 self.held[chosen] = drawn.stored
                 return drawn.batch
             self.emptied(chosen)

@@ -17,10 +17,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 from ..contracts import Array, State
 from ..errors import BrokenEnvironmentError, NonFiniteError
 from ..policies.acting import ActingProgram
+from ..streams import as_views
 from ..version import __version__
 from .collecting import Collecting, Collector
 from .fragments import Fragment, Head, Request
-from .replay import Drawn, Inserted, ShardPlan, Stored
+from .parts import Assembled, Rows, outlined, read
+from .replay import Drawn, Inserted, Refused, ShardPlan, Stored
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -124,12 +126,13 @@ class ShardProcess:
     def __init__(self, plan: ShardPlan, incarnation: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._shard = plan.make(incarnation)
+        self._leaves: Sequence[Any] = ()
 
     def pid(self) -> int:
         """Of this process."""
         return os.getpid()
 
-    def insert(self, fragment: Fragment) -> Inserted:
+    def insert(self, fragment: Fragment) -> Inserted | Refused:
         """As of the shard."""
         return self._shard.insert(fragment)
 
@@ -141,10 +144,26 @@ class ShardProcess:
         """As of the shard."""
         return self._shard.update(tickets, td_error)
 
-    def state(self) -> State:
-        """As of the shard."""
-        return self._shard.state()
+    def outline(self) -> State:
+        """What the shard holds, without its arrays: those :meth:`rows` returns until something is inserted."""
+        with as_views():
+            outline, self._leaves = outlined(self._shard.state())
+        return outline
 
-    def load(self, state: State) -> Stored:
-        """As of the shard."""
+    def rows(self, message: Sequence[Rows]) -> list[Array]:
+        """Of these arrays."""
+        return read(self._leaves, message)
+
+    def expect(self, outline: State) -> None:
+        """A state begins to come, by :meth:`put`."""
+        self._coming = Assembled(outline)
+
+    def put(self, message: Sequence[Rows], rows: Sequence[Array]) -> None:
+        """Rows of it."""
+        self._coming.put(message, rows)
+
+    def load(self) -> Stored:
+        """It is whole: hold it."""
+        state = self._coming.state()
+        del self._coming
         return self._shard.load(state)

@@ -13,6 +13,8 @@ from .planner import Rules
 BACKENDS: Final = ("ray", "inline")
 PLACEMENTS: Final = ("spread", "pack", "strict_spread")
 ACTOR_RUNTIMES: Final = ("litert", "tensorflow")
+RUNNING: Final = "_running"
+"""Beside the fields: what trains now."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,24 @@ class Broken(gymnasium.Env[Any, Any]):
         raise OSError("the simulator is gone")
 
 
+def damaging() -> Any:
+    """In an actor: the third fragment of its first incarnation has a NaN."""
+    if "tensorflow" not in sys.modules:
+        from axonrl.distributed import collecting
+
+        collect = collecting.Collector.__dict__["collect"]
+
+        def spoiled(self: Any, request: Any) -> Any:
+            fragment = collect(self, request)
+            if request.id[1:] == (0, 2):
+                fragment.columns["reward"][3, 0] = np.nan
+            return fragment
+
+        if collect.__name__ == "collect":
+            collecting.Collector.collect = spoiled
+    return gymnasium.make("CartPole-v1")
+
+
 def reporting() -> Any:
     return Reporting()
 

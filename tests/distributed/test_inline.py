@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from axonrl import Agent, RunConfig
-from axonrl.distributed import Cluster
+from axonrl.distributed import Cluster, driver
+from axonrl.distributed.collecting import Collector
+from axonrl.distributed.planner import FAILED, READY, Planner
 from axonrl.distributed.recipes import Recipe
 from axonrl.environments import make
 from axonrl.environments.merging import learnt, merged
@@ -147,6 +149,114 @@ FACTORY: Any = broken
 def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="the simulator is gone"):
         rollouts(tmp_path).train(FACTORY, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
+
+
+class Resize(Hook):
+    """At the updates that are named, the cluster gets another number of actors."""
+
+    def __init__(self, cluster: Cluster, sizes: dict[int, int]) -> None:
+        self._cluster, self._sizes = cluster, sizes
+        self.environments: dict[int, set[int]] = {}
+        self._now = 0
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        if (size := self._sizes.get(session.global_step)) is not None:
+            self._now = session.global_step
+            self._cluster.resize(size)
+
+    def after_episode(self, session: Any, facts: EpisodeStats) -> None:
+        self.environments.setdefault(self._now, set()).add(facts.environment // 2)
+
+
+def test_a_cluster_grows_and_shrinks_while_it_trains(tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE)
+    resize = Resize(cluster, {20: 4, 60: 1, 90: 3})
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=cluster, max_timesteps=5200, hooks=resize)
+    assert agent.global_timestep == 5200
+    assert resize.environments[0] == {0, 1}
+    assert resize.environments[20] == {0, 1, 2, 3}
+    assert resize.environments[90] >= {0, 1, 2}
+    state: Any = agent._trainer._run.load()
+    assert state[1]["cluster"]["incarnations"].tolist() == [0, 1, 1, 0]
+    with pytest.raises(ClusterError, match="not training"):
+        cluster.resize(2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "size", "argument"),
+    [({}, 0, "actors"), ({"max_lag": 2}, 9, "Cluster.max_lag"), ({"min_actors": 2}, 1, "actors")],
+)
+def test_sizes_that_cannot_be(settings: Any, size: int, argument: str, tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE, **settings)
+    with pytest.raises(ArgumentError) as caught:
+        rollouts(tmp_path).train("CartPole-v1", cluster=cluster, max_timesteps=200, hooks=Resize(cluster, {1: size}))
+    assert caught.value.argument == argument
+
+
+def test_shards_have_places_for_the_actors_they_were_made_for(tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE, replay_shards=2)
+    agent = replay(tmp_path)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=600, hooks=Resize(cluster, {5: 1, 20: 2}))
+    assert agent.global_timestep == 600
+    with pytest.raises(ArgumentError, match="shards"):
+        agent.train("CartPole-v1", 60, 8, cluster=cluster, timesteps=200, hooks=Resize(cluster, {80: 3}))
+    still, other = Cluster(**INLINE, lockstep=True), rollouts(tmp_path / "lockstep")
+    with pytest.raises(ClusterError, match="lockstep"):
+        other.train("CartPole-v1", cluster=still, timesteps=80, hooks=Resize(still, {1: 3}))
+
+
+def test_what_is_measured_of_shards_adds_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_MEASURE_S", 0.0)
+    seen: list[Any] = []
+
+    class Watch(Heard):
+        def after_update(self, session: Any, facts: Any) -> None:
+            seen.append(session.timings.distributed)
+
+    heard = Watch()
+    agent = replay(tmp_path)
+    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE, replay_shards=2), max_timesteps=600, hooks=heard)
+    last = seen[-1]  # of what was before the last fragment's updates
+    assert last["replay_size"] == 200
+    drawn = 8 * (1 + (580 - 60) // 8)
+    assert last["samples_per_insert"] == pytest.approx(drawn / 580)
+    assert last["samples_per_second"] / last["inserts_per_second"] == pytest.approx(8 * 2.5 / 20, rel=0.3)
+    assert 0 <= last["weights_version"] <= agent.global_step
+    assert (last["timesteps_lost"], last["fragments_damaged"]) == (0, 0)
+    least = [one.episode_return for one in heard.episodes if one.environment in (2, 3)]  # of rungs 0 .. 3
+    assert any(
+        last["return_mean_least_exploring"] == pytest.approx(np.mean(least[:n])) for n in range(1, len(least) + 1)
+    )
+
+
+@pytest.mark.parametrize("make_agent", [rollouts, replay])
+def test_an_actor_that_sends_what_is_damaged_is_given_up(
+    make_agent: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Actor 1 sends NaN from its second fragment on: its first is learned from, and three incarnations end."""
+    planners, collect = [], Collector.collect
+
+    def spoiled(self: Collector, request: Any) -> Any:
+        fragment = collect(self, request)
+        if request.id.actor == 1 and request.id[1:] != (0, 0):
+            np.asarray(fragment.columns["reward"])[3, 0] = np.nan
+        return fragment
+
+    def noting(*args: Any) -> Planner:
+        planners.append(Planner(*args))
+        return planners[-1]
+
+    monkeypatch.setattr(Collector, "collect", spoiled)
+    monkeypatch.setattr(driver, "Planner", noting)
+    agent = make_agent(tmp_path)
+    cluster = Cluster(**INLINE, restart_delay_s=0.001)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=2000)
+    counts = planners[0].counts
+    assert [actor.status for actor in planners[0].actors] == [READY, FAILED]
+    assert (counts["damaged"], counts["restarts"]) == (3, 2)
+    assert agent.global_timestep == 2000
+    assert all(np.isfinite(value).all() for value in agent.get_weights().values())
 
 
 @pytest.mark.parametrize(

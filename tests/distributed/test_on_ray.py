@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from axonrl import Agent, RunConfig
-from axonrl.distributed import Cluster, driver, on_ray
+from axonrl.distributed import Cluster, driver, on_ray, parts
 from axonrl.distributed.connecting import Connection
 from axonrl.distributed.guardian import descendants
 from axonrl.distributed.planner import Planner
@@ -131,7 +131,10 @@ def test_actors_load_tensorflow_for_a_model_that_litert_does_not_run(cluster: Pa
     assert all(note["tensorflow"] for note in notes)
 
 
-def test_ape_x_learns_from_two_shards_and_saves_them(cluster: Path, tmp_path: Path) -> None:
+def test_ape_x_learns_from_two_shards_and_saves_them(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 5000)
     agent = replay(tmp_path)
     settings = Cluster(**QUICK, replay_shards=2)
     agent.train("CartPole-v1", 200, 8, cluster=settings, max_timesteps=1000)
@@ -193,6 +196,34 @@ def test_a_killed_shard_is_replaced_by_an_empty_one(cluster: Path, seen: list[An
     assert counts["shards_lost"] == 1
     assert counts["restarts"] == 0
     assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 4  # what the learner has not counted yet
+
+
+def test_actors_come_and_go(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    """A third one, until it has worked; then one alone."""
+    settings = Cluster(**QUICK)
+
+    def three() -> None:
+        settings.resize(3)
+
+    def one_left() -> bool:
+        planner, backend = seen
+        if len(planner.actors) == 3 and planner.actors[2].answered > 2 and planner.rules.actors == 3:
+            settings.resize(1)
+        return planner.rules.actors == 1 and len(backend._actors) == 1 and planner.actors[0].answered > 20
+
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=settings, hooks=Once(three, one_left), max_timesteps=10**6)
+    assert agent.global_timestep < 10**6
+    assert (seen[0].counts["restarts"], seen[0].counts["lost"]) == (0, 0)
+
+
+def test_shards_refuse_what_is_damaged(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    agent = replay(tmp_path)
+    settings = Cluster(**QUICK, replay_shards=2)
+    agent.train(factory("damaging"), 200, 8, cluster=settings, max_timesteps=1000)
+    counts = seen[0].counts
+    assert (counts["damaged"], counts["restarts"]) == (2, 2)
+    assert agent.global_timestep == 1000
 
 
 def test_an_environment_that_always_raises_ends_the_run_with_its_error(cluster: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_each_fragment_counts_once_and_in_order() -> None:
     assert planner.answered(two, 1.0)
     assert planner.ended(0, 0, Death(DIED, "killed", 2.0))
     assert not planner.answered(three, 2.0)  # of an incarnation that was given up
-    assert planner.counts == {"accepted": 2, "dead": 3, "lost": 1, "restarts": 1}
+    assert planner.counts == {"asked": 3, "accepted": 2, "dead": 3, "lost": 1, "restarts": 1}
 
 
 def test_an_actor_comes_back_later_and_later_until_it_works_again() -> None:
@@ -147,24 +147,28 @@ def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
                 planner.started(actor.index, actor.incarnation, now)
             else:
                 planner.ended(actor.index, actor.incarnation, Death(DIED, "at once", now))
+        if rng.random() < 0.02:
+            planner.resize(int(rng.integers(1, 6)), now)
+        assert all(not actor.asked for actor in planner.to_end(now))
         room = int(rng.integers(0, 5))
         new = planner.requests(room, now)
         assert len(new) <= room
         asked += len(new)
         flying += new
         assert all(len(actor.asked) <= 2 for actor in planner.actors)
+        assert all(one.actor < planner.rules.actors for one in new)
         if flying and rng.random() < 0.7:
             one = flying.pop(int(rng.integers(len(flying)))) if rng.random() < 0.8 else flying[0]
             if planner.answered(one, now):
                 assert one not in used
                 used.add(one)
         if rng.random() < 0.05:
-            victim = planner.actors[int(rng.integers(3))]
+            victim = planner.actors[int(rng.integers(len(planner.actors)))]
             planner.ended(victim.index, victim.incarnation, Death(DIED, "killed", now))
         for index, incarnation in planner.overdue(now):
             assert planner.ended(index, incarnation, Death(SILENT, "late", now))
     assert len(used) == planner.counts["accepted"] > 100
-    assert asked == planner.counts["accepted"] + planner.counts["lost"] + planner.in_flight()
+    assert asked == planner.counts["asked"] == planner.counts["accepted"] + planner.counts["lost"] + planner.in_flight()
     for which in {one[:2] for one in used}:  # of each incarnation the first so many, without a gap
         numbers = sorted(one.sequence for one in used if one[:2] == which)
         assert numbers == list(range(len(numbers)))

@@ -1,5 +1,6 @@
 """Replay shards: what actors send is what one memory would hold, with the priorities that the learner would compute."""
 
+import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
@@ -7,10 +8,12 @@ import pytest
 from gymnasium import spaces
 
 from axonrl.contracts import ArraySpec
+from axonrl.distributed import roles
 from axonrl.distributed.collecting import Collecting, Collector
 from axonrl.distributed.fragments import Fragment, FragmentId, Request, side_by_side, why_damaged
+from axonrl.distributed.parts import leaves_of, messages
 from axonrl.distributed.recipes import Recipe
-from axonrl.distributed.replay import Shard
+from axonrl.distributed.replay import Inserted, Refused, Shard, ShardPlan
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import Prioritized, ReplayMemory
@@ -69,7 +72,7 @@ def memory(size: int, n_step: int = 3) -> ReplayMemory:
 def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -> None:
     """Episodes end by falling and by a limit of time; each n-step return is worked out anew from what is stored."""
     sent = fragments(collector(10, n_step=n_step), 20)
-    shard = Shard(memory(400, n_step), TRANSITION, [0], N, 0, 0, 5)
+    shard = Shard(memory(400, n_step), TRANSITION, [0], N, 0, 0, 5, 10)
     for fragment in sent:
         assert why_damaged(fragment, TRANSITION, 10, N) is None
         shard.insert(fragment)
@@ -88,10 +91,37 @@ def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -
         np.testing.assert_allclose(priorities, np.abs(expected) + 1e-6, rtol=1e-4, atol=1e-5)
 
 
+def damaged(fragment: Fragment, part: str) -> Fragment:
+    """A copy in which one part is wrong."""
+    at, columns, observation = fragment.at.copy(), dict(fragment.columns), np.array(fragment.observation)
+    changed: dict[str, Any] = {
+        "reward": {"columns": {**columns, "reward": np.full((10, N), np.nan, F32)}},
+        "action": {"columns": {**columns, "action": np.zeros((10, N), np.int64)}},
+        "columns": {"columns": {key: columns[key] for key in columns if key != "truncated"}},
+        "observation": {"observation": observation[:-1]},
+        "final": {"final": np.full_like(fragment.final, np.inf)},  # type: ignore[arg-type]
+        "finals": {"final": np.zeros((len(at) + 1, 4), F32)},
+        "at": {"at": at + 10},
+        "td_error": {"td_error": np.full((10, N), np.inf, F32)},
+    }
+    return dataclasses.replace(fragment, **changed[part])
+
+
+@pytest.mark.parametrize("part", ["reward", "action", "columns", "observation", "final", "finals", "at", "td_error"])
+def test_a_shard_takes_nothing_of_a_damaged_fragment(part: str) -> None:
+    shard = Shard(memory(400), TRANSITION, [0], N, 0, 0, 5, 10)
+    whole = next(one for one in fragments(collector(10), 20) if len(one.at))
+    answer = shard.insert(damaged(whole, part))
+    assert isinstance(answer, Refused)
+    assert answer.id == whole.head.id
+    assert shard.stored().timesteps == 0
+    assert isinstance(shard.insert(whole), Inserted)
+
+
 def test_a_shard_holds_what_one_memory_would() -> None:
     """Two actors that take turns as they like, in one shard; the lanes of a plain memory, each by itself."""
     one, two = collector(10), collector(10, actor=1)
-    shard = Shard(memory(160), TRANSITION, [0, 1], N, 0, 0, 5)
+    shard = Shard(memory(160), TRANSITION, [0, 1], N, 0, 0, 5, 10)
     plain = {lane: memory(40) for lane in range(2 * N)}
     for each in plain.values():
         each.build(TRANSITION, 1, np.random.default_rng(0))
@@ -110,6 +140,32 @@ def test_a_shard_holds_what_one_memory_would() -> None:
         found = np.asarray(whole[key]).reshape(40, 4, -1)
         for lane, each in plain.items():
             np.testing.assert_array_equal(found[:, lane], np.asarray(each.gather(np.arange(40))[key]).reshape(40, -1))
+
+
+@pytest.mark.parametrize("most", [300, 5_000, 10**9])
+def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ring has gone round, its lanes are not in step; afterwards both draw the same."""
+    monkeypatch.setattr(roles.signal, "signal", lambda *_: None)
+    plan = ShardPlan(memory(160), TRANSITION, [0, 1], N, 0, 5, 10)
+    one, two = roles.ShardProcess(plan, 0), roles.ShardProcess(plan, 1)
+    for made in (collector(10), collector(10, actor=1), collector(10)):
+        for fragment in fragments(made, 3 + made._made.actor):
+            one.insert(fragment)
+    outline = one.outline()
+    two.expect(outline)
+    number = 0
+    for message in messages(leaves_of(outline), most):
+        rows = one.rows(message)
+        assert sum(array.nbytes for array in rows) <= most
+        two.put(message, rows)
+        number += 1
+    assert {300: number > 10, 5_000: 1 < number < 10, 10**9: number == 1}[most]
+    assert two.load() == one._shard.stored()
+    for _ in range(3):
+        [first], [second] = one.sample(1), two.sample(1)
+        np.testing.assert_array_equal(first.tickets, second.tickets)
+        for key, value in first.batch.items():
+            np.testing.assert_array_equal(value, second.batch[key])
 
 
 def test_tickets_outlive_their_transitions() -> None:

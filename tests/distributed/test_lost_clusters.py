@@ -1,0 +1,58 @@
+"""Clusters of our own that fail as a whole: nothing stays connected, no process stays, the run folder is intact."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl import Agent, RunConfig
+from axonrl.distributed import Cluster
+from axonrl.memories import BatchMemory
+from axonrl.models import impala
+
+HERE = Path(__file__).parent
+
+
+def run(script: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A script of this folder's ``for_clusters``, in a process of its own, whose user has no token."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    env |= {"HOME": str(folder), "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    command = [sys.executable, "-c", f"import for_clusters; for_clusters.{script}(*{words!r})"]
+    return subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=120)
+
+
+def remaining(pids: list[int]) -> set[int]:
+    """Those that are there after 30 s."""
+    until = time.monotonic() + 30
+    while (left := {pid for pid in pids if Path(f"/proc/{pid}").exists()}) and time.monotonic() < until:
+        time.sleep(0.1)
+    return left
+
+
+def agent(folder: Path) -> Agent:
+    return Agent(impala.model_fn, BatchMemory(40), folder, RunConfig(seed=1, progress=False), {"hidden": (8,)})
+
+
+@pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
+def test_a_run_whose_daemon_is_killed_ends_and_goes_on_elsewhere(daemon: str, tmp_path: Path) -> None:
+    ended = run("train_and_kill", daemon, str(tmp_path / "run"), folder=tmp_path)
+    assert ended.returncode == 1
+    assert f"Ray's {daemon}" in ended.stderr
+    killed_at, *pids = (int(word) for word in ended.stdout.split())
+    assert len(pids) >= 6
+    assert not remaining(pids)
+    again = agent(tmp_path / "run")
+    assert again.global_step >= (3 if daemon == "raylet" else killed_at)  # where Ray leaves the time for it, a last one
+    before: Any = again.global_step
+    settings = Cluster(actors=2, envs_per_actor=2, fragment=10, backend="inline")
+    again.train("CartPole-v1", steps=1, cluster=settings)
+    assert again.global_step == before + 1
+
+
+def test_an_error_between_connecting_and_training_leaves_nothing(tmp_path: Path) -> None:
+    ended = run("fail_to_connect", str(tmp_path / "run"), folder=tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, "shards: no False, no processes\nstore: no False, no processes\n")
