@@ -13,7 +13,7 @@ import numpy as np
 
 from ..contracts import SpecTree
 from ..environments.merging import merged
-from ..errors import ClusterError
+from ..errors import ArgumentError, ClusterError
 from ..estimators.lanes import Lanes
 from ..estimators.limits import Goal, Limits, Schedule
 from ..explorations import EpsilonGreedy
@@ -165,6 +165,7 @@ class Driver:
     def resize(self, actors: int) -> None:
         """As ``Cluster.resize``."""
         self.planner.resize(checked_resize(self._cluster, self._memory, actors), time.monotonic())
+        self.learning.most = actors * self._cluster.in_flight
 
     def _rescue(self, error: ClusterError) -> None:
         """A last checkpoint, of what is whole although the cluster cannot go on; with shards if they can be asked."""

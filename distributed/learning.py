@@ -26,6 +26,9 @@ _TOLD = ("observation", "action", "reward", "terminated", "truncated", "next_obs
 class Learning(Protocol):
     """How a kind of memory learns from fragments."""
 
+    most: int
+    """Fragments that all actors together may have in flight."""
+
     def room(self, in_flight: int) -> int:
         """How many fragments may be asked for."""
 
@@ -67,12 +70,13 @@ class FromRollouts:
     ) -> None:
         self._session, self._stepper, self._cluster = session, stepper, cluster
         self._batch, self._counts, self._episodes, self._measures = batch, counts, episodes, measures
-        self._window = Window(batch, cluster.queue, cluster.actors * cluster.in_flight)
+        self._window = Window(batch, cluster.queue)
+        self.most = cluster.actors * cluster.in_flight
         self._waiting: list[Fragment] = []
 
     def room(self, in_flight: int) -> int:
         """As many as a window allows: enough for the learner, and not more."""
-        return self._window.room(len(self._waiting), in_flight)
+        return self._window.room(len(self._waiting), in_flight, self.most)
 
     def waiting(self) -> int:
         """Timesteps of fragments that wait for others of their batch."""
@@ -139,12 +143,12 @@ class FromReplay:
         measures: Measures,
     ) -> None:
         self._session, self._stepper, self._memory, self._episodes = session, stepper, memory, episodes
-        self._most, self._measures = most, measures
+        self.most, self._measures = most, measures
         self._heads: list[Head] = []
 
     def room(self, in_flight: int) -> int:
         """What is due is learned before more is asked for, so the learner holds up actors that are too fast."""
-        return 0 if self._heads else self._most - in_flight
+        return 0 if self._heads else self.most - in_flight
 
     def waiting(self) -> int:
         """Timesteps that shards have and that are not counted yet."""

@@ -7,6 +7,7 @@ the tests' fake clock and the simulation use this one.
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 from collections import Counter, deque
 from typing import Final
@@ -81,27 +82,25 @@ class Window:
     Args:
         batch: fragments of a batch.
         queue: batches that may wait.
-        most: fragments that all actors may have in flight.
     """
 
-    def __init__(self, batch: int, queue: int, most: int) -> None:
+    def __init__(self, batch: int, queue: int) -> None:
         self._batch, self._full = batch, queue * batch
         self._least = self.size = (queue + 1) * batch
-        self._most = max(self._least, most + batch)
         self._held, self._begun = 0, False
-        self._looks, self._fewest = 0, self._most
+        self._looks, self._fewest = 0, math.inf
 
-    def room(self, waiting: int, in_flight: int) -> int:
-        """How many more may be asked for now."""
+    def room(self, waiting: int, in_flight: int, most: int) -> int:
+        """How many more may be asked for now; all actors together may have ``most`` in flight."""
         held = waiting + in_flight
         self._begun = self._begun or held < self._held  # before something was learned from, all wait for the first ones
         self._held = held
         if self._begun and waiting < self._batch:
-            self.size = min(self.size + 1, self._most)
+            self.size = max(min(self.size + 1, most + self._batch), self._least)
         self._looks, self._fewest = self._looks + 1, min(self._fewest, waiting)
         if self._looks >= self.size:  # all of it has come and gone
-            self.size = max(self.size - max(self._fewest - self._full, 0), self._least)
-            self._looks, self._fewest = 0, self._most
+            self.size -= int(min(max(self._fewest - self._full, 0), self.size - self._least))
+            self._looks, self._fewest = 0, math.inf
         return max(self.size - held, 0)
 
 

@@ -173,7 +173,7 @@ class Simulation:
         self._held = [0] * plan.nodes
         self._versions: dict[FragmentId, int] = {}
         self._waiting: list[FragmentId] = []
-        self._window = Window(plan.batch or 1, plan.queue, plan.rules.actors * plan.rules.in_flight)
+        self._window = Window(plan.batch or 1, plan.queue)
         self._due = 0.0
         self._lags: list[int] = []
         self._learned = self._updated = self._waiting_most = self._deaths = 0
@@ -249,9 +249,10 @@ class Simulation:
             return
         plan = self._plan
         in_flight = self._planner.in_flight()
-        room = 0 if self._waiting or self._at_work else plan.rules.actors * plan.rules.in_flight - in_flight
+        most = plan.rules.actors * plan.rules.in_flight
+        room = 0 if self._waiting or self._at_work else most - in_flight
         if plan.batch is not None:
-            room = self._window.room(len(self._waiting), in_flight)
+            room = self._window.room(len(self._waiting), in_flight, most)
         for fragment in self._planner.requests(max(room, 0), self._clock.now):
             begin, sent = functools.partial(self._begin, fragment), functools.partial(self._send, fragment)
             self._actors[fragment.actor].work(begin, sent)

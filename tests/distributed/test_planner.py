@@ -16,19 +16,19 @@ def ready(rules: Rules, now: float = 0.0) -> Planner:
 
 def test_the_window_grows_while_the_learner_lacks_a_batch_and_shrinks_while_too_many_wait() -> None:
     """Batches of 2, two of which may wait: 6 fragments, as long as nobody lacks any."""
-    window = Window(batch=2, queue=2, most=7)
-    assert window.room(waiting=0, in_flight=0) == 6
-    assert window.room(waiting=0, in_flight=6) == 0  # none has come yet
-    assert window.room(waiting=2, in_flight=4) == 0
-    assert window.room(waiting=0, in_flight=4) == 3  # two were learned from, and no batch waits: 7
-    assert window.room(waiting=1, in_flight=6) == 1  # 8
-    assert window.room(waiting=0, in_flight=8) == 1  # 9, what all actors may have and a batch
-    assert window.room(waiting=0, in_flight=9) == 0
+    window = Window(batch=2, queue=2)
+    assert window.room(waiting=0, in_flight=0, most=7) == 6
+    assert window.room(waiting=0, in_flight=6, most=7) == 0  # none has come yet
+    assert window.room(waiting=2, in_flight=4, most=7) == 0
+    assert window.room(waiting=0, in_flight=4, most=7) == 3  # two were learned from, and no batch waits: 7
+    assert window.room(waiting=1, in_flight=6, most=7) == 1  # 8
+    assert window.room(waiting=0, in_flight=8, most=7) == 1  # 9, what all actors may have and a batch
+    assert window.room(waiting=0, in_flight=9, most=7) == 0
     while window.size == 9:  # until all of it has come and gone twice: the first time there was too little
-        assert window.room(waiting=6, in_flight=3) == 0
+        assert window.room(waiting=6, in_flight=3, most=7) == 0
     assert window.size == 7  # six waited all the time, which is two more than two batches
     for _ in range(7):
-        window.room(waiting=7, in_flight=0)
+        window.room(waiting=7, in_flight=0, most=7)
     assert window.size == 6  # not less
 
 
