@@ -9,7 +9,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,9 +66,9 @@ class Measuring(Hook):
             session.request_stop("the window is over")
 
 
-def processor_seconds() -> Counter[str]:
+def processor_seconds() -> dict[str, float]:
     """Of the processes below this one, by role; those of Ray together."""
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     for pid in descendants(os.getpid()):
         with contextlib.suppress(OSError):  # it has ended
             name = Path(f"/proc/{pid}/cmdline").read_text().partition("\0")[0].partition(".")[0].strip()
@@ -96,8 +96,7 @@ def train(algorithm: str, actors: int, warm_up: float, seconds: float) -> dict[s
     assert last is not None
     passed, timesteps = last.at - first.at, last.timesteps - first.timesteps
     updates, fragments = last.updates - first.updates, timesteps / length / width
-    used = Counter(last.roles)
-    used.subtract(first.roles)
+    used = {role: seconds - first.roles.get(role, 0.0) for role, seconds in last.roles.items()}
     main = last.main - first.main
     learning = last.learning - first.learning
     working = passed - (last.waited - first.waited)
@@ -110,7 +109,7 @@ def train(algorithm: str, actors: int, warm_up: float, seconds: float) -> dict[s
         "update_s": main * learning / working / updates,
         "driver_s": main * (1 - learning / working) / fragments,
         "ray_s": (last.driver - first.driver - main + used["ray"]) / fragments,
-        "sample_s": used["shards"] / updates,
+        "sample_s": used.get("shards", 0.0) / updates,
         "processors": (sum(used.values()) + last.driver - first.driver) / passed,
     }
 

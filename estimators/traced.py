@@ -43,7 +43,8 @@ class TracedModel:
             raise ValueError(f"{run.model_dir} holds no run yet: its spaces are not known")
         self._bound = BoundModelFn(run.model_fn, run.params, run.config, run.model_dir)
         self._run = run
-        self.program = Program(self._bound, spaces.observation_spec(run.config.observation_space), model_seed(run.seed))
+        self._observation = spaces.observation_spec(run.config.observation_space)
+        self.program = Program(self._bound, self._observation, model_seed(run.seed))
         self._train: Train | None = None
 
     def train(self, batch: Mapping[str, SpecTree]) -> Train:
@@ -73,8 +74,7 @@ class TracedModel:
         """Makes an executor in another process, by tracing the function there."""
         from ..runtimes.retracing import Retraced
 
-        config = self._run.config
-        return Retraced(self._bound, spaces.observation_spec(config.observation_space), model_seed(self._run.seed))
+        return Retraced(self._bound, self._observation, model_seed(self._run.seed))
 
     def frozen(self) -> FrozenActor | None:
         """LiteRT with constant weights, for a run that acts in TensorFlow only because its model is large.
