@@ -29,9 +29,9 @@ class Settings:
         address: of a Ray cluster to join, ``"auto"`` or ``"host:port"``; None starts one on this machine, and ends it.
         replay_shards: processes that hold a replay memory, each a part of it.
         in_flight: fragments that are asked of an actor at a time.
-        queue: batches of fragments that may wait for the learner.
+        queue: batches of fragments that are to wait for the learner: more fragments are asked for while it lacks a
+            batch, and fewer while more than these wait all the time.
         prefetch: batches that are asked of replay shards ahead.
-        slack: updates that may be due and not done before actors wait; None: those of the fragments in flight.
         max_lag: updates; an older fragment is dropped when its batch is put together. None: none is.
         ladder: base and power of the actors' epsilons (Horgan et al. 2018), where the exploration is epsilon-greedy;
             None: the model's schedule, in all of them.
@@ -60,7 +60,6 @@ class Settings:
     in_flight: int = 2
     queue: int = 4
     prefetch: int = 2
-    slack: int | None = None
     max_lag: int | None = None
     ladder: Sequence[float] | None = (0.4, 7.0)
     min_actors: int = 1
@@ -88,9 +87,8 @@ class Settings:
         )
         for name in counts:
             object.__setattr__(self, name, count(f"Cluster.{name}", getattr(self, name)))
-        for name, least in (("slack", 1), ("max_lag", 1)):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, integer(f"Cluster.{name}", getattr(self, name), at_least=least))
+        if self.max_lag is not None:
+            object.__setattr__(self, "max_lag", integer("Cluster.max_lag", self.max_lag, at_least=1))
         object.__setattr__(self, "max_restarts", integer("Cluster.max_restarts", self.max_restarts, at_least=0))
         for name in ("actor_cpus", "shard_cpus", "fragment_timeout_s", "stall_timeout_s", "restart_delay_s"):
             object.__setattr__(self, name, number(f"Cluster.{name}", getattr(self, name), above=0))
