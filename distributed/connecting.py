@@ -33,13 +33,14 @@ class Connection:
     Args:
         settings: how.
         shards: how many replay shards there will be.
+        nbytes: of a fragment.
 
     Raises:
-        ArgumentError: Ray is not installed, or ``address`` cannot be joined.
+        ArgumentError: Ray is not installed, or ``address`` cannot be joined, or the cluster is too small.
         ClusterError: a cluster of our own does not start.
     """
 
-    def __init__(self, settings: Settings, shards: int) -> None:
+    def __init__(self, settings: Settings, shards: int, nbytes: int = 0) -> None:
         try:
             import ray
         except ImportError as error:
@@ -54,6 +55,11 @@ class Connection:
             _join(settings.address)
         else:
             self._start(settings, shards)
+        try:
+            _refuse_small(settings, shards, nbytes)
+        except BaseException:
+            self.close()
+            raise
 
     def _start(self, settings: Settings, shards: int) -> None:
         cpus = math.ceil(settings.actors * settings.actor_cpus + shards * settings.shard_cpus)
@@ -126,6 +132,30 @@ class Connection:
         if self._env:
             _read_environment()
         self._env = {}
+
+
+def _refuse_small(settings: Settings, shards: int, nbytes: int) -> None:
+    """A cluster without room for ``min_actors``, or for a fragment: it would be waited for in vain."""
+    import ray
+
+    nodes: Any = ray.nodes  # without types
+    found = [node["Resources"] for node in nodes() if node["Alive"]]
+    cpus, needed = sum(one.get("CPU", 0) for one in found), settings.min_actors * settings.actor_cpus
+    if cpus < needed + shards * settings.shard_cpus:
+        message = (
+            f"Cluster.min_actors={settings.min_actors} actors of {settings.actor_cpus:g} processors and {shards} replay"
+            f" shards of {settings.shard_cpus:g} need more than the {cpus:g} processors of the Ray cluster: lower"
+            " min_actors, actor_cpus or shard_cpus, or add nodes first (those an autoscaler may add do not count)"
+        )
+        raise ArgumentError(message, "Cluster.min_actors", settings.min_actors)
+    store = min((one.get("object_store_memory", 0) for one in found), default=0)
+    if nbytes > store / 2:
+        message = (
+            f"a fragment of {settings.fragment} timesteps of {settings.envs_per_actor} environments has {nbytes:,}"
+            f" bytes, and may have half of the {int(store):,} bytes of the object store of a node: lower"
+            " Cluster.fragment or Cluster.envs_per_actor, or start Ray with a larger --object-store-memory"
+        )
+        raise ArgumentError(message, "Cluster.fragment", settings.fragment)
 
 
 def _join(address: str) -> None:

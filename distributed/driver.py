@@ -19,7 +19,7 @@ from ..estimators.limits import Goal, Limits, Schedule
 from ..explorations import EpsilonGreedy
 from .collecting import Collecting
 from .events import Collected, Event, Gone, Lost, NodeLostError, Started
-from .fragments import Request, why_damaged
+from .fragments import Request, nbytes_of, why_damaged
 from .inline import Inline
 from .ladder import ladder
 from .learning import Episodes, FromReplay, FromRollouts, Learning
@@ -208,7 +208,7 @@ class Driver:
             return Inline([plan.make() for plan in plans])
         from .on_ray import OnRay
 
-        return OnRay(cluster, plans)
+        return OnRay(cluster, plans, nbytes_of(self._transition, cluster.fragment, cluster.envs_per_actor))
 
     @property
     def _seed(self) -> int:

@@ -129,6 +129,7 @@ def why_damaged(fragment: Fragment, specs: Mapping[str, SpecTree], length: int, 
     at, ended = fragment.at, len(fragment.at)
     if at.shape != (ended, 2) or at.dtype.kind != "i" or (at < 0).any() or (at >= (length, width)).any():
         return f"its episodes end at {at.tolist()}, expected are places in [{length}, {width}]"
+    checks: list[tuple[str, Any, Any, tuple[int, ...]]]
     checks = [(key, found[key], spec, (length + (key == "observation"), width)) for key, spec in expected.items()]
     checks.append(("final", fragment.final, expected["observation"], (ended,)))
     if (td_error := fragment.td_error) is not None:
@@ -149,6 +150,12 @@ def _why_wrong(key: str, tree: Any, spec: Any, shape: tuple[int, ...]) -> str | 
     return f"{key} has NaN or infinity" if spec.dtype.kind == "f" and not all_finite(tree) else None
 
 
+def nbytes_of(specs: Mapping[str, SpecTree], length: int, width: int) -> int:
+    """Of the arrays of a fragment in which no episode ends."""
+    rows = {key: length + (key == "observation") for key in specs if key != "next_observation"}
+    return sum(rows[key] * width * sum(leaf.nbytes for leaf in _leaves(specs[key])) for key in rows)
+
+
 def map_tree(function: Any, tree: Any) -> Any:
     """A function of the only array, or of each in a mapping."""
     return {key: function(value) for key, value in tree.items()} if isinstance(tree, Mapping) else function(tree)
@@ -166,5 +173,5 @@ def _joined(trees: Sequence[Any]) -> Any:
     return trees[0] if len(trees) == 1 else np.concatenate(trees, axis=1)
 
 
-def _leaves(tree: Any) -> list[Array]:
+def _leaves(tree: Any) -> list[Any]:
     return [tree[key] for key in sorted(tree)] if isinstance(tree, Mapping) else [tree]

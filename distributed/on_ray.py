@@ -50,15 +50,16 @@ class OnRay:
     Args:
         settings: see there.
         plans: of replay shards; empty if fragments go to the driver.
+        nbytes: of a fragment.
 
     Raises:
-        ArgumentError: Ray is not installed, or the cluster cannot be joined.
+        ArgumentError: Ray is not installed, or the cluster cannot be joined, or is too small.
         ClusterError: no cluster could be started.
     """
 
-    def __init__(self, settings: Settings, plans: Sequence[ShardPlan] = ()) -> None:
+    def __init__(self, settings: Settings, plans: Sequence[ShardPlan] = (), nbytes: int = 0) -> None:
         self._settings = settings
-        self._connection = Connection(settings, len(plans))
+        self._connection = Connection(settings, len(plans), nbytes)
         self._run = secrets.token_hex(4)
         self._actors: dict[int, _Actor] = {}
         self._events: list[Event] = []

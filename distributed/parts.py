@@ -17,7 +17,7 @@ PART_BYTES: Final = 64 * 2**20
 class Leaf(NamedTuple):
     """Stands in an outline for the array of this number, shape and dtype."""
 
-    index: int
+    number: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
@@ -25,7 +25,7 @@ class Leaf(NamedTuple):
 class Rows(NamedTuple):
     """Rows ``begin`` .. ``end - 1`` of the array of a number."""
 
-    index: int
+    number: int
     begin: int
     end: int
 
@@ -58,14 +58,14 @@ def messages(leaves: Sequence[Leaf], most: int) -> Iterator[list[Rows]]:
     """All rows, in messages of at most so many bytes, or of one row."""
     message: list[Rows] = []
     room = most
-    for index, shape, dtype in leaves:
+    for number, shape, dtype in leaves:
         row, begin = max(int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize, 1), 0
         while begin < shape[0]:
             if room < row and message:
                 yield message
                 message, room = [], most
             end = min(begin + max(room // row, 1), shape[0])
-            message.append(Rows(index, begin, end))
+            message.append(Rows(number, begin, end))
             room -= (end - begin) * row
             begin = end
     if message:
@@ -74,7 +74,7 @@ def messages(leaves: Sequence[Leaf], most: int) -> Iterator[list[Rows]]:
 
 def read(leaves: Sequence[Any], message: Sequence[Rows]) -> list[Array]:
     """The rows of a message."""
-    return [np.asarray(Stream.of(leaves[index]).part(begin, end)) for index, begin, end in message]
+    return [np.asarray(Stream.of(leaves[number]).part(begin, end)) for number, begin, end in message]
 
 
 class Assembled:
@@ -90,15 +90,15 @@ class Assembled:
 
     def put(self, message: Sequence[Rows], rows: Sequence[Array]) -> None:
         """Rows that have come; they are copied."""
-        for (index, begin, end), values in zip(message, rows, strict=True):
-            self._arrays[index][begin:end] = values
+        for (number, begin, end), values in zip(message, rows, strict=True):
+            self._arrays[number][begin:end] = values
 
     def state(self) -> State:
         """The whole."""
 
         def walk(value: Any) -> Any:
             if isinstance(value, Leaf):
-                return self._arrays[value.index]
+                return self._arrays[value.number]
             return {key: walk(one) for key, one in value.items()} if isinstance(value, Mapping) else value
 
         whole: State = walk(self._outline)

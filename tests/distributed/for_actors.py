@@ -45,7 +45,8 @@ def damaging() -> Any:
     if "tensorflow" not in sys.modules:
         from axonrl.distributed import collecting
 
-        collect = collecting.Collector.__dict__["collect"]
+        kind: Any = collecting.Collector
+        collect = kind.collect
 
         def spoiled(self: Any, request: Any) -> Any:
             fragment = collect(self, request)
@@ -54,7 +55,7 @@ def damaging() -> Any:
             return fragment
 
         if collect.__name__ == "collect":
-            collecting.Collector.collect = spoiled
+            kind.collect = spoiled
     return gymnasium.make("CartPole-v1")
 
 

@@ -151,6 +151,60 @@ def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path:
         rollouts(tmp_path).train(FACTORY, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
 
 
+@pytest.fixture
+def planners(monkeypatch: pytest.MonkeyPatch) -> list[Planner]:
+    """Those of the trainings of a test."""
+    made: list[Planner] = []
+
+    def noting(*args: Any) -> Planner:
+        made.append(Planner(*args))
+        return made[-1]
+
+    monkeypatch.setattr(driver, "Planner", noting)
+    return made
+
+
+def test_what_is_too_old_is_dropped_and_others_are_learned_from(
+    tmp_path: Path, planners: list[Planner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Actor 1 keeps the weights it began with."""
+    renew = Collector.set_weights
+
+    def lazy(self: Collector, *args: Any) -> None:
+        if self._made.actor == 0:
+            renew(self, *args)
+
+    monkeypatch.setattr(Collector, "set_weights", lazy)
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=Cluster(**INLINE, max_lag=2), max_timesteps=800)
+    assert (agent.global_timestep, agent.global_step) == (800, 20)
+    counts = planners[0].counts
+    assert counts["stale"] >= 10
+    assert 0 <= counts["accepted"] - counts["stale"] - 40 <= 2
+
+
+class Fragile(gymnasium.Wrapper[Any, Any, Any, Any]):
+    steps = 0
+
+    def step(self, action: Any) -> Any:
+        Fragile.steps += 1
+        if Fragile.steps % 97 == 0:
+            raise OSError("the simulator is gone")
+        return super().step(action)
+
+
+def fragile() -> Any:
+    return Fragile(gymnasium.make("CartPole-v1"))
+
+
+def test_an_environment_that_raises_now_and_then_is_made_anew(tmp_path: Path, planners: list[Planner]) -> None:
+    fragile_factory: Any = fragile
+    agent = rollouts(tmp_path)
+    agent.train(fragile_factory, cluster=Cluster(**INLINE, restart_delay_s=0.001), max_timesteps=2000)
+    assert (agent.global_timestep, agent.global_step) == (2000, 50)
+    assert planners[0].counts["restarts"] >= 15
+
+
 class Resize(Hook):
     """At the updates that are named, the cluster gets another number of actors."""
 
@@ -232,10 +286,10 @@ def test_what_is_measured_of_shards_adds_up(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("make_agent", [rollouts, replay])
 def test_an_actor_that_sends_what_is_damaged_is_given_up(
-    make_agent: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_agent: Any, tmp_path: Path, planners: list[Planner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Actor 1 sends NaN from its second fragment on: its first is learned from, and three incarnations end."""
-    planners, collect = [], Collector.collect
+    collect = Collector.collect
 
     def spoiled(self: Collector, request: Any) -> Any:
         fragment = collect(self, request)
@@ -243,12 +297,7 @@ def test_an_actor_that_sends_what_is_damaged_is_given_up(
             np.asarray(fragment.columns["reward"])[3, 0] = np.nan
         return fragment
 
-    def noting(*args: Any) -> Planner:
-        planners.append(Planner(*args))
-        return planners[-1]
-
     monkeypatch.setattr(Collector, "collect", spoiled)
-    monkeypatch.setattr(driver, "Planner", noting)
     agent = make_agent(tmp_path)
     cluster = Cluster(**INLINE, restart_delay_s=0.001)
     agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=2000)

@@ -1,6 +1,7 @@
 """Clusters of our own that fail as a whole: nothing stays connected, no process stays, the run folder is intact."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,16 +12,23 @@ import pytest
 
 from axonrl import Agent, RunConfig
 from axonrl.distributed import Cluster
+from axonrl.distributed.guardian import descendants
 from axonrl.memories import BatchMemory
 from axonrl.models import impala
+from axonrl.runs.checkpoints import CheckpointStore
 
 HERE = Path(__file__).parent
 
 
-def run(script: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A script of this folder's ``for_clusters``, in a process of its own, whose user has no token."""
+def environment(folder: Path) -> dict[str, str]:
+    """Of a user who has no token."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    env |= {"HOME": str(folder), "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    return env | {"HOME": str(folder), "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+
+
+def run(script: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A function of ``for_clusters``, in a process of its own."""
+    env = environment(folder)
     command = [sys.executable, "-c", f"import for_clusters; for_clusters.{script}(*{words!r})"]
     return subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=120)
 
@@ -51,6 +59,32 @@ def test_a_run_whose_daemon_is_killed_ends_and_goes_on_elsewhere(daemon: str, tm
     settings = Cluster(actors=2, envs_per_actor=2, fragment=10, backend="inline")
     again.train("CartPole-v1", steps=1, cluster=settings)
     assert again.global_step == before + 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_leaves_nothing(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    """As from a terminal: the whole group gets it."""
+    folder = tmp_path / "run"
+    command = [sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"]
+    command += ["run", "apex_cartpole", "--model-dir", str(folder)]
+    for setting in ("config.save_checkpoints_secs=0.1", "train.max_timesteps=10000000", "hooks=[]"):
+        command += ["--set", setting]
+    with subprocess.Popen(
+        command, env=environment(tmp_path), start_new_session=True, stderr=subprocess.PIPE, text=True
+    ) as process:
+        store, until = CheckpointStore(folder), time.monotonic() + 90
+        while (store.newest() or 0) < 3 and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.1)
+        below, before = sorted(descendants(process.pid)), store.newest() or 0
+        os.killpg(process.pid, number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert len(below) >= 6
+    assert not remaining(below)
+    loaded = store.load()
+    assert loaded is not None
+    assert loaded[0] > before >= 3
+    assert loaded[1]["memory"]["shards"]["0"]["memory"]["begin"].size == 16  # lanes: what the shard held is there
 
 
 def test_an_error_between_connecting_and_training_leaves_nothing(tmp_path: Path) -> None:

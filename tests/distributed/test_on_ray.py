@@ -108,6 +108,8 @@ def test_impala_counts_what_actors_without_tensorflow_did(cluster: Path, seen: l
     assert not any(note["tensorflow"] for note in notes.values())
     assert all(note["Private_Dirty:"] < 90 * 1024 for note in notes.values()), notes
     assert agent.evaluate("CartPole-v1", 1)["episodes"] == 1  # an ordinary agent again
+    agent.train("CartPole-v1", cluster=Cluster(**QUICK), timesteps=200)
+    assert (agent.global_timestep, agent.global_step) == (2200, 55)
 
 
 def test_actors_load_tensorflow_for_a_model_that_litert_does_not_run(cluster: Path, tmp_path: Path) -> None:
@@ -157,22 +159,29 @@ def test_lockstep_is_the_same_run_as_in_one_process(cluster: Path, tmp_path: Pat
         np.testing.assert_array_equal(value, weights[1][name])
 
 
-def test_a_killed_actor_is_replaced(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "how"), [(1, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGSTOP)])
+def test_a_killed_actor_is_replaced(
+    cluster: Path, seen: list[Any], tmp_path: Path, number: int, how: signal.Signals
+) -> None:
+    """One, or all of them; one that stands still does not answer in time."""
     before = set(notes_in(cluster))
 
-    def kill() -> None:
-        while not (new := set(notes_in(cluster)) - before):
-            time.sleep(0.05)
-        os.kill(min(new), signal.SIGKILL)
+    killed: set[int] = set()
 
     def replaced() -> bool:
-        return len(set(notes_in(cluster)) - before) == 3
+        new = set(notes_in(cluster)) - before
+        if not killed and len(new) >= 2:
+            killed.update(sorted(new)[:number])
+            for pid in killed:
+                os.kill(pid, how)
+        return len(new) == 2 + number
 
-    agent = rollouts(tmp_path)
-    agent.train(factory("reporting"), cluster=Cluster(**QUICK), hooks=Once(kill, replaced), max_timesteps=10**6)
+    agent, settings = rollouts(tmp_path), Cluster(**QUICK, fragment_timeout_s=60 if how == signal.SIGKILL else 3)
+    agent.train(factory("reporting"), cluster=settings, hooks=Once(lambda: None, replaced), max_timesteps=10**7)
     counts = seen[0].counts
-    assert counts["restarts"] == 1
-    assert 0 < counts["lost"] <= 2
+    assert counts["restarts"] == number
+    assert 0 < counts["lost"] <= 2 * number
+    assert counts["asked"] == counts["accepted"] + counts["lost"] + seen[0].in_flight()
     assert agent.global_timestep == 40 * agent.global_step
     assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 10  # what waited for the learner
 
@@ -196,6 +205,35 @@ def test_a_killed_shard_is_replaced_by_an_empty_one(cluster: Path, seen: list[An
     assert counts["shards_lost"] == 1
     assert counts["restarts"] == 0
     assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 4  # what the learner has not counted yet
+
+
+def test_actors_wait_for_a_slow_learner(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    settings, waiting = Cluster(**QUICK, queue=1), []
+
+    class Slow(Hook):
+        def after_update(self, session: Any, facts: Any) -> None:
+            time.sleep(0.1)
+            running = vars(settings)["_running"]
+            waiting.append((running.planner.in_flight(), running.learning.waiting()))
+
+    rollouts(tmp_path).train("CartPole-v1", cluster=settings, hooks=Slow(), max_steps=30)
+    assert max(fragments for fragments, _ in waiting) <= 4  # 2 of each actor
+    assert max(20 * fragments + timesteps for fragments, timesteps in waiting) <= 2 * 40  # queue + 1 batches
+
+
+def test_too_small_clusters_and_other_versions_are_told_before_training(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = {**QUICK, "actors": 5, "min_actors": 5}
+    with pytest.raises(ArgumentError, match="processors") as small:
+        rollouts(tmp_path / "cpus").train("CartPole-v1", cluster=Cluster(**large), timesteps=40)
+    assert small.value.argument == "Cluster.min_actors"
+    with pytest.raises(ArgumentError, match="object store") as store:
+        Connection(Cluster(**QUICK), 0, nbytes=200 * 2**20)
+    assert store.value.argument == "Cluster.fragment"
+    monkeypatch.setattr(on_ray, "versions", lambda: {"axonrl": "0.0.0", "ai-edge-litert": "9"})
+    with pytest.raises(ClusterError, match=r"'axonrl': '0\.0\.0'"):
+        rollouts(tmp_path / "versions").train("CartPole-v1", cluster=Cluster(**QUICK), timesteps=40)
 
 
 def test_actors_come_and_go(cluster: Path, seen: list[Any], tmp_path: Path) -> None:

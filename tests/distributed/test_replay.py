@@ -10,7 +10,7 @@ from gymnasium import spaces
 from axonrl.contracts import ArraySpec
 from axonrl.distributed import roles
 from axonrl.distributed.collecting import Collecting, Collector
-from axonrl.distributed.fragments import Fragment, FragmentId, Request, side_by_side, why_damaged
+from axonrl.distributed.fragments import Fragment, FragmentId, Request, nbytes_of, side_by_side, why_damaged
 from axonrl.distributed.parts import leaves_of, messages
 from axonrl.distributed.recipes import Recipe
 from axonrl.distributed.replay import Inserted, Refused, Shard, ShardPlan
@@ -75,6 +75,7 @@ def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -
     shard = Shard(memory(400, n_step), TRANSITION, [0], N, 0, 0, 5, 10)
     for fragment in sent:
         assert why_damaged(fragment, TRANSITION, 10, N) is None
+        assert fragment.head.nbytes == nbytes_of(TRANSITION, 10, N)
         shard.insert(fragment)
     assert {end for one in sent for e in one.head.episodes for end in [(e.terminated, e.truncated)]} == {
         (True, False),
@@ -99,7 +100,7 @@ def damaged(fragment: Fragment, part: str) -> Fragment:
         "action": {"columns": {**columns, "action": np.zeros((10, N), np.int64)}},
         "columns": {"columns": {key: columns[key] for key in columns if key != "truncated"}},
         "observation": {"observation": observation[:-1]},
-        "final": {"final": np.full_like(fragment.final, np.inf)},  # type: ignore[arg-type]
+        "final": {"final": np.full_like(fragment.final, np.inf)},
         "finals": {"final": np.zeros((len(at) + 1, 4), F32)},
         "at": {"at": at + 10},
         "td_error": {"td_error": np.full((10, N), np.inf, F32)},
@@ -145,7 +146,7 @@ def test_a_shard_holds_what_one_memory_would() -> None:
 @pytest.mark.parametrize("most", [300, 5_000, 10**9])
 def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ring has gone round, its lanes are not in step; afterwards both draw the same."""
-    monkeypatch.setattr(roles.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     plan = ShardPlan(memory(160), TRANSITION, [0, 1], N, 0, 5, 10)
     one, two = roles.ShardProcess(plan, 0), roles.ShardProcess(plan, 1)
     for made in (collector(10), collector(10, actor=1), collector(10)):
