@@ -59,7 +59,7 @@ class Settings:
     replay_shards: int = 1
     in_flight: int = 2
     queue: int = 4
-    prefetch: int = 2
+    prefetch: int = 16
     max_lag: int | None = None
     ladder: Sequence[float] | None = (0.4, 7.0)
     min_actors: int = 1
