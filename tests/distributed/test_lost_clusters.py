@@ -50,7 +50,7 @@ def test_a_run_whose_daemon_is_killed_ends_and_goes_on_elsewhere(daemon: str, tm
     ended = run("train_and_kill", daemon, str(tmp_path / "run"), folder=tmp_path)
     assert ended.returncode == 1
     assert f"Ray's {daemon}" in ended.stderr
-    killed_at, *pids = (int(word) for word in ended.stdout.split())
+    killed_at, *pids = (int(word) for word in ended.stdout.splitlines()[0].split())  # Ray may say more
     assert len(pids) >= 6
     assert not remaining(pids)
     again = agent(tmp_path / "run")
