@@ -1,8 +1,8 @@
 """Calibrate the simulation on this machine, and ask it about more of them: ``python -m axonrl.benchmarks.scale``.
 
-Trains with 1, 2 and 4 actors, takes what each part costs from these runs, and simulates the same runs with those costs.
-Then it simulates clusters of 32 nodes. The tables of ``docs/scale.md`` and its picture are written with ``--write``,
-for which the machine must be idle; without it they are only printed.
+With ``--measure`` it trains with 1, 2 and 4 actors on an idle machine, and keeps what was measured in ``scale.json``.
+What each part costs is taken from these runs, the same runs are simulated with those costs, and then clusters of 32
+nodes. With ``--write`` the tables of ``docs/scale.md`` and its picture are written, else they are only printed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import re
-import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from ..distributed.planner import Rules
 from ..distributed.simulation import Costs, Outcome, Plan, Simulation
@@ -23,6 +25,7 @@ from .machine import load, machine
 from .run import MAX_LOAD, last_line
 from .scaling import SIZES, UPDATE_FREQUENCY
 
+RUNS: Final = Path(__file__).resolve().with_name("scale.json")
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 MARKED: Final = re.compile(r"(<!-- measured: benchmarks/scale.py, (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 ACTORS: Final = (1, 2, 4)
@@ -55,13 +58,37 @@ def measured(algorithm: str, actors: int, warm_up: float, seconds: float) -> dic
     return found
 
 
-def costs_of(runs: Sequence[Mapping[str, float]]) -> Costs:
-    """What each part took, the mean of the runs."""
-    names = ("timestep_s", "update_s", "driver_s", "ray_s", "sample_s")
-    return Costs(message_s=MESSAGE_S, **{name: statistics.fmean(run[name] for run in runs) for name in names})
+Runs = Mapping[str, Sequence[Mapping[str, float]]]
+"""Of each algorithm, with each number of actors."""
 
 
-def local(algorithm: str, actors: int) -> Plan:
+def shared(every: Runs) -> float:
+    """How fast a processor is while all are busy: what a timestep of IMPALA takes with one actor, and with most."""
+    runs = every["impala"]
+    return runs[0]["timestep_s"] / runs[-1]["timestep_s"]
+
+
+def costs_of(algorithm: str, every: Runs) -> Costs:
+    """What each part takes where most processors are free: with one actor; of a shard, a line over its environments.
+
+    What is left of the time of a single actor of IMPALA, which is never without a request, it waits for weights.
+    """
+    runs, alone = every[algorithm], every["impala"][0]
+    names = ("timestep_s", "update_s", "driver_s", "ray_s")
+    fetch_s = math.prod(SIZES["impala"]) * (1 / alone["timesteps_per_s"] - alone["timestep_s"])
+    length, width = SIZES[algorithm]
+    slope, start = np.polyfit([width * actors for actors in ACTORS], [run["sample_s"] for run in runs], 1)
+    updates = length * width / UPDATE_FREQUENCY
+    return Costs(
+        message_s=MESSAGE_S,
+        fetch_s=max(fetch_s, 0.0),
+        sample_s=max(float(start), 0.0) * shared(every),
+        insert_lane_s=max(float(slope), 0.0) * updates * shared(every),
+        **{name: runs[0][name] for name in names},
+    )
+
+
+def local(algorithm: str, actors: int, speed: float) -> Plan:
     """The plan of a measured run."""
     length, width = SIZES[algorithm]
     return Plan(
@@ -71,11 +98,12 @@ def local(algorithm: str, actors: int) -> Plan:
         batch=None if algorithm == "apex" else 1,
         update_frequency=UPDATE_FREQUENCY,
         cores=CORES,
+        shared=speed,
         together=True,
     )
 
 
-def calibration(warm_up: float, seconds: float) -> tuple[str, dict[str, Costs]]:
+def calibration(every: Runs) -> tuple[str, dict[str, Costs]]:
     """A table of what was measured and what is simulated, and the costs of each algorithm."""
     rows = [
         "| training | actors | timesteps/s, measured | simulated | difference | lag, measured | simulated |",
@@ -83,11 +111,9 @@ def calibration(warm_up: float, seconds: float) -> tuple[str, dict[str, Costs]]:
     ]
     found = {}
     for algorithm, title in TITLES.items():
-        runs = [measured(algorithm, actors, warm_up, seconds) for actors in ACTORS]
-        found[algorithm] = costs = costs_of(runs)
-        for actors, run in zip(ACTORS, runs, strict=True):
-            print(json.dumps(run), file=sys.stderr)
-            outcome = Simulation(local(algorithm, actors), costs, 60.0).run()
+        found[algorithm] = costs = costs_of(algorithm, every)
+        for actors, run in zip(ACTORS, every[algorithm], strict=True):
+            outcome = Simulation(local(algorithm, actors, shared(every)), costs, 60.0).run()
             difference = outcome.timesteps_per_s / run["timesteps_per_s"] - 1
             rows.append(
                 f"| {title} | {actors} | {run['timesteps_per_s']:,.0f} | {outcome.timesteps_per_s:,.0f} |"
@@ -102,8 +128,10 @@ def costs_table(costs: Mapping[str, Costs]) -> str:
         "timestep_s": "a timestep of one environment, in an actor",
         "driver_s": "a fragment, in the driver",
         "update_s": "an update",
-        "sample_s": "a batch, in a shard, with its share of inserting",
+        "sample_s": "a batch, in a shard",
+        "insert_lane_s": "a fragment, in a shard, for each environment of the shard",
         "ray_s": "a fragment, in Ray's processes and threads",
+        "fetch_s": "newer weights, which an actor waits for without a processor",
     }
     rows = [f"| microseconds of a processor for | {' | '.join(TITLES.values())} |", "|---|---:|---:|"]
     for name, title in names.items():
@@ -119,7 +147,7 @@ def large(algorithm: str, actors: int, costs: Costs, *, atari: bool) -> tuple[Pl
     """A plan for several nodes, and its costs: those of this machine, with Ray's processes on every node."""
     nodes = min(NODES, actors)
     if not atari:
-        plan = dataclasses.replace(local(algorithm, actors), nodes=nodes, cores=NODE_CORES, together=False)
+        plan = dataclasses.replace(local(algorithm, actors, 1.0), nodes=nodes, cores=NODE_CORES, together=False)
         return dataclasses.replace(plan, shards=min(8, actors)), costs
     rules = Rules(actors=actors)
     batch = None if algorithm == "apex" else 2
@@ -195,21 +223,30 @@ def draw(path: Path, found: Sequence[tuple[str, int, Outcome]]) -> None:
 
 
 def main() -> None:
-    """Measure, simulate, print; with ``--write`` also write."""
+    """Measure if that is wanted, simulate, print; with ``--write`` also write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--warm-up", type=float, default=5.0)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--simulated", type=float, default=120.0, help="virtual seconds of a large cluster")
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--measure", action="store_true", help="anew; else what benchmarks/scale.json has")
+    parser.add_argument("--write", action="store_true", help="the tables and the picture of docs/scale.md")
     given = parser.parse_args()
-    if given.write and load() > MAX_LOAD:
-        sys.exit(f"the load is {load():.2f}; at most {MAX_LOAD} is wanted for figures that are kept")
-    facts = machine()
+    if given.measure and load() > MAX_LOAD:
+        sys.exit(f"the load is {load():.2f}; at most {MAX_LOAD} is wanted for what is measured")
+    if given.measure:
+        runs = {
+            algorithm: [measured(algorithm, actors, given.warm_up, given.seconds) for actors in ACTORS]
+            for algorithm in TITLES
+        }
+        RUNS.write_text(json.dumps({"machine": machine(), "runs": runs}, indent=1) + "\n", encoding="utf-8")
+    kept = json.loads(RUNS.read_text(encoding="utf-8"))
+    facts = kept["machine"]
     tables: dict[str, str] = {}
-    tables["calibration"], costs = calibration(given.warm_up, given.seconds)
+    tables["calibration"], costs = calibration(kept["runs"])
     tables["costs"] = costs_table(costs)
     tables["many"], found = many(costs, given.simulated)
-    tables["machine"] = f"{facts['date']}, {facts['cores']} cores ({facts['processor']}), {facts['memory']}."
+    tables["machine"] = f"{facts['date']}, {facts['cores']} cores ({facts['processor']}), {facts['memory']}. While both"
+    tables["machine"] += f" are busy, each has {shared(kept['runs']):.0%} of the speed that it has alone."
     for text in tables.values():
         print(text, end="\n\n")
     if given.write:

@@ -36,10 +36,11 @@ class Machine:
     Args:
         clock: of the simulation.
         cores: processors; ``math.inf`` for as many as there are jobs.
+        shared: speed of a processor while others are busy, of that which it has alone: they share caches, and more.
     """
 
-    def __init__(self, clock: Clock, cores: float = math.inf) -> None:
-        self._clock, self._cores = clock, cores
+    def __init__(self, clock: Clock, cores: float = math.inf, shared: float = 1.0) -> None:
+        self._clock, self._cores, self._shared = clock, cores, shared
         self._jobs: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._done = 0.0
@@ -54,7 +55,8 @@ class Machine:
         self._expect()
 
     def _rate(self) -> float:
-        return min(1.0, self._cores / len(self._jobs))
+        jobs = len(self._jobs)
+        return min(1.0, self._cores / jobs) * (1.0 if jobs == 1 else self._shared)
 
     def _pass(self) -> None:
         if self._jobs:

@@ -40,7 +40,9 @@ class Costs:
         node_bytes_s: bytes per second that a node can send or receive.
         driver_s: the driver's own time for a fragment: asking, taking, putting batches together.
         update_s: of an update; with the time to publish weights.
+        fetch_s: that an actor waits for newer weights, without a processor, beside their bytes.
         insert_s: of a replay shard for a fragment.
+        insert_lane_s: likewise, for each environment whose fragments the shard stores.
         sample_s: of a replay shard for a batch, and its priorities.
         weights_bytes: that each node fetches for each version its actors take.
         start_s: until a new actor is ready.
@@ -56,7 +58,9 @@ class Costs:
     node_bytes_s: float = 1.25e9
     driver_s: float = 2e-4
     update_s: float = 3e-3
+    fetch_s: float = 0.0
     insert_s: float = 0.0
+    insert_lane_s: float = 0.0
     sample_s: float = 0.0
     weights_bytes: float = 5e4
     start_s: float = 2.0
@@ -79,6 +83,7 @@ class Plan:
         shards: of the replay memory.
         nodes: that actors are on, in turn.
         cores: of each node, which what runs there shares; infinitely many: nothing waits for a processor.
+        shared: speed of a processor while others of its node are busy, of that which it has alone.
         together: are learner and shards on the first of these nodes? Else they have nodes of their own.
     """
 
@@ -92,6 +97,7 @@ class Plan:
     shards: int = 1
     nodes: int = 1
     cores: float = math.inf
+    shared: float = 1.0
     together: bool = False
 
     @property
@@ -158,11 +164,12 @@ class Simulation:
         self._planner = Planner(plan.rules, 0.0)
         self._clock = clock = Clock()
         self._from = seconds / 10
-        self._nodes = [Machine(clock, plan.cores) for _ in range(plan.nodes)]
-        self._own = self._nodes[0] if plan.together else Machine(clock, plan.cores)
+        self._nodes = [Machine(clock, plan.cores, plan.shared) for _ in range(plan.nodes)]
+        self._own = self._nodes[0] if plan.together else Machine(clock, plan.cores, plan.shared)
         self._driver = Thread(self._own, clock, self._from)
         self._shards = [
-            Thread(self._own if plan.together else Machine(clock, plan.cores), clock) for _ in range(plan.shards)
+            Thread(self._own if plan.together else Machine(clock, plan.cores, plan.shared), clock)
+            for _ in range(plan.shards)
         ]
         self._actors = [self._actor(index) for index in range(plan.rules.actors)]
         self._acted = 0.0
@@ -170,7 +177,7 @@ class Simulation:
         self._link = [0.0] * plan.nodes
         self._version = self._published = 0
         self._publish_at = 0.0
-        self._held = [0] * plan.nodes
+        self._held, self._taken = [0] * plan.nodes, [0] * plan.rules.actors
         self._versions: dict[FragmentId, int] = {}
         self._waiting: list[FragmentId] = []
         self._window = Window(plan.batch or 1, plan.queue)
@@ -265,6 +272,9 @@ class Simulation:
             self._held[node] = self._published
             self._link[node] = max(self._link[node], now) + costs.weights_bytes / costs.node_bytes_s
             wait = self._link[node] - now
+        if self._taken[fragment.actor] != self._published:
+            self._taken[fragment.actor] = self._published
+            wait += costs.fetch_s
         self._versions[fragment] = self._published
         seconds = costs.fragment_s + costs.timestep_s * self._plan.timesteps
         return wait, seconds * float(np.exp(self._rng.normal(0.0, costs.noise)))
@@ -283,7 +293,9 @@ class Simulation:
             self._hear(fragment)
         else:
             shard = self._shards[fragment.actor % len(self._shards)]
-            shard.work(lambda: (0.0, self._costs.insert_s), lambda: self._hear(fragment))
+            lanes = -(-self._plan.rules.actors // len(self._shards)) * self._plan.envs_per_actor
+            seconds = self._costs.insert_s + self._costs.insert_lane_s * lanes
+            shard.work(lambda: (0.0, seconds), lambda: self._hear(fragment))
 
     # -- the driver ---------------------------------------------------------------------------------------------------
 
