@@ -24,7 +24,7 @@ DOCKER := $(CURDIR)/build/docker
 # What the wheel is tried with: the oldest Python and the newest.
 TRIED ?= python3.10 python3.13
 
-.PHONY: help run test test-server bench bench-resume docs lint types format docker-check wheel wheel-check clean
+.PHONY: help run test test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
@@ -33,7 +33,9 @@ help:
 	@echo "make test     install, then lint, types, docs and tests"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
+	@echo "make bench-distributed install RLlib, measure training by several processes against it, and write docs/distributed.md"
 	@echo "make bench-resume kill runs of axonrl and its peers, resume them, and write the table of docs/resume.md"
+	@echo "make soak     kill actors, shards and whole trainings on Ray for an hour; ARGS=\"--minutes 1 --drivers 2\" is short"
 	@echo "make lint     ruff: rules and format"
 	@echo "make types    mypy, strict"
 	@echo "make docs     build the documentation: .build/site/index.html; a broken link or an unknown name is an error"
@@ -62,10 +64,20 @@ bench: $(VENV)/installed-run
 	@$(INSTALL_PEERS)
 	$(BIN)/python -m axonrl.benchmarks.run --peers . $(ARGS)
 
+bench-distributed: PEERS := .venv-bench-rllib
+bench-distributed: $(VENV)/installed-run
+	@$(PIP) --editable ".[ray]"
+	@$(INSTALL_PEERS)
+	$(BIN)/python -m axonrl.benchmarks.distributed --peers . $(ARGS)
+
 bench-resume: PEERS := .venv-bench .venv-bench-torchrl
 bench-resume: $(VENV)/installed-run
 	@$(INSTALL_PEERS)
 	$(BIN)/python -m axonrl.benchmarks.resume --peers . $(ARGS)
+
+soak: $(VENV)/installed-run
+	@$(PIP) --editable ".[ray]"
+	$(BIN)/python -m axonrl.benchmarks.soak $(ARGS)
 
 define INSTALL_PEERS
 for venv in $(PEERS); do \

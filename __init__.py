@@ -34,6 +34,7 @@ _EXPORTS = {
     "__version__": "axonrl.version",
 }
 _ROOMS = (
+    "distributed",
     "environments",
     "estimators",
     "experiments",

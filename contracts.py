@@ -120,6 +120,13 @@ class RunConfig:
 RUNTIMES: Final = ("auto", "tensorflow", "litert")
 
 
+class ClusterLike(Protocol):
+    """What ``Agent.train`` hands a training over to, where it is to run on several processes."""
+
+    def train(self, trainer: Any, model: Any, env: Any, hooks: Sequence[Any], schedule: Any, goal: Any) -> None:
+        """Train; the arguments are the Agent's trainer and model, and what ``Agent.train`` was given."""
+
+
 @runtime_checkable
 class Exploration(Protocol):
     """The behaviour policy: turns a model's predictions into actions. NumPy, on the host.

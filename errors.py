@@ -41,5 +41,9 @@ class NonFiniteError(_LocatedError, ArithmeticError):
     """A reward, an observation, an action, a loss or a weight is NaN or infinite."""
 
 
+class ClusterError(RuntimeError):
+    """A training on several processes cannot go on: actors fail, or nothing moves. The message says who waits."""
+
+
 class CheckpointError(RuntimeError):
     """A run folder cannot be used: damaged, locked by another writer, or not a run folder."""

@@ -125,6 +125,8 @@ class Timings:
     environment: float = 0.0
     acting: float = 0.0
     learning: float = 0.0
+    distributed: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Of a training by several processes: what was measured of them last, by name."""
 
 
 class Session(Protocol):

@@ -13,7 +13,7 @@ from typing import Final
 PACKAGES: Final = (
     *("axonrl", "tensorflow", "keras", "ai-edge-litert", "stable-baselines3", "sb3-contrib", "torch", "sbx-rl"),
     *("jax", "flax", "optax", "cpprb", "torchrl", "tianshou", "envpool", "rejax", "gymnax", "rltools", "mkl"),
-    *("mujoco", "ale-py", "gymnasium", "numpy"),
+    *("mujoco", "ale-py", "gymnasium", "numpy", "ray"),
 )
 
 

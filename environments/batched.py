@@ -150,6 +150,10 @@ class BatchedEnvironment(abc.ABC):
         """
         raise ValueError(f"{self.name} saves no state")
 
+    def own(self) -> None:
+        """From now on :meth:`close` closes the environments."""
+        self._owned = True
+
     def close(self) -> None:
         """Close the environments if they are owned."""
         if self._owned:

@@ -25,7 +25,8 @@ _KINDS = (
 )
 _SETTINGS = ("epsilon", "clip", "discount", "gamma")
 """What statistics are used with; Gymnasium calls the discount of rewards gamma."""
-_STATISTICS = ("obs_rms", "return_rms")
+STATISTICS: Final = ("obs_rms", "return_rms")
+"""What wrappers learn: moments of observations, and of discounted returns."""
 _MOMENTS = ("mean", "var", "count")
 _REWARDS: Final = "NormalizeReward"
 _NAMES: Final = {"NormalizeObservation": "normalize_observation", _REWARDS: "normalize_reward"}
@@ -60,6 +61,12 @@ def statistics_of(env: Any) -> State:
     return {
         str(position): {**_read(wrapper), "is_last": wrapper is last} for position, wrapper in enumerate(_learning(env))
     }
+
+
+def take_moments(env: Any, statistics: State) -> None:
+    """Let the wrappers of ``env`` go on from these moments; what they keep of running episodes stays."""
+    for wrapper, state in zip(_learning(env), statistics.values(), strict=True):
+        _put_moments(wrapper, state)
 
 
 @contextlib.contextmanager
@@ -105,7 +112,7 @@ def refuse_hidden(env: AsyncVectorEnv) -> None:
     Raises:
         ArgumentError: they do.
     """
-    normalises = any(any(env.call("has_wrapper_attr", name)) for name in _STATISTICS)
+    normalises = any(any(env.call("has_wrapper_attr", name)) for name in STATISTICS)
     if all(env.call("has_wrapper_attr", "normalizers")):
         normalises = normalises or any(map(any, env.get_attr("normalizers")))
     if normalises:
@@ -131,7 +138,7 @@ def taken_over(env: Any, statistics: State) -> State | None:
     if [state["kind"] for state in mine.values()] != [state["kind"] for state in statistics.values()]:
         return None
     for own, other in zip(mine.values(), statistics.values(), strict=True):
-        for name in _STATISTICS:
+        for name in STATISTICS:
             if name in own and np.shape(own[name]["mean"]) != np.shape(other[name]["mean"]):
                 return None
             if name in own:
@@ -165,7 +172,7 @@ def _read(wrapper: Any) -> State:
     held = vars(wrapper)
     state: dict[str, Any] = {name: copy.copy(held[name]) for name in _SUMS if name in held}
     state |= {name: float(held[name]) for name in _SETTINGS if name in held}
-    for name in _STATISTICS:
+    for name in STATISTICS:
         if name in held:
             state[name] = {moment: copy.copy(getattr(held[name], moment)) for moment in _MOMENTS}
     return {"kind": type(wrapper).__name__, **state}
@@ -227,7 +234,11 @@ def _load(learning: Sequence[Any], states: Sequence[Any], updating: Sequence[boo
         for name, value in state.items():
             if name in _SUMS and np.shape(value) == np.shape(getattr(wrapper, name)):  # else other environments' sums
                 setattr(wrapper, name, copy.copy(value))
-            elif name in _STATISTICS:
-                for moment in _MOMENTS:
-                    setattr(getattr(wrapper, name), moment, copy.copy(value[moment]))
+        _put_moments(wrapper, state)
         wrapper.update_running_mean = updates
+
+
+def _put_moments(wrapper: Any, state: Mapping[str, Any]) -> None:
+    for name in STATISTICS:
+        for moment, value in state.get(name, {}).items():
+            setattr(getattr(wrapper, name), moment, copy.copy(value))

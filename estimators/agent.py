@@ -12,7 +12,7 @@ import gymnasium
 
 from .. import registry
 from ..checks import count
-from ..contracts import Array, Episode, Memory, ModelFn, RunConfig
+from ..contracts import Array, ClusterLike, Episode, Memory, ModelFn, RunConfig
 from ..environments.making import open_environment
 from ..errors import ArgumentError
 from ..facts import EpisodeStats
@@ -160,6 +160,7 @@ class Agent(Estimator):
         *,
         timesteps: int | None = None,
         max_timesteps: int | None = None,
+        cluster: ClusterLike | None = None,
     ) -> Agent:
         """Train until the first limit is reached; without any, until a hook asks to stop.
 
@@ -176,6 +177,8 @@ class Agent(Estimator):
             max_episodes: finished episodes in all.
             timesteps: timesteps to add; met at the first (vector) step that reaches it.
             max_timesteps: timesteps in all.
+            cluster: train on several processes or machines (:class:`axonrl.distributed.Cluster`); ``env`` is an id
+                then, or a function of a module that returns an environment.
 
         Returns:
             This Agent.
@@ -189,6 +192,9 @@ class Agent(Estimator):
         """
         schedule = Schedule(first_update, update_frequency)
         goal = Goal(steps, episodes, timesteps, max_steps, max_episodes, max_timesteps)
+        if cluster is not None:
+            cluster.train(self._trainer, self._model, env, as_hooks(hooks), schedule, goal)
+            return self
         with self._trainer.opened(env, as_hooks(hooks), schedule, endless=not goal.is_given) as session:
             limits = goal.limits(session)
             reason = limits.reached(session)

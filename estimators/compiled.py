@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..contracts import SpecTree
+from ..contracts import Array, SpecTree
+from ..policies.acting import Acting
 from ..policies.compiled import CompiledProgram
 from ..policies.executors import Executor
 from ..policies.learner import Learner
@@ -63,9 +64,15 @@ class CompiledModel:
             " out of the EvaluationHook, or use the Agent without compiled"
         )
 
-    def acting_program(self) -> FrozenProgram | bytes:
-        """PREDICT alone, to be exported."""
+    def acting_program(self, *, noise: bool = False) -> FrozenProgram | bytes:
+        """PREDICT alone; ``ValueError`` where it is to have noise, which it was compiled without."""
+        if noise and self.program.predict.noise:
+            raise ValueError(f"{self.program.directory} was compiled without the noise that acting draws in training")
         return self.program.acting_program()
+
+    def retraced(self) -> Callable[[Mapping[str, Array]], Acting]:
+        """There is no function to trace."""
+        raise ValueError(f"{self.program.directory} is compiled for LiteRT, and has no function to run in TensorFlow")
 
     def frozen(self) -> FrozenActor | None:
         """None: what is compiled acts in LiteRT anyway."""

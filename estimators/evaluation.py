@@ -19,8 +19,8 @@ from ..environments.batched import BatchedEnvironment, Step
 from ..environments.making import similar
 from ..facts import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings, TrainingSession
 from ..hooks.hook import Hooks
+from ..policies.behaviour import zero_rows
 from .failures import FAILURES, located
-from .stepping import zero_rows
 
 Act = Callable[[Any, "dict[str, Array] | None"], "tuple[dict[str, Array], dict[str, Array] | None]"]
 """Observations and recurrent state [N, ...] to predictions and the next recurrent state."""

@@ -103,7 +103,7 @@ class Interaction:
         mask[chosen] = ~episodes.running[chosen]
         if mask.any():
             seeds = episodes.begin(mask)
-            self._stepper.begin(mask)
+            self._stepper.behaviour.begin(mask)
             self.session.monitor.announce(mask, seeds)
 
     def observe(

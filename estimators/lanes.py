@@ -37,6 +37,8 @@ class Lanes:
     source: Any = None
     """The environment as it was passed in."""
     episodes: Sequence[Episode] | None = None
+    like: BatchedEnvironment | None = None
+    """Of a cluster: one of the environments that its actors make."""
 
     @property
     def offline(self) -> bool:
@@ -49,8 +51,9 @@ class Lanes:
 
     def refuse_others(self, statistics: State | None) -> None:
         """``ArgumentError`` if what comes from here is not normalised as the run's observations and rewards were."""
-        if self.env is not None:
-            refuse_others(self.env.env, statistics or {})
+        env = self.env or self.like
+        if env is not None:
+            refuse_others(env.env, statistics or {})
         elif statistics and not self.offline:
             names = " and ".join(dict.fromkeys(names_of(statistics)))
             message = f"the run was trained in an environment with {names}: a caller's own loop cannot continue it"

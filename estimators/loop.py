@@ -60,14 +60,14 @@ class Loop:
             self._begin_episodes()
         observation = state.observation
         began = time.perf_counter()
-        drawn = stepper.drawn() if self._in_processes else None
+        drawn = stepper.behaviour.drawn() if self._in_processes else None
         action, recorded = stepper.act(observation)
         acted = time.perf_counter()
         try:
             step = lanes.step(action)
         except _BREAKS as error:
             if drawn is not None:
-                stepper.put_back(drawn)
+                stepper.behaviour.put_back(drawn)
                 self.untouched = True
             if isinstance(error, KeyboardInterrupt):
                 raise
@@ -82,7 +82,7 @@ class Loop:
         state.observation = step.observation
         state.episodes.record(action, step.reward, mask)
         if mask is not None:
-            stepper.begin(~mask)  # these were reset: their episodes begin with the observations they have now
+            stepper.behaviour.begin(~mask)  # these were reset: their episodes begin with the observations they have now
         if listeners := self._monitor.listeners(began, acted, stepped):
             outcome = lanes.outcome(step)
             self._monitor.tell(listeners, observation, action, outcome, step.observation)
@@ -103,7 +103,7 @@ class Loop:
         except FAILURES as error:
             raise self._monitor.located(error) from error
         self._lanes.begin()
-        self._stepper.begin(mask)
+        self._stepper.behaviour.begin(mask)
         self._monitor.timings.environment += time.perf_counter() - began
         self._monitor.announce(mask, seeds)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -11,14 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..contracts import Array, SpecTree
+from ..policies.acting import ActingProgram
+from ..policies.behaviour import zero_state
 from ..policies.executors import Acted, Executor
-from ..policies.modes import ModelProgram, TrainMode
+from ..policies.modes import ModelProgram, PredictMode, TrainMode
 from ..policies.patching import FrozenActor, FrozenProgram
-from ..policies.reasons import Choice
+from ..policies.reasons import LITERT, Choice
 from ..runs.snapshot import PolicySnapshot
 from .failures import refuse_non_finite
 from .run import Run
-from .stepping import zero_state
 
 if TYPE_CHECKING:
     from .compiled import CompiledModel
@@ -94,6 +96,28 @@ class Model:
     def eval_mode(self) -> EvalMode:
         """EVAL on batches of the memory; TRAIN must be known. ``ValueError`` if there is none."""
         return self._source.eval_mode()
+
+    def actor(self, policy: PolicySnapshot, runtime: str = LITERT) -> ActingProgram:
+        """PREDICT with a policy's weights, to be sent to a process that acts in training.
+
+        Args:
+            policy: whose weights.
+            runtime: ``"litert"``, without TensorFlow; ``"tensorflow"`` traces the function again in that process.
+
+        Raises:
+            ValueError: LiteRT cannot run it, names the op; or it is compiled, and there is no function.
+        """
+        program, source = self.program, self._source
+        mode = {field.name: getattr(program.predict, field.name) for field in dataclasses.fields(PredictMode)}
+        return ActingProgram(
+            name=program.name,
+            predict=PredictMode(**{**mode, "evaluation_hooks": ()}),  # not the traced function
+            variables_of_predict=program.predict_variables(),
+            content=source.acting_program(noise=True) if runtime == LITERT else source.retraced(),
+            weights=self.predict_weights(policy),
+            version=policy.counters.global_step,
+            action_space=self._run.config.action_space,
+        )
 
     def acting_program(self) -> FrozenProgram | bytes:
         """PREDICT alone in LiteRT, to be exported.

@@ -32,6 +32,10 @@ class Monitor:
         self.limits = Limits()
         self.waits = False
         """Are updates to wait for a checkpoint of the policy as it is now?"""
+        self.updates = 0
+        """Of this session."""
+        self.loss_sum = 0.0
+        """Of their losses."""
         self._state = state
         self._stepper = state.stepper
         self._hooks = hooks
@@ -88,6 +92,8 @@ class Monitor:
                 break
             facts = stepper.learn()
             self._state.episodes.add_loss(facts.loss)
+            self.updates += 1
+            self.loss_sum += facts.loss
             for call in self._hooks.after_update:
                 call(self._session, facts)
             stepper.owed -= 1
@@ -110,16 +116,22 @@ class Monitor:
 
     def finish(self, lanes: Sequence[int], terminated: Sequence[bool], truncated: Sequence[bool]) -> list[EpisodeStats]:
         """Episodes ended in these lanes; returns the statistics of those that count."""
-        counters, finished = self._stepper.counters, []
+        finished = []
         for i, terminal, cut in zip(lanes, terminated, truncated, strict=True):
             stats = self._state.episodes.finish(i, terminal, cut, self._session.exploration)
-            if counters.global_episode == self.limits.episodes:
-                continue  # surplus: cut, not counted
-            counters.global_episode += 1
-            finished.append(stats)
-            for call in self._hooks.after_episode:
-                call(self._session, stats)
+            if self.counted(stats):
+                finished.append(stats)
         return finished
+
+    def counted(self, stats: EpisodeStats) -> bool:
+        """Count a finished episode and tell hooks of it; False for a surplus one, which is cut."""
+        counters = self._stepper.counters
+        if counters.global_episode == self.limits.episodes:
+            return False
+        counters.global_episode += 1
+        for call in self._hooks.after_episode:
+            call(self._session, stats)
+        return True
 
     def located(self, error: EnvironmentFailure) -> EnvironmentFailure:
         """The error with the running episodes in it."""

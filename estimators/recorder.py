@@ -17,8 +17,8 @@ from ..environments.statistics import statistics_of
 from ..errors import ArgumentError
 from ..explorations import Random
 from ..memories.columns import map_tree
+from ..policies.behaviour import zero_rows
 from .evaluation import Act, summary_of
-from .stepping import zero_rows
 from .training import first_row
 
 _STREAM: Final = 1

@@ -65,6 +65,10 @@ class MonitoredSession:
         self._failed = False
         self._checkpoint_asked = False
         self._unsaved = False
+        self.saves = 0
+        """Checkpoints of this session."""
+        self.explores_by: float | None = None
+        """The mean level of actors elsewhere whose levels are not those of the model's exploration."""
         self._kept: set[str] = set()  # names of policies that hooks keep
 
     # -- what hooks may use -------------------------------------------------------------------------------------------
@@ -107,7 +111,7 @@ class MonitoredSession:
     @property
     def exploration(self) -> float:
         """The behaviour policy's level now (epsilon, standard deviation); NaN if it has none."""
-        return self._state.stepper.level()
+        return self._state.stepper.level() if self.explores_by is None else self.explores_by
 
     @property
     def stop_reason(self) -> str | None:
@@ -300,6 +304,7 @@ class MonitoredSession:
             self._state.cut()  # what a caller did since these episodes began cannot be replayed
         self._run.save(self._state.content())
         self._checkpoint_asked = self._unsaved = False
+        self.saves += 1
 
     def _save_if_changed(self) -> None:
         if self._unsaved or not _same(self._hooks.state_dict(), self._state.hooks):

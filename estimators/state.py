@@ -28,6 +28,7 @@ class TrainingState:
     no replay. Without an ``env`` a caller owns the loop, and running episodes cannot be replayed:
     a checkpoint cuts them. ``waiting`` [N] tells which lanes had an action in flight then. ``offline_steps`` counts
     the updates without timesteps, and ``stored`` has a digest of each set of episodes that the memory was filled with.
+    ``cluster`` is what the actors of a cluster go on from.
     """
 
     stepper: Stepper
@@ -39,6 +40,7 @@ class TrainingState:
     env: BatchedEnvironment | None = None
     waiting: Array | None = None
     offline_steps: int = 0
+    cluster: State = dataclasses.field(default_factory=dict)
     stored: list[str] = dataclasses.field(default_factory=list)
 
     @property
@@ -104,7 +106,7 @@ class TrainingState:
     def cut(self) -> None:
         """The running episodes end here, truncated: those of lanes whose caller owns the loop, at a checkpoint."""
         self.episodes.cut()
-        self.stepper.begin(np.ones(self.stepper.lanes, np.bool_))
+        self.stepper.behaviour.begin(np.ones(self.stepper.lanes, np.bool_))
 
     def state_dict(self) -> State:
         """What a checkpoint holds, in arrays of its own."""
@@ -121,6 +123,8 @@ class TrainingState:
         }
         if self.environment is not None:
             state["environment"] = self.environment
+        if self.cluster:
+            state["cluster"] = dict(self.cluster)
         if self.offline_steps or self.stored:
             state["offline"] = {"steps": self.offline_steps, "stored": list(self.stored)}
         return state if self.waiting is None else {**state, "waiting": self.waiting.copy()}
@@ -143,6 +147,7 @@ class TrainingState:
         self.statistics = state["statistics"]
         self.environment = state.get("environment")
         self.waiting = state.get("waiting")
+        self.cluster = state.get("cluster", {})
         offline = state.get("offline", {"steps": 0, "stored": []})
         self.offline_steps, self.stored = offline["steps"], list(offline["stored"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ..contracts import Array, ArrayTree, Exploration, Memory, ModelFn, RunConfig, State
+from ..contracts import Array, ArrayTree, Memory, ModelFn, RunConfig, State
 from ..environments import spaces
 from ..errors import ArgumentError
-from ..explorations import Greedy
 from ..facts import UpdateFacts
+from ..memories.dealing import restore
+from ..policies.behaviour import Behaviour
 from ..policies.executors import Executor
 from ..policies.learner import Learner
 from ..policies.modes import PredictMode, TrainMode
@@ -59,7 +59,9 @@ class Stepper:
         self.executor = executor
         self.memory = memory
         self.lanes = lanes
-        self.exploration: Exploration = Greedy() if predict.exploration is None else predict.exploration
+        self.behaviour = Behaviour(predict, executor, lanes, rngs["exploration"])
+        """What acts."""
+        self.exploration = self.behaviour.exploration
         self.generators = rngs
         self.schedule = schedule
         self.counters = Counters()
@@ -67,14 +69,8 @@ class Stepper:
         """Where the run ends: what its progress is measured by."""
         self.owed = 0
         """Updates that are due and have not been run."""
-        self.recurrent = zero_state(predict.state, lanes)
-        """The model's recurrent state [N, ...] where the episodes stand; None if it has none."""
-        self._record = predict.record
         self._metrics = train.metrics
         self._noise = train.noise
-        self._acting_noise = predict.noise
-        self._rng = rngs["exploration"]
-        self._begin_exploration = getattr(self.exploration, "reset", None)
         self._tell_progress = getattr(self.exploration, "follow", None) if follows_run(self.exploration) else None
         self._reads_progress = train.reads_progress
 
@@ -161,35 +157,13 @@ class Stepper:
     # -- acting -------------------------------------------------------------------------------------------------------
 
     def act(self, observation: ArrayTree, lanes: Array | None = None) -> tuple[ArrayTree, dict[str, Any]]:
-        """The behaviour policy's actions, and what is to be stored with them.
+        """The behaviour policy's actions [N, ...], and what is to be stored with them.
 
-        Args:
-            observation: [N, ...], as ``environments.spaces`` lays it out. Not changed, and not kept.
-            lanes: those that an exploration with a state for each acts for; None for all.
-
-        Returns:
-            Actions [N, ...] (a flat dictionary of arrays for a Dict or a Tuple space), and what the spec asks to record
-            [N, ...], recurrent state included.
+        The arguments are those of :meth:`Behaviour.act <axonrl.policies.behaviour.Behaviour.act>`.
         """
-        recurrent, requests = self.recurrent, self._acting_noise
-        draws = [request.draw(self._rng) for request in requests] if requests else ()
-        if recurrent is None:
-            predictions, _ = self.executor.act(observation, draws)
-        else:
-            features = {"observation": observation, "state": recurrent}
-            predictions, self.recurrent = self.executor.act(features, draws)
         if self._tell_progress is not None:
             self._tell_progress(self.progress)
-        if lanes is None:
-            action, extras = self.exploration(predictions, self.counters.global_timestep, self._rng)
-        else:
-            exploration: Any = self.exploration
-            action, extras = exploration.act_for(predictions, self.counters.global_timestep, self._rng, lanes)
-        recorded: dict[str, Any] = {}
-        for name in self._record:
-            recorded[name] = extras[name] if name in extras else predictions[name]
-        if recurrent is not None:
-            recorded["state"] = recurrent
+        action, recorded, _ = self.behaviour.act(observation, self.counters.global_timestep, lanes)
         return action, recorded
 
     def act_for(self, observation: ArrayTree, lanes: Array) -> tuple[ArrayTree, dict[str, Any]]:
@@ -198,46 +172,10 @@ class Stepper:
         Raises:
             ValueError: the exploration has a state for each lane, and no ``act_for``.
         """
-        if len(lanes) == self.lanes and (lanes == np.arange(self.lanes)).all():
-            return self.act(observation)
-        if self._begin_exploration is None:
-            exploring = None
-        elif hasattr(self.exploration, "act_for"):
-            exploring = lanes
-        else:
-            raise ValueError(
-                f"{type(self.exploration).__name__} has a state for each lane and no act_for: act for all"
-                f" {self.lanes} lanes in one call and in their order, or use lanes=1"
-            )
-        every = self.recurrent
-        if every is None:
-            return self.act(observation, exploring)
-        self.recurrent = {name: values[lanes] for name, values in every.items()}
-        try:
-            action, recorded = self.act(observation, exploring)
-        finally:
-            following, self.recurrent = self.recurrent, every
-        self.recurrent = {name: _with_rows(values, lanes, following[name]) for name, values in every.items()}
+        if self._tell_progress is not None:
+            self._tell_progress(self.progress)
+        action, recorded, _ = self.behaviour.act_for(observation, self.counters.global_timestep, lanes)
         return action, recorded
-
-    def begin(self, mask: Array) -> None:
-        """Episodes begin where ``mask`` [N]: recurrent state is zero there, and the exploration is told."""
-        if self.recurrent is not None:
-            self.recurrent = {name: zero_rows(values, mask) for name, values in self.recurrent.items()}
-        if self._begin_exploration is not None:
-            self._begin_exploration(mask)
-
-    def drawn(self) -> tuple[Any, ...]:
-        """What acting changes; :meth:`put_back` undoes it."""
-        exploration = self.exploration
-        carried = copy.deepcopy(exploration.state_dict()) if hasattr(exploration, "state_dict") else None
-        return self.recurrent, carried, self._rng.bit_generator.state
-
-    def put_back(self, drawn: tuple[Any, ...]) -> None:
-        """Be as when :meth:`drawn` was called."""
-        self.recurrent, carried, self._rng.bit_generator.state = drawn
-        if carried is not None and hasattr(self.exploration, "load_state_dict"):
-            self.exploration.load_state_dict(carried)
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -255,17 +193,18 @@ class Stepper:
         """
         if acted is None:
             self.memory.extend(**batch)
-            self._count(self.lanes)
+            self.count(self.lanes)
         else:
             self.memory.extend(acted, **batch)
-            self._count(int(np.count_nonzero(acted)))
+            self.count(int(np.count_nonzero(acted)))
 
     def store_one(self, transition: Mapping[str, Any]) -> None:
         """As :meth:`store`, for the only lane: values without a batch axis, which takes less time."""
         self.memory.step(**transition)
-        self._count(1)
+        self.count(1)
 
-    def _count(self, timesteps: int) -> None:
+    def count(self, timesteps: int) -> None:
+        """Count timesteps that the memory has stored, and note which updates they make due."""
         counters = self.counters
         before = counters.global_timestep
         counters.global_timestep = now = before + timesteps
@@ -335,6 +274,11 @@ class Stepper:
         """Every variable by name, copied: network, target network, optimizer."""
         return self.executor.get_weights()
 
+    @property
+    def _kind(self) -> str:
+        """Of the memory; that of the whole where it is spread over shards."""
+        return type(getattr(self.memory, "whole", self.memory)).__name__
+
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set PREDICT's variables, or all; ``ValueError``, and nothing is set, where names, shapes or dtypes differ."""
         self.executor.set_weights(weights)
@@ -349,9 +293,8 @@ class Stepper:
             "counters": dataclasses.asdict(self.counters),
             "owed": self.owed,
             "weights": self.executor.get_weights(),
-            "memory": {"kind": type(self.memory).__name__, "state": self.memory.state_dict()},
-            "exploration": self.exploration.state_dict() if hasattr(self.exploration, "state_dict") else {},
-            "recurrent": self.recurrent or {},
+            "memory": {"kind": self._kind, "state": self.memory.state_dict()},
+            **self.behaviour.state_dict(),
             "generators": {name: rng.bit_generator.state for name, rng in self.generators.items()},
         }
 
@@ -361,7 +304,7 @@ class Stepper:
         Raises:
             ValueError: it is another model's or another memory's.
         """
-        kind = type(self.memory).__name__
+        kind = self._kind
         if state["memory"]["kind"] != kind:
             raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, the Agent was given a {kind}")
         had, has = set(state["weights"]), set(self.executor.get_weights())
@@ -371,12 +314,10 @@ class Stepper:
                 f" {', '.join(sorted(has - had)) or 'none'} only in the model"
             )
         self.executor.set_weights(state["weights"])
-        self.memory.load_state_dict(state["memory"]["state"])
-        if hasattr(self.exploration, "load_state_dict"):
-            self.exploration.load_state_dict(state["exploration"])
+        restore(self.memory, state["memory"]["state"])
+        self.behaviour.load_state_dict(state)
         self.counters = Counters(**state["counters"])
         self.owed = state["owed"]
-        self.recurrent = dict(state["recurrent"]) or None
         for name, generator_state in state["generators"].items():
             self.generators[name].bit_generator.state = generator_state
 
@@ -388,22 +329,3 @@ def no_limits() -> ArgumentError:
         " known: use agent.train with max_timesteps, max_steps or max_episodes (or timesteps, steps or episodes)",
         "max_timesteps",
     )
-
-
-def zero_state(declared: Mapping[str, Any] | None, size: int) -> dict[str, Array] | None:
-    """Zeros [size, ...] of the declared specs; None where a model has no recurrent state."""
-    if declared is None:
-        return None
-    return {name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in declared.items()}
-
-
-def zero_rows(values: Array, mask: Array) -> Array:
-    """A copy of ``values`` [N, ...] with zeros where ``mask`` [N]."""
-    return np.where(mask.reshape(-1, *[1] * (values.ndim - 1)), np.zeros((), values.dtype), values)
-
-
-def _with_rows(values: Array, rows: Array, new: Array) -> Array:
-    """A copy of ``values`` [N, ...] with ``new`` [K, ...] at ``rows`` [K]."""
-    values = values.copy()
-    values[rows] = new
-    return values

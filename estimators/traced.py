@@ -18,6 +18,7 @@ from ..runtimes.tracing.signature import BoundModelFn
 from .run import Run
 
 if TYPE_CHECKING:
+    from ..runtimes.retracing import Retraced
     from ..runtimes.tracing.program import Train
     from .eval_mode import EvalMode
 
@@ -40,9 +41,10 @@ class TracedModel:
 
         if run.config.observation_space is None or run.model_fn is None:
             raise ValueError(f"{run.model_dir} holds no run yet: its spaces are not known")
-        bound = BoundModelFn(run.model_fn, run.params, run.config, run.model_dir)
+        self._bound = BoundModelFn(run.model_fn, run.params, run.config, run.model_dir)
         self._run = run
-        self.program = Program(bound, spaces.observation_spec(run.config.observation_space), model_seed(run.seed))
+        self._observation = spaces.observation_spec(run.config.observation_space)
+        self.program = Program(self._bound, self._observation, model_seed(run.seed))
         self._train: Train | None = None
 
     def train(self, batch: Mapping[str, SpecTree]) -> Train:
@@ -62,11 +64,17 @@ class TracedModel:
 
         return EvalMode(self.program, self._run.seed)
 
-    def acting_program(self) -> FrozenProgram | bytes:
-        """PREDICT alone in LiteRT, to be exported; ``ValueError`` if it cannot run there."""
+    def acting_program(self, *, noise: bool = False) -> FrozenProgram | bytes:
+        """PREDICT alone in LiteRT, with the noise of training or without it; ``ValueError`` if it cannot run there."""
         from ..runtimes.frozen import acting_program
 
-        return acting_program(self.program, self._run.programs)
+        return acting_program(self.program, self._run.programs, noise=noise)
+
+    def retraced(self) -> Retraced:
+        """Makes an executor in another process, by tracing the function there."""
+        from ..runtimes.retracing import Retraced
+
+        return Retraced(self._bound, self._observation, model_seed(self._run.seed))
 
     def frozen(self) -> FrozenActor | None:
         """LiteRT with constant weights, for a run that acts in TensorFlow only because its model is large.

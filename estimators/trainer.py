@@ -182,6 +182,25 @@ class Trainer:
                 if self._built is not None:
                     self._built.state.env = None
 
+    @contextlib.contextmanager
+    def using(self, memory: Memory) -> Iterator[None]:
+        """Train with this memory for a while; before and afterwards all is built anew, from the checkpoint."""
+        before, self.memory, self._built, self._run.current = self.memory, memory, None, None
+        try:
+            yield
+        finally:
+            self.memory, self._built, self._run.current = before, None, None
+
+    def mark_not_exact(self, why: str) -> None:
+        """The run of the open session does not resume exactly from now on."""
+        self._run.mark_not_exact(why)
+
+    def transition(self) -> Mapping[str, SpecTree]:
+        """What the memory of the open session stores of one lane."""
+        if self._built is None:
+            raise ValueError("no session is open")
+        return self._built.transition
+
     def state(self) -> TrainingState:
         """What the open session trains."""
         if self._built is None:
@@ -346,11 +365,12 @@ class Trainer:
 
 def _first_statistics(lanes: Lanes, taken: Taken | None) -> State:
     """What the wrappers of a new run's environment have learnt: of a warm start, what those of the other run had."""
-    if lanes.env is None:
+    like = lanes.env or lanes.like
+    if like is None:
         return {}
-    own = statistics_of(lanes.env.env)
+    own = statistics_of(like.env)
     if taken is not None and taken.statistics is not None:
-        if (found := taken_over(lanes.env.env, taken.statistics)) is not None:
+        if (found := taken_over(like.env, taken.statistics)) is not None:
             return found
         logger.warning("warm start: the statistics of normalising wrappers are not taken; this environment has others")
     elif taken is not None and own:

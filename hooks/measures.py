@@ -117,6 +117,7 @@ class Scalars:
     ``time/updates_per_second``           see ``every_steps``
     ``time/environment_share``, ...       see ``every_steps``  parts of the time: also ``acting`` and ``learning``
     ``time/episodes``                     see ``every_steps``  ``global_episode``
+    ``distributed/...``                   see ``every_steps``  of a cluster: see :class:`axonrl.distributed.Cluster`
     ``eval/return_mean``, ...             every evaluation     ``return_std``, ``return_min``, ``return_max``,
                                                                ``length_mean``
     ``eval/loss``, ``eval/<metric>``      every evaluation     what the model_fn's EVAL had, if it was asked for
@@ -156,7 +157,12 @@ class Scalars:
             "learning_share": rates.learning_share,
             "episodes": session.global_episode,
         }
-        return {**training_values(facts), "train/updates": session.global_step, **tagged("time", known(speed))}
+        return {
+            **training_values(facts),
+            "train/updates": session.global_step,
+            **tagged("time", known(speed)),
+            **tagged("distributed", known(session.timings.distributed)),
+        }
 
     def of_episode(self, facts: EpisodeStats) -> dict[str, float]:
         """Those of an episode, which from now on is one of the last."""

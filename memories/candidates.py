@@ -39,6 +39,14 @@ class Candidates:
         """The places of candidates by their index in 0 .. len - 1."""
         return self._ring.places(index, self._waiting)
 
+    def holds(self, numbers: Array) -> Array:
+        """Which timesteps, by the numbers n * N + lane [...], are candidates: bool [...]."""
+        ring = self._ring
+        n, lane = np.divmod(numbers, ring.num_envs)
+        begin, end = (ring.begin, ring.end) if ring.lockstep else (ring.begin[lane], ring.end[lane])
+        held: Array = (n >= begin) & (n < end - self._waiting)
+        return held
+
     def changes(self) -> tuple[Array, Array] | None:
         """The places that became empty since the last call, and those that got another transition; None for neither."""
         ring, seen = self._ring, self._seen

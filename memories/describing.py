@@ -25,6 +25,15 @@ def arguments_of(memory: Any) -> dict[str, Any] | None:
         return None
 
 
+def like(memory: Any, **changes: Any) -> Any:
+    """A new memory, not built, with the arguments of another one, but for these.
+
+    Raises:
+        ArgumentError: an argument cannot be told, or a change is invalid.
+    """
+    return type(memory)(**{**_arguments(memory), **changes})
+
+
 def _arguments(made: Any) -> dict[str, Any]:
     return {name: _as_value(getattr(made, name)) for name in inspect.signature(type(made)).parameters}
 

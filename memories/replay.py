@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ from ..checks import count
 from ..contracts import Array, ArrayTree, SpecTree, State
 from ..errors import ArgumentError
 from .candidates import Candidates
-from .columns import take
+from .columns import FLAGS, take
 from .memory import Memory
-from .samplers import Sampler, SamplerLike, make_sampler
+from .samplers import Sampler, SamplerLike, checked_td_error, make_sampler
 
 
 class ReplayMemory(Memory):
@@ -86,6 +86,7 @@ class ReplayMemory(Memory):
                 self.size,
             )
         super().build(specs, num_envs, rng)
+        self.specs = specs
         self._candidates = self._make_candidates()
         self.sampler.build(self._candidates)
 
@@ -121,7 +122,8 @@ class ReplayMemory(Memory):
             raise RuntimeError(f"a batch of {self._draws} cannot be drawn from {candidates} {self._drawn_kind}")
         if self._follows:
             self._tell_sampler()
-        batch = self._batch_of(self.sampler.draw(self._draws, self.rng))
+        self._places = self.sampler.draw(self._draws, self.rng)
+        batch = self._batch_of(self._places)
         if (weights := self.sampler.weights()) is not None:
             batch["weight"] = weights
         return batch
@@ -137,6 +139,61 @@ class ReplayMemory(Memory):
         if self._follows:
             self._tell_sampler()
         self.sampler.update(td_error)
+
+    # -- for whoever has several batches under way --------------------------------------------------------------------
+
+    def tickets(self) -> Array:
+        """Names of the transitions of the batch sampled last, int64 [B]: each is that transition's for ever."""
+        tickets: Array = self._ring.numbers(self._places)
+        return tickets
+
+    def next_numbers(self) -> Array:
+        """The number of the next timestep of each lane, int64 [N]: ticket = number * N + lane."""
+        numbers: Array = np.zeros(self.num_envs, np.int64)
+        numbers[:] = self._ring.end
+        return numbers
+
+    def prioritize(self, tickets: Array, td_error: Array) -> int:
+        """Give transitions priorities by their TD errors.
+
+        Args:
+            tickets: of :meth:`tickets`, int64 [K].
+            td_error: float [K].
+
+        Returns:
+            How many of them are stored no more; these are left out.
+
+        Raises:
+            ArgumentError: as for :meth:`update_priorities`.
+        """
+        errors = checked_td_error(td_error, len(tickets))
+        self._tell_sampler()
+        stored = self._candidates.holds(tickets)
+        self.sampler.put(self._ring.places_of(tickets[stored]), errors[stored])
+        return int(len(tickets) - np.count_nonzero(stored))
+
+    def lanes(self) -> Iterator[tuple[dict[str, Any], Array]]:
+        """Of each lane its timesteps, oldest first: what was stored [T, ...], and the priorities [T] (NaN: unknown)."""
+        self._require_built()
+        self._tell_sampler()
+        ring, first = self._ring, np.zeros(self.num_envs, np.int64)
+        first[:] = ring.begin
+        for lane, end in enumerate(self.next_numbers().tolist()):
+            places = ring.places_of(np.arange(first[lane], end) * self.num_envs + lane)
+            rows = ring.gather(places, places)
+            flags = {key: np.asarray(rows[key]) > 0 for key in FLAGS}
+            yield {**rows, **flags}, self.sampler.priorities(places)
+
+    def drawable(self) -> int:
+        """How many transitions may be drawn now."""
+        self._require_built()
+        return len(self._candidates)
+
+    def total_priority(self) -> float:
+        """The sum of what makes each candidate likely: priorities to the power of alpha, or 1 of each."""
+        self._require_built()
+        self._tell_sampler()
+        return self.sampler.total()
 
     def clear(self) -> None:
         """Forget every transition."""

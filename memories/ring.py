@@ -137,6 +137,17 @@ class Ring(Saving):
         batch["next_observation"] = take(self._flat_rows, end + self._num_envs)
         return batch
 
+    def numbers(self, places: Array) -> Array:
+        """The timesteps at these places [...], as n * N + lane: n counts those of a lane without end."""
+        timestep, lane = np.divmod(places, self.num_envs)
+        begin = self.begin if self.lockstep else self.begin[lane]
+        number = begin + (timestep - begin) % self.timesteps
+        return np.asarray(number * self.num_envs + lane, np.int64)
+
+    def places_of(self, numbers: Array) -> Array:
+        """The places of timesteps by such numbers [...]."""
+        return numbers % (self.timesteps * self.num_envs)
+
     def reached(self, places: Array, part: str) -> Array:
         """One part of the Dict observations that the timesteps at these places [...] led to; a copy."""
         rows: Any = self._flat_rows

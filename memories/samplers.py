@@ -72,6 +72,17 @@ class Sampler:
     def update(self, td_error: Array) -> None:
         """Take the TD errors [n] of the transitions drawn last."""
 
+    def put(self, places: Array, td_error: Array) -> None:
+        """Take TD errors [n] of the transitions at these places, whenever they were drawn."""
+
+    def priorities(self, places: Array) -> Array:
+        """Those of the transitions at these places, float64 [n]; NaN where there are none."""
+        return np.full(len(places), np.nan)
+
+    def total(self) -> float:
+        """How likely a candidate of this memory is to be drawn, beside another memory's: the sum of all priorities."""
+        return float(len(_built(self)))
+
     def clear(self) -> None:
         """All transitions were forgotten."""
 
@@ -189,6 +200,27 @@ class Prioritized(Sampler):
         # Noted here, and stored when they are needed: the next draw sums up all changes at once.
         self._updated, self._awaits_update = priorities, False
         self._maximum = max(self._maximum, maximum)
+
+    def put(self, places: Array, td_error: Array) -> None:
+        """Give the transitions at these places new priorities; of a duplicate the last counts."""
+        self._apply_update()
+        priorities = np.add(np.abs(td_error), self.epsilon, dtype=np.float64)
+        if len(priorities):
+            self._maximum = max(self._maximum, float(priorities.max()))
+            self._tree.put(places, priorities**self.alpha)
+
+    def priorities(self, places: Array) -> Array:
+        """As in :class:`Sampler`; with alpha = 0 they are forgotten."""
+        self._apply_update()
+        values = self._tree.values[places]
+        if self.alpha == 0:
+            return np.full(len(values), np.nan)
+        return np.where(values > 0, values ** (1 / self.alpha), np.nan)
+
+    def total(self) -> float:
+        """The sum of all priorities to the power of alpha."""
+        self._apply_update()
+        return self._tree.total()
 
     def clear(self) -> None:
         """No transitions, no batches, and no priority but 1."""

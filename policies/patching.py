@@ -86,8 +86,10 @@ class FrozenActor:
         lite = LiteProgram(self._program.with_weights(weights), self._num_threads)
         self._act = ActSignature(lite.signatures["act"], *self._details)
 
-    def act(self, features: Features) -> Acted:
+    def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
+
+        There are no ``draws``: a frozen program takes no noise.
 
         Raises:
             ValueError: it has no weights yet.

@@ -42,12 +42,13 @@ def pays(predict: Predict) -> bool:
     return predict.large is not None and listing.unproven(predict.function.graph) is None
 
 
-def acting_program(program: Program, cache: Cache) -> FrozenProgram | bytes:
+def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> FrozenProgram | bytes:
     """PREDICT alone as a LiteRT program.
 
     Args:
         program: the traced ``model_fn``.
         cache: where converted programs are kept.
+        noise: does it draw what behaviour draws in training? Then the weights are variables.
 
     Returns:
         A frozen program where that pays and works; else the content of a file whose weights are set through the
@@ -56,8 +57,9 @@ def acting_program(program: Program, cache: Cache) -> FrozenProgram | bytes:
     Raises:
         ValueError: LiteRT cannot run it; names the op.
     """
-    program = program.without_noise()
-    if pays(program.predict):
+    if not (noise and program.predict.noise):
+        program = program.without_noise()
+    if not program.predict.noise and pays(program.predict):
         try:
             return freeze(program, cache)
         except ConversionError as error:

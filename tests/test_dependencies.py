@@ -112,6 +112,9 @@ def importable(name: str) -> Callable[[], bool]:
 CONSTANTS: Final = "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
 GRADIENTS: Final = "tensorflow.python.framework.ops.gradient_registry"
 SCHEMA: Final = "tensorflow.lite.python.schema_py_generated"
+NODE: Final = "ray._private.node.Node"
+PARAMS: Final = "ray._private.parameter.RayParams"
+CONFIG: Final = "ray._raylet.Config"
 FQN: Final = "polyaxon._utils.fqn_utils.to_fqn_name"
 
 PRIVATE: Final = {
@@ -133,6 +136,9 @@ PRIVATE: Final = {
     ),
     FQN: Private("polyaxon", "names that servers take", importable(FQN)),
     "_run_data": Private("polyaxon", "a run is written without a server", has_run_data),
+    CONFIG: Private("ray", "a token for a local cluster alone", importable(CONFIG)),
+    NODE: Private("ray", "a local cluster without processes that nobody needs", importable(NODE)),
+    PARAMS: Private("ray", "a local cluster without processes that nobody needs", importable(PARAMS)),
     "_actions": Private("", "completion", lambda: hasattr(argparse.ArgumentParser(), "_actions")),
     "_SubParsersAction": Private("", "completion", lambda: hasattr(argparse, "_SubParsersAction")),
     "_get_subactions": Private("", "help", lambda: hasattr(argparse._SubParsersAction, "_get_subactions")),
@@ -195,7 +201,7 @@ def test_a_private_name_exists(name: str) -> None:
 
 @pytest.mark.parametrize("of", sorted({one.of for one in PRIVATE.values()} - {""}))
 def test_where_private_names_are_used_the_next_version_is_left_out(of: str) -> None:
-    (required,) = (one for one in REQUIRED if one.name == of)
+    (required,) = (one for one in [*REQUIRED, *EXTRAS["ray"]] if one.name == of)
     major, minor = map(int, importlib.metadata.version(of).split(".")[:2])
     assert required.specifier.contains(f"{major}.{minor}.99")
     assert not required.specifier.contains(f"{major}.{minor + 1}.0")
@@ -210,6 +216,7 @@ OPTIONAL: Final = {
     "minatar": "minatar",
     "mlflow": "mlflow",
     "moviepy": "video",
+    "ray": "ray",
 }
 """Modules that axonrl imports and does not require, and the extra that brings each."""
 

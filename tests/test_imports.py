@@ -42,6 +42,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "runs": {"environments"},
 }
 ROOMS["estimators"] = {*ROOMS, "noise"}
+ROOMS["distributed"] = {*ROOMS, "noise"}
 ROOMS["experiments"] = {*ROOMS, "noise"}
 """Which rooms a room may import beside itself and the leaves: the table of ARCHITECTURE.md."""
 

@@ -14,15 +14,30 @@ from typing import Any, Final
 
 from ... import registry
 from ...contracts import RUNTIMES, RunConfig
+from ...distributed.settings import ACTOR_RUNTIMES, BACKENDS, PLACEMENTS, Settings
 from .declared import NAME
-from .schema import CONFIG_FIELDS, DEFAULT_TRACKER, SECRET, Experiment, tracker_settings
+from .schema import CLUSTER_FIELDS, CONFIG_FIELDS, DEFAULT_TRACKER, SECRET, Experiment, tracker_settings
 from .sections import Section
 
 _REFERENCE: Final = {"$ref": "#/$defs/Reference"}
 _ELSEWHERE: Final = {"type": "string", "pattern": ":"}
 """A ``package.module:name``."""
 _ABOUT: Final = ("title", "description", "default")
-_TYPES: Final = {"bool": "boolean", "int": "integer", "float": "number", "str": "string", "None": "null"}
+_CHOICES: Final = {
+    "runtime": RUNTIMES,
+    "backend": BACKENDS,
+    "placement": PLACEMENTS,
+    "actor_runtime": ACTOR_RUNTIMES,
+}
+"""Fields that take one of some words."""
+_TYPES: Final = {
+    "Sequence[float]": "array",
+    "bool": "boolean",
+    "int": "integer",
+    "float": "number",
+    "str": "string",
+    "None": "null",
+}
 
 
 def experiment_schema() -> dict[str, Any]:
@@ -38,7 +53,10 @@ def experiment_schema() -> dict[str, Any]:
         "propertyNames": {"pattern": f"^{NAME.pattern}$"},
         "additionalProperties": {"anyOf": [{"$ref": "#/$defs/Param"}, {"type": ["string", "number", "boolean"]}]},
     }
-    made["properties"]["config"] = {**made["properties"]["config"], **_config()}
+    made["properties"]["config"] = {**made["properties"]["config"], **_arguments(RunConfig, CONFIG_FIELDS)}
+    cluster = made["properties"]["distributed"]
+    section = {"type": "object", **_arguments(Settings, CLUSTER_FIELDS)}
+    made["properties"]["distributed"] = {"description": cluster["description"], **section}
     names = {"type": "string", "minLength": 1}
     made["properties"]["include"] = {
         "description": "Default values: files, by paths relative to this one, or shipped experiments, by their names.",
@@ -130,18 +148,19 @@ def _with_references(node: Any) -> Any:
     }
 
 
-def _config() -> dict[str, Any]:
-    """The arguments of ``RunConfig``, described by its docstring."""
-    about = dict(re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", inspect.getdoc(RunConfig) or "", re.MULTILINE))
+def _arguments(made: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The arguments of a dataclass of these names, described by its docstring."""
+    about = dict(re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", inspect.getdoc(made) or "", re.MULTILINE))
     properties: dict[str, Any] = {}
-    for field in dataclasses.fields(RunConfig):
-        if field.name in CONFIG_FIELDS:
+    for field in dataclasses.fields(made):
+        if field.name in names:
             kinds: dict[str, Any] = {"type": [_TYPES[name] for name in str(field.type).split(" | ")]}
-            if field.name == "runtime":
-                kinds = {"enum": list(RUNTIMES)}
+            if field.name in _CHOICES:
+                kinds = {"enum": list(_CHOICES[field.name])}
+            default = list(field.default) if isinstance(field.default, tuple) else field.default
             properties[field.name] = {
                 "description": " ".join(about[field.name].split()),
-                "default": field.default,
+                "default": default,
                 "anyOf": [kinds, _REFERENCE],
             }
     return {"properties": properties, "additionalProperties": False}

@@ -16,6 +16,8 @@ from pydantic import ConfigDict, Field
 
 from ... import registry
 from ...contracts import RunConfig
+from ...distributed.settings import Settings
+from ...errors import ArgumentError
 from ..errors import Findings
 from .declared import Param, declared_params
 from .files import Document, Keys
@@ -31,6 +33,7 @@ CONFIG_FIELDS: Final = tuple(
     for field in dataclasses.fields(RunConfig)
     if field.name not in ("seed", "observation_space", "action_space")
 )
+CLUSTER_FIELDS: Final = tuple(field.name for field in dataclasses.fields(Settings))
 SECRET: Final = re.compile("token|password|secret|credential|authorization|api.?key", re.IGNORECASE)
 """Keys of secrets."""
 _IN_ADDRESS: Final = re.compile("//([^/@]*)@|[?&]([^?&=]*)=")
@@ -161,6 +164,8 @@ class Experiment(Section):
     learn: Learn | None = None
     """Learning from stored episodes; then nothing is trained in the environment without a section ``train``."""
     train: Train | None = Train()
+    distributed: dict[str, Any] | None = None
+    """The arguments of ``Cluster``: training by several processes or machines; default: by this process alone."""
     evaluate: Evaluate | None = Evaluate()
     hooks: list[Named] = Field(default_factory=list)
     """Hooks: names, or names with arguments."""
@@ -209,6 +214,7 @@ def load(
     raw.setdefault("name", path.stem)
     _expand(raw)
     _check_config(raw.get("config"), document, findings)
+    _check_cluster(raw.get("distributed"), document, findings)
     trackers = _trackers(raw.get("tracker"), document, findings)
     with findings.collecting():
         experiment = validate(Experiment, raw, (), document)
@@ -219,6 +225,11 @@ def load(
         if experiment.train is None and experiment.learn is None:
             message = "must be a mapping, got null, which is for experiments with a section 'learn' alone"
             raise document.error(("train",), message)
+        if experiment.distributed is not None and experiment.environment.num_envs > 1:
+            message = (
+                f"is for one process, got {experiment.environment.num_envs}; with 'distributed' set envs_per_actor"
+            )
+            raise document.error(("environment", "num_envs"), message)
         if "seed" in (sets or {}) and isinstance(experiment.seeds, list):
             message = f"is where a number of seeds begins, and these are listed: {told(experiment.seeds)}; leave it out"
             raise document.error(("seed",), message)
@@ -320,6 +331,26 @@ def _check_setting(name: str, value: Any, document: Document) -> None:
         RunConfig(**{name: value})
     except (TypeError, ValueError) as error:
         raise document.error(at, str(error)) from None
+
+
+def _check_cluster(given: Any, document: Document, findings: Findings) -> None:
+    for name, value in given.items() if isinstance(given, dict) else ():
+        with findings.collecting():
+            if name not in CLUSTER_FIELDS:
+                raise document.error(("distributed", name), "unknown key", name=name, choices=CLUSTER_FIELDS)
+            _attempt_settings({name: value}, document)
+    if isinstance(given, dict) and not findings.within("distributed"):
+        with findings.collecting():
+            _attempt_settings(given, document)
+
+
+def _attempt_settings(values: Mapping[str, Any], document: Document) -> None:
+    alone = {"actors": values["min_actors"]} if [*values] == ["min_actors"] else {}  # it is compared later
+    try:
+        Settings(**alone, **values)
+    except ArgumentError as error:
+        at = error.argument.removeprefix("Cluster.")
+        raise document.error(("distributed", at), str(error)) from None
 
 
 def _trackers(given: Any, document: Document, findings: Findings) -> list[Tracker]:

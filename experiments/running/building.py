@@ -112,6 +112,14 @@ def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
         raise document.error((*at, *(() if error.key is None else (error.key,))), str(error)) from error
 
 
+def recipe_for(wanted: Environment) -> Any:
+    """How the actors of a cluster make the environment."""
+    from ...distributed.recipes import Recipe
+
+    wrappers = [one.model_dump() for one in wanted.wrappers]
+    return Recipe(wanted.id, wanted.kwargs, wrappers, wanted.vectorization)
+
+
 @contextlib.contextmanager
 def environment_of(wanted: Environment, copies: int, document: Document | None = None) -> Iterator[Any]:
     """So many copies of the environment, closed in the end; an error is one of the document, where there is one."""

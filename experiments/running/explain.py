@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import registry, schedules
 from ...contracts import Memory
+from ...distributed.settings import Settings
 from ...estimators.limits import Schedule
 from ...estimators.run_summary import RunSummary
 from ...runs.provenance import processors
@@ -59,6 +60,7 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
             part: {"runtime": runtime, "why": summary.why.get(part, "")} for part, runtime in summary.runtimes.items()
         },
         "learn": None if learn is None else learn.model_dump(),
+        "distributed": None if experiment.distributed is None else _cluster(experiment.distributed),
         "train": None if train is None else {**limits, **_updates(train, memory, num_envs)},
         "warnings": [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)],
         "evaluate": None if experiment.evaluate is None else experiment.evaluate.model_dump(),
@@ -84,6 +86,7 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "memory": f"{found['memory']['kind']}, {_bytes(found['memory']['bytes'])}",
         **{f"{part} runs in": f"{one['runtime']}: {one['why']}" for part, one in found["executors"].items()},
         "learns from": "" if learn is None else f"{learn['data']}, {learn['max_steps']:,} updates",
+        "cluster": _cluster_told(found["distributed"]),
         **({} if train is None else _training(train)),
         "warning": "\n".join(one["message"] for one in found["warnings"]),
         "evaluation": _evaluate(found["evaluate"]),
@@ -93,6 +96,21 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "run folder" if found["seeds"] is None else "run folders": _folders(found["folder"], found["seeds"]),
     }
     return {label: text for label, text in lines.items() if text}
+
+
+def _cluster(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a cluster is asked for; ``cpus`` of all roles, that of the learner included."""
+    settings = Settings(**given)
+    cpus = settings.actors * settings.actor_cpus + settings.replay_shards * settings.shard_cpus + 1
+    return {**settings.as_settings(), "cpus": cpus}
+
+
+def _cluster_told(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    where = found["backend"] if found["address"] is None else f"{found['backend']} at {found['address']}"
+    actors = f"{found['actors']} actors of {found['envs_per_actor']} environments"
+    return f"{where}: {actors}, fragments of {found['fragment']} timesteps, {found['cpus']:g} processors in all"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...contracts import RunConfig
+from ...distributed import Cluster
 from ...errors import CheckpointError, NotCompilableError
 from ...hooks.evaluation import EvaluationHook
 from ...hooks.history import HistoryHook
@@ -22,7 +23,7 @@ from ..language.files import Document
 from ..language.schema import Evaluate, Experiment, Train
 from ..tracking.recording import Tracking, tracked
 from . import folder as records
-from .building import Member, Parts, environment_of, opened
+from .building import Member, Parts, environment_of, opened, recipe_for
 from .explain import early_ends, explanation
 from .report import Result
 
@@ -164,7 +165,9 @@ def _run(
         agent.learn(experiment.learn.data, env, max_steps=experiment.learn.max_steps, hooks=given)
     learned, history.seconds = history.seconds, 0.0
     if experiment.train is not None and not (stopped() or tracking.stop_reason):
-        agent.train(env, hooks=given, **experiment.train.model_dump())
+        where = {} if experiment.distributed is None else {"cluster": Cluster(**experiment.distributed)}
+        source = recipe_for(experiment.environment) if where else env
+        agent.train(source, hooks=given, **experiment.train.model_dump(), **where)
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,

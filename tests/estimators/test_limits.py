@@ -118,7 +118,7 @@ def test_updates_come_at_the_very_timesteps_across_processes(
     ],
 )
 def test_the_first_limit_reached_wins(
-    limits: dict[str, int], end: tuple[int, int, int], reason: str, tmp_path: Path
+    limits: dict[str, Any], end: tuple[int, int, int], reason: str, tmp_path: Path
 ) -> None:
     notes = Notes()
     one = agent(tmp_path).train(Counting(3), hooks=[notes], **limits)

@@ -18,9 +18,10 @@ from axonrl.errors import ArgumentError
 from axonrl.estimators.episodes import Episodes
 from axonrl.estimators.limits import Schedule
 from axonrl.estimators.state import TrainingState
-from axonrl.estimators.stepping import Stepper, zero_rows
+from axonrl.estimators.stepping import Stepper
 from axonrl.explorations import Greedy
 from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.policies.behaviour import zero_rows
 from axonrl.policies.modes import PredictMode, TrainMode
 from axonrl.runs.arrays import join_state, split_state
 from axonrl.runs.seeding import generators
@@ -116,7 +117,7 @@ def test_a_state_comes_back_whole() -> None:
     state.stepper.exploration.count = 5  # type: ignore[attr-defined]
     state.episodes.begin(np.array([True, True]))
     state.observation = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
-    state.stepper.recurrent = {"hidden": np.array([[1.0], [2.0]], np.float32)}
+    state.stepper.behaviour.recurrent = {"hidden": np.array([[1.0], [2.0]], np.float32)}
     state.hooks = {"Some:0": {"best": 1.25}}
     for rng, count in zip(state.stepper.generators.values(), (1, 2, 3), strict=True):
         rng.integers(0, 10, count, np.int32)  # an odd number of 32-bit words leaves half a word behind
@@ -133,8 +134,8 @@ def test_a_state_comes_back_whole() -> None:
     assert other.stepper.exploration.count == 5  # type: ignore[attr-defined]
     assert other.episodes.running.tolist() == [True, True]
     assert other.observation.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert other.stepper.recurrent is not None
-    assert other.stepper.recurrent["hidden"].tolist() == [[1.0], [2.0]]
+    assert other.stepper.behaviour.recurrent is not None
+    assert other.stepper.behaviour.recurrent["hidden"].tolist() == [[1.0], [2.0]]
     assert other.hooks == {"Some:0": {"best": 1.25}}
     assert len(other.stepper.memory) == 2
     assert {
@@ -184,14 +185,14 @@ def test_another_memory_or_model_is_refused() -> None:
 
 def test_recurrent_state_begins_with_zeros() -> None:
     state = fresh()
-    state.stepper.begin(np.array([True, False]))
-    assert state.stepper.recurrent is None
+    state.stepper.behaviour.begin(np.array([True, False]))
+    assert state.stepper.behaviour.recurrent is None
     before = {"a": np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), "b": np.array([[[5]], [[6]]], np.int32)}
-    state.stepper.recurrent = before
-    state.stepper.begin(np.array([True, False]))
-    assert state.stepper.recurrent["a"].tolist() == [[0.0, 0.0], [3.0, 4.0]]
-    assert state.stepper.recurrent["b"].tolist() == [[[0]], [[6]]]
-    assert [value.dtype.name for value in state.stepper.recurrent.values()] == ["float32", "int32"]
+    state.stepper.behaviour.recurrent = before
+    state.stepper.behaviour.begin(np.array([True, False]))
+    assert state.stepper.behaviour.recurrent["a"].tolist() == [[0.0, 0.0], [3.0, 4.0]]
+    assert state.stepper.behaviour.recurrent["b"].tolist() == [[[0]], [[6]]]
+    assert [value.dtype.name for value in state.stepper.behaviour.recurrent.values()] == ["float32", "int32"]
     assert before["a"].tolist() == [[1.0, 2.0], [3.0, 4.0]]  # the memory may hold it
     assert zero_rows(np.array([1, 2]), np.array([False, True])).tolist() == [1, 0]
 

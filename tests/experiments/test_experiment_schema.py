@@ -85,6 +85,7 @@ def test_everything(tmp_path: Path) -> None:
             "max_episodes": None,
             "max_timesteps": 2000,
         },
+        "distributed": None,
         "evaluate": {"episodes": 5, "policy": "last"},
         "hooks": [{"kind": "progress"}, {"kind": "evaluation", "every_timesteps": 500}],
         "tracker": [{"kind": "polyaxon", "project": "me/cart"}],
@@ -454,3 +455,36 @@ def test_a_count_may_be_written_with_an_exponent(tmp_path: Path) -> None:
     counts = [train.first_update, train.max_timesteps, train.max_steps]
     assert counts == [100, 10_000, 100_000]
     assert {type(count) for count in counts} == {int}
+
+
+CLUSTER = """
+environment: {id: CartPole-v1}
+agent: {model_fn: impala, memory: {kind: batch, size: 320}}
+distributed: {actors: 4, min_actors: 3, ladder: [0.4, 7], backend: inline}
+"""
+
+
+def test_the_arguments_of_a_cluster(tmp_path: Path) -> None:
+    assert experiment(tmp_path, CLUSTER).distributed == {
+        "actors": 4,
+        "min_actors": 3,
+        "ladder": [0.4, 7],
+        "backend": "inline",
+    }
+    found = experiment(tmp_path, CLUSTER, sets={"distributed.actors": "8"}).distributed
+    assert found is not None
+    assert found["actors"] == 8
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wrong"),
+    [
+        ("distributed.actor", "8", "distributed.actor"),
+        ("distributed.actors", "0", "distributed.actors"),
+        ("distributed.min_actors", "5", "distributed.min_actors"),
+        ("distributed.address", "'ray://head:10001'", "distributed.address"),
+        ("environment.num_envs", "4", "environment.num_envs"),
+    ],
+)
+def test_arguments_of_a_cluster_that_cannot_be(key: str, value: str, wrong: str, tmp_path: Path) -> None:
+    assert error(tmp_path, CLUSTER, sets={key: value}).key == wrong

@@ -1,0 +1,78 @@
+"""Processes that belong together: who they are, their memory, and how they are ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ..distributed.guardian import descendants
+
+MARK: Final = "AXONRL_BENCHMARK"
+"""A variable of the environment, by whose value processes are found that have lost their parents."""
+GRACE_SECONDS: Final = 5.0
+"""For daemons to end that were told to."""
+
+
+class Process(NamedTuple):
+    """A process; numbers are used again, but not with the same start."""
+
+    pid: int
+    start: str
+
+
+def tree(pid: int, mark: str) -> set[Process]:
+    """A living process, its descendants, and those that inherited the mark, with their descendants."""
+    roots = {pid, *_marked(mark)}
+    return _known(roots.union(*(descendants(one) for one in roots)))
+
+
+def _known(pids: Iterable[int]) -> set[Process]:
+    return {Process(pid, start) for pid in pids if (start := _start_of(pid)) is not None}
+
+
+def _start_of(pid: int) -> str | None:
+    """In ticks since the machine's start; None if it has ended, even if nobody has waited for it."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else fields[19]
+    return None
+
+
+def _marked(mark: str) -> Iterator[int]:
+    wanted = f"{MARK}={mark}".encode()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    yield int(folder.name)
+
+
+def pss(processes: Iterable[Process]) -> float:
+    """Their memory in MB, of which what several processes share counts once in all (Linux's proportional set size)."""
+    return sum(_pss(one.pid) for one in processes) * 1024 / 1e6
+
+
+def _pss(pid: int) -> int:
+    with contextlib.suppress(OSError):  # it has ended
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return 0
+
+
+def end(seen: set[Process], mark: str) -> int:
+    """Kill those of ``seen``, or with the mark, that do not end by themselves soon; returns how many there were."""
+    until = time.monotonic() + GRACE_SECONDS
+    while left := {one for one in seen | _known(_marked(mark)) if _start_of(one.pid) == one.start}:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.1)
+    for one in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one.pid, signal.SIGKILL)
+    return len(left)

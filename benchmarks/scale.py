@@ -1,0 +1,260 @@
+"""Calibrate the simulation on this machine, and ask it about more of them: ``python -m axonrl.benchmarks.scale``.
+
+With ``--measure`` it trains with 1, 2 and 4 actors on an idle machine, and keeps what was measured in ``scale.json``.
+What each part costs is taken from these runs, the same runs are simulated with those costs, and then clusters of 32
+nodes. With ``--write`` the tables of ``docs/scale.md`` and its picture are written, else they are only printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ..distributed.planner import Rules
+from ..distributed.simulation import Costs, Outcome, Plan, Simulation
+from .machine import load, machine
+from .run import MAX_LOAD, last_line
+from .scaling import SIZES, UPDATE_FREQUENCY
+
+RUNS: Final = Path(__file__).resolve().with_name("scale.json")
+DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
+MARKED: Final = re.compile(r"(<!-- measured: benchmarks/scale.py, (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+ACTORS: Final = (1, 2, 4)
+CORES: Final = 2
+NODES, NODE_CORES = 32, 32
+MANY: Final = (10, 100, 1000)
+TITLES: Final = {"impala": "IMPALA", "apex": "Ape-X"}
+MESSAGE_S: Final = 5e-4
+"""Half of a round trip between two processes of Ray."""
+ATARI: Final = Costs(
+    timestep_s=1e-3,
+    message_s=2e-3,
+    ray_s=1e-3,
+    timestep_bytes=7056,
+    driver_s=1e-3,
+    update_s=10e-3,
+    insert_s=5e-3,
+    sample_s=10e-3,
+    weights_bytes=13.2e6,
+    start_s=5.0,
+)
+"""Assumed: 4 frames of an emulator and the forward pass for them 1 ms, each screen of 84 x 84 sent once, a learner that
+takes 10 ms for 512 transitions or 640 timesteps, and weights of 13.2 MB."""
+
+
+def measured(algorithm: str, actors: int, warm_up: float, seconds: float) -> dict[str, float]:
+    """A training on this machine."""
+    arguments = {"algorithm": algorithm, "actors": actors, "warm_up": warm_up, "seconds": seconds}
+    found: dict[str, float] = last_line([sys.executable, "-m", "axonrl.benchmarks.scaling", json.dumps(arguments)], 1)
+    return found
+
+
+Runs = Mapping[str, Sequence[Mapping[str, float]]]
+"""Of each algorithm, with each number of actors."""
+
+
+def shared(every: Runs) -> float:
+    """How fast a processor is while all are busy: what a timestep of IMPALA takes with one actor, and with most."""
+    runs = every["impala"]
+    return runs[0]["timestep_s"] / runs[-1]["timestep_s"]
+
+
+def costs_of(algorithm: str, every: Runs) -> Costs:
+    """What each part takes where most processors are free: with one actor; of a shard, a line over its environments.
+
+    What is left of the time of a single actor of IMPALA, which is never without a request, it waits for weights.
+    """
+    runs, alone = every[algorithm], every["impala"][0]
+    names = ("timestep_s", "update_s", "driver_s", "ray_s")
+    fetch_s = math.prod(SIZES["impala"]) * (1 / alone["timesteps_per_s"] - alone["timestep_s"])
+    length, width = SIZES[algorithm]
+    slope, start = np.polyfit([width * actors for actors in ACTORS], [run["sample_s"] for run in runs], 1)
+    updates = length * width / UPDATE_FREQUENCY
+    return Costs(
+        message_s=MESSAGE_S,
+        fetch_s=max(fetch_s, 0.0),
+        sample_s=max(float(start), 0.0) * shared(every),
+        insert_lane_s=max(float(slope), 0.0) * updates * shared(every),
+        **{name: runs[0][name] for name in names},
+    )
+
+
+def local(algorithm: str, actors: int, speed: float) -> Plan:
+    """The plan of a measured run."""
+    length, width = SIZES[algorithm]
+    return Plan(
+        rules=Rules(actors=actors),
+        fragment=length,
+        envs_per_actor=width,
+        batch=None if algorithm == "apex" else 1,
+        update_frequency=UPDATE_FREQUENCY,
+        cores=CORES,
+        shared=speed,
+        together=True,
+    )
+
+
+def calibration(every: Runs) -> tuple[str, dict[str, Costs]]:
+    """A table of what was measured and what is simulated, and the costs of each algorithm."""
+    rows = [
+        "| training | actors | timesteps/s, measured | simulated | difference | lag, measured | simulated |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    found = {}
+    for algorithm, title in TITLES.items():
+        found[algorithm] = costs = costs_of(algorithm, every)
+        for actors, run in zip(ACTORS, every[algorithm], strict=True):
+            outcome = Simulation(local(algorithm, actors, shared(every)), costs, 60.0).run()
+            difference = outcome.timesteps_per_s / run["timesteps_per_s"] - 1
+            rows.append(
+                f"| {title} | {actors} | {run['timesteps_per_s']:,.0f} | {outcome.timesteps_per_s:,.0f} |"
+                f" {difference:+.0%} | {run['lag_mean']:.1f} | {outcome.lag_mean:.1f} |"
+            )
+    return "\n".join(rows), found
+
+
+def costs_table(costs: Mapping[str, Costs]) -> str:
+    """What the parts cost, in microseconds."""
+    names = {
+        "timestep_s": "a timestep of one environment, in an actor",
+        "driver_s": "a fragment, in the driver",
+        "update_s": "an update",
+        "sample_s": "a batch, in a shard",
+        "insert_lane_s": "a fragment, in a shard, for each environment of the shard",
+        "ray_s": "a fragment, in Ray's processes and threads",
+        "fetch_s": "newer weights, which an actor waits for without a processor",
+    }
+    rows = [f"| microseconds of a processor for | {' | '.join(TITLES.values())} |", "|---|---:|---:|"]
+    for name, title in names.items():
+        rows.append(f"| {title} | {' | '.join(_microseconds(getattr(costs[key], name)) for key in TITLES)} |")
+    return "\n".join(rows)
+
+
+def _microseconds(seconds: float) -> str:
+    return "-" if not seconds else f"{seconds * 1e6:,.1f}" if seconds < 1e-4 else f"{seconds * 1e6:,.0f}"
+
+
+def large(algorithm: str, actors: int, costs: Costs, *, atari: bool) -> tuple[Plan, Costs]:
+    """A plan for several nodes, and its costs: those of this machine, with Ray's processes on every node."""
+    nodes = min(NODES, actors)
+    if not atari:
+        plan = dataclasses.replace(local(algorithm, actors, 1.0), nodes=nodes, cores=NODE_CORES, together=False)
+        return dataclasses.replace(plan, shards=min(8, actors)), costs
+    rules = Rules(actors=actors)
+    batch = None if algorithm == "apex" else 2
+    plan = Plan(
+        rules=rules,
+        fragment=20,
+        envs_per_actor=16,
+        batch=batch,
+        update_frequency=10 * actors,  # 100 updates per second where actors are never held up
+        batch_size=512,
+        shards=min(8, actors),
+        nodes=nodes,
+        cores=NODE_CORES,
+    )
+    return plan, costs
+
+
+def many(costs: Mapping[str, Costs], seconds: float) -> tuple[str, list[tuple[str, int, Outcome]]]:
+    """A table of simulated clusters."""
+    rows = [
+        "| training | actors | timesteps/s | updates/s | samples per insert | lag, mean and 99 % | learner busy |"
+        " driver busy | actors busy | a lost node is back after | fragments that wait after a pause of 10 s |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    found = []
+    for atari in (False, True):
+        for algorithm, title in TITLES.items():
+            name = f"{title}, {'Atari' if atari else 'CartPole'}"
+            for actors in MANY:
+                plan, taken = large(algorithm, actors, ATARI if atari else costs[algorithm], atari=atari)
+                taken = dataclasses.replace(taken, deaths_per_hour=1.0)
+                one = Simulation(plan, taken, seconds).run()
+                lost = Simulation(plan, taken, seconds, lose_node_at=seconds / 2).run()
+                paused = Simulation(plan, taken, seconds, pause=(seconds / 2, 10.0)).run()
+                found.append((name, actors, one))
+                lag, shares = (
+                    f"{one.lag_mean:.1f}, {one.lag_most:.0f}",
+                    (one.learner_busy, one.driver_busy, one.actors_busy),
+                )
+                rows.append(
+                    f"| {name} | {actors:,} | {one.timesteps_per_s:,.0f} | {one.updates_per_s:,.0f} |"
+                    f" {one.samples_per_insert:.2f} | {lag} | {' | '.join(f'{share:.0%}' for share in shares)} |"
+                    f" {lost.recovery_s:.1f} s | {paused.waiting_most} |"
+                )
+    return "\n".join(rows), found
+
+
+def draw(path: Path, found: Sequence[tuple[str, int, Outcome]]) -> None:
+    """Timesteps per second over the number of actors, and who is busy, as PNG and SVG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from .picture import COLOURS
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    speed, busy = figure.subplots(1, 2)
+    for colour, name in zip(COLOURS, dict.fromkeys(name for name, _, _ in found), strict=False):
+        outcomes = [(actors, one) for title, actors, one in found if title == name]
+        actors = [actors for actors, _ in outcomes]
+        speed.loglog(actors, [one.timesteps_per_s for _, one in outcomes], "o-", color=colour, label=name)
+        learner = [100 * (one.learner_busy + one.driver_busy) for _, one in outcomes]
+        busy.semilogx(actors, learner, "o-", color=colour, label=name)
+    speed.set(xlabel="actors", ylabel="timesteps/s", title="simulated, 32 nodes")
+    busy.set(xlabel="actors", ylabel="learner's process busy, %", ylim=(0, 105))
+    speed.legend(frameon=False, fontsize=8)
+    for axes in (speed, busy):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xticks(MANY, [f"{number:,}" for number in MANY])
+        axes.minorticks_off()
+    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+        figure.savefig(path.with_suffix(f".{kind}"), dpi=120, metadata=metadata)
+
+
+def main() -> None:
+    """Measure if that is wanted, simulate, print; with ``--write`` also write."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--warm-up", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--simulated", type=float, default=120.0, help="virtual seconds of a large cluster")
+    parser.add_argument("--measure", action="store_true", help="anew; else what benchmarks/scale.json has")
+    parser.add_argument("--write", action="store_true", help="the tables and the picture of docs/scale.md")
+    given = parser.parse_args()
+    if given.measure and load() > MAX_LOAD:
+        sys.exit(f"the load is {load():.2f}; at most {MAX_LOAD} is wanted for what is measured")
+    if given.measure:
+        runs = {
+            algorithm: [measured(algorithm, actors, given.warm_up, given.seconds) for actors in ACTORS]
+            for algorithm in TITLES
+        }
+        RUNS.write_text(json.dumps({"machine": machine(), "runs": runs}, indent=1) + "\n", encoding="utf-8")
+    kept = json.loads(RUNS.read_text(encoding="utf-8"))
+    facts = kept["machine"]
+    tables: dict[str, str] = {}
+    tables["calibration"], costs = calibration(kept["runs"])
+    tables["costs"] = costs_table(costs)
+    tables["many"], found = many(costs, given.simulated)
+    tables["machine"] = f"{facts['date']}, {facts['cores']} cores ({facts['processor']}), {facts['memory']}. While both"
+    tables["machine"] += f" are busy, each has {shared(kept['runs']):.0%} of the speed that it has alone."
+    for text in tables.values():
+        print(text, end="\n\n")
+    if given.write:
+        page = DOCS / "scale.md"
+        text = page.read_text(encoding="utf-8")
+        page.write_text(MARKED.sub(lambda place: f"{place[1]}{tables[place[2]]}\n{place[3]}", text), encoding="utf-8")
+        draw(DOCS / "images" / "scale", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""Kill actors and shards of a training on Ray every few seconds; then kill whole trainings, and go on with them.
+
+    python -m axonrl.benchmarks.soak [--minutes 20] [--every 5] [--drivers 20] [--only impala apex drivers]
+
+``make soak`` installs what it needs and does so. It prints Markdown: the memory of each role (resident, without what is
+shared) and its growth after the first fifth of the time, the object store, and whether timesteps add up. It ends with
+code 1 where something does not: a count, a process that remains, a counter below that of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ..distributed.guardian import descendants
+from ..distributed.settings import RUNNING
+from ..errors import CheckpointError
+from ..hooks import Hook
+from ..runs.checkpoints import CheckpointStore
+from .report import table
+
+WARM_UP: Final = 0.2
+"""Of the time, before growth is measured."""
+GROWTH: Final = 0.05
+GONE_S: Final = 30.0
+EXPERIMENTS: Final = {"impala": "impala_cartpole_cluster", "apex": "apex_cartpole"}
+
+
+def resident(pid: int) -> int | None:
+    """Bytes of a process, without shared memory; None if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return None
+    found = dict(line.split(":", 1) for line in lines)
+    if "RssAnon" not in found:
+        return None
+    return sum(int(found[name].split()[0]) for name in ("RssAnon", "RssFile")) * 1024
+
+
+def growth(values: Sequence[float]) -> float:
+    """From the first quarter of what came after the warm-up to the last one, of medians."""
+    rest = values[int(len(values) * WARM_UP) :]
+    quarter = max(len(rest) // 4, 1)
+    return statistics.median(rest[-quarter:]) / statistics.median(rest[:quarter]) - 1 if rest else float("nan")
+
+
+class Soak(Hook):
+    """Kills a random actor or shard every few seconds, notes memory every second, and stops after some time."""
+
+    def __init__(self, cluster: Any, seconds: float, every: float, seed: int) -> None:
+        self._cluster, self._seconds, self._every = cluster, seconds, every
+        self._random = random.Random(seed)
+        self._began = self._noted = self._killed = 0.0
+        self.kills = 0
+        self.memory: dict[str, list[float]] = defaultdict(list)
+        self.store: list[float] = []
+        self.driver: Any = None
+
+    def after_timestep(self, session: Any, facts: Any) -> None:
+        now, self.driver = time.monotonic(), vars(self._cluster)[RUNNING]
+        if not self._began:
+            self._began = self._noted = self._killed = now
+        if now - self._noted >= 1:
+            self._noted = now
+            self._note()
+        if now - self._killed >= self._every:
+            self._killed = now
+            self._kill()
+        if now - self._began >= self._seconds:
+            session.request_stop("the time is over")
+
+    def _note(self) -> None:
+        import ray
+
+        processes = {"driver": os.getpid(), **self.driver.backend.processes()}
+        for role, pid in processes.items():
+            if (size := resident(pid)) is not None:
+                self.memory[role].append(size)
+        every: Any = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        free: Any = ray.available_resources()  # type: ignore[no-untyped-call]
+        name = "object_store_memory"
+        self.store.append(every[name] - free.get(name, every[name]))
+
+    def _kill(self) -> None:
+        ours = descendants(os.getpid())
+        roles = sorted(self.driver.backend.processes().items())
+        found = [pid for role, pid in roles if role.startswith(("actor", "shard")) and pid in ours]
+        if found:
+            os.kill(self._random.choice(found), signal.SIGKILL)
+            self.kills += 1
+
+
+def trained(name: str, folder: Path, seconds: float, every: float) -> list[str]:
+    """Train for some time, and print what was seen; returns what is wrong."""
+    from .. import Agent, RunConfig
+    from ..distributed import Cluster
+    from ..memories import BatchMemory, Prioritized, ReplayMemory
+
+    shape: Any = {"actors": 4, "envs_per_actor": 8, "fragment": 20, "actor_cpus": 0.5, "restart_delay_s": 0.5}
+    limits: Any = {"max_restarts": 10**6, "replay_shards": 1 if name == "impala" else 2}
+    cluster = Cluster(**shape, **limits)
+    memory: Any = BatchMemory(320)
+    if name == "apex":
+        memory = ReplayMemory(32_000, 64, n_step=3, sampler=Prioritized())
+    config, soak = RunConfig(seed=1, progress=False), Soak(cluster, seconds, every, 1)
+    agent = Agent("impala" if name == "impala" else "dqn", memory, folder, config, {"hidden": (64, 64)})
+    agent.train("CartPole-v1", 1000, 16, cluster=cluster, hooks=soak)
+    counts, planner, waiting = soak.driver.planner.counts, soak.driver.planner, soak.driver.learning.waiting()
+    of_one = cluster.fragment * cluster.envs_per_actor
+    rows = [
+        [role, f"{values[-1] / 2**20:.0f}", f"{max(values) / 2**20:.0f}", f"{growth(values):+.1%}"]
+        for role, values in sorted(soak.memory.items())
+    ]
+    store = [value / 2**20 for value in soak.store]
+    rows.append(["object store", f"{store[-1]:.1f}", f"{max(store):.1f}", ""])
+    print(f"\n### {name}: {seconds / 60:.0f} minutes, one of the actors and shards killed every {every:g} s\n")
+    print(table(["role", "MB at the end", "MB at most", "growth after warm-up"], rows))
+    print(f"\nKills {soak.kills}, actors restarted {counts['restarts']}, shards lost {counts['shards_lost']}.")
+    print(f"Updates {agent.global_step}, timesteps {agent.global_timestep}; fragments: {dict(counts)}.", flush=True)
+    found = [
+        f"{name}: {role} grew by {growth(values):.1%}"
+        for role, values in soak.memory.items()
+        if len(values) >= 60 and growth(values) > GROWTH
+    ]
+    if counts["asked"] != counts["accepted"] + counts["lost"] + planner.in_flight():
+        found.append(f"{name}: fragments asked for do not add up")
+    if counts["accepted"] * of_one != agent.global_timestep + waiting + counts["stale"] * of_one:
+        found.append(f"{name}: timesteps do not add up, {waiting} wait")
+    if counts["restarts"] + counts["shards_lost"] < soak.kills - 2:  # the last ones may not have been noticed
+        found.append(f"{name}: {soak.kills} kills and fewer restarts")
+    return found
+
+
+def counters(folder: Path) -> tuple[int, int]:
+    """Timesteps and updates of the newest checkpoint."""
+    loaded = CheckpointStore(folder).open() if folder.exists() else None
+    found = {} if loaded is None else loaded[1]["counters"]
+    return int(found.get("global_timestep", 0)), int(found.get("global_step", 0))
+
+
+def killed_drivers(folder: Path, times: int, longest: float) -> list[str]:
+    """Start a training, kill its process at a random instant, look what remains, and go on with it, so many times."""
+    found: list[str] = []
+    chance, before = random.Random(1), dict.fromkeys(EXPERIMENTS, (0, 0))
+    for n in range(times):
+        name = list(EXPERIMENTS)[n % len(EXPERIMENTS)]
+        run, seconds = folder / f"killed-{name}", chance.uniform(1.0, longest)
+        with (folder / "output").open("w") as output, _started(name, run, output) as process:
+            below, until = set(), time.monotonic() + seconds
+            while time.monotonic() < until and process.poll() is None:
+                below |= descendants(process.pid)
+                time.sleep(0.2)
+            below |= descendants(process.pid)
+            ended = process.poll()
+            process.kill()
+        if ended is not None:
+            found.append(f"{name}: run {n} ended by itself: {(folder / 'output').read_text()[-500:]}")
+        until = time.monotonic() + GONE_S
+        while (left := {pid for pid in below if _is_there(pid)}) and time.monotonic() < until:
+            time.sleep(0.2)
+        found += [f"{name}: after kill {n} process {pid} remains" for pid in sorted(left)]
+        try:
+            now = counters(run)
+        except CheckpointError as error:
+            found.append(f"{name}: after kill {n}: {error}")
+            continue
+        if min(a - b for a, b in zip(now, before[name], strict=True)) < 0:
+            found.append(f"{name}: after kill {n} the counters are {now}, and were {before[name]}")
+        before[name] = now
+        print(f"kill {n} of {name} after {seconds:.1f} s: {len(below)} processes, {now[0]} timesteps", flush=True)
+    return found
+
+
+def _started(name: str, run: Path, output: Any) -> subprocess.Popen[bytes]:
+    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "run", EXPERIMENTS[name], "--model-dir", str(run), "--auto-resume"]
+    for setting in ("config.save_checkpoints_secs=1", "train.max_timesteps=100000000", "distributed.actor_cpus=0.5"):
+        command += ["--set", setting]
+    return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=20, help="of each training")
+    parser.add_argument("--every", type=float, default=5, help="seconds between kills")
+    parser.add_argument("--drivers", type=int, default=20, help="kills of whole trainings")
+    parser.add_argument("--longest", type=float, default=60, help="seconds that one of these may run")
+    parser.add_argument("--only", nargs="+", choices=[*EXPERIMENTS, "drivers"], default=[*EXPERIMENTS, "drivers"])
+    chosen = parser.parse_args()
+    found: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="axonrl-soak-", ignore_cleanup_errors=True) as folder:
+        for name in EXPERIMENTS:
+            if name in chosen.only:
+                found += trained(name, Path(folder, name), 60 * chosen.minutes, chosen.every)
+        if "drivers" in chosen.only:
+            print(f"\n### The process of the learner killed {chosen.drivers} times\n")
+            found += killed_drivers(Path(folder), chosen.drivers, chosen.longest)
+    print("\n" + ("\n".join(["Wrong:", *(f"- {one}" for one in found)]) if found else "Nothing is wrong."))
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,351 @@
+"""The learner's process: asks actors for fragments, learns from them, and publishes weights."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ..contracts import SpecTree
+from ..environments.merging import merged
+from ..errors import ArgumentError, ClusterError
+from ..estimators.lanes import Lanes
+from ..estimators.limits import Goal, Limits, Schedule
+from ..explorations import EpsilonGreedy
+from .collecting import Collecting
+from .events import Collected, Event, Gone, Lost, NodeLostError, Started
+from .fragments import Request, nbytes_of, why_damaged
+from .inline import Inline
+from .ladder import ladder
+from .learning import Episodes, FromReplay, FromRollouts, Learning
+from .measuring import Measures
+from .memory_for import actors_of_shards, checked_resize, memory_for
+from .planner import DAMAGED, SILENT, Death, Planner
+from .recipes import Recipe, recipe_of, refuse_unsuitable
+from .replay import ShardedReplay, ShardPlan
+from .settings import RUNNING
+
+if TYPE_CHECKING:
+    from ..estimators.model import Model
+    from ..estimators.session import MonitoredSession
+    from ..estimators.trainer import Trainer
+    from ..policies.acting import ActingProgram
+    from ..runs.snapshot import PolicySnapshot
+    from .settings import Settings
+
+logger = logging.getLogger("axonrl")
+_LOOK_S: Final = 1.0
+"""How long nothing may happen before overdue answers are looked for."""
+_MEASURE_S: Final = 1.0
+"""Between two measurements."""
+
+
+def train(
+    cluster: Settings,
+    trainer: Trainer,
+    model: Model,
+    env: Any,
+    hooks: Sequence[Any],
+    schedule: Schedule,
+    goal: Goal,
+) -> None:
+    """As ``Agent.train`` with a cluster.
+
+    Raises:
+        ArgumentError: the environment, the memory or the model cannot be used in a cluster; says what can.
+        ClusterError: actors cannot work, or nothing moves any more.
+    """
+    recipe, memory = recipe_of(env), memory_for(cluster, trainer.needed_memory())
+    with contextlib.ExitStack() as closing:
+        opened = recipe.several(1)
+        closing.callback(opened.close)
+        refuse_unsuitable(recipe, opened)
+        number = cluster.actors * cluster.envs_per_actor
+        if not isinstance(memory, ShardedReplay):
+            number = memory.size // cluster.fragment
+        source = env if isinstance(env, str) else opened.env
+        lanes = Lanes(opened.observation_space, opened.action_space, number, source=source, like=opened)
+        if isinstance(memory, ShardedReplay):
+            closing.enter_context(trainer.using(memory))
+        session = closing.enter_context(trainer.over(lanes, hooks, schedule, endless=not goal.is_given))
+        limits = goal.limits(session)
+        reason = limits.reached(session)
+        if reason is not None and not session.owes(limits):
+            logger.info("nothing to train: %s", reason)
+            return
+        trainer.state().stepper.schedule = schedule
+        if not cluster.lockstep:
+            trainer.mark_not_exact(
+                "fragments of a cluster are learned from as they come; Cluster(lockstep=True) is exact"
+            )
+        with session.monitored(limits):
+            Driver(cluster, recipe, session, trainer, model, memory, limits).run()
+
+
+class Driver:
+    """Training from the fragments of actors.
+
+    Args:
+        cluster: the settings.
+        recipe: of the environments.
+        session: is told what happens.
+        trainer: whose state is trained.
+        model: what actors act with.
+        memory: what is learned from.
+        limits: where the run ends.
+    """
+
+    def __init__(
+        self,
+        cluster: Settings,
+        recipe: Recipe,
+        session: MonitoredSession,
+        trainer: Trainer,
+        model: Model,
+        memory: Any,
+        limits: Limits,
+    ) -> None:
+        self._cluster, self._recipe, self._session, self._limits = cluster, recipe, session, limits
+        self._state = state = trainer.state()
+        self._stepper = state.stepper
+        self._transition: Mapping[str, SpecTree] = trainer.transition()
+        self._program = _program(model, state.snapshot(), cluster.actor_runtime)
+        self.planner = Planner(cluster.rules(), time.monotonic(), _incarnations(state.cluster))
+        self._round: list[Collected] = []
+        self._saves = session.saves
+        self._measured_at = time.perf_counter()
+        self._wide = cluster.fragment * cluster.envs_per_actor
+        self._epsilons = None
+        if cluster.ladder is not None and type(self._program.predict.exploration) is EpsilonGreedy:
+            every = ladder(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
+            self._epsilons = every.reshape(cluster.actors, cluster.envs_per_actor)
+            session.explores_by = float(every.mean())
+        self._measures = Measures(
+            self.planner, self._wide, memory if isinstance(memory, ShardedReplay) else None, self._epsilons
+        )
+        episodes = Episodes(session, cluster.envs_per_actor)
+        self._memory = memory
+        self._whole = memory.whole if isinstance(memory, ShardedReplay) else None
+        self.backend: Any = None
+        self.learning: Learning
+        if isinstance(memory, ShardedReplay):
+            most = cluster.actors * cluster.in_flight
+            self.learning = FromReplay(session, self._stepper, memory, most, episodes, self._measures)
+        else:
+            batch = memory.size // self._wide
+            counts = self.planner.counts
+            self.learning = FromRollouts(session, self._stepper, cluster, batch, counts, episodes, self._measures)
+
+    def run(self) -> None:
+        """Connect, and train until a limit is reached or a hook asks to stop; nothing stays connected."""
+        self.backend = self._connected(self._memory)
+        saves = False
+        vars(self._cluster)[RUNNING] = self
+        try:
+            if isinstance(self._memory, ShardedReplay):
+                lanes = [len(actors) * self._cluster.envs_per_actor for actors in actors_of_shards(self._cluster)]
+                self._memory.connect(self.backend, lanes)
+            self._train()
+            saves = True
+        except KeyboardInterrupt:
+            saves = True
+            raise
+        except ClusterError as error:
+            self._rescue(error)
+            raise
+        finally:
+            vars(self._cluster).pop(RUNNING, None)
+            self.backend.close(saves=saves)
+
+    def resize(self, actors: int) -> None:
+        """As ``Cluster.resize``."""
+        self.planner.resize(checked_resize(self._cluster, self._memory, actors), time.monotonic())
+        self.learning.most = actors * self._cluster.in_flight
+
+    def _rescue(self, error: ClusterError) -> None:
+        """A last checkpoint, of what is whole although the cluster cannot go on; with shards if they can be asked."""
+        shards_gone = isinstance(error, NodeLostError) and isinstance(self._memory, ShardedReplay)
+        if self.planner.counts["accepted"] and not shards_gone:
+            try:
+                self._session.save_checkpoint()
+            except Exception as failure:
+                logger.warning("no last checkpoint is written: %s", failure)
+
+    def _train(self) -> None:
+        begun = False
+        while self._session.stop_reason is None:
+            self._start()
+            begun = begun or self.planner.may_begin()
+            if self._cluster.lockstep:
+                self._ask_all()
+            elif begun:
+                self._ask()
+            began = time.perf_counter()
+            events = self.backend.wait(_LOOK_S)
+            waited = time.perf_counter()
+            self._session.timings.environment += waited - began
+            for event in events:
+                self._take(event)
+            self._learn()
+            self._look_after()
+            self._measure(waited - began, time.perf_counter() - waited)
+
+    # -- actors -------------------------------------------------------------------------------------------------------
+
+    def _connected(self, memory: Any) -> Any:
+        cluster, plans = self._cluster, []
+        if isinstance(memory, ShardedReplay):
+            for index, actors in enumerate(actors_of_shards(cluster)):
+                width, seed = cluster.envs_per_actor, self._seed
+                part, length = memory.part(), cluster.fragment
+                plans.append(ShardPlan(part, self._transition, actors, width, index, seed, length))
+        if cluster.backend == "inline":
+            return Inline([plan.make() for plan in plans])
+        from .on_ray import OnRay
+
+        return OnRay(cluster, plans, nbytes_of(self._transition, cluster.fragment, cluster.envs_per_actor))
+
+    @property
+    def _seed(self) -> int:
+        return self._session.config.seed or 0
+
+    def _start(self) -> None:
+        cluster, planner = self._cluster, self.planner
+        for actor in planner.to_end(time.monotonic()):
+            self.backend.kill(actor.index)
+        for actor in planner.to_start(time.monotonic()):
+            whole = self._whole
+            made = Collecting(
+                actor=actor.index,
+                incarnation=actor.incarnation,
+                program=self._program,
+                environment=functools.partial(self._recipe.several, cluster.envs_per_actor),
+                transition=self._transition,
+                length=cluster.fragment,
+                run_seed=self._seed,
+                statistics=self._state.statistics,
+                n_step=whole.n_step if whole is not None and whole.needs_td_error else None,
+                discount=1.0 if whole is None else whole.discount,
+                epsilons=None if self._epsilons is None else self._epsilons[actor.index % cluster.actors],
+            )
+            self.backend.start(made)
+        self._state.cluster = {"incarnations": np.array([actor.incarnation for actor in planner.actors])}
+
+    def _ask(self) -> None:
+        planner, counters, learning = self.planner, self._stepper.counters, self.learning
+        room = learning.room(planner.in_flight())
+        if self._limits.timesteps is not None:
+            asked = counters.global_timestep + learning.waiting() + planner.in_flight() * self._wide
+            room = min(room, -(-(self._limits.timesteps - asked) // self._wide))
+        progress = self._stepper.progress
+        for fragment in planner.requests(max(room, 0), time.monotonic()):
+            self.backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
+
+    def _ask_all(self) -> None:
+        """In lockstep: a fragment of every actor, with the same weights, when all have been learned from.
+
+        After a checkpoint all actors begin anew, as those of a run that is resumed from it do.
+        """
+        planner = self.planner
+        if self._session.saves != self._saves and not planner.in_flight():
+            self._saves = self._session.saves
+            self.learning.forget()
+            for actor in planner.renew(time.monotonic()):
+                self.backend.kill(actor.index)
+            self._start()
+        if planner.in_flight() or planner.alive() < self._cluster.actors:
+            return
+        counters, progress = self._stepper.counters, self._stepper.progress
+        for fragment in planner.requests(self._cluster.actors, time.monotonic()):
+            self.backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
+
+    def _take(self, event: Event) -> None:
+        now = time.monotonic()
+        if isinstance(event, Gone):
+            self._give_up(event)
+        elif isinstance(event, Started):
+            if not self.planner.started(event.actor, event.incarnation, now):
+                self.backend.kill(event.actor)
+        elif isinstance(event, Collected):
+            made, fragment, cluster = event.head.id, event.fragment, self._cluster
+            why = None
+            if fragment is not None:
+                why = why_damaged(fragment, self._transition, cluster.fragment, cluster.envs_per_actor)
+            if why is not None:
+                self._give_up(Gone(made.actor, made.incarnation, DAMAGED, why))
+            elif self.planner.answered(made, now):
+                self._round.append(event)
+                if event.head.learnt and self._state.statistics:
+                    self._state.statistics = merged(self._state.statistics, event.head.learnt)
+        elif isinstance(event, Lost):
+            self.planner.lost(event.id, now)
+        else:
+            self._memory.emptied(event.shard)
+            self.planner.counts["shards_lost"] += 1
+            logger.warning("replay shard %d is lost, with all it held: %s", event.shard, event.message)
+        if not self._cluster.lockstep or not self.planner.in_flight():
+            for one in sorted(self._round, key=lambda one: one.head.id):
+                self.learning.take(one)
+            self._round.clear()
+
+    def _give_up(self, gone: Gone) -> None:
+        if self.planner.ended(gone.actor, gone.incarnation, Death(gone.kind, gone.message, time.monotonic())):
+            self.planner.counts["damaged"] += gone.kind == DAMAGED
+            self.backend.kill(gone.actor)
+            logger.warning("actor %d %s: %s", gone.actor, gone.kind, gone.message)
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        for index, incarnation in self.planner.overdue(now):
+            self._give_up(Gone(index, incarnation, SILENT, "it did not answer in time"))
+        if (why := self.planner.hopeless(now)) is not None:
+            raise ClusterError(why)
+
+    def _measure(self, waited: float, worked: float) -> None:
+        self._measures.passed(waited, worked)
+        if (now := time.perf_counter()) - self._measured_at > _MEASURE_S:
+            self._measured_at = now
+            if numbers := self._measures.read():
+                self._session.timings.distributed = numbers
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        for work in self.learning.due():
+            before = self._stepper.counters.global_step
+            self._session.guarded(work)
+            step = self._stepper.counters.global_step
+            if step > before:
+                self.planner.moved(time.monotonic())
+                weights = self._stepper.executor.get_predict_weights()
+                self.backend.publish(step, weights, self._state.statistics)
+            if self._session.stop_reason is not None:
+                return
+            if not self._cluster.lockstep:
+                self._ask()  # nobody waits until all batches have been learned from
+            elif self._session.saves != self._saves:
+                return  # a run that is resumed from this checkpoint has no fragments either
+
+
+def _actors_of_shards(cluster: Settings) -> list[range]:
+    """Whose fragments each shard stores: always the same actors', so that their episodes stay whole."""
+    return [range(index, cluster.actors, cluster.replay_shards) for index in range(cluster.replay_shards)]
+
+
+def _program(model: Model, policy: PolicySnapshot, runtime: str) -> ActingProgram:
+    try:
+        return model.actor(policy, runtime)
+    except ValueError as error:
+        hint = "" if runtime != "litert" else ". Cluster(actor_runtime='tensorflow') loads TensorFlow in every actor"
+        raise ArgumentError(
+            f"actors cannot act with this model: {error}{hint}", "Cluster.actor_runtime", runtime
+        ) from error
+
+
+def _incarnations(state: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(int(one) for one in state.get("incarnations", ()))

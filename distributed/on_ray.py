@@ -1,0 +1,289 @@
+"""The roles as processes of Ray: actors, the store of weights, replay shards; on one machine or on several."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..contracts import Array, State
+from .collecting import Collecting
+from .connecting import Connection
+from .events import Collected, Event, Gone, Started
+from .fragments import Request
+from .on_ray_shards import RayShards
+from .on_ray_weights import RayWeights
+from .planner import DIED, RAISED
+from .replay import Drawn, ShardPlan, Stored
+from .roles import ActorProcess, Raised, Ready, ShardProcess, WeightStore, versions
+from .settings import Settings
+
+logger = logging.getLogger("axonrl")
+_PUBLISH_S: Final = 0.02
+"""Weights are not published more often."""
+_IDLE_S: Final = 0.1
+"""How long to sleep where nobody was asked for anything."""
+_FETCH_S: Final = 60.0
+"""For what is ready, and may have to come from another node."""
+
+
+@dataclasses.dataclass
+class _Actor:
+    """An incarnation of an actor, and its answers that have not come, oldest first.
+
+    An answer is a reference; with shards that of a head, and that of the fragment beside it.
+    """
+
+    handle: Any
+    incarnation: int
+    pid: int | None = None
+    answers: deque[tuple[Any, Any]] = dataclasses.field(default_factory=deque)
+
+
+class OnRay:
+    """Actors as processes of a Ray cluster.
+
+    Args:
+        settings: see there.
+        plans: of replay shards; empty if fragments go to the driver.
+        nbytes: of a fragment.
+
+    Raises:
+        ArgumentError: Ray is not installed, or the cluster cannot be joined, or is too small.
+        ClusterError: no cluster could be started.
+    """
+
+    def __init__(self, settings: Settings, plans: Sequence[ShardPlan] = (), nbytes: int = 0) -> None:
+        self._settings = settings
+        self._connection = Connection(settings, len(plans), nbytes)
+        self._run = secrets.token_hex(4)
+        self._actors: dict[int, _Actor] = {}
+        self._events: list[Event] = []
+        self._program: tuple[int, Any] | None = None
+        self._placing: Any = None
+        every, timeout = 0.0 if settings.lockstep else _PUBLISH_S, settings.fragment_timeout_s
+        try:
+            self._weights = RayWeights(self._launch_store, every)
+            self._shards = RayShards(plans, self._launch_shard, settings.prefetch, timeout) if plans else None
+        except BaseException:
+            self._connection.close()
+            raise
+
+    # -- making -------------------------------------------------------------------------------------------------------
+
+    def _remote(self, role: type, name: str, **options: Any) -> Any:
+        """Something that starts a process of a role."""
+        import ray
+
+        # Ray would start it again without our knowing, and repeat what may have run.
+        once = {"max_restarts": 0, "max_task_retries": 0}
+        unique = f"axonrl-{self._run}-{name}-{secrets.token_hex(2)}"
+        return ray.remote(role).options(name=unique, **once, **options)
+
+    def _launch_store(self) -> Any:
+        return self._remote(WeightStore, "weights", num_cpus=0).remote()
+
+    def _launch_shard(self, plan: ShardPlan, incarnation: int) -> Any:
+        options = {"num_cpus": self._settings.shard_cpus, "scheduling_strategy": "SPREAD"}
+        return self._remote(ShardProcess, f"shard-{plan.shard}", **options).remote(plan, incarnation)
+
+    def _strategy(self, actor: int) -> Any:
+        from ray.util import placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        settings = self._settings
+        if settings.placement != "strict_spread":
+            return {"spread": "SPREAD", "pack": "DEFAULT"}[settings.placement]
+        if self._placing is None:
+            bundles = [{"CPU": settings.actor_cpus}] * settings.actors
+            self._placing = placement_group(bundles, "STRICT_SPREAD", name=f"axonrl-{self._run}")
+        return PlacementGroupSchedulingStrategy(self._placing, placement_group_bundle_index=actor)
+
+    def start(self, made: Collecting) -> None:
+        """Start a process, and make an actor in it."""
+        import ray
+
+        self.kill(made.actor)
+        if self._program is None or self._program[0] != id(made.program):
+            self._program = id(made.program), ray.put(made.program)
+        # A cluster of our own has processors for so many; those that come later share them.
+        later = self._connection.is_local and made.actor >= self._settings.actors
+        cpus = 0 if later else self._settings.actor_cpus
+        options = {"num_cpus": cpus, "scheduling_strategy": self._strategy(made.actor)}
+        process = self._remote(ActorProcess, f"actor-{made.actor}-{made.incarnation}", **options).remote()
+        alone: Any = dataclasses.replace(made, program=None)  # type: ignore[arg-type]
+        actor = self._actors[made.actor] = _Actor(process, made.incarnation)
+        actor.answers.append((process.begin.remote(alone, self._program[1], self._weights.store), None))
+
+    # -- asking and waiting -------------------------------------------------------------------------------------------
+
+    def ask(self, request: Request) -> None:
+        """Put a request into the actor's mailbox."""
+        actor = self._actors.get(request.id.actor)
+        if actor is None or actor.incarnation != request.id.incarnation:
+            return
+        if self._shards is None:
+            actor.answers.append((actor.handle.collect.remote(request), None))
+        else:
+            head, fragment = actor.handle.collect_apart.options(num_returns=2).remote(request)
+            actor.answers.append((head, fragment))
+
+    def publish(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
+        """Hand weights to the store, now or soon."""
+        self._weights.pending = version, weights, statistics
+        self._flush()
+        if self._settings.lockstep:
+            self._weights.arrive()
+
+    def _flush(self) -> None:
+        if (store := self._weights.flush()) is not None:
+            for actor in self._actors.values():
+                actor.handle.take_from.remote(store)
+
+    def wait(self, timeout: float) -> Sequence[Event]:
+        """What has happened: waits for the oldest answer of any actor, then takes all that have come."""
+        import ray
+
+        self._connection.check()
+        self._flush()
+        if self._weights.pending is not None:
+            timeout = min(timeout, _PUBLISH_S)
+        oldest = [actor.answers[0][0] for actor in self._actors.values() if actor.answers]
+        inserts = [] if self._shards is None else self._shards.waited_for()
+        ready: set[Any] = set()
+        if not oldest and not inserts:
+            time.sleep(min(timeout, _IDLE_S))
+        elif ray.wait([*oldest, *inserts], timeout=0 if self._events else timeout)[0]:
+            every = [reference for actor in self._actors.values() for reference, _ in actor.answers] + inserts
+            ready.update(ray.wait(every, num_returns=len(every), timeout=0)[0])
+        self._take(ready)
+        if self._shards is not None:
+            self._events += self._shards.arrived(ready)
+        events, self._events = self._events, []
+        return events
+
+    def _take(self, ready: set[Any]) -> None:
+        """Answers of each actor in order, as far as they have come; all in one fetch."""
+        found = []
+        for index, actor in self._actors.items():
+            while actor.answers and actor.answers[0][0] in ready:
+                found.append((index, actor, *actor.answers.popleft()))
+        values = _fetched([reference for _, _, reference, _ in found])
+        for (index, actor, _, fragment), value in zip(found, values, strict=True):
+            if self._actors.get(index) is actor:
+                self._hear(index, actor, fragment, value)
+
+    def _hear(self, index: int, actor: _Actor, fragment: Any, value: Any) -> None:
+        if isinstance(value, Exception):
+            self.kill(index)
+            self._events.append(Gone(index, actor.incarnation, *_why(value)))
+        elif isinstance(value, Raised):
+            self.kill(index)
+            self._events.append(Gone(index, actor.incarnation, RAISED, value.message))
+        elif isinstance(value, Ready):
+            if value.versions != versions():
+                self.kill(index)
+                message = f"its node has {value.versions}, and the learner's has {versions()}"
+                self._events.append(Gone(index, actor.incarnation, RAISED, message))
+            else:
+                logger.debug("actor %d, incarnation %d is process %d", index, actor.incarnation, value.pid)
+                actor.pid = value.pid
+                self._events.append(Started(index, actor.incarnation))
+        elif self._shards is None:
+            self._events.append(Collected(value))
+        else:
+            self._shards.insert(value.id, fragment)
+
+    def processes(self) -> dict[str, int]:
+        """Ids of the processes of all roles that have reported theirs, by ``actor 0``, ``shard 0``, ``raylet``, ..."""
+        actors = {f"actor {index}": actor.pid for index, actor in self._actors.items() if actor.pid is not None}
+        shards = {} if self._shards is None else self._shards.processes()
+        return {**actors, **shards, **self._connection.processes()}
+
+    # -- shards -------------------------------------------------------------------------------------------------------
+
+    def sample(self, shard: int) -> Drawn | None:
+        """A batch of one of them."""
+        return self._with_shards.sample(shard)
+
+    def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
+        """New priorities."""
+        self._with_shards.update(shard, incarnation, tickets, td_error)
+
+    @property
+    def ignored(self) -> int:
+        """Priorities of transitions that were forgotten meanwhile, as far as shards have told."""
+        return self._with_shards.ignored
+
+    def states(self) -> list[State]:
+        """What each of them holds."""
+        return self._with_shards.states()
+
+    def load(self, states: Sequence[State]) -> list[Stored]:
+        """Hand back what :meth:`states` returned."""
+        return self._with_shards.load(states)
+
+    @property
+    def _with_shards(self) -> RayShards:
+        assert self._shards is not None
+        return self._shards
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    def kill(self, actor: int) -> None:
+        """End an actor's process, and forget what it was asked for."""
+        import ray
+
+        if (gone := self._actors.pop(actor, None)) is not None:
+            ray.kill(gone.handle)
+
+    def close(self, *, saves: bool) -> None:
+        """End all processes of this run, and the cluster if it is our own."""
+        import ray
+
+        try:
+            if self._connection.is_whole:  # what nobody answers for any more cannot be asked to end
+                for actor in list(self._actors):
+                    self.kill(actor)
+                if self._shards is not None:
+                    self._shards.close(saves=saves and self._settings.save_replay)
+                ray.kill(self._weights.store)
+                if self._placing is not None:
+                    ray.util.remove_placement_group(self._placing)
+        finally:
+            self._connection.close()
+
+
+def _fetched(references: list[Any]) -> list[Any]:
+    """Results that are ready; an error in the place of each that failed."""
+    import ray
+
+    if not references:
+        return []
+    try:
+        values: list[Any] = ray.get(references, timeout=_FETCH_S)
+    except ray.exceptions.RayError:
+        return [_value_or_error(reference) for reference in references]
+    return values
+
+
+def _value_or_error(reference: Any) -> Any:
+    import ray
+
+    try:
+        return ray.get(reference, timeout=_FETCH_S)
+    except ray.exceptions.RayError as error:
+        return error
+
+
+def _why(error: Exception) -> tuple[str, str]:
+    """Why an incarnation ended: its kind, and a message."""
+    import ray
+
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return RAISED, f"{type(error.cause).__name__}: {error.cause}"
+    return DIED, str(error).partition("\n")[0]

@@ -1,0 +1,307 @@
+"""Who is asked for what, and when: flow control and the rules for failures, without processes, clocks or arrays.
+
+The planner is told what happens, with the time in seconds, and says what is to be done. The driver of every backend,
+the tests' fake clock and the simulation use this one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections import Counter, deque
+from typing import Final
+
+from .fragments import FragmentId
+
+ABSENT, STARTING, READY, FAILED, LEFT = "absent", "starting", "ready", "failed", "left"
+DIED, RAISED, SILENT, DAMAGED = "died", "raised", "silent", "damaged"
+"""Why an incarnation ended: its process, its environment, no answer in time, answers that cannot be used."""
+_IN_A_ROW: Final = 3
+"""Environments that raise so often, or damaged answers, without a whole fragment in between."""
+_MEDIAN_OF: Final = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What the planner goes by; the fields of :class:`~axonrl.distributed.Cluster` of these names."""
+
+    actors: int
+    in_flight: int = 2
+    min_actors: int = 1
+    fragment_timeout_s: float = 60.0
+    stall_timeout_s: float = 300.0
+    restart_delay_s: float = 1.0
+    longest_delay_s: float = 60.0
+    max_restarts: int = 100
+
+
+@dataclasses.dataclass
+class Death:
+    """How an incarnation of an actor ended."""
+
+    kind: str
+    message: str
+    at: float
+
+
+@dataclasses.dataclass
+class ActorState:
+    """What the planner knows of one actor."""
+
+    index: int
+    status: str = ABSENT
+    incarnation: int = -1
+    """The newest one; -1 before the first."""
+    since: float = 0.0
+    """When it got this status."""
+    next_sequence: int = 0
+    asked: deque[tuple[FragmentId, float]] = dataclasses.field(default_factory=deque)
+    """Fragments in flight, oldest first, and when they were asked for."""
+    answered: int = 0
+    """Fragments of this incarnation."""
+    restarts: int = 0
+    start_at: float = 0.0
+    delay: float = 0.0
+    leaving: bool = False
+    """Ends when what it was asked for has come."""
+    raised: int = 0
+    damaged: int = 0
+    last: Death | None = None
+    durations: deque[float] = dataclasses.field(default_factory=lambda: deque(maxlen=_MEDIAN_OF))
+    answered_at: float = 0.0
+
+
+class Window:
+    """How many fragments may be in flight or wait for the learner, where batches of them are learned from.
+
+    It begins with those of ``queue`` batches and one more. While the learner finds no batch, there are too few in
+    flight for the time that they take: it grows. Where never fewer than
+    ``queue`` batches waited, there are too many, which only makes them old: it shrinks, at most to where it began.
+
+    Args:
+        batch: fragments of a batch.
+        queue: batches that may wait.
+    """
+
+    def __init__(self, batch: int, queue: int) -> None:
+        self._batch, self._full = batch, queue * batch
+        self._least = self.size = (queue + 1) * batch
+        self._held, self._begun = 0, False
+        self._looks, self._fewest = 0, math.inf
+
+    def room(self, waiting: int, in_flight: int, most: int) -> int:
+        """How many more may be asked for now; all actors together may have ``most`` in flight."""
+        held = waiting + in_flight
+        self._begun = self._begun or held < self._held  # before something was learned from, all wait for the first ones
+        self._held = held
+        if self._begun and waiting < self._batch:
+            self.size = max(min(self.size + 1, most + self._batch), self._least)
+        self._looks, self._fewest = self._looks + 1, min(self._fewest, waiting)
+        if self._looks >= self.size:  # all of it has come and gone
+            self.size -= int(min(max(self._fewest - self._full, 0), self.size - self._least))
+            self._looks, self._fewest = 0, math.inf
+        return max(self.size - held, 0)
+
+
+class Planner:
+    """The state of all actors.
+
+    Args:
+        rules: see there.
+        now: seconds.
+        incarnations: of each actor, that came before; after a resume.
+    """
+
+    def __init__(self, rules: Rules, now: float, incarnations: tuple[int, ...] = ()) -> None:
+        self.rules = rules
+        self.actors = [ActorState(index) for index in range(rules.actors)]
+        for actor, before in zip(self.actors, incarnations, strict=False):
+            actor.incarnation = before
+        self.counts: Counter[str] = Counter()
+        """``asked``, ``accepted``, ``dead`` (answers of an incarnation that was given up), ``lost`` (fragments asked
+        for in vain), ``restarts``."""
+        self.moved_at = now
+        """When something last went forward: a fragment was accepted, or an update was made."""
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    def to_start(self, now: float) -> list[ActorState]:
+        """The actors whose next incarnation is to be started now; they count as starting."""
+        waiting = [actor for actor in self.actors if actor.status == ABSENT and not actor.leaving]
+        due = [actor for actor in waiting if now >= actor.start_at]
+        for actor in due:
+            actor.incarnation += 1
+            actor.next_sequence = actor.answered = 0
+            self._become(actor, STARTING, now)
+        return due
+
+    def started(self, index: int, incarnation: int, now: float) -> bool:
+        """An incarnation is ready; False if it was given up before."""
+        actor = self.actors[index]
+        if (actor.incarnation, actor.status) != (incarnation, STARTING):
+            return False
+        self._become(actor, READY, now)
+        self.moved_at = max(self.moved_at, now)
+        return True
+
+    def renew(self, now: float) -> list[ActorState]:
+        """All actors that work are to begin anew, at once; returns them."""
+        working = [actor for actor in self.actors if actor.status in (STARTING, READY)]
+        for actor in working:
+            actor.asked.clear()
+            actor.start_at = now
+            self._become(actor, ABSENT, now)
+        return working
+
+    def resize(self, actors: int, now: float) -> None:
+        """From now on so many: new ones are to start; those of the highest indices end, see :meth:`to_end`."""
+        self.actors += [ActorState(index) for index in range(len(self.actors), actors)]
+        for actor in self.actors:
+            actor.leaving = actor.index >= actors
+            if actor.status == LEFT and not actor.leaving:
+                actor.start_at = now
+                actor.raised = actor.damaged = 0
+                actor.last = None
+                self._become(actor, ABSENT, now)
+        self.rules = dataclasses.replace(self.rules, actors=actors)
+
+    def to_end(self, now: float) -> list[ActorState]:
+        """Actors that leave and of which nothing is awaited any more; they count as left."""
+        done = [actor for actor in self.actors if actor.leaving and actor.status != LEFT and not actor.asked]
+        for actor in done:
+            self._become(actor, LEFT, now)
+        return done
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def in_flight(self) -> int:
+        """Fragments that were asked for and have not come."""
+        return sum(len(actor.asked) for actor in self.actors)
+
+    def requests(self, room: int, now: float) -> list[FragmentId]:
+        """The fragments to ask for now, at most ``room``: of those actors first that have the fewest in flight."""
+        found: list[FragmentId] = []
+        ready = [actor for actor in self.actors if actor.status == READY and not actor.leaving]
+        for depth in range(self.rules.in_flight):
+            for actor in ready:
+                if len(found) < room and len(actor.asked) == depth:
+                    fragment = FragmentId(actor.index, actor.incarnation, actor.next_sequence)
+                    actor.next_sequence += 1
+                    actor.asked.append((fragment, now))
+                    found.append(fragment)
+        self.counts["asked"] += len(found)
+        return found
+
+    def answered(self, fragment: FragmentId, now: float) -> bool:
+        """A fragment has come; False if it must not be used: it was given up, or came before."""
+        actor = self.actors[fragment.actor]
+        if not actor.asked or actor.asked[0][0] != fragment:
+            self.counts["dead"] += 1
+            return False
+        _, asked_at = actor.asked.popleft()
+        actor.durations.append(now - max(asked_at, actor.answered_at))
+        actor.answered_at = now
+        actor.answered += 1
+        actor.raised = actor.damaged = 0
+        actor.delay = 0.0
+        self.counts["accepted"] += 1
+        self.moved_at = now
+        return True
+
+    def lost(self, fragment: FragmentId, now: float) -> None:
+        """A fragment was made, and will not come."""
+        actor = self.actors[fragment.actor]
+        if actor.asked and actor.asked[0][0] == fragment:
+            actor.asked.popleft()
+            actor.answered_at = now
+            self.counts["lost"] += 1
+
+    def moved(self, now: float) -> None:
+        """An update was made."""
+        self.moved_at = now
+
+    # -- failing ------------------------------------------------------------------------------------------------------
+
+    def ended(self, index: int, incarnation: int, death: Death) -> bool:
+        """An incarnation has ended, or is given up; False if it was given up before.
+
+        The next one is due after a delay that doubles from one end to the next; a fragment in between sets it back.
+        """
+        actor = self.actors[index]
+        if actor.incarnation != incarnation or actor.status not in (STARTING, READY):
+            return False
+        self.counts["lost"] += len(actor.asked)
+        actor.asked.clear()
+        actor.last = death
+        rules = self.rules
+        actor.raised += death.kind == RAISED
+        actor.damaged += death.kind == DAMAGED
+        if max(actor.raised, actor.damaged) >= _IN_A_ROW or actor.restarts >= rules.max_restarts:
+            self._become(actor, FAILED, death.at)
+            return True
+        actor.restarts += 1
+        self.counts["restarts"] += 1
+        actor.delay = min(max(2 * actor.delay, rules.restart_delay_s), rules.longest_delay_s)
+        actor.start_at = death.at + actor.delay
+        self._become(actor, ABSENT, death.at)
+        return True
+
+    def overdue(self, now: float) -> list[tuple[int, int]]:
+        """Actors, and their incarnations, whose answer takes too long; they are to be killed and given up."""
+        found = []
+        for actor in self.actors:
+            if actor.status == STARTING and now - actor.since > max(self.rules.fragment_timeout_s, 60.0):
+                found.append((actor.index, actor.incarnation))
+            elif actor.asked:
+                usual = statistics.median(actor.durations) if actor.durations else 0.0
+                waited = now - max(actor.asked[0][1], actor.answered_at, actor.since)
+                if waited > self.rules.fragment_timeout_s + 3 * usual:
+                    found.append((actor.index, actor.incarnation))
+        return found
+
+    # -- giving up ----------------------------------------------------------------------------------------------------
+
+    def alive(self) -> int:
+        """Actors that are ready."""
+        return sum(actor.status == READY for actor in self.actors)
+
+    def may_begin(self) -> bool:
+        """Are enough actors ready to begin?"""
+        return self.alive() >= self.rules.min_actors
+
+    def hopeless(self, now: float) -> str | None:
+        """Why the run must end; None if it need not.
+
+        An environment that raises in every actor before any fragment was accepted is a bug and no fault: the run ends
+        with its error.
+        """
+        staying = [actor for actor in self.actors if not actor.leaving]
+        ends = [actor.last for actor in staying]
+        if not self.counts["accepted"] and all(end is not None and end.kind == RAISED for end in ends):
+            return ends[0].message if ends[0] is not None else None
+        left = sum(actor.status != FAILED for actor in staying)
+        if left < self.rules.min_actors:
+            why = f"only {left} of {len(staying)} actors are left, and min_actors is {self.rules.min_actors}"
+            return f"{why}:\n{self.table(now)}"
+        if now - self.moved_at > self.rules.stall_timeout_s:
+            return f"nothing has moved for {now - self.moved_at:.0f} s:\n{self.table(now)}"
+        return None
+
+    def table(self, now: float) -> str:
+        """Who waits for what, a line for each actor."""
+        return "\n".join(self._line(actor, now) for actor in self.actors if actor.status != LEFT)
+
+    def _line(self, actor: ActorState, now: float) -> str:
+        doing = {
+            ABSENT: f"starts again in {max(actor.start_at - now, 0):.0f} s",
+            STARTING: f"starting for {now - actor.since:.0f} s",
+            FAILED: "given up",
+        }.get(actor.status)
+        if doing is None:
+            doing = "waits for a request" if not actor.asked else f"asked {now - actor.asked[0][1]:.0f} s ago"
+        end = "" if actor.last is None else f"; last end: {actor.last.kind}: {actor.last.message}"
+        return f"  actor {actor.index}, incarnation {actor.incarnation}: {doing}{end}"
+
+    def _become(self, actor: ActorState, status: str, now: float) -> None:
+        actor.status, actor.since, actor.answered_at = status, now, now

@@ -1,0 +1,85 @@
+"""Environments as something that can be sent to a process that makes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..environments.batched import BatchedEnvironment
+from ..environments.making import make, open_environment
+from ..environments.statistics import names_of, statistics_of
+from ..errors import ArgumentError
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How an actor makes its environments: of an id, or by calling a function for each.
+
+    Args:
+        env: an id, or a function without arguments that returns an environment and can be imported by its name.
+        kwargs: of the environment.
+        wrappers: by name.
+        vectorization: as for ``environments.make``.
+    """
+
+    env: str | Callable[[], Any]
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    wrappers: Sequence[Any] = ()
+    vectorization: str = "sync"
+
+    def one(self) -> Any:
+        """A single environment."""
+        if not isinstance(self.env, str):
+            return self.env()
+        return make(self.env, wrappers=self.wrappers, **self.kwargs)
+
+    def several(self, number: int) -> BatchedEnvironment:
+        """So many, to be stepped together; who closes the result closes them."""
+        if isinstance(self.env, str):
+            made = make(self.env, number, vectorization=self.vectorization, wrappers=self.wrappers, **self.kwargs)
+        else:
+            from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+            made = SyncVectorEnv([self.env] * number, autoreset_mode=AutoresetMode.DISABLED)
+        opened = open_environment(made)
+        opened.own()
+        return opened
+
+
+def recipe_of(env: Any) -> Recipe:
+    """The recipe of what a user passed as environment.
+
+    Raises:
+        ArgumentError: it is an environment, which cannot be in several processes, or something else.
+    """
+    if isinstance(env, Recipe):
+        return env
+    if isinstance(env, str):
+        return Recipe(env)
+    if callable(env) and not hasattr(env, "step"):
+        name = getattr(env, "__qualname__", "<")
+        if "<" in name:
+            message = f"a function that makes environments must be one of a module, for actors to import, got {env!r}"
+            raise ArgumentError(message, "env", env)
+        return Recipe(env)
+    raise ArgumentError(
+        "with cluster=, env must be an id ('CartPole-v1'), or a function of a module that returns an environment: an"
+        f" environment itself cannot be in several processes, got {env!r}",
+        "env",
+        env,
+    )
+
+
+def refuse_unsuitable(recipe: Recipe, opened: BatchedEnvironment) -> None:
+    """``ArgumentError`` for environments whose rows are reset while others step, and for wrappers that learn."""
+    if opened.skips_rows:
+        message = f"{opened.name} resets copies while others step; actors need whole fragments: vectorization='sync'"
+        raise ArgumentError(message, "env", recipe.env)
+    names = [name for name in names_of(statistics_of(opened.env)) if name.startswith("Gymnasium's")]
+    if names:
+        message = (
+            f"{' and '.join(dict.fromkeys(names))} in copies would have statistics of its own in each: use axonrl's"
+            " normalize_observation and normalize_reward, by name in a file, or axonrl.distributed.recipes.Recipe"
+        )
+        raise ArgumentError(message, "env", recipe.env)

@@ -1,0 +1,329 @@
+"""Replay in shards: each holds a part of a replay memory; the learner's memory is a view of all of them."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from ..contracts import Array, ArrayTree, SpecTree, State
+from ..errors import ArgumentError, ClusterError
+from ..memories import ReplayMemory
+from ..memories.dealing import deal, saved_parts
+from ..memories.describing import like
+from .fragments import Fragment, FragmentId, Head, why_damaged
+
+_SHARD, _CLUSTER = 2, 4
+
+
+class Stored(NamedTuple):
+    """What a shard holds: timesteps, transitions that may be drawn, and the sum of their priorities."""
+
+    timesteps: int
+    drawable: int
+    priority: float
+
+
+NOTHING: Final = Stored(0, 0, 0.0)
+
+
+class NoBatchError(ClusterError):
+    """No replay shard has a batch any more; actors will fill them again."""
+
+
+class Inserted(NamedTuple):
+    """A fragment is in a shard."""
+
+    head: Head
+    shard: int
+    stored: Stored
+
+
+class Refused(NamedTuple):
+    """A fragment is damaged, and the shard has nothing of it."""
+
+    id: FragmentId
+    why: str
+
+
+class Drawn(NamedTuple):
+    """A batch of a shard; ``tickets`` int64 [B] name its transitions, whatever comes and goes meanwhile."""
+
+    batch: Mapping[str, ArrayTree]
+    tickets: Array
+    shard: int
+    incarnation: int
+    stored: Stored
+
+
+class Shard:
+    """A part of a replay memory, which some actors fill: each of their environments is a lane of its own.
+
+    Args:
+        memory: of the shard's size; it is built here.
+        transition: specs of one environment's transition.
+        actors: whose fragments come here, in the order of their lanes.
+        width: environments of an actor, N.
+        shard: its index.
+        incarnation: how often it was made before.
+        run_seed: of the run.
+        length: timesteps of a fragment, T.
+    """
+
+    def __init__(
+        self,
+        memory: ReplayMemory,
+        transition: Mapping[str, SpecTree],
+        actors: Sequence[int],
+        width: int,
+        shard: int,
+        incarnation: int,
+        run_seed: int,
+        length: int,
+    ) -> None:
+        sequence = np.random.SeedSequence(run_seed, spawn_key=(_CLUSTER, _SHARD, shard, incarnation))
+        self._rng = np.random.Generator(np.random.PCG64(sequence))
+        self._memory, self._width = memory, width
+        self._transition, self._length = transition, length
+        self._first = {actor: i * width for i, actor in enumerate(actors)}
+        self._lanes = width * len(actors)
+        self.shard, self.incarnation = shard, incarnation
+        memory.build(transition, self._lanes, self._rng)
+
+    def insert(self, fragment: Fragment) -> Inserted | Refused:
+        """Store a fragment, if it is whole. Its arrays are copied: whatever sent them may be forgotten."""
+        if (why := why_damaged(fragment, self._transition, self._length, self._width)) is not None:
+            return Refused(fragment.head.id, why)
+        head, memory = fragment.head, self._memory
+        first = self._first[head.id.actor]
+        lanes = np.arange(first, first + self._width)
+        begin = memory.next_numbers()[lanes]
+        mask: Array | None = None
+        if self._lanes > self._width:
+            mask = np.zeros(self._lanes, np.bool_)
+            mask[lanes] = True
+        rows = fragment.rows()
+        for t in range(len(fragment.columns["reward"])):
+            memory.extend(*(() if mask is None else (mask,)), **self._wide(rows, t, lanes))
+        if fragment.td_error is not None:
+            waiting = memory.n_step - 1
+            numbers = begin[None, :] - waiting + np.arange(len(fragment.td_error))[:, None]
+            known = ~np.isnan(fragment.td_error)
+            tickets = numbers * self._lanes + lanes[None, :]
+            memory.prioritize(tickets[known], fragment.td_error[known])
+        return Inserted(head, self.shard, self.stored())
+
+    def sample(self) -> Drawn:
+        """A batch."""
+        batch = self._memory.sample()
+        return Drawn(batch, self._memory.tickets(), self.shard, self.incarnation, self.stored())
+
+    def update(self, tickets: Array, td_error: Array) -> int:
+        """Give transitions new priorities; returns how many were forgotten meanwhile."""
+        return self._memory.prioritize(tickets, td_error)
+
+    def stored(self) -> Stored:
+        """What it holds now."""
+        return Stored(len(self._memory), self._memory.drawable(), self._memory.total_priority())
+
+    def state(self) -> State:
+        """What it holds and draws from, to be saved."""
+        return {"memory": self._memory.state_dict(), "generator": self._rng.bit_generator.state}
+
+    def load(self, state: State) -> Stored:
+        """Hold what was saved."""
+        self._memory.load_state_dict(state["memory"])
+        if "generator" in state:
+            self._rng.bit_generator.state = state["generator"]
+        return self.stored()
+
+    def _wide(self, tree: Any, t: int, lanes: Array) -> Any:
+        """Row t as that of all lanes, with zeros for other actors'."""
+        if isinstance(tree, Mapping):
+            return {key: self._wide(value, t, lanes) for key, value in tree.items()}
+        if self._lanes == self._width:
+            return tree[t]
+        wide = np.zeros((self._lanes, *tree.shape[2:]), tree.dtype)
+        wide[lanes] = tree[t]
+        return wide
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPlan:
+    """What a shard is made from, in each of its incarnations: see there."""
+
+    memory: ReplayMemory
+    transition: Mapping[str, SpecTree]
+    actors: Sequence[int]
+    width: int
+    shard: int
+    run_seed: int
+    length: int
+
+    def make(self, incarnation: int = 0) -> Shard:
+        """An empty one."""
+        memory = copy.deepcopy(self.memory)
+        where = self.actors, self.width, self.shard, incarnation
+        return Shard(memory, self.transition, *where, self.run_seed, self.length)
+
+
+class Shards(Protocol):
+    """Shards, wherever they are."""
+
+    @property
+    def ignored(self) -> int:
+        """Priorities of transitions that were forgotten meanwhile, as far as it is known."""
+
+    def sample(self, shard: int) -> Drawn | None:
+        """A batch of one of them; waits for it. None if its process has ended, and what it held is lost."""
+
+    def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
+        """New priorities; nobody waits for it."""
+
+    def states(self) -> list[State]:
+        """What each of them holds."""
+
+    def load(self, states: Sequence[State]) -> list[Stored]:
+        """Hand back what :meth:`states` returned."""
+
+
+class ShardedReplay:
+    """The learner's memory: batches come from shards, and go back to them by tickets.
+
+    A batch is of one shard, which is drawn in proportion to the sums of priorities, so that every transition has the
+    same chance as in one memory.
+
+    Args:
+        memory: of the whole, not built: what each shard has a part of.
+        number: of shards.
+        saves: is what they hold in checkpoints?
+    """
+
+    fills_and_empties = False
+
+    def __init__(self, memory: ReplayMemory, number: int, *, saves: bool = True) -> None:
+        if memory.size % number:
+            raise ArgumentError(
+                f"the size of the memory must be a multiple of replay_shards={number}, got {memory.size}",
+                "memory",
+                memory.size,
+            )
+        self.whole, self.number, self._saves = memory, number, saves
+        self.size, self.batch_size, self.discount = memory.size, memory.batch_size, memory.discount
+        self.shards: Shards | None = None
+        self.held = [NOTHING] * number
+        """What each shard was known to hold last."""
+        self.drawn = 0
+        """Transitions, since it was made."""
+        self._last: Drawn | None = None
+        self._loaded: State | None = None
+
+    @property
+    def needs_td_error(self) -> bool:
+        """As of the whole memory."""
+        return self.whole.needs_td_error
+
+    @property
+    def ignored(self) -> int:
+        """Priorities of transitions that were forgotten meanwhile, as far as it is known."""
+        return 0 if self.shards is None else self.shards.ignored
+
+    def part(self) -> ReplayMemory:
+        """A new memory, of one shard."""
+        part: ReplayMemory = like(self.whole, size=self.size // self.number, path=None)
+        return part
+
+    def trial_copy(self) -> Any:
+        """A copy of the whole memory, to look at a batch of it."""
+        return self.whole.trial_copy()
+
+    def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
+        """Keep the generator, which draws shards; they are built elsewhere."""
+        self._rng, self._specs = rng, specs
+
+    def can_sample(self, count: int | None = None) -> bool:
+        """Is there a shard with a batch? With ``count``: would so many timesteps fill one?"""
+        if count is not None:
+            return self.whole.can_sample(count)
+        return any(one.drawable >= self.batch_size for one in self.held)
+
+    def sample(self) -> Mapping[str, ArrayTree]:
+        """A batch.
+
+        Raises:
+            NoBatchError: the shards that had one have been lost.
+        """
+        shards = self._needed()
+        while self.can_sample():
+            weights = np.array([one.priority if one.drawable >= self.batch_size else 0.0 for one in self.held])
+            chosen = int(self._rng.choice(self.number, p=weights / weights.sum())) if self.number > 1 else 0
+            drawn = shards.sample(chosen)
+            if drawn is not None:
+                self._last = drawn
+                self.drawn += self.batch_size
+                self.held[chosen] = drawn.stored
+                return drawn.batch
+            self.emptied(chosen)
+        raise NoBatchError("the replay shards that had a batch have been lost")
+
+    def emptied(self, shard: int) -> None:
+        """A shard lost what it held."""
+        self.held[shard] = NOTHING
+
+    def update_priorities(self, td_error: Array) -> None:
+        """Those of the batch sampled last go to its shard."""
+        if self._last is not None and self.needs_td_error:
+            last = self._last
+            self._needed().update(last.shard, last.incarnation, last.tickets, np.asarray(td_error))
+
+    def step(self, **transition: Any) -> None:
+        """Nothing is stored from here."""
+        raise ClusterError("actors store in replay shards, not the learner")
+
+    def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
+        """Nothing is stored from here."""
+        raise ClusterError("actors store in replay shards, not the learner")
+
+    def clear(self) -> None:
+        """Shards forget by themselves."""
+
+    def __len__(self) -> int:
+        return sum(one.timesteps for one in self.held)
+
+    def state_dict(self) -> State:
+        """What all shards hold; nothing of it where it is not to be saved."""
+        if not self._saves:
+            return {"shards": {}}
+        if self.shards is None:
+            return self._loaded or {"shards": {}}
+        return {"shards": {str(i): state for i, state in enumerate(self.shards.states())}}
+
+    def load_state_dict(self, state: State) -> None:
+        """Keep what was saved, of shards or of one memory, for the shards that will be made."""
+        self._loaded = state
+
+    def connect(self, shards: Shards, lanes: Sequence[int]) -> None:
+        """These are the shards, with so many lanes each; they take over what was saved.
+
+        As it is, where as many shards of as many lanes were saved; else it is dealt out anew.
+        """
+        self.shards, loaded, self._loaded = shards, self._loaded, None
+        if loaded is None or loaded.get("shards") == {}:
+            return
+        saved = list(loaded.get("shards", {}).values())
+        if [int(one["memory"]["num_envs"]) for one in saved] == list(lanes):
+            self.held = shards.load(saved)
+            return
+        targets = [self.part() for _ in lanes]
+        for target, number in zip(targets, lanes, strict=True):
+            target.build(self._specs, number, np.random.default_rng(0))
+        deal(saved_parts(self.whole, loaded, self._specs), targets)
+        self.held = shards.load([{"memory": target.state_dict()} for target in targets])
+
+    def _needed(self) -> Shards:
+        if self.shards is None:
+            raise ClusterError("the replay shards are gone")
+        return self.shards

@@ -1,0 +1,143 @@
+"""How a training is spread over processes and machines: the fields of ``Cluster``. Loads neither Ray nor TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..checks import choice, count, integer, number
+from ..errors import ArgumentError
+from .planner import Rules
+
+BACKENDS: Final = ("ray", "inline")
+PLACEMENTS: Final = ("spread", "pack", "strict_spread")
+ACTOR_RUNTIMES: Final = ("litert", "tensorflow")
+RUNNING: Final = "_running"
+"""Beside the fields: what trains now."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Actors that step environments, the learner in this process, and for replay memories shards of the memory.
+
+    Args:
+        actors: processes that act.
+        envs_per_actor: environments stepped together in each, N.
+        fragment: timesteps of each environment in a message, T.
+        backend: ``"ray"``, or ``"inline"``: the same roles in this process, one after the other; deterministic.
+        address: of a Ray cluster to join, ``"auto"`` or ``"host:port"``; None starts one on this machine, and ends it.
+        replay_shards: processes that hold a replay memory, each a part of it.
+        in_flight: fragments that are asked of an actor at a time.
+        queue: batches of fragments that are to wait for the learner: more fragments are asked for while it lacks a
+            batch, and fewer while more than these wait all the time.
+        prefetch: batches that are asked of replay shards ahead.
+        max_lag: updates; an older fragment is dropped when its batch is put together. None: none is.
+        ladder: base and power of the actors' epsilons (Horgan et al. 2018), where the exploration is epsilon-greedy;
+            None: the model's schedule, in all of them.
+        min_actors: training begins when so many are ready, and fails when fewer are left.
+        actor_cpus: processors of an actor, for Ray's placement; fractions share one.
+        shard_cpus: likewise of a replay shard.
+        placement: of actors on nodes: ``"spread"`` and ``"pack"`` are wishes, ``"strict_spread"`` is a demand.
+        actor_runtime: ``"litert"``; ``"tensorflow"`` for models that do not convert: each actor loads TensorFlow then.
+        fragment_timeout_s: an actor that answers so late (beyond three times its usual time) is replaced.
+        stall_timeout_s: the training ends with an error when nothing has moved for so long.
+        restart_delay_s: before an actor's next incarnation; doubles up to 60 s from one to the next.
+        max_restarts: of an actor.
+        lockstep: rounds, in which every actor makes one fragment with the same weights: the same run for the same seed.
+        save_replay: are the contents of the replay shards in checkpoints?
+
+    Raises:
+        ArgumentError: a value is out of range, or contradicts another.
+    """
+
+    actors: int = 2
+    envs_per_actor: int = 8
+    fragment: int = 50
+    backend: str = "ray"
+    address: str | None = None
+    replay_shards: int = 1
+    in_flight: int = 2
+    queue: int = 4
+    prefetch: int = 16
+    max_lag: int | None = None
+    ladder: Sequence[float] | None = (0.4, 7.0)
+    min_actors: int = 1
+    actor_cpus: float = 1.0
+    shard_cpus: float = 0.5
+    placement: str = "spread"
+    actor_runtime: str = "litert"
+    fragment_timeout_s: float = 60.0
+    stall_timeout_s: float = 300.0
+    restart_delay_s: float = 1.0
+    max_restarts: int = 100
+    lockstep: bool = False
+    save_replay: bool = True
+
+    def __post_init__(self) -> None:
+        counts = (
+            "actors",
+            "envs_per_actor",
+            "fragment",
+            "replay_shards",
+            "in_flight",
+            "queue",
+            "prefetch",
+            "min_actors",
+        )
+        for name in counts:
+            object.__setattr__(self, name, count(f"Cluster.{name}", getattr(self, name)))
+        if self.max_lag is not None:
+            object.__setattr__(self, "max_lag", integer("Cluster.max_lag", self.max_lag, at_least=1))
+        object.__setattr__(self, "max_restarts", integer("Cluster.max_restarts", self.max_restarts, at_least=0))
+        for name in ("actor_cpus", "shard_cpus", "fragment_timeout_s", "stall_timeout_s", "restart_delay_s"):
+            object.__setattr__(self, name, number(f"Cluster.{name}", getattr(self, name), above=0))
+        choice("Cluster.backend", self.backend, BACKENDS)
+        choice("Cluster.placement", self.placement, PLACEMENTS)
+        choice("Cluster.actor_runtime", self.actor_runtime, ACTOR_RUNTIMES)
+        for name in ("lockstep", "save_replay"):
+            flag: Any = getattr(self, name)
+            if not isinstance(flag, bool):
+                raise ArgumentError(f"Cluster.{name} must be true or false, got {flag!r}", f"Cluster.{name}", flag)
+        object.__setattr__(self, "ladder", _ladder(self.ladder))
+        self._refuse_contradictions()
+
+    def _refuse_contradictions(self) -> None:
+        if self.min_actors > self.actors:
+            message = f"Cluster.min_actors must be at most actors={self.actors}, got {self.min_actors}"
+            raise ArgumentError(message, "Cluster.min_actors", self.min_actors)
+        if self.replay_shards > self.actors:
+            message = f"Cluster.replay_shards must be at most actors={self.actors}, got {self.replay_shards}"
+            raise ArgumentError(message, "Cluster.replay_shards", self.replay_shards)
+        address: Any = self.address
+        if address is not None and not isinstance(address, str):
+            raise ArgumentError(f"Cluster.address must be text or None, got {address!r}", "Cluster.address", address)
+        if address is not None and address.startswith("ray://"):
+            message = (
+                f"Cluster.address={address!r} is Ray's client, through which every batch would be copied twice: start"
+                " the training on a node of the cluster, with address='auto', or as a job (`ray job submit`)"
+            )
+            raise ArgumentError(message, "Cluster.address", address)
+        if address is not None and self.backend == "inline":
+            message = f"Cluster.address is of Ray; backend='inline' joins none, got {address!r}"
+            raise ArgumentError(message, "Cluster.address", address)
+
+    def rules(self) -> Rules:
+        """What the planner goes by."""
+        names = {field.name for field in dataclasses.fields(Rules)} & {field.name for field in dataclasses.fields(self)}
+        return Rules(**{name: getattr(self, name) for name in names})
+
+    def as_settings(self) -> Mapping[str, Any]:
+        """Its fields as JSON values."""
+        values = dataclasses.asdict(self)
+        return {**values, "ladder": None if self.ladder is None else list(self.ladder)}
+
+
+def _ladder(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
+        message = f"Cluster.ladder must be two numbers (base, power), or None, got {value!r}"
+        raise ArgumentError(message, "Cluster.ladder", value)
+    base = number("Cluster.ladder", value[0], above=0, at_most=1)
+    return base, number("Cluster.ladder", value[1], at_least=0)

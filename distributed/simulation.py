@@ -1,0 +1,438 @@
+"""What a cluster would do: the planner of a real training, with a virtual clock in place of processes.
+
+Costs are numbers that were measured, or assumed. The simulation answers how many timesteps per second there would be,
+how old weights would be when a fragment is learned from, who would wait for whom, and how long it takes until a lost
+node's actors work again. It knows no learning: weights are version numbers, fragments are sizes.
+
+    python -m axonrl.distributed.simulation --actors 10 100 1000 --nodes 32
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from .fragments import FragmentId
+from .machines import Clock, Machine, Thread
+from .planner import DIED, READY, Death, Planner, Rules, Window
+
+_PUBLISH_S: Final = 0.02
+"""Weights are not published more often; as of ``on_ray``."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Seconds and bytes of the parts of a training; seconds are a processor's where nothing else is said.
+
+    Args:
+        timestep_s: of one environment in an actor: acting, stepping, and what is around it.
+        fragment_s: of an actor for a fragment, beside its timesteps.
+        message_s: from the end of a fragment to its arrival, without a processor, beside its bytes.
+        ray_s: of Ray's own processes for a fragment, on the learner's machine; nobody waits for them.
+        timestep_bytes: what a timestep takes in a fragment.
+        node_bytes_s: bytes per second that a node can send or receive.
+        driver_s: the driver's own time for a fragment: asking, taking, putting batches together.
+        update_s: of an update; with the time to publish weights.
+        fetch_s: that an actor waits for newer weights, without a processor, beside their bytes.
+        insert_s: of a replay shard for a fragment.
+        insert_lane_s: likewise, for each environment whose fragments the shard stores.
+        sample_s: of a replay shard for a batch, and its priorities.
+        weights_bytes: that each node fetches for each version its actors take.
+        start_s: until a new actor is ready.
+        noise: standard deviation of the logarithm of each actor's time for a fragment.
+        deaths_per_hour: of an actor.
+    """
+
+    timestep_s: float
+    fragment_s: float = 0.0
+    message_s: float = 1e-3
+    ray_s: float = 0.0
+    timestep_bytes: float = 64.0
+    node_bytes_s: float = 1.25e9
+    driver_s: float = 2e-4
+    update_s: float = 3e-3
+    fetch_s: float = 0.0
+    insert_s: float = 0.0
+    insert_lane_s: float = 0.0
+    sample_s: float = 0.0
+    weights_bytes: float = 5e4
+    start_s: float = 2.0
+    noise: float = 0.1
+    deaths_per_hour: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A training to be simulated.
+
+    Args:
+        rules: of the planner.
+        fragment: timesteps of an environment in a fragment, T.
+        envs_per_actor: N.
+        batch: fragments of a rollout, K; None for replay.
+        queue: batches that may wait.
+        update_frequency: timesteps for each update, with replay.
+        batch_size: transitions of an update, with replay.
+        shards: of the replay memory.
+        nodes: that actors are on, in turn.
+        cores: of each node, which what runs there shares; infinitely many: nothing waits for a processor.
+        shared: speed of a processor while others of its node are busy, of that which it has alone.
+        together: are learner and shards on the first of these nodes? Else they have nodes of their own.
+    """
+
+    rules: Rules
+    fragment: int
+    envs_per_actor: int
+    batch: int | None = 1
+    queue: int = 4
+    update_frequency: int = 4
+    batch_size: int = 64
+    shards: int = 1
+    nodes: int = 1
+    cores: float = math.inf
+    shared: float = 1.0
+    together: bool = False
+
+    @property
+    def timesteps(self) -> int:
+        """Of a fragment."""
+        return self.fragment * self.envs_per_actor
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What was measured in a simulation, after its first tenth.
+
+    Args:
+        timesteps_per_s: learned from, or counted.
+        updates_per_s: of the learner.
+        lag_mean: updates from the weights that acted to the use of a fragment.
+        lag_most: the 99th percentile.
+        learner_busy: share of the time in which it updates.
+        driver_busy: share of the time of the driver's own work, updates left out.
+        actors_busy: share of the actors' time.
+        samples_per_insert: transitions learned from for each one made.
+        deaths: of actors.
+        recovery_s: from the loss of a node until all its actors work again; None without a loss.
+        waiting_most: fragments that ever waited at the same time.
+    """
+
+    timesteps_per_s: float
+    updates_per_s: float
+    lag_mean: float
+    lag_most: float
+    learner_busy: float
+    driver_busy: float
+    actors_busy: float
+    samples_per_insert: float
+    deaths: int
+    recovery_s: float | None
+    waiting_most: int
+
+
+class Simulation:
+    """One training.
+
+    Args:
+        plan: what is trained.
+        costs: what each part takes.
+        seconds: of virtual time.
+        seed: of what is drawn: times and deaths.
+        lose_node_at: when the actors of one node die; None for never.
+        pause: when the learner pauses, and for how long: a checkpoint.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        costs: Costs,
+        seconds: float,
+        *,
+        seed: int = 0,
+        lose_node_at: float | None = None,
+        pause: tuple[float, float] | None = None,
+    ) -> None:
+        self._plan, self._costs, self._end = plan, costs, seconds
+        self._rng = np.random.default_rng(seed)
+        self._planner = Planner(plan.rules, 0.0)
+        self._clock = clock = Clock()
+        self._from = seconds / 10
+        self._nodes = [Machine(clock, plan.cores, plan.shared) for _ in range(plan.nodes)]
+        self._own = self._nodes[0] if plan.together else Machine(clock, plan.cores, plan.shared)
+        self._driver = Thread(self._own, clock, self._from)
+        self._shards = [
+            Thread(self._own if plan.together else Machine(clock, plan.cores, plan.shared), clock)
+            for _ in range(plan.shards)
+        ]
+        self._actors = [self._actor(index) for index in range(plan.rules.actors)]
+        self._acted = 0.0
+        """Seconds of actors that have ended."""
+        self._link = [0.0] * plan.nodes
+        self._version = self._published = 0
+        self._publish_at = 0.0
+        self._held, self._taken = [0] * plan.nodes, [0] * plan.rules.actors
+        self._versions: dict[FragmentId, int] = {}
+        self._waiting: list[FragmentId] = []
+        self._window = Window(plan.batch or 1, plan.queue)
+        self._due = 0.0
+        self._lags: list[int] = []
+        self._learned = self._updated = self._waiting_most = self._deaths = 0
+        self._learning = 0.0
+        self._at_work = False
+        self._lost_at, self._missing = lose_node_at, set[int]()
+        self._recovered_at: float | None = None
+        if lose_node_at is not None:
+            clock.at(lose_node_at, self._lose_node)
+        if pause is not None:
+            clock.at(pause[0], self._driver.work, lambda: (pause[1], 0.0), _nothing)
+
+    def _actor(self, index: int) -> Thread:
+        return Thread(self._nodes[index % self._plan.nodes], self._clock, self._from)
+
+    def run(self) -> Outcome:
+        """To the end."""
+        self._clock.at(0.0, self._tick)
+        self._clock.run(self._end)
+        measured, actors = self._end - self._from, self._plan.rules.actors
+        lags = self._lags or [0]
+        recovery = None
+        if self._lost_at is not None:
+            recovery = (self._end if self._recovered_at is None else self._recovered_at) - self._lost_at
+        acted = self._acted + sum(thread.busy for thread in self._actors)
+        return Outcome(
+            timesteps_per_s=self._learned / measured,
+            updates_per_s=self._updated / measured,
+            lag_mean=statistics.fmean(lags),
+            lag_most=float(np.percentile(lags, 99)),
+            learner_busy=self._learning / measured,
+            driver_busy=(self._driver.busy - self._learning) / measured,
+            actors_busy=acted / measured / actors,
+            samples_per_insert=self._samples_per_insert(),
+            deaths=self._deaths,
+            recovery_s=recovery,
+            waiting_most=self._waiting_most,
+        )
+
+    def _samples_per_insert(self) -> float:
+        if self._plan.batch is not None or not self._learned:
+            return 1.0
+        return self._updated * self._plan.batch_size / self._learned
+
+    # -- actors -------------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        """The driver's loop: start, ask, look after actors; again when something comes, or after a second."""
+        planner, clock = self._planner, self._clock
+        for actor in planner.to_start(clock.now):
+            clock.at(clock.now + self._costs.start_s, self._ready, actor.index, actor.incarnation)
+        self._ask()
+        for index, incarnation in planner.overdue(clock.now):
+            self._die(index, incarnation)
+        clock.at(clock.now + 1.0, self._tick)
+
+    def _ready(self, index: int, incarnation: int) -> None:
+        clock = self._clock
+        if not self._planner.started(index, incarnation, clock.now):
+            return
+        self._acted += self._actors[index].busy
+        self._actors[index] = self._actor(index)  # what the one before was asked for is forgotten
+        if self._costs.deaths_per_hour:
+            after = float(self._rng.exponential(3600 / self._costs.deaths_per_hour))
+            clock.at(clock.now + after, self._die, index, incarnation)
+        if index in self._missing:
+            self._missing.remove(index)
+            self._recovered_at = None if self._missing else clock.now
+        self._ask()
+
+    def _ask(self) -> None:
+        if not self._planner.may_begin():
+            return
+        plan = self._plan
+        in_flight = self._planner.in_flight()
+        most = plan.rules.actors * plan.rules.in_flight
+        room = 0 if self._waiting or self._at_work else most - in_flight
+        if plan.batch is not None:
+            room = self._window.room(len(self._waiting), in_flight, most)
+        for fragment in self._planner.requests(max(room, 0), self._clock.now):
+            begin, sent = functools.partial(self._begin, fragment), functools.partial(self._send, fragment)
+            self._actors[fragment.actor].work(begin, sent)
+
+    def _begin(self, fragment: FragmentId) -> tuple[float, float]:
+        """An actor takes the newest weights, once for all actors of its node, and begins."""
+        costs, node, now = self._costs, fragment.actor % self._plan.nodes, self._clock.now
+        wait = 0.0
+        if self._held[node] != self._published:
+            self._held[node] = self._published
+            self._link[node] = max(self._link[node], now) + costs.weights_bytes / costs.node_bytes_s
+            wait = self._link[node] - now
+        if self._taken[fragment.actor] != self._published:
+            self._taken[fragment.actor] = self._published
+            wait += costs.fetch_s
+        self._versions[fragment] = self._published
+        seconds = costs.fragment_s + costs.timestep_s * self._plan.timesteps
+        return wait, seconds * float(np.exp(self._rng.normal(0.0, costs.noise)))
+
+    def _send(self, fragment: FragmentId) -> None:
+        clock, costs, node = self._clock, self._costs, fragment.actor % self._plan.nodes
+        sent = costs.timestep_bytes * self._plan.timesteps / costs.node_bytes_s
+        self._link[node] = max(self._link[node], clock.now) + sent
+        if costs.ray_s:
+            self._own.work(costs.ray_s, _nothing)
+        clock.at(self._link[node] + costs.message_s, self._arrive, fragment)
+
+    def _arrive(self, fragment: FragmentId) -> None:
+        """At the driver, or at a shard, which tells the driver."""
+        if self._plan.batch is not None:
+            self._hear(fragment)
+        else:
+            shard = self._shards[fragment.actor % len(self._shards)]
+            lanes = -(-self._plan.rules.actors // len(self._shards)) * self._plan.envs_per_actor
+            seconds = self._costs.insert_s + self._costs.insert_lane_s * lanes
+            shard.work(lambda: (0.0, seconds), lambda: self._hear(fragment))
+
+    # -- the driver ---------------------------------------------------------------------------------------------------
+
+    def _hear(self, fragment: FragmentId) -> None:
+        self._driver.work(lambda: (0.0, self._costs.driver_s), lambda: self._take(fragment))
+
+    def _take(self, fragment: FragmentId) -> None:
+        version = self._versions.pop(fragment, 0)
+        if not self._planner.answered(fragment, self._clock.now):
+            return
+        self._versions[fragment] = version
+        self._waiting.append(fragment)
+        self._waiting_most = max(self._waiting_most, len(self._waiting))
+        self._learn()
+        self._ask()
+
+    def _learn(self) -> None:
+        """One batch, or the updates that one fragment makes due."""
+        plan = self._plan
+        size = plan.batch or 1
+        if self._at_work or len(self._waiting) < size:
+            return
+        self._at_work = True
+        taken, self._waiting = self._waiting[:size], self._waiting[size:]
+        self._due += 1.0 if plan.batch is not None else plan.timesteps / plan.update_frequency
+        whole = int(self._due)
+        self._due -= whole
+        lags = [self._version - self._versions.pop(one) for one in taken]
+        self._update(taken, whole, whole, lags)
+
+    def _update(self, taken: list[FragmentId], left: int, whole: int, lags: list[int]) -> None:
+        """The next of the updates that are due. Its batch is drawn while the one before is learned from."""
+        if not left:
+            self._learned_from(taken, whole, lags)
+            return
+        parts, began = 1 if self._plan.batch is not None else 2, 0.0
+
+        def begin() -> tuple[float, float]:
+            nonlocal began
+            began = self._clock.now
+            return 0.0, self._costs.update_s
+
+        def learned() -> None:
+            self._learning += max(self._clock.now - max(began, self._from), 0.0)
+            self._version += 1
+            self._publish()
+            done()
+
+        def done() -> None:
+            nonlocal parts
+            parts -= 1
+            if not parts:
+                self._update(taken, left - 1, whole, lags)
+
+        self._driver.work(begin, learned)
+        if self._plan.batch is None:
+            shard = self._shards[int(self._rng.integers(len(self._shards)))]
+            shard.work(lambda: (0.0, self._costs.sample_s), done)
+
+    def _learned_from(self, taken: list[FragmentId], updates: int, lags: list[int]) -> None:
+        self._at_work = False
+        if self._clock.now > self._from:
+            self._lags += lags
+            self._learned += len(taken) * self._plan.timesteps
+            self._updated += updates
+        self._ask()
+        self._learn()
+
+    def _publish(self) -> None:
+        """The newest weights, now or when it is time."""
+        clock = self._clock
+        if clock.now >= self._publish_at:
+            self._published, self._publish_at = self._version, clock.now + _PUBLISH_S
+            clock.at(self._publish_at, self._publish_rest)
+
+    def _publish_rest(self) -> None:
+        if self._published != self._version:
+            self._publish()
+
+    # -- failures -----------------------------------------------------------------------------------------------------
+
+    def _die(self, index: int, incarnation: int) -> None:
+        if self._planner.ended(index, incarnation, Death(DIED, "it was killed", self._clock.now)):
+            self._deaths += 1
+
+    def _lose_node(self) -> None:
+        for actor in self._planner.actors[:: self._plan.nodes]:
+            if actor.status == READY:
+                self._missing.add(actor.index)
+                self._die(actor.index, actor.incarnation)
+
+
+def _nothing() -> None:
+    """At the end of what nobody waits for."""
+
+
+def table(plans: Sequence[tuple[str, Plan, Costs]], seconds: float) -> str:
+    """Outcomes as a Markdown table."""
+    rows = [
+        "| training | timesteps/s | updates/s | samples per insert | lag, mean and 99 % | learner busy | driver busy |"
+        " actors busy |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, plan, costs in plans:
+        found = Simulation(plan, costs, seconds).run()
+        rows.append(
+            f"| {name} | {found.timesteps_per_s:,.0f} | {found.updates_per_s:,.0f} | {found.samples_per_insert:.2f} |"
+            f" {found.lag_mean:.1f}, {found.lag_most:.0f} | {found.learner_busy:.0%} | {found.driver_busy:.0%} |"
+            f" {found.actors_busy:.0%} |"
+        )
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Print a table for several numbers of actors."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--actors", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument("--nodes", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    given = parser.parse_args()
+    costs = Costs(timestep_s=1e-5)
+    plans = [
+        (
+            f"IMPALA, {actors} actors",
+            Plan(
+                rules=Rules(actors=actors),
+                fragment=50,
+                envs_per_actor=16,
+                batch=max(actors // 4, 1),
+                nodes=min(given.nodes, actors),
+            ),
+            costs,
+        )
+        for actors in given.actors
+    ]
+    print(table(plans, given.seconds))
+
+
+if __name__ == "__main__":
+    main()

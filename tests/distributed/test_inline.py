@@ -1,0 +1,384 @@
+"""Training by fragments, with every role in this process."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from axonrl import Agent, RunConfig
+from axonrl.distributed import Cluster, driver
+from axonrl.distributed.collecting import Collector
+from axonrl.distributed.planner import FAILED, READY, Planner
+from axonrl.distributed.recipes import Recipe
+from axonrl.environments import make
+from axonrl.environments.merging import learnt, merged
+from axonrl.errors import ArgumentError, ClusterError
+from axonrl.facts import EpisodeStats
+from axonrl.hooks import Hook
+from axonrl.memories import BatchMemory, Prioritized, ReplayMemory, SequenceMemory
+from axonrl.models import dqn, impala, ppo
+
+INLINE: dict[str, Any] = {"backend": "inline", "actors": 2, "envs_per_actor": 2, "fragment": 10}
+SMALL: dict[str, Any] = {"hidden": (8,)}
+
+
+class Heard(Hook):
+    def __init__(self) -> None:
+        self.episodes: list[EpisodeStats] = []
+        self.timesteps = 0
+        self.levels: set[Any] = set()
+
+    def after_timestep(self, session: Any, facts: Any) -> None:
+        self.levels.add(session.exploration)
+        self.timesteps += facts.reward.size
+
+    def after_episode(self, session: Any, facts: EpisodeStats) -> None:
+        self.episodes.append(facts)
+
+
+class SaveAt(Hook):
+    def __init__(self, timestep: int) -> None:
+        self._timestep = timestep
+
+    def after_timestep(self, session: Any, facts: Any) -> None:
+        if session.global_timestep == self._timestep:
+            session.save_checkpoint()
+
+
+def rollouts(folder: Path, **params: Any) -> Agent:
+    return Agent(impala.model_fn, BatchMemory(40), folder, RunConfig(seed=1, progress=False), {**SMALL, **params})
+
+
+def replay(folder: Path) -> Agent:
+    memory = ReplayMemory(200, 8, n_step=3, sampler=Prioritized())
+    return Agent(dqn.model_fn, memory, folder, RunConfig(seed=1, progress=False), SMALL)
+
+
+def test_impala_counts_and_tells_what_actors_did(tmp_path: Path) -> None:
+    heard = Heard()
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=Cluster(**INLINE), max_timesteps=400, hooks=heard)
+    assert (agent.global_timestep, agent.global_step) == (400, 10)  # one update for each 40
+    assert agent.global_episode == len(heard.episodes) > 5
+    assert heard.timesteps == 400
+    assert {one.environment for one in heard.episodes} == {0, 1, 2, 3}
+    assert all(one.episode_return == one.length and one.terminated for one in heard.episodes)
+    assert all(np.isfinite(one.loss) for one in heard.episodes[-3:])
+    assert agent.evaluate("CartPole-v1", 2)["episodes"] == 2
+    agent.train(make("CartPole-v1", 4), timesteps=40)  # an ordinary agent, in as many environments
+    assert agent.global_step == 11
+
+
+def test_ape_x_updates_as_often_as_in_one_process(tmp_path: Path) -> None:
+    heard, agent = Heard(), replay(tmp_path)
+    cluster = Cluster(**INLINE, replay_shards=2)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=400, hooks=heard)
+    assert (agent.global_timestep, agent.global_step) == (400, 1 + (400 - 60) // 8)
+    [level] = heard.levels
+    assert level == pytest.approx((0.4 + 0.04716 + 0.005559 + 0.0006554) / 4, rel=1e-3)
+
+
+@pytest.mark.parametrize("make_agent", [rollouts, replay])
+def test_a_run_that_goes_on_has_its_weights_and_new_incarnations(make_agent: Any, tmp_path: Path) -> None:
+    first = make_agent(tmp_path).train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=200)
+    weights = first.get_weights()
+    second = make_agent(tmp_path)
+    for name, value in second.get_weights().items():
+        np.testing.assert_array_equal(value, weights[name])
+    second.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=400)
+    assert second.global_timestep == 400
+
+
+def test_what_shards_hold_goes_on_in_other_shards_and_in_one_memory(tmp_path: Path) -> None:
+    """Of 200 timesteps of 4 lanes with n = 3, in 2 shards; then in 1; then in the memory of this process."""
+    agent = replay(tmp_path)
+    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE, replay_shards=2), max_timesteps=160)
+    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=200)
+    agent.train(make("CartPole-v1", 4), 60, 8, max_timesteps=204)
+    memory: Any = agent.memory
+    assert len(memory) == 200  # as many as fit: of 204
+    assert agent.global_step == 1 + (204 - 60) // 8
+
+
+@pytest.mark.parametrize("make_agent", [rollouts, replay])
+def test_in_lockstep_a_run_that_is_resumed_ends_the_same(make_agent: Any, tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE, lockstep=True)
+    whole = make_agent(tmp_path / "whole")
+    whole.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=SaveAt(120))
+    make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=120)
+    parts = make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
+    for name, value in parts.get_weights().items():
+        np.testing.assert_array_equal(value, whole.get_weights()[name])
+
+
+def test_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
+    weights = []
+    for name in ("a", "b"):
+        agent = replay(tmp_path / name)
+        agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=200)
+        weights.append(agent.get_weights())
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(value, weights[1][name])
+
+
+def test_fragments_with_a_recurrent_state(tmp_path: Path) -> None:
+    agent = rollouts(tmp_path, lstm=4)
+    agent.train("CartPole-v1", cluster=Cluster(**INLINE), max_timesteps=80)
+    assert agent.global_step == 2
+
+
+class Broken(gymnasium.Env[Any, Any]):
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (1,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, **_: Any) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        raise OSError("the simulator is gone")
+
+
+def broken() -> Any:
+    return Broken()
+
+
+FACTORY: Any = broken
+
+
+def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="the simulator is gone"):
+        rollouts(tmp_path).train(FACTORY, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
+
+
+@pytest.fixture
+def planners(monkeypatch: pytest.MonkeyPatch) -> list[Planner]:
+    """Those of the trainings of a test."""
+    made: list[Planner] = []
+
+    def noting(*args: Any) -> Planner:
+        made.append(Planner(*args))
+        return made[-1]
+
+    monkeypatch.setattr(driver, "Planner", noting)
+    return made
+
+
+def test_what_is_too_old_is_dropped_and_others_are_learned_from(
+    tmp_path: Path, planners: list[Planner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Actor 1 keeps the weights it began with."""
+    renew = Collector.set_weights
+
+    def lazy(self: Collector, *args: Any) -> None:
+        if self._made.actor == 0:
+            renew(self, *args)
+
+    monkeypatch.setattr(Collector, "set_weights", lazy)
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=Cluster(**INLINE, max_lag=2), max_timesteps=800)
+    assert (agent.global_timestep, agent.global_step) == (800, 20)
+    counts = planners[0].counts
+    assert counts["stale"] >= 10
+    assert 0 <= counts["accepted"] - counts["stale"] - 40 <= 2
+
+
+class Fragile(gymnasium.Wrapper[Any, Any, Any, Any]):
+    steps = 0
+
+    def step(self, action: Any) -> Any:
+        Fragile.steps += 1
+        if Fragile.steps % 97 == 0:
+            raise OSError("the simulator is gone")
+        return super().step(action)
+
+
+def fragile() -> Any:
+    return Fragile(gymnasium.make("CartPole-v1"))
+
+
+def test_an_environment_that_raises_now_and_then_is_made_anew(tmp_path: Path, planners: list[Planner]) -> None:
+    fragile_factory: Any = fragile
+    agent = rollouts(tmp_path)
+    agent.train(fragile_factory, cluster=Cluster(**INLINE, restart_delay_s=0.001), max_timesteps=2000)
+    assert (agent.global_timestep, agent.global_step) == (2000, 50)
+    assert planners[0].counts["restarts"] >= 15
+
+
+class Resize(Hook):
+    """At the updates that are named, the cluster gets another number of actors."""
+
+    def __init__(self, cluster: Cluster, sizes: dict[int, int]) -> None:
+        self._cluster, self._sizes = cluster, sizes
+        self.environments: dict[int, set[int]] = {}
+        self._now = 0
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        if (size := self._sizes.get(session.global_step)) is not None:
+            self._now = session.global_step
+            self._cluster.resize(size)
+
+    def after_episode(self, session: Any, facts: EpisodeStats) -> None:
+        self.environments.setdefault(self._now, set()).add(facts.environment // 2)
+
+
+def test_a_cluster_grows_and_shrinks_while_it_trains(tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE)
+    resize = Resize(cluster, {20: 4, 60: 1, 90: 3})
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=cluster, max_timesteps=5200, hooks=resize)
+    assert agent.global_timestep == 5200
+    assert resize.environments[0] == {0, 1}
+    assert resize.environments[20] == {0, 1, 2, 3}
+    assert resize.environments[90] >= {0, 1, 2}
+    state: Any = agent._trainer._run.load()
+    assert state[1]["cluster"]["incarnations"].tolist() == [0, 1, 1, 0]
+    with pytest.raises(ClusterError, match="not training"):
+        cluster.resize(2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "size", "argument"),
+    [({}, 0, "actors"), ({"max_lag": 2}, 9, "Cluster.max_lag"), ({"min_actors": 2}, 1, "actors")],
+)
+def test_sizes_that_cannot_be(settings: Any, size: int, argument: str, tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE, **settings)
+    with pytest.raises(ArgumentError) as caught:
+        rollouts(tmp_path).train("CartPole-v1", cluster=cluster, max_timesteps=200, hooks=Resize(cluster, {1: size}))
+    assert caught.value.argument == argument
+
+
+def test_shards_have_places_for_the_actors_they_were_made_for(tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE, replay_shards=2)
+    agent = replay(tmp_path)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=600, hooks=Resize(cluster, {5: 1, 20: 2}))
+    assert agent.global_timestep == 600
+    with pytest.raises(ArgumentError, match="shards"):
+        agent.train("CartPole-v1", 60, 8, cluster=cluster, timesteps=200, hooks=Resize(cluster, {80: 3}))
+    still, other = Cluster(**INLINE, lockstep=True), rollouts(tmp_path / "lockstep")
+    with pytest.raises(ClusterError, match="lockstep"):
+        other.train("CartPole-v1", cluster=still, timesteps=80, hooks=Resize(still, {1: 3}))
+
+
+def test_what_is_measured_of_shards_adds_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_MEASURE_S", 0.0)
+    seen: list[Any] = []
+
+    class Watch(Heard):
+        def after_update(self, session: Any, facts: Any) -> None:
+            seen.append(session.timings.distributed)
+
+    heard = Watch()
+    agent = replay(tmp_path)
+    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE, replay_shards=2), max_timesteps=600, hooks=heard)
+    last = seen[-1]  # of what was before the last fragment's updates
+    assert last["replay_size"] == 200
+    drawn = 8 * (1 + (580 - 60) // 8)
+    assert last["samples_per_insert"] == pytest.approx(drawn / 580)
+    assert last["samples_per_second"] / last["inserts_per_second"] == pytest.approx(8 * 2.5 / 20, rel=0.3)
+    assert 0 <= last["weights_version"] <= agent.global_step
+    assert (last["timesteps_lost"], last["fragments_damaged"]) == (0, 0)
+    least = [one.episode_return for one in heard.episodes if one.environment in (2, 3)]  # of rungs 0 .. 3
+    assert any(
+        last["return_mean_least_exploring"] == pytest.approx(np.mean(least[:n])) for n in range(1, len(least) + 1)
+    )
+
+
+@pytest.mark.parametrize("make_agent", [rollouts, replay])
+def test_an_actor_that_sends_what_is_damaged_is_given_up(
+    make_agent: Any, tmp_path: Path, planners: list[Planner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Actor 1 sends NaN from its second fragment on: its first is learned from, and three incarnations end."""
+    collect = Collector.collect
+
+    def spoiled(self: Collector, request: Any) -> Any:
+        fragment = collect(self, request)
+        if request.id.actor == 1 and request.id[1:] != (0, 0):
+            np.asarray(fragment.columns["reward"])[3, 0] = np.nan
+        return fragment
+
+    monkeypatch.setattr(Collector, "collect", spoiled)
+    agent = make_agent(tmp_path)
+    cluster = Cluster(**INLINE, restart_delay_s=0.001)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=2000)
+    counts = planners[0].counts
+    assert [actor.status for actor in planners[0].actors] == [READY, FAILED]
+    assert (counts["damaged"], counts["restarts"]) == (3, 2)
+    assert agent.global_timestep == 2000
+    assert all(np.isfinite(value).all() for value in agent.get_weights().values())
+
+
+@pytest.mark.parametrize(
+    ("env", "memory", "settings", "argument"),
+    [
+        (make("CartPole-v1"), BatchMemory(40), {}, "env"),
+        (lambda: make("CartPole-v1"), BatchMemory(40), {}, "env"),
+        ("CartPole-v1", BatchMemory(50), {}, "memory"),
+        ("CartPole-v1", ReplayMemory(201, 8), {"replay_shards": 2}, "memory"),
+        ("CartPole-v1", SequenceMemory(200, 4, length=4), {}, "memory"),
+    ],
+)
+def test_what_a_cluster_cannot_use_is_refused(
+    env: Any, memory: Any, settings: dict[str, Any], argument: str, tmp_path: Path
+) -> None:
+    agent = Agent(ppo.model_fn, memory, tmp_path, RunConfig(seed=1), SMALL)
+    with pytest.raises(ArgumentError) as caught:
+        agent.train(env, cluster=Cluster(**{**INLINE, **settings}), max_timesteps=80)
+    assert caught.value.argument == argument
+    assert not (tmp_path / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "argument"),
+    [
+        ({"actors": 0}, "actors"),
+        ({"min_actors": 3}, "min_actors"),
+        ({"replay_shards": 3}, "replay_shards"),
+        ({"address": "ray://head:10001"}, "address"),
+        ({"backend": "inline", "address": "auto"}, "address"),
+        ({"backend": "threads"}, "backend"),
+        ({"ladder": (0.4,)}, "ladder"),
+        ({"lockstep": 1}, "lockstep"),
+        ({"fragment_timeout_s": 0}, "fragment_timeout_s"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], argument: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        Cluster(**settings)
+    assert caught.value.argument == f"Cluster.{argument}"
+
+
+def test_what_actors_learn_of_observations_is_put_together(tmp_path: Path) -> None:
+    """The mean and the variance of all observations, whoever saw them; every actor normalises by them."""
+    wrappers = ["normalize_observation", "normalize_reward"]
+    agent = rollouts(tmp_path)
+    cluster = Cluster(**INLINE)
+    seen: list[Any] = []
+
+    class Watch(Hook):
+        def after_timestep(self, session: Any, facts: Any) -> None:
+            seen.append(facts.observation)
+
+    agent.train(Recipe("CartPole-v1", wrappers=wrappers), cluster=cluster, max_timesteps=400, hooks=Watch())  # type: ignore[arg-type]
+    state: Any = agent._trainer.state().statistics
+    assert [one["kind"] for one in state.values()] == ["NormalizeObservation", "NormalizeReward"]
+    moments = state["0"]["obs_rms"]
+    assert 400 <= moments["count"] <= 480  # each timestep, and the beginning of each episode
+    assert np.abs(np.concatenate(seen[-3:])).max() <= 10
+    np.testing.assert_allclose(np.concatenate(seen[5:]).reshape(-1, 4).std(0), 1, atol=0.5)
+    with pytest.raises(ArgumentError, match="normalize_observation"):
+        agent.train("CartPole-v1", cluster=cluster, timesteps=40)
+
+
+def test_moments_told_in_parts_are_those_of_all_rows() -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(3, 2, (n, 2)) for n in (7, 1, 20)]
+
+    def state(rows: Any) -> dict[str, Any]:
+        return {"0": {"kind": "x", "obs_rms": {"mean": rows.mean(0), "var": rows.var(0), "count": len(rows)}}}
+
+    first, both = state(parts[0]), state(np.concatenate(parts[:2]))
+    total = merged(merged(state(parts[2]), learnt(first, both)), {"0": {"obs_rms": first["0"]["obs_rms"]}})
+    every = state(np.concatenate(parts))
+    for moment in ("mean", "var", "count"):
+        np.testing.assert_allclose(total["0"]["obs_rms"][moment], every["0"]["obs_rms"][moment], rtol=1e-12)

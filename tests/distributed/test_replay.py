@@ -1,0 +1,220 @@
+"""Replay shards: what actors send is what one memory would hold, with the priorities that the learner would compute."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from axonrl.contracts import ArraySpec
+from axonrl.distributed import roles
+from axonrl.distributed.collecting import Collecting, Collector
+from axonrl.distributed.fragments import Fragment, FragmentId, Request, nbytes_of, side_by_side, why_damaged
+from axonrl.distributed.parts import leaves_of, messages
+from axonrl.distributed.recipes import Recipe
+from axonrl.distributed.replay import Inserted, Refused, Shard, ShardPlan
+from axonrl.errors import ArgumentError
+from axonrl.explorations import EpsilonGreedy
+from axonrl.memories import Prioritized, ReplayMemory
+from axonrl.policies.modes import PredictMode
+
+F32 = np.float32
+N, GAMMA = 2, 0.9
+TRANSITION: dict[str, Any] = {
+    "observation": ArraySpec((4,), F32),
+    "action": ArraySpec((), np.int32),
+    "reward": ArraySpec((), F32),
+    "terminated": ArraySpec((), np.bool_),
+    "truncated": ArraySpec((), np.bool_),
+    "next_observation": ArraySpec((4,), F32),
+}
+WEIGHTS = np.random.default_rng(0).normal(size=(4, 2)).astype(F32)
+
+
+def values_of(observation: Any) -> Any:
+    return observation @ WEIGHTS
+
+
+class Linear:
+    """Acts by Q(s, a) = s W, as an executor would."""
+
+    name, version, action_space = "linear", 0, spaces.Discrete(2)
+    outputs: ClassVar[Any] = {"action": ArraySpec((), np.int32), "q_values": ArraySpec((2,), F32)}
+    predict = PredictMode(outputs=outputs, exploration=EpsilonGreedy(0.3, action_space))
+
+    def executor(self) -> Any:
+        return self
+
+    def act(self, observation: Any, draws: Any = ()) -> Any:
+        values = values_of(observation)
+        return {"action": values.argmax(1).astype(np.int32), "q_values": values}, None
+
+
+def collector(length: int, actor: int = 0, n_step: int | None = 3, time_limit: int = 32) -> Collector:
+    recipe = Recipe("CartPole-v1", {"max_episode_steps": time_limit})
+    program: Any = Linear()
+    made = Collecting(
+        actor, 0, program, lambda: recipe.several(N), TRANSITION, length, 5, n_step=n_step, discount=GAMMA
+    )
+    return Collector(made)
+
+
+def fragments(collector: Collector, number: int) -> list[Fragment]:
+    return [collector.collect(Request(FragmentId(0, 0, i), 0, 0, 0.0)) for i in range(number)]
+
+
+def memory(size: int, n_step: int = 3) -> ReplayMemory:
+    return ReplayMemory(size, 8, discount=GAMMA, n_step=n_step, sampler=Prioritized(1.0, epsilon=1e-6))
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -> None:
+    """Episodes end by falling and by a limit of time; each n-step return is worked out anew from what is stored."""
+    sent = fragments(collector(10, n_step=n_step), 20)
+    shard = Shard(memory(400, n_step), TRANSITION, [0], N, 0, 0, 5, 10)
+    for fragment in sent:
+        assert why_damaged(fragment, TRANSITION, 10, N) is None
+        assert fragment.head.nbytes == nbytes_of(TRANSITION, 10, N)
+        shard.insert(fragment)
+    assert {end for one in sent for e in one.head.episodes for end in [(e.terminated, e.truncated)]} == {
+        (True, False),
+        (False, True),
+    }
+    stored = shard._memory
+    for _ in range(30):
+        drawn = shard.sample()
+        batch: Any = drawn.batch
+        highest = values_of(batch["next_observation"]).max(1)
+        taken = values_of(batch["observation"])[np.arange(8), batch["action"]]
+        expected = batch["reward"] + batch["discount"] * highest - taken
+        priorities = stored.sampler._tree.values[stored._ring.places_of(drawn.tickets)]  # type: ignore[attr-defined]
+        np.testing.assert_allclose(priorities, np.abs(expected) + 1e-6, rtol=1e-4, atol=1e-5)
+
+
+def damaged(fragment: Fragment, part: str) -> Fragment:
+    """A copy in which one part is wrong."""
+    at, columns, observation = fragment.at.copy(), dict(fragment.columns), np.array(fragment.observation)
+    changed: dict[str, Any] = {
+        "reward": {"columns": {**columns, "reward": np.full((10, N), np.nan, F32)}},
+        "action": {"columns": {**columns, "action": np.zeros((10, N), np.int64)}},
+        "columns": {"columns": {key: columns[key] for key in columns if key != "truncated"}},
+        "observation": {"observation": observation[:-1]},
+        "final": {"final": np.full_like(fragment.final, np.inf)},
+        "finals": {"final": np.zeros((len(at) + 1, 4), F32)},
+        "at": {"at": at + 10},
+        "td_error": {"td_error": np.full((10, N), np.inf, F32)},
+    }
+    return dataclasses.replace(fragment, **changed[part])
+
+
+@pytest.mark.parametrize("part", ["reward", "action", "columns", "observation", "final", "finals", "at", "td_error"])
+def test_a_shard_takes_nothing_of_a_damaged_fragment(part: str) -> None:
+    shard = Shard(memory(400), TRANSITION, [0], N, 0, 0, 5, 10)
+    whole = next(one for one in fragments(collector(10), 20) if len(one.at))
+    answer = shard.insert(damaged(whole, part))
+    assert isinstance(answer, Refused)
+    assert answer.id == whole.head.id
+    assert shard.stored().timesteps == 0
+    assert isinstance(shard.insert(whole), Inserted)
+
+
+def test_a_shard_holds_what_one_memory_would() -> None:
+    """Two actors that take turns as they like, in one shard; the lanes of a plain memory, each by itself."""
+    one, two = collector(10), collector(10, actor=1)
+    shard = Shard(memory(160), TRANSITION, [0, 1], N, 0, 0, 5, 10)
+    plain = {lane: memory(40) for lane in range(2 * N)}
+    for each in plain.values():
+        each.build(TRANSITION, 1, np.random.default_rng(0))
+    for made in (one, one, two, one, two, two, two, one):
+        fragment = fragments(made, 1)[0]
+        shard.insert(fragment)
+        rows = fragment.rows()
+        for n in range(N):
+            for t in range(10):
+                plain[fragment.head.id.actor * N + n].step(**{key: np.asarray(rows[key])[t, n] for key in rows})
+    stored = shard.stored()
+    assert stored.timesteps == sum(map(len, plain.values())) == 160
+    assert stored.drawable == sum(one.drawable() for one in plain.values()) == 160 - 4 * 2
+    whole = shard._memory.gather(np.arange(160))
+    for key in ("observation", "reward", "next_observation", "terminated"):
+        found = np.asarray(whole[key]).reshape(40, 4, -1)
+        for lane, each in plain.items():
+            np.testing.assert_array_equal(found[:, lane], np.asarray(each.gather(np.arange(40))[key]).reshape(40, -1))
+
+
+@pytest.mark.parametrize("most", [300, 5_000, 10**9])
+def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ring has gone round, its lanes are not in step; afterwards both draw the same."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    plan = ShardPlan(memory(160), TRANSITION, [0, 1], N, 0, 5, 10)
+    one, two = roles.ShardProcess(plan, 0), roles.ShardProcess(plan, 1)
+    for made in (collector(10), collector(10, actor=1), collector(10)):
+        for fragment in fragments(made, 3 + made._made.actor):
+            one.insert(fragment)
+    outline = one.outline()
+    two.expect(outline)
+    number = 0
+    for message in messages(leaves_of(outline), most):
+        rows = one.rows(message)
+        assert sum(array.nbytes for array in rows) <= most
+        two.put(message, rows)
+        number += 1
+    assert {300: number > 10, 5_000: 1 < number < 10, 10**9: number == 1}[most]
+    assert two.load() == one._shard.stored()
+    for _ in range(3):
+        [first], [second] = one.sample(1), two.sample(1)
+        np.testing.assert_array_equal(first.tickets, second.tickets)
+        for key, value in first.batch.items():
+            np.testing.assert_array_equal(value, second.batch[key])
+
+
+def test_tickets_outlive_their_transitions() -> None:
+    stored = memory(20, n_step=1)
+    stored.build(
+        {**TRANSITION, "observation": ArraySpec((1,), F32), "next_observation": ArraySpec((1,), F32)},
+        2,
+        np.random.default_rng(0),
+    )
+
+    def add(t: int) -> None:
+        zeros = np.zeros(2, np.bool_)
+        x = np.full((2, 1), t, F32)
+        stored.extend(
+            observation=x,
+            next_observation=x + 1,
+            action=np.zeros(2, np.int32),
+            reward=np.full(2, t, F32),
+            terminated=zeros,
+            truncated=zeros,
+        )
+
+    for t in range(10):
+        add(t)
+    stored.sample()
+    assert set(stored.tickets().tolist()) <= set(range(20))
+    for t in range(10, 15):
+        add(t)
+    assert (
+        stored.prioritize(np.array([9, 10, 11, 29, 30]), np.array([7.0, 3.0, 5.0, 4.0, 6.0])) == 2
+    )  # 9 and 30 are not there
+    values = stored.sampler._tree.values[:20] - 1e-6  # type: ignore[attr-defined]
+    assert (values[10], values[11], values[9]) == pytest.approx((3.0, 5.0, 4.0))
+    assert stored.total_priority() == pytest.approx(values.sum() + 20e-6)
+    with pytest.raises(ArgumentError, match="td_error"):
+        stored.prioritize(np.array([12, 13]), np.array([1.0]))
+
+
+def test_fragments_side_by_side_are_one_rollout() -> None:
+    sent = fragments(collector(10, n_step=None), 3)
+    rows = side_by_side(sent)
+    assert rows["observation"].shape == (10, 3 * N, 4)
+    for i, fragment in enumerate(sent):
+        own: Any = fragment.rows()
+        assert fragment.td_error is None
+        np.testing.assert_array_equal(rows["reward"][:, i * N : (i + 1) * N], own["reward"])
+        following, ended = own["next_observation"], own["terminated"] | own["truncated"]
+        np.testing.assert_array_equal(following[:-1][~ended[:-1]], own["observation"][1:][~ended[:-1]])
+        assert (following[:-1][ended[:-1]] != own["observation"][1:][ended[:-1]]).any(1).all()
+    later: Any = sent[1].observation
+    np.testing.assert_array_equal(later[0], np.asarray(sent[0].observation)[-1])
