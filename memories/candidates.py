@@ -57,6 +57,8 @@ class Candidates:
         else:
             now = ring.begin.copy(), np.maximum(ring.begin, ring.end - self._waiting)
             seen = now[0] * 0 + seen[0], now[0] * 0 + seen[1]
+            if all(np.array_equal(*both) for both in zip(now, seen, strict=True)):
+                return None
         self._seen = now
         first, second, added = (self._between(*limits) for limits in changes(seen, now, ring.timesteps))
         return np.concatenate([first, second]) if first.size else second, added

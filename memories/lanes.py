@@ -22,8 +22,11 @@ def spans(begin: Any, end: Any, num_lanes: int) -> Array:
     """
     if not isinstance(end, np.ndarray):
         return np.arange(begin * num_lanes, end * num_lanes)
-    limits = zip(begin.tolist(), end.tolist(), strict=True)
-    return np.concatenate([np.arange(*both) * num_lanes + lane for lane, both in enumerate(limits)])
+    counts = np.maximum(end - begin, 0)
+    before = np.cumsum(counts) - counts  # items of the lanes before each
+    n = np.arange(counts.sum()) + np.repeat(begin - before, counts)
+    numbers: Array = n * num_lanes + np.repeat(np.arange(num_lanes), counts)
+    return numbers
 
 
 Limits: TypeAlias = "tuple[Any, Any]"
