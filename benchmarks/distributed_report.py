@@ -63,12 +63,6 @@ CONTENDERS: Final = {
     **{f"rllib-IMPALA-learner-{n}": _rllib("IMPALA", n, "a learner process", learners=1) for n in (1, 2)},
     **{f"rllib-APPO-{n}": _rllib("APPO", n, "waits for samples", **_WAITS) for n in (1, 2)},
     **_ours("DQN", "Ape-X"),
-    "axonrl-Ape-X-ahead-1": Contender(
-        "DQN",
-        "axonrl, Ape-X, 1 actor, 16 batches ahead",
-        "axonrl",
-        {"algorithm": "DQN", "actors": 1, "backend": "ray", "prefetch": 16},
-    ),
     "rllib-DQN-1": _rllib("DQN", 1),
     "rllib-DQN-0": _rllib("DQN", 0),
 }
@@ -224,7 +218,7 @@ def how(results: Results) -> str:
         " updates of 800, 2x64 tanh with the value on the same layers, V-trace clipped at 1, Adam at 5e-4. RLlib adds a"
         " row for every episode and fragment, and counts it as trained on. DQN: double, dueling, 3-step, 64 of 50,000"
         " prioritized, an update for every 8 timesteps; RLlib, whose environments step once more in a sample where one"
-        " was reset, makes up to a fifth fewer. axonrl asks for 2 batches ahead, where the name says no other number."
+        " was reset, makes up to a fifth fewer."
         " Efficiency is timesteps sampled, of those that two processes"
         f" take that only step the environment ({bare} per second each)."
     )
