@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from . import report
 from .report import MISSING, number, spread, table, times
 
-MARKED: Final = re.compile(r"(<!-- measured: benchmarks/distributed.py -->\n).*?(<!-- end -->)", re.DOTALL)
 CORES: Final = 2
 
 
@@ -236,4 +235,4 @@ def markdown(results: Results) -> str:
 
 def placed(page: str, text: str) -> str:
     """A page with the text between its marks."""
-    return MARKED.sub(lambda part: f"{part[1]}\n{text}\n\n{part[2]}", page)
+    return report.placed(page, "benchmarks/distributed.py", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -79,6 +80,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table; all columns but the first are aligned to the right."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def placed(page: str, mark: str, text: str) -> str:
+    """A page with the text between the comment ``<!-- measured: MARK -->`` and the next ``<!-- end -->``."""
+    marked = re.compile(rf"(<!-- measured: {re.escape(mark)} -->\n).*?(<!-- end -->)", re.DOTALL)
+    return marked.sub(lambda part: f"{part[1]}\n{text}\n\n{part[2]}", page)
 
 
 def verdict(goal: Goal, ratio: float | None) -> str:

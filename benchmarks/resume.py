@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -23,14 +22,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from .report import table
+from .report import placed, table
 from .resuming.child import EVERY, TIMESTEPS
 from .run import MeasurementError, ended, last_said
 from .settings import Array
 
 HERE: Final = Path(__file__).resolve().parent
 PAGE: Final = HERE.parent / "docs" / "resume.md"
-MARKED: Final = re.compile(r"(<!-- measured: benchmarks/resume.py -->\n).*?(<!-- end -->)", re.DOTALL)
 LIBRARIES: Final = {"axonrl": "axonrl", "sb3": "Stable-Baselines3", "torchrl": "TorchRL"}
 """Modules of ``resuming/``, and their names."""
 VENVS: Final = {"sb3": ".venv-bench", "torchrl": ".venv-bench-torchrl"}
@@ -237,7 +235,7 @@ def main() -> int:
     print(f"\n{text}")
     if set(found) == set(LIBRARIES) and arguments.points == POINTS:
         page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(MARKED.sub(lambda part: f"{part[1]}\n{text}\n\n{part[2]}", page), encoding="utf-8")
+        PAGE.write_text(placed(page, "benchmarks/resume.py", text), encoding="utf-8")
         print(f"\nWrote docs/{PAGE.name}")
     return int(bool(missing))
 

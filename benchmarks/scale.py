@@ -11,7 +11,6 @@ import argparse
 import dataclasses
 import json
 import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,12 +21,12 @@ import numpy as np
 from ..distributed.planner import Rules
 from ..distributed.simulation import Costs, Outcome, Plan, Simulation
 from .machine import load, machine
+from .report import placed, table
 from .run import MAX_LOAD, last_line
 from .scaling import SIZES, UPDATE_FREQUENCY
 
 RUNS: Final = Path(__file__).resolve().with_name("scale.json")
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
-MARKED: Final = re.compile(r"(<!-- measured: benchmarks/scale.py, (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 ACTORS: Final = (1, 2, 4)
 CORES: Final = 2
 NODES, NODE_CORES = 32, 32
@@ -105,21 +104,16 @@ def local(algorithm: str, actors: int, speed: float) -> Plan:
 
 def calibration(every: Runs) -> tuple[str, dict[str, Costs]]:
     """A table of what was measured and what is simulated, and the costs of each algorithm."""
-    rows = [
-        "| training | actors | timesteps/s, measured | simulated | difference | lag, measured | simulated |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    found = {}
+    head = ["training", "actors", "timesteps/s, measured", "simulated", "difference", "lag, measured", "simulated"]
+    rows, found = [], {}
     for algorithm, title in TITLES.items():
         found[algorithm] = costs = costs_of(algorithm, every)
         for actors, run in zip(ACTORS, every[algorithm], strict=True):
             outcome = Simulation(local(algorithm, actors, shared(every)), costs, 60.0).run()
             difference = outcome.timesteps_per_s / run["timesteps_per_s"] - 1
-            rows.append(
-                f"| {title} | {actors} | {run['timesteps_per_s']:,.0f} | {outcome.timesteps_per_s:,.0f} |"
-                f" {difference:+.0%} | {run['lag_mean']:.1f} | {outcome.lag_mean:.1f} |"
-            )
-    return "\n".join(rows), found
+            speeds = f"{run['timesteps_per_s']:,.0f}", f"{outcome.timesteps_per_s:,.0f}", f"{difference:+.0%}"
+            rows.append([title, str(actors), *speeds, f"{run['lag_mean']:.1f}", f"{outcome.lag_mean:.1f}"])
+    return table(head, rows), found
 
 
 def costs_table(costs: Mapping[str, Costs]) -> str:
@@ -133,66 +127,54 @@ def costs_table(costs: Mapping[str, Costs]) -> str:
         "ray_s": "a fragment, in Ray's processes and threads",
         "fetch_s": "newer weights, which an actor waits for without a processor",
     }
-    rows = [f"| microseconds of a processor for | {' | '.join(TITLES.values())} |", "|---|---:|---:|"]
-    for name, title in names.items():
-        rows.append(f"| {title} | {' | '.join(_microseconds(getattr(costs[key], name)) for key in TITLES)} |")
-    return "\n".join(rows)
+    rows = [[title, *(_microseconds(getattr(costs[key], name)) for key in TITLES)] for name, title in names.items()]
+    return table(["microseconds of a processor for", *TITLES.values()], rows)
 
 
 def _microseconds(seconds: float) -> str:
     return "-" if not seconds else f"{seconds * 1e6:,.1f}" if seconds < 1e-4 else f"{seconds * 1e6:,.0f}"
 
 
-def large(algorithm: str, actors: int, costs: Costs, *, atari: bool) -> tuple[Plan, Costs]:
-    """A plan for several nodes, and its costs: those of this machine, with Ray's processes on every node."""
+def large(algorithm: str, actors: int, *, atari: bool) -> Plan:
+    """A plan for several nodes."""
     nodes = min(NODES, actors)
     if not atari:
         plan = dataclasses.replace(local(algorithm, actors, 1.0), nodes=nodes, cores=NODE_CORES, together=False)
-        return dataclasses.replace(plan, shards=min(8, actors)), costs
-    rules = Rules(actors=actors)
-    batch = None if algorithm == "apex" else 2
-    plan = Plan(
-        rules=rules,
+        return dataclasses.replace(plan, shards=min(8, actors))
+    return Plan(
+        rules=Rules(actors=actors),
         fragment=20,
         envs_per_actor=16,
-        batch=batch,
+        batch=None if algorithm == "apex" else 2,
         update_frequency=10 * actors,  # 100 updates per second where actors are never held up
         batch_size=512,
         shards=min(8, actors),
         nodes=nodes,
         cores=NODE_CORES,
     )
-    return plan, costs
 
 
 def many(costs: Mapping[str, Costs], seconds: float) -> tuple[str, list[tuple[str, int, Outcome]]]:
     """A table of simulated clusters."""
-    rows = [
-        "| training | actors | timesteps/s | updates/s | samples per insert | lag, mean and 99 % | learner busy |"
-        " driver busy | actors busy | a lost node is back after | fragments that wait after a pause of 10 s |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    found = []
+    head = ["training", "actors", "timesteps/s", "updates/s", "samples per insert", "lag, mean and 99 %"]
+    head += ["learner busy", "driver busy", "actors busy"]
+    head += ["a lost node is back after", "fragments that wait after a pause of 10 s"]
+    rows, found = [], []
     for atari in (False, True):
         for algorithm, title in TITLES.items():
             name = f"{title}, {'Atari' if atari else 'CartPole'}"
             for actors in MANY:
-                plan, taken = large(algorithm, actors, ATARI if atari else costs[algorithm], atari=atari)
-                taken = dataclasses.replace(taken, deaths_per_hour=1.0)
+                plan = large(algorithm, actors, atari=atari)
+                taken = dataclasses.replace(ATARI if atari else costs[algorithm], deaths_per_hour=1.0)
                 one = Simulation(plan, taken, seconds).run()
                 lost = Simulation(plan, taken, seconds, lose_node_at=seconds / 2).run()
                 paused = Simulation(plan, taken, seconds, pause=(seconds / 2, 10.0)).run()
                 found.append((name, actors, one))
-                lag, shares = (
-                    f"{one.lag_mean:.1f}, {one.lag_most:.0f}",
-                    (one.learner_busy, one.driver_busy, one.actors_busy),
-                )
-                rows.append(
-                    f"| {name} | {actors:,} | {one.timesteps_per_s:,.0f} | {one.updates_per_s:,.0f} |"
-                    f" {one.samples_per_insert:.2f} | {lag} | {' | '.join(f'{share:.0%}' for share in shares)} |"
-                    f" {lost.recovery_s:.1f} s | {paused.waiting_most} |"
-                )
-    return "\n".join(rows), found
+                speeds = f"{one.timesteps_per_s:,.0f}", f"{one.updates_per_s:,.0f}", f"{one.samples_per_insert:.2f}"
+                shares = (f"{share:.0%}" for share in (one.learner_busy, one.driver_busy, one.actors_busy))
+                lag, back = f"{one.lag_mean:.1f}, {one.lag_most:.0f}", f"{lost.recovery_s:.1f} s"
+                rows.append([name, f"{actors:,}", *speeds, lag, *shares, back, str(paused.waiting_most)])
+    return table(head, rows), found
 
 
 def draw(path: Path, found: Sequence[tuple[str, int, Outcome]]) -> None:
@@ -252,7 +234,9 @@ def main() -> None:
     if given.write:
         page = DOCS / "scale.md"
         text = page.read_text(encoding="utf-8")
-        page.write_text(MARKED.sub(lambda place: f"{place[1]}{tables[place[2]]}\n{place[3]}", text), encoding="utf-8")
+        for name, found_table in tables.items():
+            text = placed(text, f"benchmarks/scale.py, {name}", found_table)
+        page.write_text(text, encoding="utf-8")
         draw(DOCS / "images" / "scale", found)
 
 

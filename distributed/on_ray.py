@@ -16,15 +16,13 @@ from .connecting import Connection
 from .events import Collected, Event, Gone, Started
 from .fragments import Request
 from .on_ray_shards import RayShards
-from .on_ray_weights import RayWeights
+from .on_ray_weights import PUBLISH_S, RayWeights
 from .planner import DIED, RAISED
 from .replay import Drawn, ShardPlan, Stored
 from .roles import ActorProcess, Raised, Ready, ShardProcess, WeightStore, versions
 from .settings import Settings
 
 logger = logging.getLogger("axonrl")
-_PUBLISH_S: Final = 0.02
-"""Weights are not published more often."""
 _IDLE_S: Final = 0.1
 """How long to sleep where nobody was asked for anything."""
 _FETCH_S: Final = 60.0
@@ -65,7 +63,7 @@ class OnRay:
         self._events: list[Event] = []
         self._program: tuple[int, Any] | None = None
         self._placing: Any = None
-        every, timeout = 0.0 if settings.lockstep else _PUBLISH_S, settings.fragment_timeout_s
+        every, timeout = 0.0 if settings.lockstep else PUBLISH_S, settings.fragment_timeout_s
         try:
             self._weights = RayWeights(self._launch_store, every)
             self._shards = RayShards(plans, self._launch_shard, settings.prefetch, timeout) if plans else None
@@ -151,7 +149,7 @@ class OnRay:
         self._connection.check()
         self._flush()
         if self._weights.pending is not None:
-            timeout = min(timeout, _PUBLISH_S)
+            timeout = min(timeout, PUBLISH_S)
         oldest = [actor.answers[0][0] for actor in self._actors.values() if actor.answers]
         inserts = [] if self._shards is None else self._shards.waited_for()
         ready: set[Any] = set()

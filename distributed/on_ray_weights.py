@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from ..contracts import Array, State
 
+PUBLISH_S: Final = 0.02
+"""Weights are not published more often."""
 _ANSWER_S: Final = 60.0
 """A store that answers so late has ended."""
 

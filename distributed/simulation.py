@@ -3,28 +3,21 @@
 Costs are numbers that were measured, or assumed. The simulation answers how many timesteps per second there would be,
 how old weights would be when a fragment is learned from, who would wait for whom, and how long it takes until a lost
 node's actors work again. It knows no learning: weights are version numbers, fragments are sizes.
-
-    python -m axonrl.distributed.simulation --actors 10 100 1000 --nodes 32
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import math
 import statistics
-from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
 from .fragments import FragmentId
 from .machines import Clock, Machine, Thread
+from .on_ray_weights import PUBLISH_S
 from .planner import DIED, READY, Death, Planner, Rules, Window
-
-_PUBLISH_S: Final = 0.02
-"""Weights are not published more often; as of ``on_ray``."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -368,7 +361,7 @@ class Simulation:
         """The newest weights, now or when it is time."""
         clock = self._clock
         if clock.now >= self._publish_at:
-            self._published, self._publish_at = self._version, clock.now + _PUBLISH_S
+            self._published, self._publish_at = self._version, clock.now + PUBLISH_S
             clock.at(self._publish_at, self._publish_rest)
 
     def _publish_rest(self) -> None:
@@ -390,49 +383,3 @@ class Simulation:
 
 def _nothing() -> None:
     """At the end of what nobody waits for."""
-
-
-def table(plans: Sequence[tuple[str, Plan, Costs]], seconds: float) -> str:
-    """Outcomes as a Markdown table."""
-    rows = [
-        "| training | timesteps/s | updates/s | samples per insert | lag, mean and 99 % | learner busy | driver busy |"
-        " actors busy |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for name, plan, costs in plans:
-        found = Simulation(plan, costs, seconds).run()
-        rows.append(
-            f"| {name} | {found.timesteps_per_s:,.0f} | {found.updates_per_s:,.0f} | {found.samples_per_insert:.2f} |"
-            f" {found.lag_mean:.1f}, {found.lag_most:.0f} | {found.learner_busy:.0%} | {found.driver_busy:.0%} |"
-            f" {found.actors_busy:.0%} |"
-        )
-    return "\n".join(rows)
-
-
-def main() -> None:
-    """Print a table for several numbers of actors."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--actors", type=int, nargs="+", default=[10, 100, 1000])
-    parser.add_argument("--nodes", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    given = parser.parse_args()
-    costs = Costs(timestep_s=1e-5)
-    plans = [
-        (
-            f"IMPALA, {actors} actors",
-            Plan(
-                rules=Rules(actors=actors),
-                fragment=50,
-                envs_per_actor=16,
-                batch=max(actors // 4, 1),
-                nodes=min(given.nodes, actors),
-            ),
-            costs,
-        )
-        for actors in given.actors
-    ]
-    print(table(plans, given.seconds))
-
-
-if __name__ == "__main__":
-    main()
