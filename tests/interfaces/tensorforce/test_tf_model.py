@@ -15,6 +15,7 @@ from axonrl.interfaces.tensorforce.model import model_fn
 from axonrl.interfaces.tensorforce.objectives import clipped_ratio, kinds, squared_or_huber, valid_mean
 from axonrl.interfaces.tensorforce.optimizers import clip_change, subsample, valid_first
 from axonrl.interfaces.tensorforce.specs import ValueSpec
+from axonrl.policies.executors import Executor
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program
@@ -84,7 +85,7 @@ class Agent:
         self.batch = completed(batch, masks)
         self.program = Program(BoundModelFn(model_fn, params, RunConfig(), None), observation, 0)
         self.train = self.program.trace_train(specs_of(self.batch))
-        self.executor = TensorFlowExecutor(self.program, self.train)
+        self.executor: Executor = TensorFlowExecutor(self.program, self.train)
         if weights is not None:
             zeros = {name: np.zeros_like(array) for name, array in self.executor.get_weights().items()}
             for end, array in weights.items():
@@ -157,8 +158,8 @@ def test_means_are_over_valid_rows() -> None:
 
 
 def test_added_objectives() -> None:
-    both = {"type": "plus", "objective1": value("state"), "objective2": {"type": "plus", "objective1": LIKELIHOOD}}
-    both["objective2"]["objective2"] = value("action")
+    inner = {"type": "plus", "objective1": LIKELIHOOD, "objective2": value("action")}
+    both = {"type": "plus", "objective1": value("state"), "objective2": inner}
     assert kinds(both) == {"state", "action", "policy_gradient"}
     assert kinds(None) == set()
 
@@ -248,7 +249,11 @@ def test_ratios_refer_to_the_policy_at_the_start_of_the_update() -> None:
 
 # -- values -----------------------------------------------------------------------------------------------------------
 
-Q = {"objective": value("action"), "policy": policy(infer_state_value="action-values"), "optimizer": sgd(0.5)}
+Q: dict[str, Any] = {
+    "objective": value("action"),
+    "policy": policy(infer_state_value="action-values"),
+    "optimizer": sgd(0.5),
+}
 COPIED = {"policy": policy(infer_state_value="action-values"), "optimizer": synchronization(2)}
 LEGAL = np.array([[True, True, False]])
 NEXT = {"discount": [0.5], "next_observation": {"action_mask": LEGAL}}
@@ -406,7 +411,13 @@ def test_windows_and_the_internals_of_a_baseline() -> None:
     state = {name: np.zeros((4, 2, 3), F32) for name in program.predict.state}
     valid = np.array([[False, True], [True, True], [True, True], [True, True]])
     floats = {name: np.ones(4, F32) for name in ("reward", "discount", "valid")}
-    batch = {"observation": window, "state": state, "window_valid": valid, "action": np.zeros(4, np.int32), "hyper": {}}
+    batch: dict[str, Any] = {
+        "observation": window,
+        "state": state,
+        "window_valid": valid,
+        "action": np.zeros(4, np.int32),
+        "hyper": {},
+    }
     batch |= {"next_observation": window, "next_state": state, "next_window_valid": valid, **floats}
     train = program.trace_train(specs_of(batch))
     counters = {"global_step": 0, "global_timestep": 0, "progress": 0.0}
@@ -419,10 +430,10 @@ def dense(*, infer: Any = False) -> dict[str, Any]:
     return policy(DENSE, infer_state_value=infer)
 
 
-SUBSAMPLED = {"type": "multi_step", "num_steps": 3, "optimizer": {"type": "subsampling_step", "fraction": 0.5}}
-SUBSAMPLED["optimizer"]["optimizer"] = ADAM  # type: ignore[index]
+HALF = {"type": "subsampling_step", "fraction": 0.5, "optimizer": ADAM}
+SUBSAMPLED = {"type": "multi_step", "num_steps": 3, "optimizer": HALF}
 SEARCHED = {"type": "optimizing_step", "ls_max_iterations": 10, "ls_accept_ratio": 0.9, "ls_mode": "exponential"}
-AGENTS = {
+AGENTS: dict[str, tuple[dict[str, Any], Any]] = {
     "ppo": (
         {"objective": RATIO, "optimizer": SUBSAMPLED, "advantage": True, "late": True}
         | {"baseline": baseline(policy=dense(), objective=value("state"), optimizer=ADAM)},
