@@ -62,7 +62,9 @@ def paths(network: Network) -> list[str]:
 
 def test_dense_layers_are_numbered_named_and_orthogonal() -> None:
     network = built(layer("dense", size=8), layer("dense", size=4, activation="relu"), layer("dense", size=2, name="z"))
-    names = [f"policy/policy-network/{name}/{part}" for name in ("dense0", "dense1", "z") for part in ("kernel", "bias")]
+    names = [
+        f"policy/policy-network/{name}/{part}" for name in ("dense0", "dense1", "z") for part in ("kernel", "bias")
+    ]
     assert paths(network) == names
     assert [tuple(variable.shape) for variable in network.variables] == [(3, 8), (8,), (8, 4), (4,), (4, 2), (2,)]
     first, bias, second = (variable.numpy() for variable in network.variables[:3])
@@ -343,10 +345,13 @@ def test_names_of_internals_and_a_window_without_any() -> None:
         ([layer("register", tensor="state")], "net: layer 'register0': tensor"),
         ([layer("retrieve", tensors=["sttae"])], "net: layer 'retrieve0': tensors"),
         ([layer("dense", size=2), layer("reuse", layer="dense0")], "net: layer 'reuse0': layer"),
-        ([layer("internal_gru", size=3, length=1), layer("reuse", layer="internal_gru0")], "net: layer 'reuse0': layer"),
+        (
+            [layer("internal_gru", size=3, length=1), layer("reuse", layer="internal_gru0")],
+            "net: layer 'reuse0': layer",
+        ),
         ([layer("reshape", shape=[1, 3]), layer("lstm", size=3)], "net: layer 'lstm0': size"),
         ([layer("reshape", shape=[1, 3]), layer("conv1d", size=3, padding="valid")], "net: layer 'conv1d0': window"),
-        ([layer("function", function=lambda x: tf.reduce_sum(x))], "net: layer 'function0': function"),
+        ([layer("function", function=tf.reduce_sum)], "net: layer 'function0': function"),
         ([layer("function", function=lambda x: tf.matmul(x, tf.zeros([2, 2])))], "net: layer 'function0': function"),
         ([layer("function", function=lambda x: x * tf.Variable(1.0))], "net: layer 'function0': function"),
         ([layer("keras", layer="Desne", units=2)], "net: layer 'keras0': layer"),
