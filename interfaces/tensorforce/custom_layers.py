@@ -44,7 +44,7 @@ class Function(Layer):
         if output_spec is not None:
             self._compare(output_spec)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         return _converted(self._applied(x))
 
     def _applied(self, x: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class Keras(Layer):
         self.variables = list(self._layer.trainable_variables)
         self.untrained = list(self._layer.non_trainable_variables)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         return _converted(self._layer(x, training=step.training))
 
 
@@ -96,7 +96,7 @@ class InstanceNormalization(Layer):
         self._axes = _axes(f"{place}: axes", axes, len(shape), range(len(shape)))
         self.returns(*shape)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         mean = tf.reduce_mean(x, axis=self._axes, keepdims=True)
         variance = tf.reduce_mean(tf.square(x - mean), axis=self._axes, keepdims=True)
         return _normalized(x, mean, variance)
@@ -122,7 +122,7 @@ class ExponentialNormalization(Layer):
         self._updated = self.variable("updated", (), "zeros", trained=False)
         self.returns(*shape)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         if step.training:
             self._update(tf.stop_gradient(x), step.valid)
         return _normalized(x, tf.convert_to_tensor(self._mean), tf.convert_to_tensor(self._variance))

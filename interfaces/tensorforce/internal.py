@@ -114,7 +114,7 @@ class Recurrent(Transform):
         self._cell = Cell(self, cell, features, self.units // 2 if self._joined else self.units)
         self.ends(*([] if return_final_state else [self._length]), bias="output_bias")
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         state, outputs = self._cell.zeros(x), []
         for part in self._cell.steps(tf.reshape(x, [-1, self.inputs.shape[-1]]), self._length):
             state = self._cell(part, state)
@@ -173,9 +173,7 @@ class Internal(Transform):
             following = self._cell(part, now)
             outputs.append(following[0])
             if count is not None:  # products with 0 or 1 are exact
-                following = tuple(
-                    count * new + (1.0 - count) * old for new, old in zip(following, now, strict=True)
-                )
+                following = tuple(count * new + (1.0 - count) * old for new, old in zip(following, now, strict=True))
             now = following
         return outputs, self._cell.packed(now)
 

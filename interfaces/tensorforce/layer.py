@@ -52,7 +52,7 @@ class Step:
 
 
 class Layer:
-    """One layer. Its constructor creates all its variables, in the name scope that is open.
+    """One layer, which defines ``_call``. Its constructor creates all its variables, in the name scope that is open.
 
     Args:
         place: for messages.
@@ -72,6 +72,10 @@ class Layer:
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """The outputs [N, *output.shape] of inputs [N, *inputs.shape]."""
+        return self._call(x, step)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        """What subclasses define."""
         raise NotImplementedError
 
     def variable(self, name: str, shape: Sequence[int], initializer: Any, *, trained: bool = True) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import keras
 import tensorflow as tf
@@ -36,7 +36,7 @@ class Linear(Transform):
         self._kernel = self.variable("kernel", (features, self.units), self.orthogonal())
         self.ends(*axes)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         return self.finish(projected(x, self._kernel), step)
 
 
@@ -82,13 +82,15 @@ class Embedding(Transform):
         self._count, self._max_norm = num_embeddings or values or 0, max_norm
         if self._count < (values or 1):
             argument = f"{place}: num_embeddings"
-            refuse(argument, f"must be the number of values, at least {values or 1}; got {num_embeddings}", num_embeddings)
+            refuse(
+                argument, f"must be the number of values, at least {values or 1}; got {num_embeddings}", num_embeddings
+            )
         stddev = min(0.1, math.sqrt(2.0 / (self._count + self.units)))
         initial = keras.initializers.TruncatedNormal(stddev=stddev)
         self._kernel = self.variable("kernel", (self._count, self.units), initial)
         self.ends(*inputs.shape)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         kernel = tf.convert_to_tensor(self._kernel)
         if self._max_norm is not None:
             squares = tf.reduce_sum(tf.square(kernel), axis=-1, keepdims=True)
@@ -131,7 +133,7 @@ class Convolution(Transform):
         self._kernel = self.variable("kernel", (*windows, channels, self.units), self.orthogonal())
         self.ends(*_windowed(place, axes, spans, self._strides, padding))
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         x = tf.nn.convolution(
             x, tf.convert_to_tensor(self._kernel), self._strides, self._padding, dilations=self._dilations
         )
@@ -166,7 +168,7 @@ class WindowPooling(Layer):
         self._strides = _each(f"{place}: stride", stride, self.AXES)
         self.returns(*_windowed(place, axes, self._windows, self._strides, padding), channels)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         return tf.nn.pool(x, self._windows, self._kind, strides=self._strides, padding=self._padding)
 
 
@@ -192,7 +194,7 @@ class Pooling(Layer):
         self._reduction = choice(f"{place}: reduction", reduction, ("concat", *self.REDUCTIONS))
         self.returns(math.prod(shape) if reduction == "concat" else shape[-1])
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         if self._reduction == "concat":
             return tf.reshape(x, [-1, *self.output.shape])
         axes = list(range(1, len(self.inputs.shape)))
@@ -209,7 +211,7 @@ class Reshape(Layer):
             refuse(f"{place}: shape", f"must hold what {inputs.shape} holds, got {sizes}", shape)
         self.output = ValueSpec("", inputs.type, sizes, inputs.num_values)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         return tf.reshape(x, [-1, *self.output.shape])
 
 
@@ -232,7 +234,7 @@ class Activation(Layer):
         else:
             self.returns(*self.require(*range(6)))
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         return ACTIVATIONS[self._name](x)
 
 
@@ -244,7 +246,7 @@ class Dropout(Layer):
         self.returns(*self.require(*range(6)))
         self._rate = rate
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def _call(self, x: Tensor, step: Step) -> Tensor:
         return dropped(x, self._rate, step)
 
 

@@ -174,9 +174,7 @@ def _flat(layers: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
             yield from _flat(layer)
 
 
-def automatic_layers(
-    where: str, network: Mapping[str, Any], inputs: Mapping[str, ValueSpec]
-) -> list[dict[str, Any]]:
+def automatic_layers(where: str, network: Mapping[str, Any], inputs: Mapping[str, ValueSpec]) -> list[dict[str, Any]]:
     """The layers of ``auto``: some for each input, by its type and shape, then some for all."""
     size, final_size = network["size"], network.get("final_size") or network["size"]
     layers: list[dict[str, Any]] = []

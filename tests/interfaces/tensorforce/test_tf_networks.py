@@ -19,7 +19,7 @@ F32 = np.float32
 FLOAT = ValueSpec("state", "float", (3,))
 
 
-def built(*layers: Any, prefix: str = "", **inputs: ValueSpec) -> Network:
+def built(*layers: Any, prefix: str = "", **inputs: Any) -> Network:
     network = {"type": "layered", "layers": list(layers)}
     with keras.name_scope("policy"):
         return build_network("net", network, inputs or {"state": FLOAT}, "policy-network", prefix)
@@ -62,7 +62,9 @@ def paths(network: Network) -> list[str]:
 
 def test_dense_layers_are_numbered_named_and_orthogonal() -> None:
     network = built(layer("dense", size=8), layer("dense", size=4, activation="relu"), layer("dense", size=2, name="z"))
-    names = [f"policy/policy-network/{name}/{part}" for name in ("dense0", "dense1", "z") for part in ("kernel", "bias")]
+    names = [
+        f"policy/policy-network/{name}/{part}" for name in ("dense0", "dense1", "z") for part in ("kernel", "bias")
+    ]
     assert paths(network) == names
     assert [tuple(variable.shape) for variable in network.variables] == [(3, 8), (8,), (8, 4), (4,), (4, 2), (2,)]
     first, bias, second = (variable.numpy() for variable in network.variables[:3])
@@ -93,7 +95,8 @@ def test_an_embedding() -> None:
     bounded = built(layer("embedding", size=2, activation="none", max_norm=1.0), state=spec)
     bounded.variables[0].assign([[3, 4], [0.3, 0.4], [0, 0], [0, 2], [0, 1]])
     found = call(bounded, state=np.arange(5, dtype=np.int32))
-    np.testing.assert_allclose(found, [[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 1], [0, 1]], atol=1e-6)
+    expected = np.array([[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 1], [0, 1]])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
     bits = built(layer("embedding", size=2), layer("flatten"), state=ValueSpec("state", "bool", (3,)))
     assert (bits.size, tuple(bits.variables[0].shape)) == (6, (2, 2))
 
@@ -129,7 +132,8 @@ def test_shapes(given: tuple[int, ...], layers: list[Any], expected: tuple[int, 
 def test_pooling_and_windows_by_hand() -> None:
     x = np.array([[[1, -2], [3, 4], [-5, 6]]], F32)
     spec = ValueSpec("state", "float", (3, 2))
-    for reduction, expected in {"max": [3, 6], "mean": [-1 / 3, 8 / 3], "product": [-15, -48], "sum": [-1, 8]}.items():
+    expectations: dict[str, Any] = {"max": [3, 6], "mean": [-1 / 3, 8 / 3], "product": [-15, -48], "sum": [-1, 8]}
+    for reduction, expected in expectations.items():
         found = call(built(layer("pooling", reduction=reduction), state=spec), state=x)
         np.testing.assert_allclose(found, [expected], atol=1e-6)
     halves = built(layer("pool1d", reduction="max"), layer("flatten"), state=spec)
@@ -138,7 +142,7 @@ def test_pooling_and_windows_by_hand() -> None:
 
 def test_activations() -> None:
     x = np.array([[-1.0, 0.0, 2.0]], F32)
-    expected = {
+    expected: dict[str, Any] = {
         "crelu": [0, 0, 2, 1, 0, 0],
         "elu": [np.expm1(-1), 0, 2],
         "leaky-relu": [-0.2, 0, 2],
@@ -258,7 +262,8 @@ def test_auto() -> None:
         "lstm/recurrent_kernel": (6, 24),
     }
     assert (several.size, several.internals, several.length) == (6, {"policy-network-state": (2, 6)}, 3)
-    values = {"a/on": np.ones(2, F32), "eye": np.ones((2, 6, 6, 1), F32), "level": np.ones((2, 2), np.int32)}
+    values: dict[str, Any] = {"a/on": np.ones(2, F32), "eye": np.ones((2, 6, 6, 1), F32)}
+    values["level"] = np.ones((2, 2), np.int32)
     assert call(several, **values).shape == (2, 6)
 
 
@@ -295,7 +300,7 @@ def test_a_window_equals_its_timesteps_and_padding_changes_nothing(kind: str) ->
         layer("retrieve", tensors=["*", "before", "state"]),
     )
     rng = np.random.default_rng(1)
-    shapes = {"gru": [(3,), (2,)], "lstm": [(2, 3), (2, 2)]}[kind]
+    shapes: Any = {"gru": [(3,), (2,)], "lstm": [(2, 3), (2, 2)]}[kind]
     names = [f"policy-network-internal_{kind}0-state", "policy-network-internal_rnn0-state"]
     assert (network.internals, network.length) == (dict(zip(names, shapes, strict=True)), 3)
     before = {name: tf.constant(rng.normal(size=(5, *shape)), tf.float32) for name, shape in network.internals.items()}
@@ -343,10 +348,13 @@ def test_names_of_internals_and_a_window_without_any() -> None:
         ([layer("register", tensor="state")], "net: layer 'register0': tensor"),
         ([layer("retrieve", tensors=["sttae"])], "net: layer 'retrieve0': tensors"),
         ([layer("dense", size=2), layer("reuse", layer="dense0")], "net: layer 'reuse0': layer"),
-        ([layer("internal_gru", size=3, length=1), layer("reuse", layer="internal_gru0")], "net: layer 'reuse0': layer"),
+        (
+            [layer("internal_gru", size=3, length=1), layer("reuse", layer="internal_gru0")],
+            "net: layer 'reuse0': layer",
+        ),
         ([layer("reshape", shape=[1, 3]), layer("lstm", size=3)], "net: layer 'lstm0': size"),
         ([layer("reshape", shape=[1, 3]), layer("conv1d", size=3, padding="valid")], "net: layer 'conv1d0': window"),
-        ([layer("function", function=lambda x: tf.reduce_sum(x))], "net: layer 'function0': function"),
+        ([layer("function", function=tf.reduce_sum)], "net: layer 'function0': function"),
         ([layer("function", function=lambda x: tf.matmul(x, tf.zeros([2, 2])))], "net: layer 'function0': function"),
         ([layer("function", function=lambda x: x * tf.Variable(1.0))], "net: layer 'function0': function"),
         ([layer("keras", layer="Desne", units=2)], "net: layer 'keras0': layer"),
@@ -360,12 +368,13 @@ def test_what_does_not_fit_is_refused(layers: list[Any], argument: str) -> None:
 
 
 def test_several_inputs_need_a_retrieve_and_ints_an_embedding() -> None:
-    for layers, inputs, argument in (
+    cases: list[tuple[list[Any], dict[str, Any], str]] = [
         ([layer("dense", size=1)], {"a": FLOAT, "b": FLOAT}, "net: layer 'dense0'"),
         ([], {"a": FLOAT, "b": FLOAT}, "net"),
         ([layer("dense", size=1)], {"a": ValueSpec("a", "int", (2,), 3)}, "net: layer 'dense0'"),
         ([], {"a": ValueSpec("a", "int", (2,), 3)}, "net"),
-    ):
+    ]
+    for layers, inputs, argument in cases:
         with pytest.raises(TensorforceError) as caught:
             built(*layers, **inputs)
         assert caught.value.argument == argument
@@ -404,6 +413,7 @@ def test_a_traced_model() -> None:
     assert names[3:5] == ["policy/policy-network/first_1./kernel", "policy/policy-network/first_1./bias"]
     assert names[-3] == "policy/policy-network/internal_lstm0/kernel"
     state = {"policy-network-internal_lstm0-state": ArraySpec((6, 2, 4), F32)}
-    batch = {"observation": {"eye": ArraySpec((6, 2, 3), F32)}, "state": state, "reward": ArraySpec((6,), F32)}
-    train = program.trace_train(batch | {"window_valid": ArraySpec((6, 2), F32)})
+    batch: dict[str, Any] = {"observation": {"eye": ArraySpec((6, 2, 3), F32)}, "state": state}
+    batch |= {"reward": ArraySpec((6,), F32), "window_valid": ArraySpec((6, 2), F32)}
+    train = program.trace_train(batch)
     assert [request.shape for request in train.noise] == [(12, 4)]
