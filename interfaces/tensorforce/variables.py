@@ -1,0 +1,77 @@
+"""The variables of an agent, under Tensorforce's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...checks import did_you_mean
+from ...contracts import Array
+from .errors import TensorforceError, refuse
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+_COUNTERS: Final = {"global-timestep": "timesteps", "global-episode": "episodes", "global-update": "updates"}
+_SHOWN: Final = {"kernel": "weights"}
+"""The last part of a variable's name in Keras, and in Tensorforce where that is another."""
+
+
+def shown(name: str) -> str:
+    """A variable's name as it is shown."""
+    path, slash, last = name.rpartition("/")
+    return f"{path}{slash}{_SHOWN.get(last, last)}"
+
+
+def names(agent: Agent) -> list[str]:
+    """All names, sorted."""
+    return sorted([*_weights(agent), *_COUNTERS])
+
+
+def get(agent: Agent, name: Any) -> Array:
+    """See :meth:`.agent.Agent.get_variable`."""
+    name = _known(agent, "Agent.get_variable", name)
+    if name in _COUNTERS:
+        return np.array(getattr(agent, _COUNTERS[name]), np.int64)
+    return _weights(agent)[name]
+
+
+def assign(agent: Agent, name: Any, value: Any) -> None:
+    """See :meth:`.agent.Agent.assign_variable`."""
+    where = "Agent.assign_variable"
+    name = _known(agent, where, name)
+    own = get(agent, name)
+    array = np.asarray(value)
+    same_kind = array.dtype.kind in ("fiu" if own.dtype.kind == "f" else "iu")
+    if not same_kind or array.shape != own.shape or not np.isfinite(array).all():
+        refuse(
+            f"{where}: value",
+            f"of {name} must be finite {own.dtype} of shape {own.shape}, got {array.dtype} of shape {array.shape}",
+            value,
+        )
+    if name in _COUNTERS:
+        setattr(agent, _COUNTERS[name], int(array))
+        return
+    executor = agent.executor
+    weights = executor.get_weights()
+    inside = {shown(key): key for key in weights}
+    executor.set_weights({**weights, inside[name]: array.astype(own.dtype)})
+
+
+def _weights(agent: Agent) -> Mapping[str, Array]:
+    executor = agent.executor
+    return {} if executor is None else {shown(name): value for name, value in executor.get_weights().items()}
+
+
+def _known(agent: Agent, where: str, name: Any) -> str:
+    every = names(agent)
+    found = str(name).removeprefix("agent/")
+    if found not in every:
+        raise TensorforceError(
+            f"{where}: there is no variable {name!r}{did_you_mean(found, every)}; get_variables() lists all",
+            "variable",
+            name,
+        )
+    return found
