@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...contracts import Array
 from .errors import TensorforceError, choice
 from .protocol import ActObserve
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _OUTPUTS = {
     "observe": ["updated", "episode", "update"],
@@ -40,7 +37,7 @@ class LearningAgent(ActObserve):
     def __str__(self) -> str:
         return type(self).__name__
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> LearningAgent:
         return self
 
     def __exit__(self, *error: object) -> None:
