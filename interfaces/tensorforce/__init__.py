@@ -7,12 +7,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agent import Agent as Agent
+    from .agents import Agent as Agent
     from .environment import Environment as Environment
     from .errors import TensorforceError as TensorforceError
     from .runner import Runner as Runner
 
-_EXPORTS = {"Agent": "agent", "Environment": "environment", "Runner": "runner", "TensorforceError": "errors"}
+_EXPORTS = {"Agent": "agents", "Environment": "environment", "Runner": "runner", "TensorforceError": "errors"}
 
 __all__ = ["Agent", "Environment", "Runner", "TensorforceError"]
 

@@ -16,39 +16,28 @@ _OUTPUTS = {
 }
 
 
-class Agent(ActObserve):
-    """An agent of Tensorforce 0.5, on axonrl.
+class LearningAgent(ActObserve):
+    """What every agent has, but for :meth:`.agents.Agent.create`."""
 
-    :meth:`create` makes one. :meth:`act` and :meth:`observe` alternate in every parallel index, each of which is an
-    episode of its own; updates run inside of ``observe``.
-
-    Attributes:
-        timesteps: acts so far.
-        episodes: finished ones.
-        updates: runs of the optimizer.
-    """
-
-    @staticmethod
-    def create(agent: Any = "tensorforce", environment: Any = None, **kwargs: Any) -> Agent:
-        """An agent that is ready to act.
-
-        Args:
-            agent: a key (``"ppo"``), a dictionary or a JSON file with the key under ``agent`` or ``type``, a class, its
-                dotted path, or an Agent.
-            environment: gives ``states``, ``actions`` and ``max_episode_timesteps`` where they are not given.
-            **kwargs: the agent's arguments; they win over those of a dictionary or a file.
+    def initialize(self) -> None:
+        """Build the model. ``Agent.create`` does it.
 
         Raises:
-            TensorforceError: an argument is unknown, missing or invalid.
+            TensorforceError: it is built already, or the arguments do not fit each other.
         """
-        from .creating import create
+        from .building import build
 
-        return create(agent, environment, kwargs)
+        if self.is_initialized:
+            raise TensorforceError(f"{self._where}.initialize: the agent is initialized already", "initialize")
+        parts = build(self)
+        self.form = parts.form
+        """The normal form; None for agents without a model."""
+        self._put_together(parts.core, parts.learning, parts.preprocessing, parts.companions)
 
     def __str__(self) -> str:
         return type(self).__name__
 
-    def __enter__(self) -> Agent:
+    def __enter__(self) -> LearningAgent:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -169,7 +158,12 @@ class Agent(ActObserve):
         """
         from .feeding import pretrain
 
-        pretrain(self, self._needs_learning("pretrain"), directory, num_iterations, num_traces, num_updates)
+        self._needs_learning("pretrain")
+        for trace in pretrain(self, directory, num_iterations, num_traces, num_updates):
+            if trace is None:
+                self.update()
+            else:
+                self.experience(**trace)
 
     def _needs_learning(self, method: str) -> Any:
         self._check(method)
@@ -201,30 +195,6 @@ class Agent(ActObserve):
 
         self._check("save")
         return save(self, directory, filename, format, append)
-
-    @staticmethod
-    def load(
-        directory: str = ".",
-        filename: str = "agent",
-        format: str | None = None,
-        environment: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        """A saved agent.
-
-        Args:
-            directory: where it was saved.
-            filename: with or without the number that was appended and the extension; without a number the highest one.
-            format: ``tensorflow``, ``numpy``, ``hdf5``, or ``pb-actonly`` for what only acts, without TensorFlow.
-            environment: as for :meth:`create`.
-            **kwargs: arguments that win over the saved ones.
-
-        Raises:
-            TensorforceError: there is none, or there are several formats and none is given.
-        """
-        from .loading import load
-
-        return load(directory, filename, format, environment, kwargs)
 
     # -- variables ----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .agent import Agent
+from typing import Any
+
+from .agent import LearningAgent
 
 __all__ = [
     "A2C", "AC", "DPG", "DQN", "PPO", "REINFORCE", "TRPO", "VPG", "A2CAgent", "ACAgent", "ActorCritic",
@@ -11,6 +13,60 @@ __all__ = [
     "ProximalPolicyOptimization", "RandomAgent", "TRPOAgent", "TensorforceAgent", "TrustRegionPolicyOptimization",
     "VPGAgent", "VanillaPolicyGradient",
 ]
+
+
+class Agent(LearningAgent):
+    """An agent of Tensorforce 0.5, on axonrl.
+
+    :meth:`create` makes one. :meth:`act` and :meth:`observe` alternate in every parallel index, each of which is an
+    episode of its own; updates run inside of ``observe``.
+
+    Attributes:
+        timesteps: acts so far.
+        episodes: finished ones.
+        updates: runs of the optimizer.
+    """
+
+    @staticmethod
+    def create(agent: Any = "tensorforce", environment: Any = None, **kwargs: Any) -> Any:
+        """An agent that is ready to act.
+
+        Args:
+            agent: a key (``"ppo"``), a dictionary or a JSON file with the key under ``agent`` or ``type``, a class, its
+                dotted path, or an Agent.
+            environment: gives ``states``, ``actions`` and ``max_episode_timesteps`` where they are not given.
+            **kwargs: the agent's arguments; they win over those of a dictionary or a file.
+
+        Raises:
+            TensorforceError: an argument is unknown, missing or invalid.
+        """
+        from .creating import create
+
+        return create(agent, environment, kwargs, _CLASSES)
+
+    @staticmethod
+    def load(
+        directory: str = ".",
+        filename: str = "agent",
+        format: str | None = None,
+        environment: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """A saved agent.
+
+        Args:
+            directory: where it was saved.
+            filename: with or without the number that was appended and the extension; without a number the highest one.
+            format: ``tensorflow``, ``numpy``, ``hdf5``, or ``pb-actonly`` for what only acts, without TensorFlow.
+            environment: as for :meth:`create`.
+            **kwargs: arguments that win over the saved ones.
+
+        Raises:
+            TensorforceError: there is none, or there are several formats and none is given.
+        """
+        from .loading import load
+
+        return load(directory, filename, format, environment, kwargs, _CLASSES)
 
 
 class TensorforceAgent(Agent):
@@ -93,7 +149,7 @@ AC = ACAgent = ActorCritic
 VPG = VPGAgent = REINFORCE = VanillaPolicyGradient
 TRPO = TRPOAgent = TrustRegionPolicyOptimization
 DPG = DPGAgent = DDPG = DeterministicPolicyGradient
-_CLASSES = {
+_CLASSES: dict[str, type[LearningAgent]] = {
     one.kind: one
     for one in (
         *(TensorforceAgent, PPO, DQN, DoubleDQN, DuelingDQN, A2C, AC, VPG, TRPO, DPG),
@@ -101,7 +157,3 @@ _CLASSES = {
     )
 }
 
-
-def class_of(kind: str) -> type[Agent]:
-    """The class of a key of agents."""
-    return _CLASSES[kind]

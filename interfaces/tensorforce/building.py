@@ -17,7 +17,7 @@ from .readers import read_actions
 from .specs import Values
 
 if TYPE_CHECKING:
-    from .agent import Agent
+    from .protocol import ActObserve
 
 
 class Parts(NamedTuple):
@@ -30,7 +30,7 @@ class Parts(NamedTuple):
     form: Mapping[str, Any] | None
 
 
-def build(agent: Agent) -> Parts:
+def build(agent: ActObserve) -> Parts:
     """The parts of an agent.
 
     Raises:
@@ -88,7 +88,7 @@ def _exploration(where: str, given: Any, actions: Values) -> dict[str, Parameter
     return _by_action(where, given, actions, {name: 1.0 for name, spec in actions.flat.items() if spec.type != "float"})
 
 
-def _companions(agent: Agent) -> list[Companion]:
+def _companions(agent: ActObserve) -> list[Companion]:
     """Recorder, summarizer and saver, as far as they are asked for."""
     found: list[Companion] = []
     given = agent.arguments

@@ -7,23 +7,30 @@ import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from .agent import Agent
-from .agents import class_of
+from .agent import LearningAgent as Agent
 from .arguments import kind_of
 from .errors import TensorforceError, integer, refuse
 from .specs import read_values
 
+Classes: TypeAlias = Mapping[str, type[Agent]]
 _WHERE = "Agent.create"
 _OURS = "tensorforce."
 
 
-def create(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Agent:
-    """See :meth:`.agent.Agent.create`."""
+def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], classes: Classes) -> Agent:
+    """See :meth:`.agents.Agent.create`.
+
+    Args:
+        agent: which one.
+        environment: gives specifications; or None.
+        kwargs: arguments.
+        classes: of agents, by key.
+    """
     if isinstance(agent, Agent):
         return _again(agent, environment, kwargs)
-    made, given = resolved(agent, dict(kwargs))
+    made, given = resolved(agent, dict(kwargs), classes)
     with _specs_of(environment) as found:
         given = with_environment(given, found)
     one = made(**given)
@@ -31,7 +38,7 @@ def create(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Agent:
     return one
 
 
-def resolved(agent: Any, kwargs: dict[str, Any]) -> tuple[type[Agent], dict[str, Any]]:
+def resolved(agent: Any, kwargs: dict[str, Any], classes: Classes) -> tuple[type[Agent], dict[str, Any]]:
     """The class of an agent, and its arguments; ``kwargs`` win over those of a dictionary or a file.
 
     Raises:
@@ -44,16 +51,16 @@ def resolved(agent: Any, kwargs: dict[str, Any]) -> tuple[type[Agent], dict[str,
         inner = given.pop("agent", None)
         if inner is None:
             inner = given.pop("type", "default")
-        return resolved(inner, {**given, **kwargs})
+        return resolved(inner, {**given, **kwargs}, classes)
     if not isinstance(agent, str):
         refuse(f"{_WHERE}: agent", f"must be a key, a dictionary, a file, a class or an Agent, got {agent!r}", agent)
     if Path(agent).is_file():
-        return resolved(_read(Path(agent)), kwargs)
+        return resolved(_read(Path(agent)), kwargs, classes)
     if agent.startswith(_OURS):
-        return class_of(kind_of(agent.rpartition(".")[2])), kwargs
+        return classes[kind_of(agent.rpartition(".")[2])], kwargs
     if "." in agent:
         return _imported(agent), kwargs
-    return class_of(kind_of(agent)), kwargs
+    return classes[kind_of(agent)], kwargs
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +16,16 @@ from .lanes import Timestep
 from .specs import MASK
 
 if TYPE_CHECKING:
-    from .agent import Agent
+    from .protocol import ActObserve
     from .learning import Learning
 
 _WHERE = "Agent.experience"
 
 
 def feed(
-    agent: Agent, learning: Learning, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any
+    agent: ActObserve, learning: Learning, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any
 ) -> None:
-    """Put timesteps into an agent's memory; see :meth:`.agent.Agent.experience`. All are checked before any is stored."""
+    """Put timesteps into an agent's memory; see :meth:`.agent.LearningAgent.experience`. All are checked before any is stored."""
     terminals = np.asarray(terminal)
     if terminals.ndim > 1:
         refuse(f"{_WHERE}: terminal", f"must be one value or [T], got the shape {terminals.shape}", terminal)
@@ -63,7 +63,7 @@ def _rows(what: str, given: Any, count: int) -> list[Any]:
 
 
 def _timestep(
-    agent: Agent, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any
+    agent: ActObserve, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any
 ) -> tuple[Timestep, int]:
     features = agent.read_states(_WHERE, states)
     action = readers.read_actions(_WHERE, actions, agent.actions_values)
@@ -77,7 +77,7 @@ def _timestep(
     return Timestep(features, features, action, held, readers.read_reward(_WHERE, reward)), end
 
 
-def _store(agent: Agent, learning: Learning, timestep: Timestep, end: int) -> None:
+def _store(agent: ActObserve, learning: Learning, timestep: Timestep, end: int) -> None:
     fed, index = agent.fed, agent.parallel_interactions
     timestep.features = agent.preprocessed(index, timestep.states)
     timestep.reward = agent.preprocessed_reward(index, timestep.reward)
@@ -90,9 +90,13 @@ def _store(agent: Agent, learning: Learning, timestep: Timestep, end: int) -> No
 
 
 def pretrain(
-    agent: Agent, learning: Learning, directory: Any, num_iterations: Any, num_traces: Any, num_updates: Any
-) -> None:
-    """See :meth:`.agent.Agent.pretrain`."""
+    agent: ActObserve, directory: Any, num_iterations: Any, num_traces: Any, num_updates: Any
+) -> Iterator[dict[str, Any] | None]:
+    """What pretraining does, step by step: arguments of ``experience``, or None for an update.
+
+    Raises:
+        TensorforceError: as :meth:`.agent.LearningAgent.pretrain` does, before the first step.
+    """
     where = "Agent.pretrain"
     iterations = integer(f"{where}: num_iterations", num_iterations, at_least=1)
     updates = integer(f"{where}: num_updates", num_updates, at_least=1)
@@ -106,16 +110,15 @@ def pretrain(
     if not files:
         refuse(f"{where}: directory", f"holds no file trace-*.npz: {directory}", directory)
     traces = [_read_trace(where, path, agent) for path in files]
+    number = len(traces) if wanted is None else min(wanted, len(traces))
     for _ in range(iterations):
-        number = len(traces) if wanted is None else min(wanted, len(traces))
         for k in agent.generator.choice(len(traces), number, replace=False):
-            trace = traces[k]
-            agent.experience(**trace)
+            yield traces[k]
         for _ in range(updates):
-            agent.update()
+            yield None
 
 
-def _read_trace(where: str, path: Path, agent: Agent) -> dict[str, Any]:
+def _read_trace(where: str, path: Path, agent: ActObserve) -> dict[str, Any]:
     """A trace as arguments of ``experience``."""
     try:
         with np.load(path, allow_pickle=False) as file:

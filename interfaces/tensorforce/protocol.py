@@ -50,27 +50,22 @@ class ActObserve:
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    def initialize(self) -> None:
-        """Build the model. ``Agent.create`` does it."""
-        if self.is_initialized:
-            raise TensorforceError(f"{self._where}.initialize: the agent is initialized already", "initialize")
-        from .building import build
-
-        parts = build(self)
-        self._core: Acting = parts.core
-        self._learning = parts.learning
-        self._preprocessing = parts.preprocessing
-        self._companions = parts.companions
+    def _put_together(self, core: Acting, learning: Any, preprocessing: Any, companions: list[Any]) -> None:
+        """Take the parts that it consists of."""
+        self._core = core
+        self._learning = learning
+        self._preprocessing = preprocessing
+        self._companions = companions
         """Recorder, summarizer and saver, as far as they are asked for."""
-        self._queries = Queries(self._core, self._learning)
+        self._queries = Queries(core, learning)
         self._read = readers.StateReader(self.states_values, self.actions_values)
         self._out = readers.action_out(self.actions_values)
-        self._initial = self._core.initial_internals()
+        self._initial = core.initial_internals()
         self._lanes = [Lane(self._initial) for _ in range(self.parallel_interactions)]
         self.fed = Lane(self._initial)
         """The unfinished episode of ``experience``."""
         self.is_initialized = True
-        for one in self._companions:
+        for one in companions:
             one.begin(self)
 
     def close(self) -> None:

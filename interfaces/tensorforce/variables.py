@@ -12,7 +12,7 @@ from ...contracts import Array
 from .errors import TensorforceError, refuse
 
 if TYPE_CHECKING:
-    from .agent import Agent
+    from .protocol import ActObserve
 
 _COUNTERS: Final = {"global-timestep": "timesteps", "global-episode": "episodes", "global-update": "updates"}
 _SHOWN: Final = {"kernel": "weights"}
@@ -25,21 +25,21 @@ def shown(name: str) -> str:
     return f"{path}{slash}{_SHOWN.get(last, last)}"
 
 
-def names(agent: Agent) -> list[str]:
+def names(agent: ActObserve) -> list[str]:
     """All names, sorted."""
     return sorted([*_weights(agent), *_COUNTERS])
 
 
-def get(agent: Agent, name: Any) -> Array:
-    """See :meth:`.agent.Agent.get_variable`."""
+def get(agent: ActObserve, name: Any) -> Array:
+    """See :meth:`.agent.LearningAgent.get_variable`."""
     name = _known(agent, "Agent.get_variable", name)
     if name in _COUNTERS:
         return np.array(getattr(agent, _COUNTERS[name]), np.int64)
     return _weights(agent)[name]
 
 
-def assign(agent: Agent, name: Any, value: Any) -> None:
-    """See :meth:`.agent.Agent.assign_variable`."""
+def assign(agent: ActObserve, name: Any, value: Any) -> None:
+    """See :meth:`.agent.LearningAgent.assign_variable`."""
     where = "Agent.assign_variable"
     name = _known(agent, where, name)
     own = get(agent, name)
@@ -60,12 +60,12 @@ def assign(agent: Agent, name: Any, value: Any) -> None:
     executor.set_weights({**weights, inside[name]: array.astype(own.dtype)})
 
 
-def _weights(agent: Agent) -> Mapping[str, Array]:
+def _weights(agent: ActObserve) -> Mapping[str, Array]:
     executor = agent.executor
     return {} if executor is None else {shown(name): value for name, value in executor.get_weights().items()}
 
 
-def _known(agent: Agent, where: str, name: Any) -> str:
+def _known(agent: ActObserve, where: str, name: Any) -> str:
     every = names(agent)
     found = str(name).removeprefix("agent/")
     if found not in every:
