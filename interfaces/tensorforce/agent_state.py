@@ -16,7 +16,7 @@ from .errors import refuse
 from .variables import shown
 
 if TYPE_CHECKING:
-    from .agent import Agent
+    from .protocol import ActObserve
     from .learning import Learning
     from .parameters import Parameter
 
@@ -29,7 +29,7 @@ COUNTERS: Final = {"timesteps": "global-timestep", "episodes": "global-episode",
 # -- everything -------------------------------------------------------------------------------------------------------
 
 
-def state_of(agent: Agent) -> dict[str, Any]:
+def state_of(agent: ActObserve) -> dict[str, Any]:
     """Everything but episodes that are not over; the agent is left as it is."""
     learning = agent._learning
     return {
@@ -42,7 +42,7 @@ def state_of(agent: Agent) -> dict[str, Any]:
     }
 
 
-def load_state(where: str, agent: Agent, state: State) -> None:
+def load_state(where: str, agent: ActObserve, state: State) -> None:
     """Take over what :func:`state_of` returned, of an agent whose settings may have been others.
 
     What does not fit other settings begins anew, and the log says so: the memory, and statistics of preprocessing.
@@ -143,7 +143,7 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:4]) + (" ..." if len(names) > 4 else "") if names else "none"
 
 
-def _generators(agent: Agent) -> dict[str, np.random.Generator]:
+def _generators(agent: ActObserve) -> dict[str, np.random.Generator]:
     """All that the agent draws from, by name."""
     core, learning = agent._core, agent._learning
     found = {"act": core.rng, "act-independently": core.independent_rng}
@@ -154,7 +154,7 @@ def _generators(agent: Agent) -> dict[str, np.random.Generator]:
     return found
 
 
-def _parameters(agent: Agent) -> dict[str, Parameter]:
+def _parameters(agent: ActObserve) -> dict[str, Parameter]:
     """All numbers that may have a state of their own, by name."""
     core, learning = agent._core, agent._learning
     found = dict(core.parameters()) if isinstance(core, ModelActing) else {}
@@ -176,14 +176,14 @@ def _plain(spec: Any) -> Any:
 # -- variables --------------------------------------------------------------------------------------------------------
 
 
-def variables_of(agent: Agent) -> dict[str, Array]:
+def variables_of(agent: ActObserve) -> dict[str, Array]:
     """Variables, those of the optimizer and the counters, by the names that ``get_variables`` lists."""
     weights = {} if agent._learning is None else agent._learning.stepper.weights()
     counters = {shown_name: np.array(getattr(agent, name), np.int64) for name, shown_name in COUNTERS.items()}
     return {**{shown(name): array for name, array in weights.items()}, **counters}
 
 
-def load_variables(where: str, agent: Agent, given: Mapping[str, Array]) -> None:
+def load_variables(where: str, agent: ActObserve, given: Mapping[str, Array]) -> None:
     """Take over what :func:`variables_of` returned. The memory begins empty.
 
     Args:
