@@ -49,7 +49,7 @@ def normal_form(kind: str, arguments: Mapping[str, Any], states: Values, actions
     }
     _check_actions(kind, form, actions)
     _complete_policies(form, actions)
-    _check_exploration(form["exploration"], actions)
+    form["exploration"] = _exploration(form["exploration"], actions)
     _check_episodes(form, values)
     _check_memory(form, values["max_episode_timesteps"])
     if ignored:
@@ -161,7 +161,7 @@ def _complete_policies(form: Mapping[str, Any], actions: Values) -> None:
         if policy is None:
             continue
         _check_distributions(f"{WHERE}: {place}['distributions']", policy["distributions"], actions)
-        if isinstance(policy["temperature"], Mapping) and not _is_parameter(policy["temperature"], actions):
+        if isinstance(policy["temperature"], Mapping) and "type" not in policy["temperature"]:
             known(f"{WHERE}: {place}['temperature']", policy["temperature"], actions.flat, what="action")
             rest = 1.0 if has_policy_gradient(objective) else 0.0
             policy["temperature"] = {name: policy["temperature"].get(name, rest) for name in actions.flat}
@@ -180,21 +180,19 @@ def _check_distributions(place: str, distributions: Mapping[str, Any], actions: 
                 refuse(f"{place}[{key!r}]", f"is beta, which needs bounds; action {name!r} has none", name)
 
 
-def _check_exploration(exploration: Any, actions: Values) -> None:
-    """Probabilities are at most 1; actions without an entry do not explore."""
+def _exploration(exploration: Any, actions: Values) -> Any:
+    """The exploration, of each action if there are several: actions without an entry do not explore."""
     place = f"{WHERE}: exploration"
-    by_action = isinstance(exploration, Mapping) and not _is_parameter(exploration, actions)
+    by_action = isinstance(exploration, Mapping) and "type" not in exploration
     if by_action:
         known(place, exploration, actions.flat, what="action")
+        exploration = {name: exploration.get(name, 0.0) for name in actions.flat}
     for name, spec in actions.flat.items():
-        value = exploration.get(name, 0.0) if by_action else exploration
+        value = exploration[name] if by_action else exploration
         if spec.type != "float" and not isinstance(value, Mapping) and value > 1:
             problem = f"is the probability of a random action for {name!r}: at most 1, got {shortened(value)}"
             refuse(f"{place}[{name!r}]" if by_action else place, problem, value)
-
-
-def _is_parameter(value: Mapping[str, Any], actions: Values) -> bool:
-    return isinstance(value.get("type"), str) and "type" not in actions.flat
+    return exploration
 
 
 def _check_episodes(form: Mapping[str, Any], values: Mapping[str, Any]) -> None:

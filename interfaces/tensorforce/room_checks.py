@@ -188,7 +188,6 @@ def _constant(where: str, value: Any) -> Any:
     """The number of a constant; parameters that change are refused."""
     if not isinstance(value, Mapping):
         return value.item() if isinstance(value, np.generic) else value
-    name, arguments = opened(where, value, PARAMETERS)
-    if name != "constant" or "value" not in arguments:
-        refuse(where, f"must stay the same: a number, not {shortened(value)}", value)
-    return arguments["value"]
+    if value.get("type", "constant") != "constant" or "value" not in value:
+        refuse(where, f"must be a number, which stays the same; got {shortened(value)}", value)
+    return value["value"]
