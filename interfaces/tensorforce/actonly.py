@@ -71,7 +71,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
     weights = _ordered(learning)
     frozen = isinstance(made, FrozenProgram)
     content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
-    statistics = agent._preprocessing.state_dict().get("all", {})
+    statistics = agent._preprocessing.state_dict()["all"]
     arrays, tree = split_state({"weights": {} if frozen else weights, "preprocessing": statistics})
     predict = learning.program.predict
     described = {
@@ -184,7 +184,9 @@ class ActOnly:
         where = "Agent.act"
         self._check("act")
         if not (evaluation or (independent and deterministic)):
-            refuse(f"{where}: evaluation", "must be True: this agent only acts, and neither samples nor explores", False)
+            refuse(
+                f"{where}: evaluation", "must be True: this agent only acts, and neither samples nor explores", False
+            )
         chosen, single = readers.read_parallel(where, parallel, sys.maxsize)
         given = [states] if single else readers.each_of(where, "states", states, len(chosen))
         features: Any = readers.stacked([self._seen(self._read(where, one)) for one in given])

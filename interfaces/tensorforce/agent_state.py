@@ -16,9 +16,9 @@ from .errors import refuse
 from .variables import shown
 
 if TYPE_CHECKING:
-    from .protocol import ActObserve
     from .learning import Learning
     from .parameters import Parameter
+    from .protocol import ActObserve
 
 logger = logging.getLogger("axonrl")
 
@@ -37,7 +37,10 @@ def state_of(agent: ActObserve) -> dict[str, Any]:
         "counters": {name: getattr(agent, name) for name in COUNTERS},
         "generators": {name: rng.bit_generator.state for name, rng in _generators(agent).items()},
         "parameters": {name: one.state_dict() for name, one in _parameters(agent).items()},
-        "preprocessing": {"spec": _plain(agent._preprocessing.spec), "all": agent._preprocessing.state_dict().get("all", {})},
+        "preprocessing": {
+            "spec": _plain(agent._preprocessing.spec),
+            "all": agent._preprocessing.state_dict().get("all", {}),
+        },
         "learning": None if learning is None else _learning_state(learning),
     }
 
@@ -135,7 +138,9 @@ def _set_weights(where: str, learning: Learning, weights: Mapping[str, Array]) -
         given = weights[name]
         if (given.shape, given.dtype) != (array.shape, array.dtype):
             has = f"{array.dtype} of shape {array.shape} in the agent with these arguments"
-            refuse(f"{where}: filename", f"has {shown(name)} as {given.dtype} of shape {given.shape}; it is {has}", name)
+            refuse(
+                f"{where}: filename", f"has {shown(name)} as {given.dtype} of shape {given.shape}; it is {has}", name
+            )
     learning.stepper.set_weights({name: weights[name] for name in own})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from . import actonly
@@ -87,7 +86,7 @@ def _arguments(saved: Saved, kwargs: Mapping[str, Any], classes: Classes) -> tup
 def _say_why_not(directory: Any, filename: Any) -> None:
     """There is nothing that only acts: if the agent is there, it says why."""
     try:
-        saved = find(_WHERE, directory, Path(filename).name, TENSORFLOW)
+        saved = find(_WHERE, directory, filename, TENSORFLOW)
         why = read_state(_WHERE, saved.path)[actonly.WHY]
     except (TensorforceError, KeyError, TypeError):
         return
