@@ -47,9 +47,7 @@ class Learning:
         self._form = form
         update, rewards = form["update"], form["reward_estimation"]
         self.by_episodes: bool = update["unit"] == "episodes"
-        self.start = 0 if isinstance(update["start"], Mapping) else int(update["start"])
-        self.first_update = first_update(form)
-        self.least_update = first_update({**form, "update": {**update, "start": 0}})
+        self.start = self._parameter(where, "update/start")
         self.learning_rate_path = _learning_rate_path(form["optimizer"])
         self.bootstraps = rewards["estimate_horizon"] is not False
         self.longest = max_episode_timesteps
@@ -174,9 +172,14 @@ class Learning:
     def due(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
         """Is an update due, right after an episode or a timestep was counted?"""
         count = counts.episodes if self.by_episodes else counts.timesteps
-        first = max(self.least_update, round(overrides["update/start"])) if "update/start" in overrides else self.first_update
+        first = first_update(self._form, self.longest, self.start_at(counts, overrides))
         frequency = self.frequency_at(counts, overrides)
         return frequency is not None and count >= first and (count - first) % frequency == 0
+
+    def start_at(self, counts: Counts, overrides: Mapping[str, float]) -> int:
+        """Timesteps or episodes before the first update, as far as that was asked for."""
+        value = overrides.get("update/start")
+        return round(self.start.value(counts, self.rng) if value is None else value)
 
     def frequency_at(self, counts: Counts, overrides: Mapping[str, float]) -> int | None:
         """Timesteps or episodes between updates, at least 1; None for never."""
@@ -216,7 +219,7 @@ class Learning:
 
     def parameters(self) -> Iterable[Parameter]:
         """All that have a state."""
-        every = [self.horizon, self.discount, *self.hyper.values()]
+        every = [self.horizon, self.discount, self.start, *self.hyper.values()]
         return every if self.frequency is None else [*every, self.frequency]
 
 

@@ -99,7 +99,7 @@ class Queries:
             values |= {name: np.float32(found[path]) for name, path in self._paths.items() if path in found}
             values["horizon"] = int(found["reward_estimation/horizon"])
             values["update-batch-size"] = learning.memory.batch_size
-            values["update-start"] = learning.start
+            values["update-start"] = learning.start_at(counts, overrides)
             values["update-frequency"] = learning.frequency_at(counts, overrides)
         return _picked(asked, values)
 
