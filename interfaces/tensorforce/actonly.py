@@ -59,15 +59,16 @@ def write(agent: ActObserve, directory: Path) -> str | None:
         TensorforceError: something else is there.
     """
     learning, core = agent._learning, agent._core
+    distributions = {name: kind for name, _, kind in core.chooser._actions} if isinstance(core, ModelActing) else {}
     try:
         target = target_of(directory, "what only acts", (_FILE, _PROGRAM, _STATE))
     except ArgumentError as error:
         raise TensorforceError(f"Agent.save: {error}", "filename", str(directory)) from None
-    made = _made(learning)
-    if isinstance(made, str):
+    made = f"a {agent.kind} agent has no model" if learning is None else _made(learning)
+    if learning is None or isinstance(made, str):
         if target.exists():
             remove(target)
-        return made
+        return str(made)
     weights = _ordered(learning)
     frozen = isinstance(made, FrozenProgram)
     content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
@@ -81,7 +82,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
         "made_with": provenance(),
         "states": agent.states_values.to_json(),
         "actions": agent.actions_values.to_json(),
-        "distributions": core.chooser.distributions() if isinstance(core, ModelActing) else {},
+        "distributions": distributions,
         "preprocessing": agent._preprocessing.spec,
         "predictions": sorted(predict.outputs),
         "internals": specs_to_json(predict.state or {}),

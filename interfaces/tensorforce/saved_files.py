@@ -167,7 +167,8 @@ def read_arrays(where: str, path: Path) -> dict[str, Array]:
     """
     with _readable(where, path):
         if path.suffix not in SUFFIXES[HDF5]:
-            with np.load(path, allow_pickle=False) as file:
+            # NumPy leaves a damaged file open that it has opened itself.
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 return {name: file[name] for name in file.files}
         import h5py
 

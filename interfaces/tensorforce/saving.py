@@ -57,10 +57,7 @@ def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: 
 
 def _write_everything(agent: ActObserve, path: str) -> None:
     """What only acts, where it can be made; then everything, with the reason if not."""
-    learning, target = agent._learning, Path(f"{path}{SUFFIXES[ACT_ONLY][0]}")
-    why: str | None = f"a {agent.kind} agent has no model"
-    if learning is not None:
-        why = actonly.write(agent, target)
+    why = actonly.write(agent, Path(f"{path}{SUFFIXES[ACT_ONLY][0]}"))
     write_state(Path(f"{path}{SUFFIXES[TENSORFLOW][0]}"), {**state_of(agent), actonly.WHY: why})
 
 
