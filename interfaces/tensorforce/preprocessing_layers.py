@@ -210,7 +210,9 @@ class ExponentialNormalization(Layer):
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
         """As :meth:`Layer.step`."""
         x = x.astype(np.float64)
-        mean, variance = x.mean(self._axes, keepdims=True), x.var(self._axes, keepdims=True)
+        mean, variance = x, np.zeros_like(x)
+        if self._axes:
+            mean, variance = x.mean(self._axes, keepdims=True), x.var(self._axes, keepdims=True)
         weight = np.ones(())
         if memory is not None:
             before = self.arguments["decay"] * memory["weight"]
