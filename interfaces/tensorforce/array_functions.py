@@ -20,11 +20,13 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _elu(x: Array) -> Array:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, np.float32(0))))
+    y: Array = np.where(x > 0, x, np.expm1(np.minimum(x, np.float32(0))))
+    return y
 
 
 def _selu(x: Array) -> Array:
-    return _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(np.minimum(x, np.float32(0))))
+    y: Array = _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(np.minimum(x, np.float32(0))))
+    return y
 
 
 def _softmax(x: Array) -> Array:
@@ -34,7 +36,8 @@ def _softmax(x: Array) -> Array:
 
 
 def _relu(x: Array) -> Array:
-    return np.maximum(x, np.float32(0))
+    y: Array = np.maximum(x, np.float32(0))
+    return y
 
 
 ACTIVATIONS: Final[dict[str, Callable[[Array], Array]]] = {

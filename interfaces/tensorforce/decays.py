@@ -94,7 +94,7 @@ def polynomial(start: float, steps: int, final_value: float, power: float = 1.0,
     def at(t: int) -> float:
         duration = steps * max(1, -(-t // steps)) if cycle else steps
         left = (1 - min(t, duration) / duration) ** power
-        return start * left + final_value * (1 - left)  # exact at both ends
+        return start if left == 1 else final_value + (start - final_value) * left  # exact at both ends
 
     return Curve(at, final_value)
 
@@ -119,8 +119,6 @@ def changed(curve: Curve, increasing: bool, inverse: bool, scale: float) -> Curv
 
 def _periods(t: int, steps: int, staircase: bool) -> float:
     return t // steps if staircase else t / steps
-
-
 
 
 _STAIRCASE: Final = Argument(flag, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from numbers import Integral
@@ -155,8 +156,8 @@ class _OrnsteinUhlenbeck(Parameter):
 
     def final(self) -> float:
         """The mean in the long run; with ``absolute`` that of a folded normal distribution."""
-        mean, theta = float(self._spec["mu"]), self._spec["theta"]
-        deviation = self._spec["sigma"] / math.sqrt(1 - (1 - theta) ** 2)
+        mean, theta = float(self._spec["mu"]), float(self._spec["theta"])
+        deviation = float(self._spec["sigma"]) / math.sqrt(1 - (1 - theta) ** 2)
         if not self._spec["absolute"] or deviation == 0:
             return abs(mean) if self._spec["absolute"] else mean
         ratio = mean / deviation
@@ -221,7 +222,7 @@ def _decaying(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Paramete
 def _piecewise(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
     spec = read_arguments(where, given, _PIECEWISE, "piecewise_constant")
     boundaries, values = spec["boundaries"], spec["values"]
-    if any(after <= before for before, after in zip(boundaries, boundaries[1:], strict=False)):
+    if any(after <= before for before, after in itertools.pairwise(boundaries)):
         refuse(f"{where}['boundaries']", f"must increase, got {boundaries!r}", boundaries)
     if len(values) != len(boundaries) + 1:
         wanted = f"must have {len(boundaries) + 1} numbers, one more than boundaries"

@@ -16,10 +16,11 @@ from .specs import TYPES, ValueSpec
 REWARD: Final = "reward"
 """The key of what rewards go through."""
 _OF_NETWORKS: Final = frozenset(
-    ("block", "conv1d", "conv2d", "dense", "embedding", "flatten", "function", "gru", "internal_gru", "internal_lstm")
-    + ("internal_rnn", "keras", "linear", "lstm", "pool1d", "pool2d", "pooling", "register", "reshape", "retrieve")
-    + ("reuse", "rnn")
+    {"block", "conv1d", "conv2d", "dense", "embedding", "flatten", "function", "gru", "internal_gru", "internal_lstm"}
+    | {"internal_rnn", "keras", "linear", "lstm", "pool1d", "pool2d", "pooling", "register", "reshape", "retrieve"}
+    | {"reuse", "rnn"}
 )
+"""Layers that learn, or work on tensors."""
 
 
 class Preprocessing:
@@ -87,7 +88,9 @@ class Preprocessing:
 
     def state_dict(self) -> State:
         """Everything that is remembered."""
-        lanes = {str(lane): {n: _kept(c.lanes[lane]) for n, c in self._chains.items()} for lane in range(self._num_lanes)}
+        lanes = {
+            str(lane): {n: _kept(c.lanes[lane]) for n, c in self._chains.items()} for lane in range(self._num_lanes)
+        }
         return {"all": {name: _kept(chain.all) for name, chain in self._chains.items()}, "lanes": lanes}
 
     def load_state_dict(self, state: State) -> None:

@@ -70,6 +70,7 @@ class Clipping(Layer):
     takes: ClassVar[Arguments] = {"upper": Argument(constant), "lower": Argument(optional(constant), None)}
 
     def build(self, spec: ValueSpec) -> ValueSpec:
+        """As :meth:`Layer.build`."""
         upper = self.arguments["upper"]
         lower = -upper if self.arguments["lower"] is None else self.arguments["lower"]
         if lower > upper:
@@ -78,6 +79,7 @@ class Clipping(Layer):
         return super().build(spec)
 
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
+        """As :meth:`Layer.step`."""
         return np.clip(x, self._lower, self._upper), None
 
 
@@ -88,6 +90,7 @@ class Deltafier(Layer):
     keeps = LANE
 
     def build(self, spec: ValueSpec) -> ValueSpec:
+        """As :meth:`Layer.build`."""
         self._shape, self._axis, shape = spec.shape, None, list(spec.shape)
         concatenate = self.arguments["concatenate"]
         if concatenate is not False:
@@ -96,11 +99,13 @@ class Deltafier(Layer):
         return _of_shape(spec, tuple(shape))
 
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
+        """As :meth:`Layer.step`."""
         delta = np.zeros_like(x) if memory is None else x - memory["previous"]
         y = delta if self._axis is None else np.concatenate((x, delta), self._axis)
         return y, {"previous": x.copy()}
 
     def fits(self, memory: Mapping[str, Array]) -> bool:
+        """As :meth:`Layer.fits`."""
         return _has(memory, {"previous": self._shape})
 
 
@@ -116,25 +121,29 @@ class Sequence(Layer):
     types = ("bool", "int", "float")
 
     def build(self, spec: ValueSpec) -> ValueSpec:
+        """As :meth:`Layer.build`."""
         length, shape, place = self.arguments["length"], list(spec.shape), f"{self._where}['axis']"
         self._history = (length, *shape)
         if self.arguments["concatenate"]:
             if not shape:
                 self._refuse(f"cannot concatenate numbers, as {spec.name!r} is: use concatenate=False", spec)
-            self._join, self._axis = np.concatenate, fitted_axis(place, self.arguments["axis"], len(shape))
+            self._axis = fitted_axis(place, self.arguments["axis"], len(shape))
             shape[self._axis] *= length
         else:
-            self._join, self._axis = np.stack, fitted_axis(place, self.arguments["axis"], len(shape) + 1)
+            self._axis = fitted_axis(place, self.arguments["axis"], len(shape) + 1)
             shape.insert(self._axis, length)
         return dataclasses.replace(spec, shape=tuple(shape))
 
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
+        """As :meth:`Layer.step`."""
         latest = np.empty(self._history, x.dtype)
         latest[:-1] = x if memory is None else memory["latest"][1:]
         latest[-1] = x
-        return self._join(list(latest), self._axis), {"latest": latest}
+        join: Any = np.concatenate if self.arguments["concatenate"] else np.stack
+        return join(list(latest), self._axis), {"latest": latest}
 
     def fits(self, memory: Mapping[str, Array]) -> bool:
+        """As :meth:`Layer.fits`."""
         return _has(memory, {"latest": self._history})
 
 
@@ -152,6 +161,7 @@ class Image(Layer):
     }
 
     def build(self, spec: ValueSpec) -> ValueSpec:
+        """As :meth:`Layer.build`."""
         if len(spec.shape) != 3:
             self._refuse(f"takes shapes [height, width, channels]; {spec.name!r} has {list(spec.shape)}", spec)
         old, channels = spec.shape[:2], spec.shape[2]
@@ -170,6 +180,7 @@ class Image(Layer):
         return _of_shape(spec, (height, width, channels))
 
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
+        """As :meth:`Layer.step`."""
         if self._weights is not None:  # first: there is less to resize then
             x = x @ self._weights
         return self._resize(x), None
@@ -190,14 +201,18 @@ class ExponentialNormalization(Layer):
     keeps = ALL
 
     def build(self, spec: ValueSpec) -> ValueSpec:
+        """As :meth:`Layer.build`."""
         rank = len(spec.shape)
         self._axes = fitted_axes(f"{self._where}['axes']", self.arguments["axes"], rank, max(rank - 1, 0))
         self._shape = tuple(1 if one in self._axes else size for one, size in enumerate(spec.shape))
         return super().build(spec)
 
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
+        """As :meth:`Layer.step`."""
         x = x.astype(np.float64)
-        mean, variance = x.mean(self._axes, keepdims=True), x.var(self._axes, keepdims=True)
+        mean, variance = x, np.zeros_like(x)
+        if self._axes:
+            mean, variance = x.mean(self._axes, keepdims=True), x.var(self._axes, keepdims=True)
         weight = np.ones(())
         if memory is not None:
             before = self.arguments["decay"] * memory["weight"]
@@ -210,6 +225,7 @@ class ExponentialNormalization(Layer):
         return y.astype(np.float32), {name: np.asarray(value) for name, value in statistics.items()}
 
     def fits(self, memory: Mapping[str, Array]) -> bool:
+        """As :meth:`Layer.fits`."""
         return _has(memory, {"mean": self._shape, "variance": self._shape, "weight": ()})
 
 
@@ -219,6 +235,7 @@ class InstanceNormalization(Layer):
     takes: ClassVar[Arguments] = {"axes": Argument(AXES, None)}
 
     def build(self, spec: ValueSpec) -> ValueSpec:
+        """As :meth:`Layer.build`."""
         rank = len(spec.shape)
         self._axes = fitted_axes(f"{self._where}['axes']", self.arguments["axes"], rank, rank)
         if not self._axes:
@@ -226,6 +243,7 @@ class InstanceNormalization(Layer):
         return super().build(spec)
 
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
+        """As :meth:`Layer.step`."""
         x = x.astype(np.float64)
         deviation = np.sqrt(np.maximum(x.var(self._axes, keepdims=True), _EPSILON))
         return ((x - x.mean(self._axes, keepdims=True)) / deviation).astype(np.float32), None
@@ -237,6 +255,7 @@ class Activation(Layer):
     takes: ClassVar[Arguments] = {"nonlinearity": Argument(activation_name)}
 
     def build(self, spec: ValueSpec) -> ValueSpec:
+        """As :meth:`Layer.build`."""
         name = self.arguments["nonlinearity"]
         self._function = ACTIVATIONS[name]
         if name in ("crelu", "softmax") and not spec.shape:
@@ -244,6 +263,7 @@ class Activation(Layer):
         return _of_shape(spec, (*spec.shape[:-1], 2 * spec.shape[-1]) if name == "crelu" else spec.shape)
 
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
+        """As :meth:`Layer.step`."""
         return self._function(x), None
 
 

@@ -1,5 +1,6 @@
 import json
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,7 +12,7 @@ from axonrl.interfaces.tensorforce.parameters import Counts, Parameter, make_par
 RNG = np.random.default_rng(0)  # of what does not draw
 
 
-def decaying(decay: str, start: float = 1.0, steps: int = 2, **arguments: object) -> dict[str, object]:
+def decaying(decay: str, start: float = 1.0, steps: int = 2, **arguments: Any) -> dict[str, Any]:
     return {
         "type": "decaying",
         "unit": "timesteps",
@@ -22,19 +23,19 @@ def decaying(decay: str, start: float = 1.0, steps: int = 2, **arguments: object
     }
 
 
-def at(spec: object, *timesteps: int) -> list[float]:
+def at(spec: Any, *timesteps: int) -> list[float]:
     parameter = make_parameter("rate", spec)
     return [parameter.value(Counts(t, 7, 7), RNG) for t in timesteps]
 
 
-def refused(spec: object, **bounds: float) -> str:
+def refused(spec: Any, **bounds: float) -> str:
     with pytest.raises(TensorforceError) as caught:
         make_parameter("rate", spec, **bounds)
     return caught.value.argument
 
 
 @pytest.mark.parametrize("spec", [3, 3.0, np.float32(3), np.int64(3), {"value": 3}, {"type": "constant", "value": 3}])
-def test_a_constant_is_its_number(spec):
+def test_a_constant_is_its_number(spec: Any) -> None:
     parameter = make_parameter("rate", spec)
     assert parameter.constant == parameter.final() == parameter.value(Counts(9, 9, 9), RNG) == 3.0
     assert json.dumps(parameter.spec) in ("3", "3.0")
@@ -42,11 +43,11 @@ def test_a_constant_is_its_number(spec):
 
 
 @pytest.mark.parametrize("spec", [True, "0.1", None, [0.1], math.nan, math.inf, np.bool_(True), np.zeros(2)])
-def test_what_is_no_number_is_refused(spec):
+def test_what_is_no_number_is_refused(spec: Any) -> None:
     assert refused(spec) == "rate"
 
 
-def test_bounds_of_constants():
+def test_bounds_of_constants() -> None:
     assert refused(1.5, at_most=1) == "rate"
     assert refused(-0.5, at_least=0) == "rate"
     assert refused(0, above=0) == "rate"
@@ -54,7 +55,7 @@ def test_bounds_of_constants():
     assert make_parameter("rate", 1, at_least=0, at_most=1).constant == 1.0
 
 
-def test_exact_numbers_of_the_fact_sheet():
+def test_exact_numbers_of_the_fact_sheet() -> None:
     exponential = at(decaying("exponential", 0.1, 1, decay_rate=0.5), 0, 1, 2)
     assert [np.float32(value) for value in exponential] == [np.float32(value) for value in (0.1, 0.05, 0.025)]
     piecewise = {"type": "piecewise_constant", "unit": "timesteps", "boundaries": [0], "values": [0.1, 0.0]}
@@ -87,7 +88,7 @@ def test_exact_numbers_of_the_fact_sheet():
         (decaying("exponential", decay_rate=4, inverse=True), (0, 1, 2, 10**6), [1.0, 0.5, 0.25, 0.0], 0.0),
     ],
 )
-def test_decays(spec, timesteps, wanted, final):
+def test_decays(spec: Any, timesteps: Any, wanted: Any, final: Any) -> None:
     assert at(spec, *timesteps) == pytest.approx(wanted, abs=1e-12)
     assert make_parameter("rate", spec).final() == pytest.approx(final, abs=1e-12)
     assert make_parameter("rate", spec).constant is None
@@ -111,14 +112,14 @@ def test_decays(spec, timesteps, wanted, final):
         ),
     ],
 )
-def test_decays_are_those_of_keras(decay, arguments, reference):
+def test_decays_are_those_of_keras(decay: Any, arguments: Any, reference: Any) -> None:
     timesteps = (0, 3, 7, 11, 19, 30, 50)  # the reference is not exact where a period begins
     wanted = [float(reference()(t)) for t in timesteps]
     assert at(decaying(decay, 0.3, 8, **arguments), *timesteps) == pytest.approx(wanted, rel=1e-5)
 
 
 @pytest.mark.parametrize("t_mul", [1, 1.1, 1.5, 2, 3])
-def test_restarts_begin_where_they_should(t_mul):
+def test_restarts_begin_where_they_should(t_mul: Any) -> None:
     parameter = make_parameter("rate", decaying("cosine_restarts", 1.0, 10_000_000, t_mul=t_mul))
     begins = [0, 1, 1 + t_mul, 1 + t_mul + t_mul**2]
     for begin in begins:
@@ -126,13 +127,18 @@ def test_restarts_begin_where_they_should(t_mul):
         assert parameter.value(Counts(round(begin * 10_000_000) + 1, 0, 0), RNG) > 0.999
 
 
-def test_a_schedule_follows_its_unit():
+def test_a_schedule_follows_its_unit() -> None:
     for index, unit in enumerate(("timesteps", "episodes", "updates")):
         parameter = make_parameter("rate", {**decaying("linear", 0, 10, final_value=10), "unit": unit})
         assert parameter.value(Counts(1, 2, 3), RNG) == index + 1
 
 
-def test_piecewise_constant_keeps_the_left_value_at_a_boundary():
+def test_a_line_is_exact_at_whole_numbers_and_at_its_ends() -> None:
+    assert at(decaying("linear", 0, 10, final_value=10), *range(12)) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10]
+    assert at(decaying("linear", 0.1, 3, final_value=0.3), 0, 3) == [0.1, 0.3]
+
+
+def test_piecewise_constant_keeps_the_left_value_at_a_boundary() -> None:
     spec = {"type": "piecewise_constant", "unit": "timesteps", "boundaries": (2, 5), "values": (3, 2, 1)}
     assert at(spec, 0, 2, 3, 5, 6) == [3, 3, 2, 2, 1]
     assert make_parameter("rate", spec).final() == 1
@@ -151,16 +157,16 @@ def test_piecewise_constant_keeps_the_left_value_at_a_boundary():
         ({"type": "ornstein_uhlenbeck", "mu": 2}, {"at_most": 1}),
     ],
 )
-def test_what_leaves_its_bounds_is_refused_when_made(spec, bounds):
+def test_what_leaves_its_bounds_is_refused_when_made(spec: Any, bounds: Any) -> None:
     assert refused(spec, **bounds) == "rate"
 
 
-def test_a_bound_may_be_approached():
+def test_a_bound_may_be_approached() -> None:
     parameter = make_parameter("rate", decaying("exponential", decay_rate=0.5), above=0)
     assert parameter.value(Counts(10**6, 0, 0), RNG) == parameter.final() == 0.0
 
 
-def test_random_parameters():
+def test_random_parameters() -> None:
     uniform = make_parameter("rate", {"type": "random", "distribution": "uniform", "minval": 2, "maxval": 4})
     draws = [uniform.value(Counts(0, 0, 0), np.random.default_rng(seed)) for seed in range(20)]
     assert 2 <= min(draws) < 2.5
@@ -171,7 +177,7 @@ def test_random_parameters():
     assert (normal.final(), normal.constant, normal.state_dict()) == (5.0, None, {})
 
 
-def test_a_draw_outside_of_its_bounds_is_refused():
+def test_a_draw_outside_of_its_bounds_is_refused() -> None:
     spec = {"type": "random", "distribution": "normal", "mean": 0.5, "stddev": 100}
     parameter = make_parameter("rate", spec, at_least=0, at_most=1)
     with pytest.raises(TensorforceError) as caught:
@@ -179,13 +185,13 @@ def test_a_draw_outside_of_its_bounds_is_refused():
     assert caught.value.argument == "rate"
 
 
-def ornstein_uhlenbeck(process: float, **arguments: object) -> Parameter:
+def ornstein_uhlenbeck(process: float, **arguments: Any) -> Parameter:
     parameter = make_parameter("rate", {"type": "ornstein_uhlenbeck", **arguments})
     parameter.load_state_dict({"process": process})
     return parameter
 
 
-def test_ornstein_uhlenbeck_is_drawn_back():
+def test_ornstein_uhlenbeck_is_drawn_back() -> None:
     parameter = ornstein_uhlenbeck(3.0, theta=0.5, sigma=0, mu=1)
     assert [parameter.value(Counts(0, 0, 0), RNG) for _ in range(2)] == [2.0, 1.5]
     assert parameter.state_dict() == {"process": 1.5}
@@ -196,7 +202,7 @@ def test_ornstein_uhlenbeck_is_drawn_back():
     assert fresh.value(Counts(0, 0, 0), np.random.default_rng(1)) == pytest.approx(0.3 * draw)
 
 
-def test_the_mean_of_an_absolute_ornstein_uhlenbeck_is_that_of_a_folded_normal():
+def test_the_mean_of_an_absolute_ornstein_uhlenbeck_is_that_of_a_folded_normal() -> None:
     assert ornstein_uhlenbeck(0, theta=1, sigma=1, absolute=True).final() == pytest.approx(math.sqrt(2 / math.pi))
     assert ornstein_uhlenbeck(0, theta=1, sigma=0, mu=-2, absolute=True).final() == 2.0
     parameter = ornstein_uhlenbeck(0, theta=0.15, sigma=0.3, mu=0.2, absolute=True)
@@ -205,7 +211,7 @@ def test_the_mean_of_an_absolute_ornstein_uhlenbeck_is_that_of_a_folded_normal()
     assert np.mean(draws) == pytest.approx(parameter.final(), rel=0.05)
 
 
-def test_a_refused_draw_leaves_the_process_as_it_was():
+def test_a_refused_draw_leaves_the_process_as_it_was() -> None:
     parameter = make_parameter("rate", {"type": "ornstein_uhlenbeck", "sigma": 100}, at_least=-1, at_most=1)
     with pytest.raises(TensorforceError):
         parameter.value(Counts(0, 0, 0), np.random.default_rng(0))
@@ -222,16 +228,18 @@ def test_a_refused_draw_leaves_the_process_as_it_was():
         {"type": "ornstein_uhlenbeck", "mu": np.float32(0.5)},
     ],
 )
-def test_the_spec_is_json_and_makes_the_same_again(spec):
+def test_the_spec_is_json_and_makes_the_same_again(spec: Any) -> None:
     parameter = make_parameter("rate", spec)
     stored = json.loads(json.dumps(parameter.spec))
     again = make_parameter("rate", stored)
     assert again.spec == parameter.spec == stored
-    same = [one.value(Counts(3, 4, 5), np.random.default_rng(0)) for one in (parameter, again, make_parameter("b", again))]
+    same = [
+        one.value(Counts(3, 4, 5), np.random.default_rng(0)) for one in (parameter, again, make_parameter("b", again))
+    ]
     assert same[0] == same[1]
 
 
-def test_a_parameter_is_made_anew_with_the_bounds_of_its_place():
+def test_a_parameter_is_made_anew_with_the_bounds_of_its_place() -> None:
     process = ornstein_uhlenbeck(3.0, sigma=0)
     again = make_parameter("other", process)
     assert (again.state_dict(), process.state_dict()) == ({"process": 0.0}, {"process": 3.0})
@@ -263,8 +271,14 @@ def test_a_parameter_is_made_anew_with_the_bounds_of_its_place():
         ({"type": "piecewise_constant", "boundaries": [1], "values": [1, 2]}, "rate['unit']"),
         ({"type": "piecewise_constant", "unit": "updates", "boundaries": [1], "values": [1]}, "rate['values']"),
         ({"type": "piecewise_constant", "unit": "updates", "boundaries": 1, "values": [1]}, "rate['boundaries']"),
-        ({"type": "piecewise_constant", "unit": "updates", "boundaries": [2, 2], "values": [1, 2, 3]}, "rate['boundaries']"),
-        ({"type": "piecewise_constant", "unit": "updates", "boundaries": [-1], "values": [1, 2]}, "rate['boundaries'][0]"),
+        (
+            {"type": "piecewise_constant", "unit": "updates", "boundaries": [2, 2], "values": [1, 2, 3]},
+            "rate['boundaries']",
+        ),
+        (
+            {"type": "piecewise_constant", "unit": "updates", "boundaries": [-1], "values": [1, 2]},
+            "rate['boundaries'][0]",
+        ),
         ({"type": "random"}, "rate['distribution']"),
         ({"type": "random", "distribution": "beta"}, "rate['distribution']"),
         ({"type": "random", "distribution": "normal", "minval": 0}, "minval"),
@@ -274,19 +288,19 @@ def test_a_parameter_is_made_anew_with_the_bounds_of_its_place():
         ({"type": "ornstein_uhlenbeck", "absolute": 0}, "rate['absolute']"),
     ],
 )
-def test_mistakes_are_named(spec, argument):
+def test_mistakes_are_named(spec: Any, argument: Any) -> None:
     assert refused(spec) == argument
 
 
-def test_the_values_of_a_piecewise_constant_are_within_bounds():
+def test_the_values_of_a_piecewise_constant_are_within_bounds() -> None:
     spec = {"type": "piecewise_constant", "unit": "updates", "boundaries": [5], "values": [1, 2]}
     assert refused(spec, at_most=1) == "rate['values'][1]"
 
 
-def test_the_nearest_name_is_told():
+def test_the_nearest_name_is_told() -> None:
     with pytest.raises(TensorforceError, match="'decay_steps'"):
         make_parameter("rate", {**decaying("cosine"), "decay_step": 3})
 
 
-def test_a_dtype_is_ignored():
+def test_a_dtype_is_ignored() -> None:
     assert at({**decaying("linear", final_value=0), "dtype": "float"}, 1) == [0.5]

@@ -1,5 +1,6 @@
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,12 +10,12 @@ from axonrl.interfaces.tensorforce.preprocessing import Preprocessing, make_prep
 from axonrl.interfaces.tensorforce.specs import ValueSpec
 
 
-def made(layers: object, shape: tuple[int, ...] = (2,), lanes: int = 1, kind: str = "float") -> Preprocessing:
+def made(layers: Any, shape: tuple[int, ...] = (2,), lanes: int = 1, kind: str = "float") -> Preprocessing:
     state = ValueSpec("state", kind, shape, num_values=9 if kind == "int" else None)
     return make_preprocessing("preprocessing", {"state": layers}, {"state": state}, lanes)
 
 
-def steps(preprocessing: Preprocessing, *values: object, lane: int = 0) -> list[object]:
+def steps(preprocessing: Preprocessing, *values: Any, lane: int = 0) -> list[Any]:
     """What comes out, as lists; checks that it is what the spec says."""
     spec, found = preprocessing.states["state"], []
     for value in values:
@@ -25,14 +26,16 @@ def steps(preprocessing: Preprocessing, *values: object, lane: int = 0) -> list[
     return found
 
 
-def refused(*arguments: object, **keywords: object) -> str:
+def refused(*arguments: Any, **keywords: Any) -> str:
     with pytest.raises(TensorforceError) as caught:
         made(*arguments, **keywords)
     return caught.value.argument
 
 
-@pytest.mark.parametrize("spec", [None, {}, {"state": None}, {"state": []}, {"state": {"type": "dropout", "rate": 0.5}}])
-def test_nothing_to_do(spec):
+@pytest.mark.parametrize(
+    "spec", [None, {}, {"state": None}, {"state": []}, {"state": {"type": "dropout", "rate": 0.5}}]
+)
+def test_nothing_to_do(spec: Any) -> None:
     state = ValueSpec("state", "float", (2,), min_value=0.0, max_value=1.0)
     preprocessing = make_preprocessing("preprocessing", spec, {"state": state}, 1)
     assert preprocessing.idle
@@ -42,13 +45,13 @@ def test_nothing_to_do(spec):
     assert preprocessing.reward(0.1, 0) == 0.1
 
 
-def test_clipping():
+def test_clipping() -> None:
     assert steps(made({"type": "clipping", "upper": 2}), [-5, 1], [3, -1]) == [[-2, 1], [2, -1]]
     assert steps(made({"type": "clipping", "upper": {"value": 2}, "lower": 0}), [-5, 1]) == [[0, 1]]
     assert not made({"type": "clipping", "upper": 2}).idle
 
 
-def test_deltafier():
+def test_deltafier() -> None:
     deltafier = made("deltafier")
     assert steps(deltafier, [1, 2], [4, 2], [4, 0]) == [[0, 0], [3, 0], [0, -2]]
     deltafier.reset(0)
@@ -56,14 +59,14 @@ def test_deltafier():
     assert steps(made({"type": "deltafier", "concatenate": 0}), [1, 2], [4, 2]) == [[1, 2, 0, 0], [4, 2, 3, 0]]
 
 
-def test_the_history_is_not_the_callers_array():
+def test_the_history_is_not_the_callers_array() -> None:
     deltafier, given = made("deltafier"), np.zeros(2, np.float32)
     deltafier.apply(0, {"state": given})
     given[:] = 5
     assert deltafier.apply(0, {"state": given})["state"].tolist() == [5, 5]
 
 
-def test_sequence():
+def test_sequence() -> None:
     sequence = made({"type": "sequence", "length": 3})
     assert steps(sequence, [1, 2], [3, 4]) == [[1, 2, 1, 2, 1, 2], [1, 2, 1, 2, 3, 4]]
     assert steps(sequence, [5, 6], [7, 8]) == [[1, 2, 3, 4, 5, 6], [3, 4, 5, 6, 7, 8]]
@@ -71,7 +74,7 @@ def test_sequence():
     assert steps(sequence, [9, 9]) == [[9] * 6]
 
 
-def test_a_sequence_may_be_a_new_axis():
+def test_a_sequence_may_be_a_new_axis() -> None:
     stacked = {"type": "sequence", "length": 2, "concatenate": False}
     assert steps(made(stacked), [1, 2], [3, 4]) == [[[1, 1], [2, 2]], [[1, 3], [2, 4]]]
     assert steps(made({**stacked, "axis": 0}), [1, 2], [3, 4]) == [[[1, 2], [1, 2]], [[1, 2], [3, 4]]]
@@ -79,14 +82,14 @@ def test_a_sequence_may_be_a_new_axis():
     assert steps(made({"type": "sequence", "length": 1}), [1, 2], [3, 4]) == [[1, 2], [3, 4]]
 
 
-def test_sequences_of_other_types_keep_them():
+def test_sequences_of_other_types_keep_them() -> None:
     whole = made({"type": "sequence", "length": 2}, kind="int")
     assert steps(whole, [1, 2], [3, 4]) == [[1, 2, 1, 2], [1, 2, 3, 4]]
     assert (whole.states["state"].type, whole.states["state"].num_values) == ("int", 9)
     assert steps(made({"type": "sequence", "length": 2}, kind="bool"), [True, False]) == [[True, False, True, False]]
 
 
-def test_lanes_have_histories_of_their_own():
+def test_lanes_have_histories_of_their_own() -> None:
     preprocessing = made(["deltafier", {"type": "sequence", "length": 2}], (1,), lanes=2)
     assert steps(preprocessing, [1], [4]) == [[0, 0], [0, 3]]
     assert steps(preprocessing, [7], [5], lane=1) == [[0, 0], [0, -2]]
@@ -95,30 +98,32 @@ def test_lanes_have_histories_of_their_own():
     assert steps(preprocessing, [5], lane=1) == [[0, 0]]
 
 
-def test_images_are_resized_by_area():
+def test_images_are_resized_by_area() -> None:
     image = np.arange(16.0).reshape(4, 4, 1)
-    assert steps(made({"type": "image", "height": 2, "width": 2}, (4, 4, 1)), image) == [[[[2.5], [4.5]], [[10.5], [12.5]]]]
+    assert steps(made({"type": "image", "height": 2, "width": 2}, (4, 4, 1)), image) == [
+        [[[2.5], [4.5]], [[10.5], [12.5]]]
+    ]
     column = made({"type": "image", "height": 2, "width": 1}, (3, 1, 1))  # each pixel covers one and a half
     assert np.ravel(steps(column, [[[0]], [[3]], [[6]]])) == pytest.approx([1, 5])
     larger = made({"type": "image", "height": 1, "width": 4}, (1, 2, 2))
     assert steps(larger, [[[1, 5], [2, 6]]]) == [[[[1, 5], [1, 5], [2, 6], [2, 6]]]]
 
 
-def test_images_in_grey():
-    assert np.ravel(steps(made({"type": "image", "grayscale": True}, (1, 2, 3)), [[[1, 0, 0], [0, 1, 1]]])) == pytest.approx(
-        [0.299, 0.701]
-    )
+def test_images_in_grey() -> None:
+    assert np.ravel(
+        steps(made({"type": "image", "grayscale": True}, (1, 2, 3)), [[[1, 0, 0], [0, 1, 1]]])
+    ) == pytest.approx([0.299, 0.701])
     weighted = made({"type": "image", "grayscale": [2, 1], "height": 1, "width": 1}, (1, 2, 2))
     assert steps(weighted, [[[1, 10], [3, 20]]]) == [[[[19]]]]
 
 
-def test_one_side_of_an_image_follows_from_the_other():
+def test_one_side_of_an_image_follows_from_the_other() -> None:
     assert made({"type": "image", "height": 2}, (4, 8, 3)).states["state"].shape == (2, 4, 3)
     assert made({"type": "image", "width": 2, "grayscale": True}, (4, 8, 3)).states["state"].shape == (1, 2, 1)
     assert made({"type": "image", "width": 1}, (1, 8, 3)).states["state"].shape == (1, 1, 3)
 
 
-def test_exponential_normalization():
+def test_exponential_normalization() -> None:
     # 1 and 3 weigh 0.5 and 1: mean 7/3, variance (0.5 * 16/9 + 4/9) / 1.5 = 8/9; (3 - 7/3) / sqrt(8/9) = sqrt(1/2).
     normalization = made({"type": "exponential_normalization", "decay": 0.5}, (1,), lanes=2)
     assert steps(normalization, [1]) == [[0]]
@@ -128,14 +133,14 @@ def test_exponential_normalization():
     assert np.ravel(steps(normalization, [0])) == pytest.approx([-math.sqrt(7 / 12)])
 
 
-def test_exponential_normalization_is_over_all_but_the_last_axis():
+def test_exponential_normalization_is_over_all_but_the_last_axis() -> None:
     normalization = made("exponential_normalization", (2, 2))
     assert steps(normalization, [[1, 10], [3, 10]]) == [[[-1, 0], [1, 0]]]
     assert steps(made({"type": "exponential_normalization", "axes": [0]}), [1, 3]) == [[-1, 1]]
     assert steps(made("exponential_normalization", ()), 5) == [0]
 
 
-def test_instance_normalization():
+def test_instance_normalization() -> None:
     assert steps(made("instance_normalization"), [1, 3], [7, 7]) == [[-1, 1], [0, 0]]
     over_rows = made({"type": "instance_normalization", "axes": [1]}, (2, 2))
     assert steps(over_rows, [[1, 3], [60, 20]]) == [[[-1, 1], [1, -1]]]
@@ -159,18 +164,18 @@ def test_instance_normalization():
         ("tanh", [-0.761594, 0.964028]),
     ],
 )
-def test_activations(name, wanted):
+def test_activations(name: Any, wanted: Any) -> None:
     activation = made({"type": "activation", "nonlinearity": name})
     assert np.ravel(steps(activation, [-1, 2])) == pytest.approx(wanted, abs=1e-5)
     assert np.isfinite(steps(activation, [-1e4, 1e4])).all()  # and no warning of an overflow
 
 
-def test_layers_follow_one_another():
+def test_layers_follow_one_another() -> None:
     layers = [{"type": "clipping", "upper": 3, "name": "clip"}, "deltafier", {"type": "sequence", "length": 2}]
     assert steps(made(layers, (1,)), [1], [9], [2]) == [[0, 0], [0, 2], [2, -1]]
 
 
-def test_a_name_goes_before_a_type():
+def test_a_name_goes_before_a_type() -> None:
     states = {
         "eye": ValueSpec("eye", "float", (1,)),
         "ear/left": ValueSpec("ear/left", "float", (1,)),
@@ -179,16 +184,21 @@ def test_a_name_goes_before_a_type():
     spec = {"float": {"type": "clipping", "upper": 1}, "ear/left": {"type": "clipping", "upper": 2}, "bool": []}
     preprocessing = make_preprocessing("preprocessing", spec, states, 1)
     mask = np.array([True, False])
-    given = {"eye": np.full(1, 5, np.float32), "ear/left": np.full(1, 5, np.float32), "cell": np.int32(3), "a_mask": mask}
+    given = {
+        "eye": np.full(1, 5, np.float32),
+        "ear/left": np.full(1, 5, np.float32),
+        "cell": np.int32(3),
+        "a_mask": mask,
+    }
     out = preprocessing.apply(0, given)
     assert list(out) == list(given)
-    assert (out["eye"], out["ear/left"], out["cell"]) == (1, 2, 3)
+    assert [float(out[name].item()) for name in ("eye", "ear/left", "cell")] == [1, 2, 3]
     assert out["a_mask"] is mask
     assert preprocessing.reward(5.0, 0) == 5.0  # is a float, and is no state
     assert list(preprocessing.states) == list(states)
 
 
-def test_rewards():
+def test_rewards() -> None:
     state = {"state": ValueSpec("state", "float", (1,))}
     spec = {"reward": ["deltafier", {"type": "clipping", "upper": 1}]}
     preprocessing = make_preprocessing("preprocessing", spec, state, 2)
@@ -216,11 +226,11 @@ def everything(lanes: int = 2) -> Preprocessing:
     return make_preprocessing("preprocessing", spec, {"state": ValueSpec("state", "float", (4, 4, 2))}, lanes)
 
 
-def views(count: int) -> list[dict[str, object]]:
+def views(count: int) -> list[dict[str, Any]]:
     return [{"state": view} for view in np.random.default_rng(0).normal(size=(count, 4, 4, 2)).astype(np.float32)]
 
 
-def test_independent_acts_see_what_the_next_timestep_would_and_leave_no_trace():
+def test_independent_acts_see_what_the_next_timestep_would_and_leave_no_trace() -> None:
     one, other = everything(), everything()
     for lane, view in enumerate(views(6)):
         seen = one.apply_independent(lane % 2, view)["state"]
@@ -230,8 +240,8 @@ def test_independent_acts_see_what_the_next_timestep_would_and_leave_no_trace():
         assert np.array_equal(one.apply(lane % 2, view)["state"], wanted)
 
 
-def test_spec_and_state_make_the_same_again():
-    first, wanted = everything(), []
+def test_spec_and_state_make_the_same_again() -> None:
+    first = everything()
     for index, view in enumerate(views(5)):
         first.apply(index % 2, view)
         first.reward(index, 0)
@@ -241,13 +251,15 @@ def test_spec_and_state_make_the_same_again():
     for one in (again, fewer):
         one.load_state_dict(first.state_dict())
         assert (one.spec, one.states) == (first.spec, first.states)
-        assert np.array_equal(one.apply_independent(0, views(6)[5])["state"], first.apply_independent(0, views(6)[5])["state"])
+        assert np.array_equal(
+            one.apply_independent(0, views(6)[5])["state"], first.apply_independent(0, views(6)[5])["state"]
+        )
     wanted = first.apply(1, views(6)[5])["state"]
     assert np.array_equal(again.apply(1, views(6)[5])["state"], wanted)
     assert first.reward(2.0, 0) == again.reward(2.0, 0)
 
 
-def test_the_state_of_other_layers_is_refused_and_changes_nothing():
+def test_the_state_of_other_layers_is_refused_and_changes_nothing() -> None:
     deltafier = made("deltafier")
     steps(deltafier, [1, 2])
     for other in (made("deltafier", (3,)), made({"type": "sequence", "length": 2}), made("exponential_normalization")):
@@ -270,7 +282,11 @@ def test_the_state_of_other_layers_is_refused_and_changes_nothing():
         ({"type": "clipping"}, (2,), "preprocessing['state'][0]['upper']"),
         ({"type": "clipping", "uper": 3}, (2,), "uper"),
         ({"type": "clipping", "upper": -1}, (2,), "preprocessing['state'][0]"),
-        ({"type": "clipping", "upper": {"type": "random", "distribution": "normal"}}, (2,), "preprocessing['state'][0]['upper']"),
+        (
+            {"type": "clipping", "upper": {"type": "random", "distribution": "normal"}},
+            (2,),
+            "preprocessing['state'][0]['upper']",
+        ),
         ({"type": "deltafier", "concatenate": 1}, (2,), "preprocessing['state'][0]['concatenate']"),
         ({"type": "deltafier", "concatenate": True}, (2,), "preprocessing['state'][0]['concatenate']"),
         ({"type": "sequence"}, (2,), "preprocessing['state'][0]['length']"),
@@ -290,11 +306,11 @@ def test_the_state_of_other_layers_is_refused_and_changes_nothing():
         ({"type": "dropout", "rate": 1}, (2,), "preprocessing['state'][0]['rate']"),
     ],
 )
-def test_mistakes_are_named(layers, shape, argument):
+def test_mistakes_are_named(layers: Any, shape: Any, argument: Any) -> None:
     assert refused(layers, shape) == argument
 
 
-def test_only_sequences_take_other_types():
+def test_only_sequences_take_other_types() -> None:
     assert refused({"type": "clipping", "upper": 1}, kind="int") == "preprocessing['state'][0]"
     assert refused("deltafier", kind="bool") == "preprocessing['state'][0]"
 
@@ -310,12 +326,12 @@ def test_only_sequences_take_other_types():
         ({"bool": "clippin"}, "preprocessing['bool'][0]['type']"),
     ],
 )
-def test_wrong_keys_and_rewards_are_named(spec, argument):
+def test_wrong_keys_and_rewards_are_named(spec: Any, argument: Any) -> None:
     with pytest.raises(TensorforceError) as caught:
         make_preprocessing("preprocessing", spec, {"state": ValueSpec("state", "float", (2,))}, 1)
     assert caught.value.argument == argument
 
 
-def test_the_nearest_state_is_told():
+def test_the_nearest_state_is_told() -> None:
     with pytest.raises(TensorforceError, match="'state'"):
         make_preprocessing("preprocessing", {"stat": "deltafier"}, {"state": ValueSpec("state", "float", (2,))}, 1)
