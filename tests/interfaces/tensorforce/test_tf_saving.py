@@ -32,6 +32,7 @@ def make(agent: str = "tensorforce", **kwargs: Any) -> Any:
         )
     if agent == "dqn":
         given |= dict(memory=50, batch_size=4, update_frequency=3, network=[dict(type="dense", size=8)])
+        given["exploration"] = 0.1
     return Agent.create(agent=agent, **{**given, **kwargs})
 
 
