@@ -17,7 +17,7 @@ _WHERE = "Agent.load"
 
 
 def load(
-    directory: Any, filename: Any, format: str | None, environment: Any, kwargs: Mapping[str, Any], classes: Classes
+    directory: Any, filename: Any, format: Any, environment: Any, kwargs: Mapping[str, Any], classes: Classes
 ) -> Any:
     """See :meth:`.agents.Agent.load`.
 
@@ -40,19 +40,19 @@ def load(
         raise
     if saved.format == ACT_ONLY:
         if environment is not None or kwargs:
-            given = "environment" if environment is not None else next(iter(kwargs))
-            refuse(f"{_WHERE}: {given}", "is not for what only acts", kwargs.get(given))
+            name = "environment" if environment is not None else next(iter(kwargs))
+            refuse(f"{_WHERE}: {name}", "is not for what only acts", kwargs.get(name))
         return actonly.read(_WHERE, saved.path)
-    read = read_state if saved.format == TENSORFLOW else read_arrays
-    content = read(_WHERE, saved.path)
-    made, given = resolved(*_arguments(saved, kwargs, classes), classes)
+    content = (read_state if saved.format == TENSORFLOW else read_arrays)(_WHERE, saved.path)
+    which, arguments = _arguments(saved, kwargs, classes)
+    made, given = resolved(which, arguments, classes)
     with _specs_of(environment) as world:
         if world is not None and "max_episode_timesteps" not in kwargs:
             limit = world.max_episode_timesteps()
             if limit is not None:
                 given["max_episode_timesteps"] = limit
         given = with_environment(given, world)
-    agent = made(**given)
+    agent: Any = made(**given)
     # The saver comes last: it must neither continue from another file, nor write before this one is loaded.
     spec = agent.arguments.get("saver")
     agent.arguments["saver"] = None

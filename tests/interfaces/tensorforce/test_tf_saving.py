@@ -1,7 +1,6 @@
 """Saving and loading: behaviours of the fact sheet with exact results. Numbers in names are its numbers."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -34,6 +33,10 @@ def make(agent: str = "tensorforce", **kwargs: Any) -> Any:
         given |= dict(memory=50, batch_size=4, update_frequency=3, network=[dict(type="dense", size=8)])
         given["exploration"] = 0.1
     return Agent.create(agent=agent, **{**given, **kwargs})
+
+
+def load(folder: Path, filename: str = "agent", **kwargs: Any) -> Any:
+    return Agent.load(str(folder), filename, **kwargs)
 
 
 def step(agent: Any, t: int) -> None:
@@ -73,12 +76,19 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
 def test_27_paths(tmp_path: Path) -> None:
     agent = make()
     folder = str(tmp_path / "new" / "folder")
-    assert agent.save(directory=folder) == os.path.join(folder, "agent")
+    assert agent.save(directory=folder) == f"{folder}/agent"
     run(agent, 0, 5)
-    assert agent.save(directory=folder, append="timesteps") == os.path.join(folder, "agent-5")
-    assert agent.save(folder, format="numpy", append="timesteps") == os.path.join(folder, "agent-5.npz")
-    assert agent.save(folder, "b", "hdf5", "episodes") == os.path.join(folder, "b-1.hdf5")
-    files = {"agent.json", "agent.safetensors", "agent.actonly", "agent-5.safetensors", "agent-5.actonly", "agent-5.npz"}
+    assert agent.save(directory=folder, append="timesteps") == f"{folder}/agent-5"
+    assert agent.save(folder, format="numpy", append="timesteps") == f"{folder}/agent-5.npz"
+    assert agent.save(folder, "b", "hdf5", "episodes") == f"{folder}/b-1.hdf5"
+    files = {
+        "agent.json",
+        "agent.safetensors",
+        "agent.actonly",
+        "agent-5.safetensors",
+        "agent-5.actonly",
+        "agent-5.npz",
+    }
     assert {path.name for path in Path(folder).iterdir()} == {*files, "b.json", "b-1.hdf5"}
     spec = json.loads((tmp_path / "new" / "folder" / "b.json").read_text())
     assert (spec["agent"], spec["internals"], spec["initial_internals"]) == ("tensorforce", {}, {})
@@ -90,7 +100,12 @@ def test_27_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "name", "format", "found"),
     [
-        (["agent-9.npz", "agent-12.npz", "agent2-1.hdf5", "agent-x.npz", "agent-9-1.npz"], "agent", None, "agent-12.npz"),
+        (
+            ["agent-9.npz", "agent-12.npz", "agent2-1.hdf5", "agent-x.npz", "agent-9-1.npz"],
+            "agent",
+            None,
+            "agent-12.npz",
+        ),
         (["agent-9.npz", "agent-12.npz", "agent.npz"], "agent", None, "agent.npz"),
         (["agent-9.npz", "agent-12.npz"], "agent-9", None, "agent-9.npz"),
         (["agent-9.npz", "agent-9.hdf5"], "agent-9.npz", None, "agent-9.npz"),
@@ -134,7 +149,7 @@ def test_30_names_that_mean_nothing(tmp_path: Path, files: list[str], given: dic
 def test_28_every_variable_and_counter(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
     agent, _ = saved
     agent.save(directory=str(tmp_path), format=format)
-    other = Agent.load(directory=str(tmp_path))
+    other = load(tmp_path)
     assert (other.timesteps, other.episodes, other.updates) == (20, 5, 2)
     assert_same(agent, other)
     assert other.spec == agent.spec
@@ -150,7 +165,7 @@ def test_a_loaded_agent_continues_as_the_saved_one(tmp_path: Path, kind: str) ->
     )
     run(agent, 0, 16)
     agent.save(directory=str(tmp_path))
-    other = Agent.load(directory=str(tmp_path))
+    other = load(tmp_path)
     run(agent, 16, 28)
     run(other, 16, 28)
     assert agent.updates > 2
@@ -168,31 +183,31 @@ def test_32_saving_within_an_episode_changes_nothing(tmp_path: Path, kind: str) 
     agent.save(directory=str(tmp_path), format="numpy")
     run(agent, 18, 24)
     assert_same(agent, undisturbed)
-    other = Agent.load(directory=str(tmp_path), format="tensorflow")
+    other = load(tmp_path, format="tensorflow")
     assert (other.timesteps, other.episodes) == (14, 3)
     other.act(S)  # no episode runs
 
 
 def test_30_arguments_win_over_the_saved_ones(saved: tuple[Any, Path]) -> None:
     agent, folder = saved
-    other = Agent.load(directory=folder, exploration=0.25, agent="TensorforceAgent")
+    other = load(folder, exploration=0.25, agent="TensorforceAgent")
     assert other.act(S, query="exploration")[1] == 0.25
     assert np.array_equal(other.get_variable("policy/policy-network/dense0/weights"),
                           agent.get_variable("policy/policy-network/dense0/weights"))  # fmt: skip
     for wrong in (dict(agent="dqn"), dict(policy=[dict(type="dense", size=9)]), dict(nonsense=1)):
         with pytest.raises(TensorforceError):
-            Agent.load(directory=folder, **wrong)
+            load(folder, **wrong)
 
 
 def test_a_memory_that_does_not_fit_begins_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     agent = make("dqn")
     run(agent, 0, 20)
     agent.save(directory=str(tmp_path))
-    other = Agent.load(directory=str(tmp_path), preprocessing=dict(reward=dict(type="clipping", upper=0.5)))
+    other = load(tmp_path, preprocessing=dict(reward=dict(type="clipping", upper=0.5)))
     with pytest.raises(TensorforceError):
         other.update()
     assert "memory" in caplog.text
-    smaller = Agent.load(directory=str(tmp_path), memory=8)  # the newest eight
+    smaller = load(tmp_path, memory=8)  # the newest eight
     smaller.update()
 
 
@@ -207,26 +222,26 @@ def test_the_environment_says_how_long_episodes_are(saved: tuple[Any, Path]) -> 
         def max_episode_timesteps(self) -> int:
             return 12
 
-    from axonrl.interfaces.tensorforce import Environment  # noqa: PLC0415
+    from axonrl.interfaces.tensorforce import Environment
 
     world = type("Short", (World, Environment), {"reset": None, "execute": None})()
-    assert Agent.load(directory=saved[1], environment=world).max_episode_timesteps == 12
+    assert load(saved[1], environment=world).max_episode_timesteps == 12
     with pytest.raises(TensorforceError):
-        Agent.load(directory=saved[1], environment=world, max_episode_timesteps=5)
+        load(saved[1], environment=world, max_episode_timesteps=5)
 
 
 def test_a_number_has_its_own_specification_or_that_of_the_name(tmp_path: Path) -> None:
     agent = make(exploration=0.5)
     agent.save(directory=str(tmp_path), filename="a-3", format="numpy")
-    assert Agent.load(tmp_path, "a-3").spec["exploration"] == 0.5
+    assert load(tmp_path, "a-3").spec["exploration"] == 0.5
     (tmp_path / "a-3.json").rename(tmp_path / "a.json")
-    assert Agent.load(tmp_path, "a-3.npz").spec["exploration"] == 0.5
+    assert load(tmp_path, "a-3.npz").spec["exploration"] == 0.5
     spec = json.loads((tmp_path / "a.json").read_text())
     (tmp_path / "a.json").unlink()
     with pytest.raises(TensorforceError):
-        Agent.load(tmp_path, "a-3")
+        load(tmp_path, "a-3")
     del spec["internals"], spec["initial_internals"]
-    assert_same(Agent.load(tmp_path, "a-3", **spec), agent)
+    assert_same(load(tmp_path, "a-3", **spec), agent)
 
 
 def test_functions_are_not_in_the_file(tmp_path: Path) -> None:
@@ -235,11 +250,11 @@ def test_functions_are_not_in_the_file(tmp_path: Path) -> None:
 
     policy = [dict(type="function", function=shifted), dict(type="dense", size=8)]
     agent = make(policy=policy)
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="Agent.load"):
         agent.save(directory=str(tmp_path))
     assert json.loads((tmp_path / "agent.json").read_text()).keys() == {"states", "actions", "internals"}
     more = {key: value for key, value in agent.spec.items() if key not in ("states", "actions")}
-    assert_same(Agent.load(directory=str(tmp_path), **more), agent)
+    assert_same(load(tmp_path, **more), agent)
 
 
 @pytest.mark.parametrize("format", ["tensorflow", "numpy", "hdf5", "pb-actonly"])
@@ -250,7 +265,7 @@ def test_damaged_files_are_refused(saved: tuple[Any, Path], tmp_path: Path, form
     file = Path(f"{path}{suffix}")
     file.write_bytes(file.read_bytes()[:-50])
     with pytest.raises(TensorforceError):
-        Agent.load(directory=str(tmp_path), format=format)
+        load(tmp_path, format=format)
 
 
 # -- only acting ------------------------------------------------------------------------------------------------------
@@ -268,12 +283,12 @@ def test_31_acting_without_tensorflow(saved: tuple[Any, Path]) -> None:
     assert done.stdout.split() == [*map(str, wanted), "False", "False"], done.stderr
     for given in (dict(environment="CartPole-v1"), dict(exploration=0.0)):
         with pytest.raises(TensorforceError):
-            Agent.load(directory=folder, format="pb-actonly", **given)
+            load(folder, format="pb-actonly", **given)
 
 
 def test_acting_only_takes_batches_masks_and_flags(saved: tuple[Any, Path]) -> None:
     agent, folder = saved
-    actor = Agent.load(directory=folder, format="pb-actonly")
+    actor = load(folder, format="pb-actonly")
     wanted = [agent.act(s, evaluation=True) for s in VIEWS]
     batch = actor.act(VIEWS, parallel=range(3), internals=[{}] * 3)
     assert (batch[0].tolist(), batch[1]) == (wanted, [{}] * 3)
@@ -293,18 +308,20 @@ def test_acting_only_takes_batches_masks_and_flags(saved: tuple[Any, Path]) -> N
 
 
 def test_acting_only_with_internals_preprocessing_and_several_actions(tmp_path: Path) -> None:
+    eye, lamp, cell = dict(type="float", shape=2), dict(type="bool", shape=()), dict(type="int", shape=(), num_values=4)
+    turn, grip = dict(type="float", min_value=-1.0, max_value=2.0), dict(type="bool", shape=(2,))
     agent = make(
-        states=dict(eye=dict(type="float", shape=(2,)), lamp=dict(type="bool", shape=()), cell=dict(type="int", shape=(), num_values=4)),
-        actions=dict(a=dict(type="float", min_value=-1.0, max_value=2.0), b=dict(c=dict(type="bool", shape=(2,)), d=dict(type="float"))),
+        states=dict(eye=eye, lamp=lamp, cell=cell),
+        actions=dict(a=turn, b=dict(c=grip, d=dict(type="float"))),
         policy=dict(network=dict(type="auto", size=8, depth=1, internal_rnn=3)),
         preprocessing=dict(eye="exponential_normalization"),
-    )  # fmt: skip
+    )
     views = [dict(eye=[0.5 * k, -k], lamp=k % 2 == 0, cell=k) for k in range(4)]
     for k, view in enumerate(views):
         agent.act(view)
         agent.observe(1.0, terminal=k == 3)
     agent.save(directory=str(tmp_path))
-    actor = Agent.load(directory=str(tmp_path), format="pb-actonly")
+    actor = load(tmp_path, format="pb-actonly")
     mine, theirs = agent.initial_internals(), actor.initial_internals()
     for view in views:
         action, mine = agent.act(view, internals=mine, evaluation=True)
@@ -322,13 +339,13 @@ def test_what_cannot_act_alone_says_why(tmp_path: Path, monkeypatch: pytest.Monk
     agent = make()
     agent.save(directory=str(tmp_path))
     assert (tmp_path / "agent.actonly").is_dir()
-    from axonrl.interfaces.tensorforce import actonly  # noqa: PLC0415
+    from axonrl.interfaces.tensorforce import actonly
 
     monkeypatch.setattr(actonly, "_made", lambda learning: "LiteRT has no such op")
     agent.save(directory=str(tmp_path))
     assert not (tmp_path / "agent.actonly").exists()
     with pytest.raises(TensorforceError, match="LiteRT has no such op"):
-        Agent.load(directory=str(tmp_path), format="pb-actonly")
+        load(tmp_path, format="pb-actonly")
 
 
 def test_random_agents_are_saved_too(tmp_path: Path) -> None:
@@ -336,12 +353,12 @@ def test_random_agents_are_saved_too(tmp_path: Path) -> None:
     run(agent, 0, 6)
     for format in ("tensorflow", "numpy"):
         agent.save(directory=str(tmp_path), filename=format, format=format)
-        other = Agent.load(directory=str(tmp_path), filename=format)
+        other = load(tmp_path, filename=format)
         assert (other.timesteps, other.episodes, other.updates) == (6, 1, 0)
-    again = Agent.load(directory=str(tmp_path), filename="tensorflow")
+    again = load(tmp_path, filename="tensorflow")
     assert [agent.act(S, independent=True) for _ in range(9)] == [again.act(S, independent=True) for _ in range(9)]
     with pytest.raises(TensorforceError, match="no model"):
-        Agent.load(directory=str(tmp_path), filename="tensorflow", format="pb-actonly")
+        load(tmp_path, filename="tensorflow", format="pb-actonly")
 
 
 # -- the saver --------------------------------------------------------------------------------------------------------
@@ -362,7 +379,7 @@ def test_the_saver_continues_from_the_newest_file(tmp_path: Path) -> None:
     again = make(saver=saver)
     assert (again.timesteps, again.episodes, again.updates) == (8, 2, 1)
     assert make(saver=dict(saver, load="m-0")).timesteps == 0
-    loaded = Agent.load(tmp_path, "m-0", format="tensorflow")
+    loaded = load(tmp_path, "m-0", format="tensorflow")
     assert loaded.timesteps == 0
     assert make(saver=dict(saver, load=False)).timesteps == 0
     with pytest.raises(TensorforceError):
