@@ -92,8 +92,8 @@ def least_capacity(form: Mapping[str, Any], max_episode_timesteps: int | None) -
     update, estimation = form["update"], form["reward_estimation"]
     if update["unit"] == "episodes":
         return int(update["batch_size"]) * _limit("unit 'episodes'", max_episode_timesteps)
-    horizon = _longest(estimation["horizon"], max_episode_timesteps)
-    return int(update["batch_size"]) + horizon + 1 + (estimation["estimate_horizon"] == "late")
+    horizon, is_late = _longest(estimation["horizon"], max_episode_timesteps), estimation["estimate_horizon"] == "late"
+    return int(update["batch_size"]) + horizon + 1 + int(is_late)
 
 
 def first_update(form: Mapping[str, Any], max_episode_timesteps: int | None = None, start: int | None = None) -> int:

@@ -1,0 +1,419 @@
+"""Networks from layer lists: names, shapes, initial values, joins, and layers with memory over windows."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl import noise
+from axonrl.contracts import ArraySpec, EstimatorSpec, Modes, RunConfig
+from axonrl.interfaces.tensorforce.errors import TensorforceError
+from axonrl.interfaces.tensorforce.networks import Network, build_network
+from axonrl.interfaces.tensorforce.specs import ValueSpec
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
+
+F32 = np.float32
+FLOAT = ValueSpec("state", "float", (3,))
+
+
+def built(*layers: Any, prefix: str = "", **inputs: Any) -> Network:
+    network = {"type": "layered", "layers": list(layers)}
+    with keras.name_scope("policy"):
+        return build_network("net", network, inputs or {"state": FLOAT}, "policy-network", prefix)
+
+
+def auto(inputs: dict[str, ValueSpec], **arguments: Any) -> Network:
+    network = {"type": "auto", "size": 4, "depth": 2, "final_size": 6, "final_depth": 1, "internal_rnn": False}
+    return build_network("net", network | arguments, inputs, "policy-network")
+
+
+def layer(type_: str, **arguments: Any) -> dict[str, Any]:
+    return {"type": type_, **arguments}
+
+
+def call(network: Network, *, training: bool = False, **features: Any) -> Any:
+    return network({name: tf.constant(value) for name, value in features.items()}, None, training)[0].numpy()
+
+
+def shape_of(spec: ValueSpec, *layers: Any) -> tuple[int, ...]:
+    """What layers make of one row of zeros; the network flattens it afterwards."""
+    shapes: list[tuple[int, ...]] = []
+
+    def note(x: Any) -> Any:
+        shapes.append(tuple(x.shape[1:]))
+        return x
+
+    network = built(*layers, layer("function", function=note), layer("flatten"), state=spec)
+    dtype = np.int32 if spec.type == "int" else F32
+    assert call(network, state=np.zeros((2, *spec.shape), dtype)).shape == (2, network.size)
+    assert shapes[0] == shapes[-1]  # as inferred, and as called
+    return shapes[-1]
+
+
+def paths(network: Network) -> list[str]:
+    return [variable.path for variable in network.variables]
+
+
+# -- layers -----------------------------------------------------------------------------------------------------------
+
+
+def test_dense_layers_are_numbered_named_and_orthogonal() -> None:
+    network = built(layer("dense", size=8), layer("dense", size=4, activation="relu"), layer("dense", size=2, name="z"))
+    names = [
+        f"policy/policy-network/{name}/{part}" for name in ("dense0", "dense1", "z") for part in ("kernel", "bias")
+    ]
+    assert paths(network) == names
+    assert [tuple(variable.shape) for variable in network.variables] == [(3, 8), (8,), (8, 4), (4,), (4, 2), (2,)]
+    first, bias, second = (variable.numpy() for variable in network.variables[:3])
+    np.testing.assert_allclose(first @ first.T, np.eye(3), atol=1e-5)
+    np.testing.assert_allclose(second.T @ second, 2 * np.eye(4), atol=1e-5)
+    assert (network.size, network.internals, network.length, bias.tolist()) == (2, {}, 1, [0] * 8)
+    x = np.array([[1, 2, 3], [-1, 0, 1]], F32)
+    hidden = np.maximum(np.tanh(x @ first) @ second, 0)
+    np.testing.assert_allclose(call(network, state=x), np.tanh(hidden @ network.variables[4].numpy()), atol=1e-6)
+
+
+def test_without_bias_and_not_trained() -> None:
+    network = built(layer("dense", size=2, bias=False, is_trainable=False), layer("linear", size=1))
+    assert paths(network) == ["policy/policy-network/linear0/kernel", "policy/policy-network/linear0/bias"]
+    assert [variable.path for variable in network.untrained] == ["policy/policy-network/dense0/kernel"]
+
+
+def test_an_embedding() -> None:
+    spec = ValueSpec("state", "int", (), 5)
+    network = built(layer("embedding", size=3, activation="none"), state=spec)
+    kernel, bias = network.variables
+    assert kernel.path == "policy/policy-network/embedding0/kernel"
+    assert tuple(kernel.shape) == (5, 3)
+    assert np.abs(kernel.numpy()).max() <= 0.2  # truncated at two standard deviations of 0.1
+    bias.assign([1, 2, 3])
+    expected = kernel.numpy()[[4, 0]] + [1, 2, 3]
+    np.testing.assert_allclose(call(network, state=np.array([4, 0], np.int32)), expected, atol=1e-6)
+    bounded = built(layer("embedding", size=2, activation="none", max_norm=1.0), state=spec)
+    bounded.variables[0].assign([[3, 4], [0.3, 0.4], [0, 0], [0, 2], [0, 1]])
+    found = call(bounded, state=np.arange(5, dtype=np.int32))
+    expected = np.array([[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 1], [0, 1]])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    bits = built(layer("embedding", size=2), layer("flatten"), state=ValueSpec("state", "bool", (3,)))
+    assert (bits.size, tuple(bits.variables[0].shape)) == (6, (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("given", "layers", "expected"),
+    [
+        ((9, 2), [layer("conv1d", size=4)], (9, 4)),
+        ((9, 2), [layer("conv1d", size=4, stride=2, padding="valid")], (4, 4)),
+        ((9, 2), [layer("conv1d", size=4, padding="valid", dilation=2)], (5, 4)),
+        ((9, 7, 2), [layer("conv2d", size=4, window=[3, 5], stride=2)], (5, 4, 4)),
+        ((9, 7, 2), [layer("conv2d", size=0, padding="valid")], (7, 5)),
+        ((9, 7, 2), [layer("pool2d", reduction="max")], (5, 4, 2)),
+        ((9, 2), [layer("pool1d", reduction="average", window=3, stride=3, padding="valid")], (3, 2)),
+        ((9, 7, 2), [layer("pooling", reduction="max")], (2,)),
+        ((9, 2), [layer("pooling", reduction="concat")], (18,)),
+        ((9, 2), [layer("linear", size=5)], (9, 5)),
+        ((3,), [layer("dense", size=0)], ()),
+        ((), [layer("flatten")], (1,)),
+        ((6,), [layer("reshape", shape=[2, 3])], (2, 3)),
+        ((3,), [layer("dense", size=4, activation="crelu")], (8,)),
+        ((5, 3), [layer("lstm", size=4)], (4,)),
+        ((5, 3), [layer("gru", size=4, return_final_state=False)], (5, 4)),
+        ((5, 3), [layer("rnn", cell="gru", size=0)], ()),
+        ((4, 3), [layer("exponential_normalization"), layer("instance_normalization", axes=[0])], (4, 3)),
+        ((4, 3), [layer("keras", layer="Conv1D", filters=2, kernel_size=2)], (3, 2)),
+    ],
+)
+def test_shapes(given: tuple[int, ...], layers: list[Any], expected: tuple[int, ...]) -> None:
+    assert shape_of(ValueSpec("state", "float", given), *layers) == expected
+
+
+def test_pooling_and_windows_by_hand() -> None:
+    x = np.array([[[1, -2], [3, 4], [-5, 6]]], F32)
+    spec = ValueSpec("state", "float", (3, 2))
+    expectations: dict[str, Any] = {"max": [3, 6], "mean": [-1 / 3, 8 / 3], "product": [-15, -48], "sum": [-1, 8]}
+    for reduction, expected in expectations.items():
+        found = call(built(layer("pooling", reduction=reduction), state=spec), state=x)
+        np.testing.assert_allclose(found, [expected], atol=1e-6)
+    halves = built(layer("pool1d", reduction="max"), layer("flatten"), state=spec)
+    assert call(halves, state=x).tolist() == [[3, 4, -5, 6]]
+
+
+def test_activations() -> None:
+    x = np.array([[-1.0, 0.0, 2.0]], F32)
+    expected: dict[str, Any] = {
+        "crelu": [0, 0, 2, 1, 0, 0],
+        "elu": [np.expm1(-1), 0, 2],
+        "leaky-relu": [-0.2, 0, 2],
+        "none": [-1, 0, 2],
+        "softsign": [-1 / 2, 0, 2 / 3],
+        "swish": [-1 / (1 + np.e), 0, 2 / (1 + np.exp(-2))],
+        "softmax": np.exp([-1, 0, 2]) / np.exp([-1, 0, 2]).sum(),
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(call(built(layer("activation", nonlinearity=name)), state=x), [values], atol=1e-6)
+
+
+def test_dropout_in_training_only() -> None:
+    network = built(layer("dropout", rate=0.25))
+    x = np.array([[3, 6, 9]], F32)
+    with noise.supplying(lambda request: tf.constant([[0.1, 0.25, 0.9]])):
+        np.testing.assert_allclose(call(network, state=x, training=True), [[0, 8, 12]], atol=1e-6)
+    assert call(network, state=x).tolist() == x.tolist()
+
+
+def test_normalizations() -> None:
+    x = np.array([[1, 2, 3], [3, 2, 7], [9, 9, 9]], F32)
+    instance = built(layer("instance_normalization"))
+    np.testing.assert_allclose(call(instance, state=x[:1]), [[-1.2247449, 0, 1.2247449]], atol=1e-5)
+    network = built(layer("exponential_normalization", decay=0.5))
+    assert network.variables == []
+    assert call(network, state=x).tolist() == x.tolist()  # no statistics yet
+    valid = tf.constant([1.0, 1.0, 0.0])  # the last row is padding
+    found, _ = network({"state": tf.constant(x)}, None, True, valid)
+    np.testing.assert_allclose(found[:2, 0], [-1, 1], atol=1e-5)
+    mean, variance, _ = network.untrained
+    assert mean.numpy().tolist() == [[2, 2, 5]]
+    network({"state": tf.zeros([1, 3])}, None, True)
+    assert mean.numpy().tolist() == [[1, 1, 2.5]]
+    assert variance.numpy().tolist() == [[0.5, 0, 2]]
+
+
+def test_layers_of_ones_own() -> None:
+    class Scale(keras.layers.Layer):  # type: ignore[misc]
+        def build(self, shape: Any) -> None:
+            self.factor = self.add_weight(shape=(shape[-1],), initializer="ones", name="factor")
+
+        def call(self, x: Any) -> Any:
+            return x * self.factor
+
+    network = built(
+        layer("function", function=lambda x: tf.concat([x, x], -1)),
+        layer("keras", layer=Scale, name="scale_1"),
+        layer("keras", layer="Dense", units=2),
+    )
+    assert network.size == 2
+    names = ["scale_1./factor", "keras0/kernel", "keras0/bias"]
+    assert paths(network) == [f"policy/policy-network/{name}" for name in names]
+    assert tuple(network.variables[1].shape) == (6, 2)
+
+
+# -- joins ------------------------------------------------------------------------------------------------------------
+
+
+def test_register_and_retrieve() -> None:
+    network = built(
+        [layer("retrieve", tensors="a"), layer("linear", size=2, bias=False), layer("register", tensor="of-a")],
+        [layer("retrieve", tensors="b"), layer("retrieve", tensors=["of-a", "b", "*"])],
+        a=FLOAT,
+        b=ValueSpec("b", "float", ()),
+    )
+    network.variables[0].assign([[1, 0], [0, 1], [0, 0]])
+    assert call(network, a=np.array([[5, 6, 7]], F32), b=np.array([8], F32)).tolist() == [[5, 6, 8, 8]]
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "axis", "expected"),
+    [
+        ("concat", 0, [1, 2, 3, 3, 4, 5]),
+        ("product", 0, [3, 8, 15]),
+        ("stack", 1, [1, 3, 2, 4, 3, 5]),
+        ("sum", 0, [4, 6, 8]),
+    ],
+)
+def test_aggregations(aggregation: str, axis: int, expected: list[float]) -> None:
+    retrieve = layer("retrieve", tensors=["a", "b"], aggregation=aggregation, axis=axis)
+    network = built(retrieve, layer("flatten"), a=FLOAT, b=FLOAT)
+    assert call(network, a=np.array([[1, 2, 3]], F32), b=np.array([[3, 4, 5]], F32)).tolist() == [expected]
+
+
+def test_blocks_and_layers_used_again() -> None:
+    square = {"type": "linear", "size": 3, "bias": False}
+    block = layer("block", name="twice", layers=[square, square])
+    network = built(block, layer("reuse", layer="twice"), layer("reuse", layer="twice/linear0"))
+    names = [f"policy/policy-network/twice/linear{n}/kernel" for n in range(2)]
+    assert paths(network) == names
+    network.variables[0].assign(2 * np.eye(3))
+    network.variables[1].assign(3 * np.eye(3))
+    assert call(network, state=np.ones((1, 3), F32)).tolist() == [[72, 72, 72]]  # 2 3 2 3 2
+
+
+def test_auto() -> None:
+    single = auto({"state": FLOAT})
+    assert paths(single) == [f"policy-network/state-dense{n}/{part}" for n in range(2) for part in ("kernel", "bias")]
+    assert (single.size, single.internals) == (4, {})
+    inputs = {
+        "a/on": ValueSpec("a/on", "bool", ()),
+        "eye": ValueSpec("eye", "float", (6, 6, 1)),
+        "level": ValueSpec("level", "int", (2,), 5),
+    }
+    several = auto(inputs, internal_rnn=3)
+    kernels = {v.path.removeprefix("policy-network/"): tuple(v.shape) for v in several.variables if "kernel" in v.path}
+    assert kernels == {
+        "a/on-embedding/kernel": (2, 4),
+        "a/on-dense0/kernel": (4, 4),
+        "eye-conv2d0/kernel": (3, 3, 1, 4),
+        "eye-conv2d1/kernel": (3, 3, 4, 4),
+        "level-embedding/kernel": (5, 4),
+        "level-conv1d0/kernel": (3, 4, 4),
+        "dense0/kernel": (12, 6),
+        "lstm/kernel": (6, 24),
+        "lstm/recurrent_kernel": (6, 24),
+    }
+    assert (several.size, several.internals, several.length) == (6, {"policy-network-state": (2, 6)}, 3)
+    values: dict[str, Any] = {"a/on": np.ones(2, F32), "eye": np.ones((2, 6, 6, 1), F32)}
+    values["level"] = np.ones((2, 2), np.int32)
+    assert call(several, **values).shape == (2, 6)
+
+
+# -- layers with memory -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_a_cell_is_that_of_keras(kind: str) -> None:
+    network = built(layer(f"internal_{kind}", size=2, length=1))
+    cell = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}[kind](2)
+    cell.build((None, 3))
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=tuple(variable.shape)).astype(F32) for variable in network.variables]
+    for variable, value in zip(network.variables, weights, strict=True):
+        variable.assign(value)
+    cell.set_weights(weights)
+    x = tf.constant(rng.normal(size=(4, 3)), tf.float32)
+    (name, shape), *_ = network.internals.items()
+    state = tf.constant(rng.normal(size=(4, *shape)), tf.float32)
+    found, following = network({"state": x}, {name: state}, False)
+    expected, states = cell(x, [state] if kind == "gru" else tf.unstack(state, axis=1))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(following[name], states[0] if kind == "gru" else tf.stack(states, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_a_window_equals_its_timesteps_and_padding_changes_nothing(kind: str) -> None:
+    network = built(
+        layer("dense", size=4),
+        layer("register", tensor="before"),
+        layer(f"internal_{kind}", size=3, length=3, activation="relu"),
+        layer("dense", size=3, name="d"),
+        layer("internal_rnn", cell=kind, size=2, length=2, bias=True),
+        layer("retrieve", tensors=["*", "before", "state"]),
+    )
+    rng = np.random.default_rng(1)
+    shapes: Any = {"gru": [(3,), (2,)], "lstm": [(2, 3), (2, 2)]}[kind]
+    names = [f"policy-network-internal_{kind}0-state", "policy-network-internal_rnn0-state"]
+    assert (network.internals, network.length) == (dict(zip(names, shapes, strict=True)), 3)
+    before = {name: tf.constant(rng.normal(size=(5, *shape)), tf.float32) for name, shape in network.internals.items()}
+    xs = tf.constant(rng.normal(size=(5, 3, 3)), tf.float32)
+    run = tf.function(network.over_window, autograph=False)
+    state, output = before, None
+    for t in (1, 2):
+        output, state = network({"state": xs[:, t]}, state, False)
+    assert output is not None
+    valid = tf.repeat(tf.constant([[0.0, 1.0, 1.0]]), 5, axis=0)
+    for window, counts in ((xs[:, 1:], valid[:, 1:]), (xs, valid)):
+        found, following = run({"state": window}, counts, before, False)
+        np.testing.assert_allclose(found, output, atol=1e-6)
+        for name in names:
+            np.testing.assert_allclose(following[name], state[name], atol=1e-6)
+    np.testing.assert_array_equal(found[:, -3:], xs[:, -1])
+
+
+def test_names_of_internals_and_a_window_without_any() -> None:
+    internal = built(layer("block", name="b", layers=[layer("internal_gru", size=2, length=5)]), prefix="baseline-")
+    assert internal.internals == {"baseline-policy-network-b-internal_gru0-state": (2,)}
+    first, _ = internal({"state": tf.ones([1, 3])}, None, False)
+    zeros = {"baseline-policy-network-b-internal_gru0-state": tf.zeros([1, 2])}
+    np.testing.assert_array_equal(first, internal({"state": tf.ones([1, 3])}, zeros, False)[0])
+    plain = built(layer("linear", size=2))
+    xs = tf.reshape(tf.range(12.0), [2, 2, 3])
+    np.testing.assert_array_equal(
+        plain.over_window({"state": xs}, tf.ones([2, 2]), None, False)[0], plain({"state": xs[:, 1]}, None, False)[0]
+    )
+
+
+# -- refused ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layers", "argument"),
+    [
+        ([layer("reshape", shape=[3, 1])], "net"),
+        ([layer("dense", size=0)], "net"),
+        ([layer("reshape", shape=[3, 1]), layer("dense", size=2)], "net: layer 'dense0'"),
+        ([layer("embedding", size=2)], "net: layer 'embedding0'"),
+        ([layer("reshape", shape=4)], "net: layer 'reshape0': shape"),
+        ([layer("dense", size=1, name="a"), layer("dense", size=1, name="a")], "net: layer 'a'"),
+        ([layer("dense", size=1, activation="rleu")], "net: layer 'dense0': activation"),
+        ([layer("register", tensor="state")], "net: layer 'register0': tensor"),
+        ([layer("retrieve", tensors=["sttae"])], "net: layer 'retrieve0': tensors"),
+        ([layer("dense", size=2), layer("reuse", layer="dense0")], "net: layer 'reuse0': layer"),
+        (
+            [layer("internal_gru", size=3, length=1), layer("reuse", layer="internal_gru0")],
+            "net: layer 'reuse0': layer",
+        ),
+        ([layer("reshape", shape=[1, 3]), layer("lstm", size=3)], "net: layer 'lstm0': size"),
+        ([layer("reshape", shape=[1, 3]), layer("conv1d", size=3, padding="valid")], "net: layer 'conv1d0': window"),
+        ([layer("function", function=tf.reduce_sum)], "net: layer 'function0': function"),
+        ([layer("function", function=lambda x: tf.matmul(x, tf.zeros([2, 2])))], "net: layer 'function0': function"),
+        ([layer("function", function=lambda x: x * tf.Variable(1.0))], "net: layer 'function0': function"),
+        ([layer("keras", layer="Desne", units=2)], "net: layer 'keras0': layer"),
+        ([layer("keras", layer="Dense")], "net: layer 'keras0': layer"),
+    ],
+)
+def test_what_does_not_fit_is_refused(layers: list[Any], argument: str) -> None:
+    with pytest.raises(TensorforceError) as caught:
+        built(*layers)
+    assert caught.value.argument == argument
+
+
+def test_several_inputs_need_a_retrieve_and_ints_an_embedding() -> None:
+    cases: list[tuple[list[Any], dict[str, Any], str]] = [
+        ([layer("dense", size=1)], {"a": FLOAT, "b": FLOAT}, "net: layer 'dense0'"),
+        ([], {"a": FLOAT, "b": FLOAT}, "net"),
+        ([layer("dense", size=1)], {"a": ValueSpec("a", "int", (2,), 3)}, "net: layer 'dense0'"),
+        ([], {"a": ValueSpec("a", "int", (2,), 3)}, "net"),
+    ]
+    for layers, inputs, argument in cases:
+        with pytest.raises(TensorforceError) as caught:
+            built(*layers, **inputs)
+        assert caught.value.argument == argument
+
+
+# -- as part of a model -----------------------------------------------------------------------------------------------
+
+
+def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    observation, state = features, None
+    if "state" in features and isinstance(features["state"], dict):
+        observation, state = features["observation"], features["state"]
+    layers = [
+        layer("exponential_normalization"),
+        layer("dense", size=4, dropout=0.5, name="first_1"),
+        layer("keras", layer="BatchNormalization"),
+        layer("internal_lstm", size=4, length=2),
+    ]
+    inputs = {"eye": FLOAT}
+    with keras.name_scope("policy"):
+        network = build_network("net", {"type": "layered", "layers": layers}, inputs, "policy-network")
+    if mode == Modes.PREDICT:
+        output, following = network(observation, state, training=False)
+        return EstimatorSpec(mode, predictions={"action": tf.argmax(output, -1)}, state=following)
+    with tf.GradientTape() as tape:
+        output, _ = network.over_window(observation, labels["window_valid"], state, training=True)
+        loss = tf.reduce_mean(tf.square(output[:, 0] - labels["reward"]))
+    for variable, gradient in zip(network.variables, tape.gradient(loss, network.variables), strict=True):
+        variable.assign_sub(0.1 * gradient)
+    return EstimatorSpec(mode, loss=loss)
+
+
+def test_a_traced_model() -> None:
+    program = Program(BoundModelFn(model_fn, None, RunConfig(), None), {"eye": ArraySpec((3,), F32)}, 0)
+    names = [name.partition(".")[2] for name in program.variables()]
+    assert names[3:5] == ["policy/policy-network/first_1./kernel", "policy/policy-network/first_1./bias"]
+    assert names[-3] == "policy/policy-network/internal_lstm0/kernel"
+    state = {"policy-network-internal_lstm0-state": ArraySpec((6, 2, 4), F32)}
+    batch: dict[str, Any] = {"observation": {"eye": ArraySpec((6, 2, 3), F32)}, "state": state}
+    batch |= {"reward": ArraySpec((6,), F32), "window_valid": ArraySpec((6, 2), F32)}
+    train = program.trace_train(batch)
+    assert [request.shape for request in train.noise] == [(12, 4)]
