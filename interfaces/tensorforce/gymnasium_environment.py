@@ -173,9 +173,9 @@ def _opened(level: Any, steps: int | None, kwargs: dict[str, Any]) -> tuple[AnyE
         name, versioned = registered(level)
         if steps is None and not versioned:
             steps = _NO_LIMIT
-        limit = {} if steps is None else {"max_episode_steps": steps}
+        limit: dict[str, Any] = {} if steps is None else {"max_episode_steps": steps}
         with told(_WHERE):
-            return _with_limit(make(name, **limit, **kwargs))
+            return _with_limit(make(name, None, **limit, **kwargs))
     if isinstance(level, type) and issubclass(level, gymnasium.Env):
         env = level(**kwargs)
     elif isinstance(level, gymnasium.Env):

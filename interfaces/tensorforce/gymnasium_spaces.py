@@ -62,11 +62,11 @@ def part_of(where: str, space: Any, *, actions: bool) -> Part:
     if isinstance(space, Tuple):
         items = [(f"gymtpl{index}", item) for index, item in enumerate(space.spaces)]
         return _joined(where, items, actions, lambda values: tuple(values.values()), lambda i: i)
-    if isinstance(space, Dict):
-        keys = list(space.spaces)
-        return _joined(where, list(space.spaces.items()), actions, dict, lambda i: keys[i])
-    supported = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
-    refuse(where, f"{space} is not supported; supported are {supported}", space)
+    if not isinstance(space, Dict):
+        supported = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
+        refuse(where, f"{space} is not supported; supported are {supported}", space)
+    keys = list(space.spaces)
+    return _joined(where, list(space.spaces.items()), actions, dict, lambda i: keys[i])
 
 
 @dataclasses.dataclass(frozen=True)

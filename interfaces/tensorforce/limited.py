@@ -168,16 +168,17 @@ def _check_value(where: str, spec: ValueSpec, value: Any) -> None:
 
 def _whole_within(array: Array, count: int) -> bool:
     if array.ndim == 0:
-        return 0 <= array.item() < count and array.item() == int(array.item())
+        number = array.item()
+        return bool(0 <= number < count and number == int(number))
     return bool(array.min() >= 0 and array.max() < count and (array.dtype.kind != "f" or (array % 1 == 0).all()))
 
 
 def _terminal(name: str, terminal: Any) -> int:
     if isinstance(terminal, bool | np.bool_):
         return int(terminal)
-    if isinstance(terminal, int | np.integer) and 0 <= terminal <= 2:
-        return int(terminal)
-    refuse(f"{name}.execute: terminal", f"must be False, True, 0, 1 or 2; got {terminal!r}", terminal)
+    if not isinstance(terminal, int | np.integer) or not 0 <= terminal <= 2:
+        refuse(f"{name}.execute: terminal", f"must be False, True, 0, 1 or 2; got {terminal!r}", terminal)
+    return int(terminal)
 
 
 def _reward(name: str, reward: Any) -> float:

@@ -64,9 +64,9 @@ def create(environment: Any, given: Mapping[str, Any]) -> Environment:
         inside = dict(arguments, max_episode_timesteps=limit) if limit is not None else arguments
         return RemoteEnvironment(functools.partial(create, environment, inside), blocking)
     opened = _open(environment, arguments)
-    if isinstance(opened, LimitedEnvironment | RemoteEnvironment):
-        if limit in (None, opened.max_episode_timesteps()):
-            return opened
+    is_checked = isinstance(opened, LimitedEnvironment | RemoteEnvironment)
+    if is_checked and limit in (None, opened.max_episode_timesteps()):
+        return opened
     return LimitedEnvironment(opened, limit)
 
 
@@ -105,10 +105,10 @@ def _open(environment: Any, arguments: dict[str, Any]) -> Environment:
         return environment
     if isinstance(environment, type):
         return _by_class(environment, arguments)
-    if is_object(environment):
-        return _gym({"level": environment, **arguments})
-    problem = f"must be a name, a JSON file, a dictionary, a class or an environment; got {shortened(environment)}"
-    refuse(f"{WHERE}: environment", problem, environment)
+    if not is_object(environment):
+        problem = f"must be a name, a JSON file, a dictionary, a class or an environment; got {shortened(environment)}"
+        refuse(f"{WHERE}: environment", problem, environment)
+    return _gym({"level": environment, **arguments})
 
 
 def _by_name(name: str, arguments: dict[str, Any]) -> Environment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import pickle
 import signal
@@ -107,10 +108,8 @@ class RemoteEnvironment(Environment):
         if self._closed:
             return
         self._closed = True
-        try:
+        with contextlib.suppress(OSError):  # it has ended
             self._pipe.send(("close", ()))
-        except OSError:
-            pass  # it has ended
         self._process.join(_PATIENCE_SECS)
         if self._process.is_alive():
             self._process.terminate()

@@ -62,8 +62,6 @@ class Runner(Record):
 
         self._evaluation = flag("Runner: evaluation", evaluation)
         given = _specifications(environment, num_parallel, environments)
-        limits = {"max_episode_timesteps": max_episode_timesteps}
-        places = {"remote": remote, "blocking": blocking, "host": host, "port": port}
         self._lanes: list[Lane] = []
         self.environments: list[Environment] = []
         self.agent: Any = None
@@ -71,7 +69,7 @@ class Runner(Record):
         with contextlib.ExitStack() as stack:
             stack.callback(self.close)
             for one in given:
-                self.environments.append(Environment.create(one, **limits, **places))
+                self.environments.append(Environment.create(one, max_episode_timesteps, remote, blocking, host, port))
                 if not is_object(one):
                     self._owned.append(self.environments[-1])
             _check_equal(self.environments)

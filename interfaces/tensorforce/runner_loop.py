@@ -105,7 +105,7 @@ class Loop:
         """Run episodes until a limit is reached or a callback returns False."""
         self._agent.reset()
         self._start()
-        while not self._stopped and (self._left() > 0 or any(lane.phase is not Phase.IDLE for lane in self._counted)):
+        while not self._is_over():
             ready = self._ready()
             if not ready:
                 time.sleep(self._settings.num_sleep_secs)
@@ -113,16 +113,18 @@ class Loop:
                 self._batch(ready)
             else:
                 for lane in ready:
-                    self._one(lane)
-                    if self._stopped:
-                        break
-            if not self._stopped:
-                self._start()
+                    if not self._stopped:
+                        self._one(lane)
         if any(lane.phase is not Phase.IDLE and not lane.evaluated for lane in self._lanes):
             self._agent.reset()  # unfinished episodes are dropped
 
+    def _is_over(self) -> bool:
+        return self._stopped or (self._left() <= 0 and all(lane.phase is Phase.IDLE for lane in self._counted))
+
     def _start(self) -> None:
         """Begin new episodes in idle lanes."""
+        if self._stopped:
+            return
         if self._settings.sync_episodes and any(lane.phase is not Phase.IDLE for lane in self._lanes):
             return
         for lane in self._lanes:
@@ -147,6 +149,8 @@ class Loop:
         if lane.receive():
             self._cut_off(lane)
             self._observe(lane)
+            self._start()
+            self._take_first_states([lane])
         if lane.phase is Phase.ACTING and not self._stopped:
             self._act(lane)
 
@@ -163,15 +167,23 @@ class Loop:
                 return
             self._cut_off(lane)
             self._observe(lane)
-        acting = [lane for lane in self._lanes if lane.phase is Phase.ACTING]
         if self._stopped:
             return
+        self._start()
+        self._take_first_states(self._lanes)
+        acting = [lane for lane in self._lanes if lane.phase is Phase.ACTING]
         training = [lane for lane in acting if not lane.evaluated]
         if len(training) > 1:
             self._act_together(training)
             acting = [lane for lane in acting if lane.evaluated]
         for lane in acting:
             self._act(lane)
+
+    def _take_first_states(self, lanes: Sequence[Lane]) -> None:
+        """Of new episodes, if they are there already: then the lane acts with the others."""
+        for lane in lanes:
+            if lane.phase is Phase.STARTING and lane.ready():
+                lane.receive()
 
     def _within_episodes(self, lanes: Sequence[Lane]) -> list[Lane]:
         """The lanes up to the one whose episode is the last of the run."""

@@ -29,18 +29,18 @@ class Corridor(Environment):
         self.closed = 0
 
     def states(self) -> dict[str, Any]:
-        return dict(type="int", shape=(), num_values=self.cells)
+        return {"type": "int", "shape": (), "num_values": self.cells}
 
     def actions(self) -> dict[str, Any]:
-        return dict(type="int", num_values=2)
+        return {"type": "int", "num_values": 2}
 
     def reset(self) -> Any:
         self.cell = 0
-        return dict(state=0, action_mask=[False, True])
+        return {"state": 0, "action_mask": [False, True]}
 
     def execute(self, actions: Any) -> tuple[Any, Any, Any]:
         self.cell += 1 if actions == 1 else -1
-        return dict(state=self.cell, action_mask=[True, True]), self.cell == self.cells - 1, 0.5
+        return {"state": self.cell, "action_mask": [True, True]}, self.cell == self.cells - 1, 0.5
 
     def close(self) -> None:
         self.closed += 1
@@ -54,13 +54,13 @@ class Answers(Environment):
         self.answers = list(answers)
 
     def states(self) -> dict[str, Any]:
-        return dict(eye=dict(type="float", shape=(2,)), lamp=dict(type="bool", shape=()))
+        return {"eye": {"type": "float", "shape": (2,)}, "lamp": {"type": "bool", "shape": ()}}
 
     def actions(self) -> dict[str, Any]:
-        return dict(type="float", shape=())
+        return {"type": "float", "shape": ()}
 
     def reset(self) -> Any:
-        return dict(eye=[0.0, 1.0], lamp=True)
+        return {"eye": [0.0, 1.0], "lamp": True}
 
     def execute(self, actions: Any) -> Any:
         return self.answers.pop(0)
@@ -78,18 +78,18 @@ def test_the_public_module_holds_the_same_class() -> None:
 
 def test_cartpole_has_its_specs_and_limit() -> None:
     with Environment.create("gym", level="CartPole-v1") as env:
-        assert env.states() == dict(type="float", shape=(4,))
-        assert env.actions() == dict(type="int", shape=(), num_values=2)
+        assert env.states() == {"type": "float", "shape": (4,)}
+        assert env.actions() == {"type": "int", "shape": (), "num_values": 2}
         assert env.max_episode_timesteps() == 500
 
 
-@pytest.mark.parametrize("environment", ["CartPole-v1", dict(environment="gym", level="CartPole-v1"), None, "class"])
+@pytest.mark.parametrize("environment", ["CartPole-v1", {"environment": "gym", "level": "CartPole-v1"}, None, "class"])
 def test_a_level_may_be_given_in_many_ways(environment: Any) -> None:
-    arguments = {"level": "CartPole-v1"} if environment is None else {}
+    arguments: dict[str, Any] = {"level": "CartPole-v1"} if environment is None else {}
     if environment == "class":
         environment = "gymnasium.envs.classic_control.CartPoleEnv"
     with Environment.create(environment, 9, **arguments) as env:
-        assert env.states() == dict(type="float", shape=(4,))
+        assert env.states() == {"type": "float", "shape": (4,)}
         assert env.max_episode_timesteps() == 9
 
 
@@ -117,8 +117,8 @@ def test_an_end_at_the_limit_is_an_end() -> None:
     env = Environment.create(Corridor, max_episode_timesteps=2, cells=3)
     with pytest.raises(TensorforceError, match="begun"):
         env.execute(1)
-    assert env.reset() == dict(state=0, action_mask=[False, True])
-    assert env.execute(1) == (dict(state=1, action_mask=[True, True]), 0, 0.5)
+    assert env.reset() == {"state": 0, "action_mask": [False, True]}
+    assert env.execute(1) == ({"state": 1, "action_mask": [True, True]}, 0, 0.5)
     assert env.execute(1)[1] == 1
 
 
@@ -212,17 +212,17 @@ def test_arguments_for_an_object_are_refused() -> None:
 @pytest.mark.parametrize(
     ("answer", "argument"),
     [
-        ((dict(eye=[0.0, 1.0], lamp=True), 3, 0.0), "Answers.execute: terminal"),
-        ((dict(eye=[0.0, 1.0], lamp=True), 0, float("nan")), "Answers.execute: reward"),
-        ((dict(eye=[0.0, 1.0], lamp=True), 0, "1"), "Answers.execute: reward"),
-        ((dict(eye=[0.0], lamp=True), 0, 0.0), "Answers.execute: states['eye']"),
-        ((dict(eye=[0.0, np.inf], lamp=True), 0, 0.0), "Answers.execute: states['eye']"),
-        ((dict(eye=[[0.0], [0.0, 1.0]], lamp=True), 0, 0.0), "Answers.execute: states['eye']"),
-        ((dict(eye=[0.0, 1.0], lamp=1), 0, 0.0), "Answers.execute: states['lamp']"),
-        ((dict(eye=[0.0, 1.0]), 0, 0.0), "Answers.execute: states"),
-        ((dict(eye=[0.0, 1.0], lamp=True, nose=1), 0, 0.0), "Answers.execute: states"),
+        (({"eye": [0.0, 1.0], "lamp": True}, 3, 0.0), "Answers.execute: terminal"),
+        (({"eye": [0.0, 1.0], "lamp": True}, 0, float("nan")), "Answers.execute: reward"),
+        (({"eye": [0.0, 1.0], "lamp": True}, 0, "1"), "Answers.execute: reward"),
+        (({"eye": [0.0], "lamp": True}, 0, 0.0), "Answers.execute: states['eye']"),
+        (({"eye": [0.0, np.inf], "lamp": True}, 0, 0.0), "Answers.execute: states['eye']"),
+        (({"eye": [[0.0], [0.0, 1.0]], "lamp": True}, 0, 0.0), "Answers.execute: states['eye']"),
+        (({"eye": [0.0, 1.0], "lamp": 1}, 0, 0.0), "Answers.execute: states['lamp']"),
+        (({"eye": [0.0, 1.0]}, 0, 0.0), "Answers.execute: states"),
+        (({"eye": [0.0, 1.0], "lamp": True, "nose": 1}, 0, 0.0), "Answers.execute: states"),
         ((0.0, 0, 0.0), "Answers.execute: states"),
-        ((dict(eye=[0.0, 1.0], lamp=True), 0.0), "Answers.execute"),
+        (({"eye": [0.0, 1.0], "lamp": True}, 0.0), "Answers.execute"),
         (None, "Answers.execute"),
     ],
 )
@@ -235,7 +235,7 @@ def test_what_the_specs_do_not_allow_names_the_environment(answer: Any, argument
 
 
 def test_what_the_specs_allow_is_returned_unchanged() -> None:
-    states = dict(eye=np.array([1, 2]), lamp=np.bool_(False), action_mask=[True])
+    states = {"eye": np.array([1, 2]), "lamp": np.bool_(False), "action_mask": [True]}
     env = Environment.create(Answers((states, np.bool_(True), np.float32(0.5))))
     env.reset()
     assert env.execute(0.0) == (states, 1, 0.5)
@@ -254,7 +254,7 @@ def test_actions_are_checked_before_the_environment_sees_them(action: Any) -> No
 def test_specs_are_checked_at_once() -> None:
     class Both(Answers):
         def actions(self) -> dict[str, Any]:
-            return dict(eye=dict(type="float", shape=()))
+            return {"eye": {"type": "float", "shape": ()}}
 
     assert refused(Both).value == "eye"
 
@@ -277,7 +277,7 @@ def test_a_version_that_is_gone_has_a_successor(caplog: pytest.LogCaptureFixture
 
 def test_entries_of_a_state_can_be_left_out() -> None:
     with Environment.create("CartPole-v1", drop_states_indices=[1, 3]) as env:
-        assert env.states() == dict(type="float", shape=(2,))
+        assert env.states() == {"type": "float", "shape": (2,)}
         assert env.reset().shape == (2,)
     assert refused("CartPole-v1", drop_states_indices=[4]).value == [4]
 
@@ -292,18 +292,21 @@ def test_a_gymnasium_object_or_class_is_an_environment() -> None:
 
 
 OTHER_SPACES = [
-    (Discrete(3, start=5), dict(type="int", shape=(), num_values=3), 7, 2),
-    (MultiBinary(2), dict(type="bool", shape=(2,)), [1, 0], [True, False]),
-    (MultiDiscrete([3, 3], start=[0, 4]), dict(type="int", shape=(2,), num_values=3), [2, 5], [2, 1]),
+    (Discrete(3, start=5), {"type": "int", "shape": (), "num_values": 3}, 7, 2),
+    (MultiBinary(2), {"type": "bool", "shape": (2,)}, [1, 0], [True, False]),
+    (MultiDiscrete([3, 3], start=[0, 4]), {"type": "int", "shape": (2,), "num_values": 3}, [2, 5], [2, 1]),
     (
         MultiDiscrete([2, 3]),
-        {"gymmdc0-2": dict(type="int", shape=(), num_values=2), "gymmdc1-2": dict(type="int", shape=(), num_values=3)},
+        {
+            "gymmdc0-2": {"type": "int", "shape": (), "num_values": 2},
+            "gymmdc1-2": {"type": "int", "shape": (), "num_values": 3},
+        },
         [1, 2],
         {"gymmdc0-2": 1, "gymmdc1-2": 2},
     ),
     (
         Tuple([Discrete(2), Dict({"left": MultiBinary(1)})]),
-        {"gymtpl0": dict(type="int", shape=(), num_values=2), "gymtpl1-left": dict(type="bool", shape=(1,))},
+        {"gymtpl0": {"type": "int", "shape": (), "num_values": 2}, "gymtpl1-left": {"type": "bool", "shape": (1,)}},
         (1, {"left": [1]}),
         {"gymtpl0": 1, "gymtpl1-left": [True]},
     ),
@@ -331,24 +334,24 @@ def test_values_are_turned_both_ways(space: Any, spec: Any, theirs: Any, ours: A
 
 def test_boxes_of_states_lose_their_bounds_and_become_floats() -> None:
     part = part_of("here", Box(0, 255, (2, 2), np.uint8), actions=False)
-    assert part.spec == dict(type="float", shape=(2, 2))
+    assert part.spec == {"type": "float", "shape": (2, 2)}
     assert part.read(np.full((2, 2), 200, np.uint8)).dtype == np.float32
 
 
 def test_bounds_of_actions() -> None:
     one = part_of("here", Box(-2.0, 2.0, (3,)), actions=True)
-    assert one.spec == dict(type="float", shape=(3,), min_value=-2.0, max_value=2.0)
+    assert one.spec == {"type": "float", "shape": (3,), "min_value": -2.0, "max_value": 2.0}
     none = part_of("here", Box(-np.inf, np.inf, (3,)), actions=True)
-    assert none.spec == dict(type="float", shape=(3,))
+    assert none.spec == {"type": "float", "shape": (3,)}
     half = part_of("here", Box(0.0, np.inf, (2,)), actions=True)
-    assert half.spec == dict(type="float", shape=(2,))
+    assert half.spec == {"type": "float", "shape": (2,)}
     np.testing.assert_array_equal(half.write([-1.0, 1.0]), [0.0, 1.0])
     low, high = np.array([[-1.0, 0.0]], np.float32), np.array([[1.0, 0.5]], np.float32)
     box = Box(low, high)
     split = part_of("here", box, actions=True)
     assert split.spec == {
-        "gymbox0-1_2": dict(type="float", shape=(), min_value=-1.0, max_value=1.0),
-        "gymbox1-1_2": dict(type="float", shape=(), min_value=0.0, max_value=0.5),
+        "gymbox0-1_2": {"type": "float", "shape": (), "min_value": -1.0, "max_value": 1.0},
+        "gymbox1-1_2": {"type": "float", "shape": (), "min_value": 0.0, "max_value": 0.5},
     }
     written = split.write({"gymbox0-1_2": np.float32(-0.5), "gymbox1-1_2": np.float32(0.25)})
     np.testing.assert_array_equal(written, [[-0.5, 0.25]])
@@ -366,7 +369,7 @@ def test_other_spaces_are_refused_by_name() -> None:
 def test_an_environment_in_a_process_is_the_same() -> None:
     env: Any = Environment.create("gym", level="Pendulum-v1", max_episode_timesteps=2, remote="multiprocessing")
     try:
-        assert env.states() == dict(type="float", shape=(3,))
+        assert env.states() == {"type": "float", "shape": (3,)}
         assert (env.max_episode_timesteps(), str(env)) == (2, "Pendulum-v1")
         with pytest.raises(TensorforceError, match="begun"):
             env.execute(np.zeros(1))
