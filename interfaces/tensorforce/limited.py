@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -35,6 +35,8 @@ class LimitedEnvironment(Environment):
         super().__init__()
         self.environment = environment
         self._name = name = str(environment)
+        self._of_reset, self._of_execute = f"{name}.reset: states", f"{name}.execute: states"
+        self._of_actions = f"{name}.execute: actions"
         self._states_spec, self._actions_spec = environment.states(), environment.actions()
         states = read_values(name, self._states_spec, "states")
         actions = read_values(name, self._actions_spec, "actions")
@@ -62,7 +64,7 @@ class LimitedEnvironment(Environment):
         """Begin an episode; one that still runs is left."""
         self._running, self._begun = False, True
         states = self.environment.reset()
-        _check_states(f"{self._name}.reset: states", self._states, states)
+        _check_states(self._of_reset, self._states, states)
         self._timestep, self._running = 0, True
         return states
 
@@ -75,7 +77,7 @@ class LimitedEnvironment(Environment):
         if not self._running:
             why = "the episode has ended" if self._begun else "no episode has begun"
             refuse(f"{self._name}.execute", f"was called although {why}: call reset first", None)
-        _check(f"{self._name}.execute: actions", self._actions.nest, actions, masks=False)
+        _check(self._of_actions, self._actions.nest, actions, masks=False)
         self._running = False  # also if the environment raises
         returned = self.environment.execute(actions)
         if not isinstance(returned, tuple | list) or len(returned) != 3:
@@ -83,7 +85,7 @@ class LimitedEnvironment(Environment):
                 f"{self._name}.execute", f"must return states, terminal, reward; got {shortened(returned)}", returned
             )
         states, terminal, reward = returned
-        _check_states(f"{self._name}.execute: states", self._states, states)
+        _check_states(self._of_execute, self._states, states)
         ended, reward = _terminal(self._name, terminal), _reward(self._name, reward)
         self._timestep += 1
         if ended == 0 and self._timestep >= self._last:
@@ -138,7 +140,7 @@ def _check(where: str, nest: Nest, given: Any, *, masks: bool) -> None:
     for key, part in nest.items():
         if key not in given:
             refuse(where, f"lacks {key!r}", key)
-        _check(f"{where}[{key!r}]", part, given[key], masks=masks)
+        _check(where, part, given[key], masks=masks)
     if len(given) > len(nest):
         _refuse_others(where, given, nest, masks=masks)
 
@@ -154,16 +156,21 @@ def _check_value(where: str, spec: ValueSpec, value: Any) -> None:
     try:
         array = value if isinstance(value, np.ndarray) else np.asarray(value)
     except ValueError:  # lists of different lengths
-        refuse(where, f"must have the shape {spec.shape}, got {shortened(value)}", value)
+        _refuse_value(where, spec, f"must have the shape {spec.shape}", value)
     kind = array.dtype.kind
     if kind not in _KINDS[spec.type]:
-        refuse(where, f"must be of type {spec.type}, got {shortened(value)}", value)
+        _refuse_value(where, spec, f"must be of type {spec.type}", value)
     if array.shape != spec.shape:
-        refuse(where, f"must have the shape {spec.shape}, got {array.shape}", value)
+        _refuse_value(where, spec, f"must have the shape {spec.shape}", value)
     if kind == "f" and not all_finite(array):
-        refuse(where, f"must be finite, got {shortened(value)}", value)
-    if spec.type == "int" and not _whole_within(array, spec.num_values or 0):
-        refuse(where, f"must be whole numbers in 0 .. {(spec.num_values or 0) - 1}, got {shortened(value)}", value)
+        _refuse_value(where, spec, "must be finite", value)
+    if spec.num_values is not None and not _whole_within(array, spec.num_values):
+        _refuse_value(where, spec, f"must be whole numbers in 0 .. {spec.num_values - 1}", value)
+
+
+def _refuse_value(where: str, spec: ValueSpec, problem: str, value: Any) -> NoReturn:
+    place = where if spec.name in ("state", "action") else f"{where}[{spec.name!r}]"
+    refuse(place, f"{problem}, got {shortened(value)}", value)
 
 
 def _whole_within(array: Array, count: int) -> bool:

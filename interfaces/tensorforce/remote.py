@@ -36,6 +36,7 @@ class RemoteEnvironment(Environment):
         self._blocking = blocking
         self._name = "the environment"
         self._waiting = self._closed = False
+        self._starting = True
         # Not forked: TensorFlow's threads do not survive that.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
@@ -53,6 +54,7 @@ class RemoteEnvironment(Environment):
         except BaseException:
             self.close()
             raise
+        self._starting = False
 
     def states(self) -> dict[str, Any]:
         """Those of the environment."""
@@ -138,8 +140,10 @@ class RemoteEnvironment(Environment):
     def _ended(self) -> NoReturn:
         self._process.join(_PATIENCE_SECS)
         code = self._process.exitcode
-        problem = f"its process has ended (exit code {code}). A program that starts processes needs the guard"
-        refuse("Environment.create: remote", f"{self._name}: {problem} if __name__ == '__main__'", code)
+        message = f"the process of {self._name} has ended (exit code {code})"
+        if self._starting:
+            message += "; a program that starts processes needs the guard if __name__ == '__main__'"
+        raise TensorforceError(message, "remote", code)
 
 
 def _serve(pipe: Connection, make: Callable[[], Environment]) -> None:

@@ -97,6 +97,7 @@ class Loop:
         self._callback, self._score, self._show = callback, score, show
         self._best = -math.inf
         self._stopped = False
+        self._limited = settings.num_timesteps < math.inf
         separate = any(lane.evaluated for lane in lanes)
         self._scored = [lane for lane in lanes if lane.evaluated or not separate]
         self._together = settings.batch_agent_calls or settings.sync_timesteps
@@ -200,7 +201,7 @@ class Loop:
 
     def _cut_off(self, lane: Lane) -> None:
         """End the episode if all timesteps that are left are needed to end the others."""
-        if lane.counted and lane.terminal == 0 and self._left() <= self._owed():
+        if lane.counted and lane.terminal == 0 and self._limited and self._left() <= self._owed():
             lane.terminal = 2
 
     def _act(self, lane: Lane) -> None:

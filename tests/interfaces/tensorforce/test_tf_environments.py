@@ -393,6 +393,15 @@ def test_what_is_wrong_in_a_process_is_said_here() -> None:
     assert "CartPole-v1" in str(error)
 
 
+def test_a_process_that_ended_is_an_error() -> None:
+    env: Any = Environment.create("CartPole-v1", remote="multiprocessing")
+    env._process.kill()
+    with pytest.raises(TensorforceError) as raised:
+        env.reset()
+    assert (raised.value.argument, raised.value.value) == ("remote", -9)
+    env.close()
+
+
 def test_environments_load_no_tensorflow() -> None:
     code = """
 import sys
