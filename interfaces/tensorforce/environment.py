@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from .errors import refuse
@@ -65,9 +65,7 @@ class Environment:
         given = {"max_episode_timesteps": max_episode_timesteps, "remote": remote, "host": host, "port": port}
         given |= {"blocking": blocking or None}
         chosen = kwargs | {name: value for name, value in given.items() if value is not None}
-        # Not an import statement: what is opened there are subclasses of this class, so they import this module.
-        opened: Environment = importlib.import_module(f"{__package__}.opening").create(environment, chosen)
-        return opened
+        return _opens[0](environment, chosen)
 
     def states(self) -> dict[str, Any]:
         """The specification of states: ``dict(type="float", shape=(4,))``, or a dictionary of such ones."""
@@ -116,3 +114,12 @@ class Environment:
 
     def _lacks(self, method: str) -> NoReturn:
         refuse(f"{type(self).__name__}.{method}", "is missing: a subclass of Environment must define it", None)
+
+
+_opens: list[Callable[[Any, Mapping[str, Any]], Environment]] = []
+
+
+def opens(function: Callable[[Any, Mapping[str, Any]], Environment]) -> Callable[[Any, Mapping[str, Any]], Environment]:
+    """Decorates what ``Environment.create`` calls; it knows subclasses, and so imports this module."""
+    _opens[:] = [function]
+    return function

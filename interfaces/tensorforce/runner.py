@@ -58,7 +58,7 @@ class Runner(Record):
     ) -> None:
         super().__init__()
         from .agent import Agent
-        from .opening import is_object
+        from .environment_opening import is_object
 
         self._evaluation = flag("Runner: evaluation", evaluation)
         given = _specifications(environment, num_parallel, environments)
@@ -206,7 +206,7 @@ class Runner(Record):
 
 
 def _specifications(environment: Any, num_parallel: Any, environments: Any) -> list[Any]:
-    from .opening import is_object
+    from .environment_opening import is_object
 
     if environments is None:
         if environment is None:

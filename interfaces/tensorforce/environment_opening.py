@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...checks import did_you_mean, nearest, shortened
-from .environment import Environment
+from .environment import Environment, opens
 from .errors import choice, flag, integer, mapping, refuse
 from .limited import LimitedEnvironment
 from .remote import RemoteEnvironment
@@ -43,6 +43,7 @@ _CLASSES: Final = {
 """Class names after ``tensorforce.``"""
 
 
+@opens
 def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     """See :meth:`Environment.create`; ``given`` are all its keyword arguments but those that are None."""
     if isinstance(environment, str) and Path(environment).is_file():
