@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .acting import Acting, ModelActing, SimpleActing
 from .companions import Companion
 from .errors import mapping
-from .kinds import normal_form
+from .kinds import distribution_of, normal_form
 from .learning import Learning
 from .parameters import Parameter, make_parameter
 from .preprocessing import Preprocessing, make_preprocessing
@@ -65,8 +65,6 @@ def build(agent: ActObserve) -> Parts:
 
 def distributions(form: Mapping[str, Any], actions: Values) -> dict[str, str]:
     """The kind of distribution of each action, as :class:`.choosing.Chooser` takes it."""
-    from .forms import distribution_of
-
     return {name: distribution_of(form["policy"], spec)["type"] for name, spec in actions.flat.items()}
 
 

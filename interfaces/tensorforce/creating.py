@@ -90,7 +90,7 @@ def _specs_of(environment: Any) -> Any:
     if environment is None:
         yield None
         return
-    from .environment import Environment
+    from .environments import Environment
 
     if isinstance(environment, Environment):
         yield environment

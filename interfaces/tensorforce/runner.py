@@ -57,7 +57,7 @@ class Runner(Record):
         port: Any = None,
     ) -> None:
         super().__init__()
-        from .agent import Agent
+        from .agents import Agent
         from .environment_opening import is_object
 
         self._evaluation = flag("Runner: evaluation", evaluation)

@@ -246,9 +246,8 @@ class Trajectories:
     def _padded_episodes(self) -> tuple[Array, Array]:
         """Rows [E, T] of episodes, and which of them are timesteps to learn from."""
         number = len(self._episodes)
-        if self.batches.recent:
-            chosen = range(number - self.batch_size, number)
-        else:
+        chosen: Any = range(number - self.batch_size, number)
+        if not self.batches.recent:
             chosen = self._rng.choice(number, self.batch_size, replace=False)
         bounds = np.array([self._episodes[k] for k in chosen])  # [E, 2]
         rows = bounds[:, :1] + np.arange(self.batches.longest)  # [E, T]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 
-from axonrl.interfaces.tensorforce.environment import Environment
+from axonrl.interfaces.tensorforce.environments import Environment
 from axonrl.interfaces.tensorforce.environments import Environment as Exported
 from axonrl.interfaces.tensorforce.errors import TensorforceError
 from axonrl.interfaces.tensorforce.gymnasium_environment import registered

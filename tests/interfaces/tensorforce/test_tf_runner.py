@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from axonrl.interfaces.tensorforce import run as command
-from axonrl.interfaces.tensorforce.environment import Environment
+from axonrl.interfaces.tensorforce.environments import Environment
 from axonrl.interfaces.tensorforce.errors import TensorforceError
 from axonrl.interfaces.tensorforce.runner import Runner
 from axonrl.interfaces.tensorforce.runner_bar import Bar
@@ -105,7 +105,7 @@ class FakeAgent:
 def _only_fake_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("agent")
     module.Agent = FakeAgent  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "axonrl.interfaces.tensorforce.agent", module)
+    monkeypatch.setitem(sys.modules, "axonrl.interfaces.tensorforce.agents", module)
 
 
 def several(agent: Any, *lengths: int, **arguments: Any) -> Runner:
