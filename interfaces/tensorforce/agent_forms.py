@@ -32,9 +32,11 @@ def generic(values: Values, ignored: list[str]) -> dict[str, Any]:
         "baseline": _generic_baseline(values, objective, ignored),
         "reward_estimation": part("reward_estimation"),
     }
-    estimation = parts["reward_estimation"]
+    estimation, baseline = parts["reward_estimation"], parts["baseline"]
     if estimation["estimate_horizon"] is None:
-        estimation["estimate_horizon"] = "late" if parts["baseline"] is not None else False
+        estimation["estimate_horizon"] = "late" if baseline is not None else False
+    if estimation["estimate_advantage"] is None:  # a baseline without a loss learns through the advantage
+        estimation["estimate_advantage"] = baseline is not None and not (baseline["objective"] or baseline["optimizer"])
     return parts
 
 
@@ -68,9 +70,7 @@ def actor_critic(values: Values, ignored: list[str], *, advantage: bool) -> dict
         "objective": objective,
         "optimizer": _resolved(_adam(values), "optimizer"),
         "baseline": _critic(values, "critic", "action" if of_actions else "state", ignored),
-        "reward_estimation": _estimation(
-            values, "early", estimate_actions=of_actions, estimate_advantage=advantage
-        ),
+        "reward_estimation": _estimation(values, "early", estimate_actions=of_actions, estimate_advantage=advantage),
     }
 
 
@@ -199,7 +199,9 @@ def _critic(values: Values, name: str, value: str, ignored: list[str]) -> dict[s
         refuse(f"{WHERE}: {name}_optimizer", problem, None)
     optimizer, weight = _optimizer_or_weight(f"{name}_optimizer", values[f"{name}_optimizer"], ignored)
     if optimizer is not None and optimizer["type"] == "synchronization":
-        refuse(f"{WHERE}: {name}_optimizer", "cannot be synchronization: the critic is no copy of the policy", optimizer)
+        refuse(
+            f"{WHERE}: {name}_optimizer", "cannot be synchronization: the critic is no copy of the policy", optimizer
+        )
     policy = {
         "network": network,
         "distributions": {},
@@ -252,4 +254,5 @@ def _update(unit: str, values: Values) -> dict[str, Any]:
 
 def _estimation(values: Values, estimate_horizon: Any, **flags: bool) -> dict[str, Any]:
     shared = {name: values[name] for name in ("horizon", "discount", "estimate_terminal")}
-    return _resolved({**shared, "estimate_horizon": estimate_horizon, **flags}, "reward_estimation")
+    spec = {**shared, "estimate_horizon": estimate_horizon, "estimate_advantage": False, **flags}
+    return _resolved(spec, "reward_estimation")

@@ -69,9 +69,7 @@ _LEARNING: Final = (
     Argument("parallel_interactions", 1, whole(1)),
 )
 _BUFFER: Final = Argument("buffer_observe", True, _buffer_observe)
-_FILES: Final = tuple(
-    Argument(name, None) for name in ("execution", "saver", "summarizer", "recorder", "config")
-)
+_FILES: Final = tuple(Argument(name, None) for name in ("execution", "saver", "summarizer", "recorder", "config"))
 _TAIL: Final = (*_LEARNING, _SEED, *_FILES)
 
 IGNORED: Final = ("device", "execution", "config", "buffer_observe")

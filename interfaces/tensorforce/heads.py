@@ -125,6 +125,7 @@ class CategoricalHead(Head):
             self._add("states-value", self.size)
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
+        """``logits`` [B, N, K]."""
         logits = tf.reshape(self._layers["logits"](features), [-1, self.size, self.choices])
         if "states-value" in self._layers:
             value = self._layers["states-value"](features)[:, :, tf.newaxis]  # [B, N, 1]
@@ -132,15 +133,19 @@ class CategoricalHead(Head):
         return {"logits": logits}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
+        """Over each component."""
         return Categorical(outputs["logits"], mask)
 
     def given(self, action: Tensor) -> Tensor:
+        """int32 [B, N]."""
         return tf.reshape(tf.cast(action, tf.int32), [-1, self.size])
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
+        """The legal value with the highest logit, int32 [B, *shape]."""
         return self._shaped(masks.best(outputs["logits"], mask))
 
     def values(self, outputs: Outputs) -> Tensor:
+        """float32 [B, N, K]."""
         return outputs["logits"]
 
 
@@ -155,18 +160,22 @@ class BernoulliHead(Head):
             self._add("states-value", self.size)
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
+        """``logit`` [B, N], and ``state_value`` [B, N] where there are values."""
         outputs = {"logit": self._layers["logit"](features)}
         if "states-value" in self._layers:
             outputs["state_value"] = self._layers["states-value"](features)
         return outputs
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
+        """Over each component."""
         return Bernoulli(outputs["logit"][:, :, tf.newaxis])
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
+        """Which logits are above 0, bool [B, *shape]."""
         return self._shaped(outputs["logit"] > 0)
 
     def values(self, outputs: Outputs) -> Tensor:
+        """float32 [B, N, K]."""
         value, half = outputs["state_value"], 0.5 * outputs["logit"]
         return tf.stack([value - half, value + half], axis=-1)
 
@@ -177,6 +186,7 @@ class GaussianHead(Head):
     LAYERS = ("mean", "stddev")
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
+        """``mean`` and ``log_stddev`` [B, N]."""
         mean, low, high = self._layers["mean"](features), self.spec.min_value, self.spec.max_value
         if low is not None and high is not None:
             mean = low + 0.5 * (high - low) * (tf.tanh(mean) + 1.0)
@@ -184,12 +194,15 @@ class GaussianHead(Head):
         return {"mean": mean, "log_stddev": log_stddev}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
+        """Over each component."""
         return Gaussian(outputs["mean"][:, :, tf.newaxis], outputs["log_stddev"][:, :, tf.newaxis])
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
+        """The mean, float32 [B, *shape]."""
         return self._shaped(outputs["mean"])
 
     def shaped(self, outputs: Outputs) -> dict[str, Tensor]:
+        """``mean`` and ``stddev``, [B, *shape]."""
         return {"mean": self._shaped(outputs["mean"]), "stddev": self._shaped(tf.exp(outputs["log_stddev"]))}
 
 
@@ -202,12 +215,15 @@ class BetaHead(Head):
     LAYERS = ("alpha", "beta")
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
+        """``alpha`` and ``beta`` [B, N]."""
         return {name: 1.0 + tf.nn.softplus(layer(features)) for name, layer in self._layers.items()}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
+        """Over each component."""
         return self._beta(outputs["alpha"][:, :, tf.newaxis], outputs["beta"][:, :, tf.newaxis])
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
+        """The mean, float32 [B, *shape]."""
         return self._shaped(self._beta(outputs["alpha"], outputs["beta"]).mean())
 
     def _beta(self, alpha: Tensor, beta: Tensor) -> Beta:

@@ -9,8 +9,8 @@ from .opening import ABSENT, Argument, Entry, Room, imported
 from .room_checks import IGNORED, flag, one_of, one_or_several, or_none, real, several, text, whole
 
 ACTIVATIONS: Final = (
-    ("crelu", "elu", "leaky-relu", "none", "relu", "selu", "sigmoid", "softmax", "softplus", "softsign", "swish")
-    + ("tanh",)
+    *("crelu", "elu", "leaky-relu", "none", "relu", "selu"),
+    *("sigmoid", "softmax", "softplus", "softsign", "swish", "tanh"),
 )
 """Names of activation functions."""
 
@@ -65,7 +65,9 @@ def _one_list(where: str, values: dict[str, Any]) -> dict[str, Any]:
     """The layers of a block are one list, not several."""
     for index, layer in enumerate(values["layers"]):
         if isinstance(layer, list):
-            refuse(f"{where}['layers'][{index}]", f"must be a layer: a block is one list of layers; got {layer!r}", layer)
+            refuse(
+                f"{where}['layers'][{index}]", f"must be a layer: a block is one list of layers; got {layer!r}", layer
+            )
     return values
 
 
@@ -74,7 +76,9 @@ def _of_user(where: str, spec: Any) -> tuple[str, dict[str, Any]]:
     if any(base.__name__ == "Layer" and base.__module__.startswith("keras") for base in getattr(spec, "__mro__", ())):
         return "keras", {"layer": spec}
     if isinstance(spec, type):
-        problem = "is a class that is not a Keras layer: use a function of a tensor, or a subclass of keras.layers.Layer"
+        problem = (
+            "is a class that is not a Keras layer: use a function of a tensor, or a subclass of keras.layers.Layer"
+        )
         refuse(where, f"{problem}; got {spec.__name__}", spec)
     return "function", {"function": spec}
 

@@ -42,7 +42,9 @@ def resolve(where: str, spec: Any, room: str, ignored: list[str] | None = None) 
             return _unwrapped(where, given, room, ignored)
     entry = table.entries[name]
     if not entry.open:
-        known(f"{where} ({name})" if table.typed else where, given, [argument.name for argument in entry.arguments])
+        untyped = isinstance(spec, Mapping) and spec.get("type") is None
+        what = f"{where} ({name}{', the default type' if untyped else ''})" if table.typed else where
+        known(what, given, [argument.name for argument in entry.arguments])
     values = _values(where, name, entry, given, ignored)
     if entry.open:
         values |= {key: value for key, value in given.items() if key not in values}
@@ -51,9 +53,7 @@ def resolve(where: str, spec: Any, room: str, ignored: list[str] | None = None) 
     return values if table.typed else {key: value for key, value in values.items() if key != "type"}
 
 
-def _values(
-    where: str, name: str, entry: Entry, given: Mapping[str, Any], ignored: list[str] | None
-) -> dict[str, Any]:
+def _values(where: str, name: str, entry: Entry, given: Mapping[str, Any], ignored: list[str] | None) -> dict[str, Any]:
     """The entry's arguments: as given, or their defaults."""
     values = {}
     for argument in entry.arguments:
@@ -104,8 +104,13 @@ def _unwrapped(where: str, given: Mapping[str, Any], room: str, ignored: list[st
     extra = {key: value for key, value in given.items() if key not in own}
     _check_extra(where, name, table, own, extra)
     inner = {"type": name, **merged(where, arguments, extra)}
-    values = _values(where, "wrapper", entry, {key: given[key] for key in own if key in given and key != "optimizer"}
-                     | {"optimizer": inner}, ignored)
+    values = _values(
+        where,
+        "wrapper",
+        entry,
+        {key: given[key] for key in own if key in given and key != "optimizer"} | {"optimizer": inner},
+        ignored,
+    )
     return _steps(values)
 
 

@@ -72,6 +72,7 @@ class Room:
         refused: names that are known and not supported, and for each what to use instead.
         typed: does a specification name its entry under ``type``? If not, there is one entry, the default.
         ignored: arguments that have no meaning here, each with its default.
+        alone: in words, what may stand alone, as the first argument of the default entry; empty: nothing may.
         bare: arguments that the default entry has where its first one stands alone.
         bare_names: names, of another room, that may stand as the first argument of the default entry.
         from_callable: the entry and arguments that a class or function of the user stands for.
@@ -84,6 +85,7 @@ class Room:
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     typed: bool = True
     ignored: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    alone: str = ""
     bare: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     bare_names: Callable[[str], bool] | None = None
     from_callable: Callable[[str, Any], tuple[str, dict[str, Any]]] | None = None
@@ -223,8 +225,11 @@ def _from_callable(where: str, spec: Any, room: Room) -> tuple[str, dict[str, An
 
 
 def _bare(where: str, spec: Any, room: Room) -> tuple[str, dict[str, Any]]:
-    entry = room.entries[_default(where, spec, room)]
-    return _default(where, spec, room), {entry.arguments[0].name: spec, **room.bare}
+    name = _default(where, spec, room)
+    if not room.alone:
+        refuse(where, f"must be {_names(room)}{', or a dictionary' if room.typed else ''}; got {shortened(spec)}", spec)
+    entry = room.entries[name]
+    return name, {entry.arguments[0].name: spec, **room.bare}
 
 
 def _default(where: str, spec: Any, room: Room) -> str:
@@ -235,13 +240,13 @@ def _default(where: str, spec: Any, room: Room) -> str:
 
 def _unknown(where: str, spec: str, room: Room) -> tuple[str, dict[str, Any]]:
     known = [*room.entries, *room.aliases] if room.typed else []
-    expected = f"one of {', '.join(known)}" if room.typed else "a dictionary"
     near = did_you_mean(spec.rpartition(".")[2], known)
-    raise TensorforceError(f"{where} must be {expected}; got {spec!r}{near}", where, spec)
+    raise TensorforceError(f"{where} must be {_names(room)}; got {spec!r}{near}", where, spec)
 
 
 def _names(room: Room) -> str:
-    return f"one of {', '.join(room.entries)}" if room.typed else "a dictionary"
+    alone = f"{room.alone} or " if room.alone else ""
+    return alone + (f"one of {', '.join([*room.entries, *room.aliases])}" if room.typed else "a dictionary")
 
 
 def _same(first: Any, second: Any) -> bool:

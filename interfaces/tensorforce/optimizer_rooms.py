@@ -116,4 +116,3 @@ BASELINE_OPTIMIZERS: Final = Room(
     refused={name: instead for name, instead in OPTIMIZERS.refused.items() if name != "synchronization"},
     ignored=OPTIMIZERS.ignored,
 )
-

@@ -1,4 +1,4 @@
-"""What an argument of a module or an agent may be: each check takes its place and value, and returns the final value."""
+"""What an argument of a module or an agent may be: each check takes its place and value, and returns its final one."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ PARAMETERS: Final = Room(
         "ornstein_uhlenbeck": Entry(open=True),
     },
     default="constant",
+    alone="a number",
     refused={
         "exponential": "use dict(type='decaying', decay='exponential', ...)",
         "linear": "use dict(type='decaying', decay='linear', ...)",
@@ -42,7 +43,11 @@ PARAMETERS: Final = Room(
 
 
 def parameter(
-    *, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf, is_whole: bool = False,
+    *,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+    is_whole: bool = False,
     words: tuple[str, ...] = (),
 ) -> Check:
     """A number within bounds, a parameter as a dictionary with ``type``, or one of some words.
@@ -179,9 +184,9 @@ def as_json(where: str, value: Any) -> Any:
         return os.fspath(value)
     if isinstance(value, Mapping):
         return {key: as_json(f"{where}[{key!r}]", part) for key, part in errors.mapping(where, value).items()}
-    if isinstance(value, list | tuple | set | frozenset | range):
-        return [as_json(f"{where}[{index}]", part) for index, part in enumerate(value)]
-    refuse(where, f"cannot be written as JSON: {shortened(value)}", value)
+    if not isinstance(value, list | tuple | set | frozenset | range):
+        refuse(where, f"cannot be written as JSON: {shortened(value)}", value)
+    return [as_json(f"{where}[{index}]", part) for index, part in enumerate(value)]
 
 
 def _constant(where: str, value: Any) -> Any:

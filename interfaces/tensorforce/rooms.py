@@ -50,6 +50,7 @@ NETWORKS: Final = Room(
         "layered": Entry((Argument("layers", room="layer", collected=list),), classes=("LayeredNetwork",)),
     },
     default="layered",
+    alone="a list of layers",
     aliases={"custom": "layered"},
     ignored=IGNORED,
     from_callable=_of_user_network,
@@ -67,7 +68,9 @@ DISTRIBUTIONS: Final = Room(
 )
 
 _CAPACITY: Final = Entry((Argument("capacity", None, or_none(whole(1))),))
-MEMORIES: Final = Room("memory", {"recent": _CAPACITY, "replay": _CAPACITY}, default="replay", ignored=IGNORED)
+MEMORIES: Final = Room(
+    "memory", {"recent": _CAPACITY, "replay": _CAPACITY}, default="replay", alone="a capacity", ignored=IGNORED
+)
 
 UPDATES: Final = Room(
     "update",
@@ -86,6 +89,7 @@ UPDATES: Final = Room(
         )
     },
     default="update",
+    alone="a batch size",
     bare={"unit": "timesteps"},
     typed=False,
 )
@@ -132,21 +136,20 @@ REWARD_ESTIMATIONS: Final = Room(
                 Argument("estimate_horizon", None, _ESTIMATE),
                 Argument("estimate_actions", False, flag),
                 Argument("estimate_terminal", False, flag),
-                Argument("estimate_advantage", False, flag),
+                Argument("estimate_advantage", None, or_none(flag)),
             )
         )
     },
     default="reward_estimation",
     typed=False,
 )
-"""``estimate_horizon`` None is not given: it depends on the baseline."""
+"""``estimate_horizon`` and ``estimate_advantage`` None are not given: they depend on the baseline."""
 
 
 def _infer_state_value(where: str, value: Any) -> Any:
     if value == "distribution":
         refuse(where, "cannot be 'distribution': use 'action-values', or False for a state value of its own", value)
     return or_false(one_of("action-values"))(where, value)
-
 
 
 POLICIES: Final = Room(
@@ -163,10 +166,9 @@ POLICIES: Final = Room(
         )
     },
     default="parametrized_distributions",
+    alone="a list of layers",
     aliases={"default": "parametrized_distributions"},
-    refused={
-        name: "it is a network: use policy=dict(network=dict(type=...))" for name in ("auto", "layered", "custom")
-    },
+    refused=dict.fromkeys(("auto", "layered", "custom"), "it is a network: use policy=dict(network=dict(type=...))"),
     ignored=IGNORED,
     bare_names=lambda name: name in {"auto", "layered", "custom"},
     from_callable=_of_user_network,

@@ -16,7 +16,7 @@ import tensorflow as tf
 Tensor: TypeAlias = Any
 
 _MOVES: Final = 4
-"""Steps up: the terms left out are below 1e-7 then."""
+"""Steps up, an even number: the terms left out are below 1e-7 then."""
 _LOG_SQRT_2PI: Final = 0.5 * math.log(2 * math.pi)
 
 
@@ -31,9 +31,12 @@ def log_beta(a: Tensor, b: Tensor) -> Tensor:
         the same shape.
     """
     total = a + b
-    moved = [tf.math.log((total + 2 * i) * (total + (2 * i + 1)) / ((a + i) * (b + i))) for i in range(_MOVES)]
+    quotients = [(total + 2 * i) * (total + (2 * i + 1)) / ((a + i) * (b + i)) for i in range(_MOVES)]
+    moved = [tf.math.log(quotients[i] * quotients[i + 1]) for i in range(0, _MOVES, 2)]
     x, y, total = a + _MOVES, b + _MOVES, total + 2 * _MOVES
-    leading = (x - 0.5) * tf.math.log(x / total) + (y - 0.5) * tf.math.log(y / total) - 0.5 * tf.math.log(total)
+    swapped = x > y  # minimum and maximum would share out gradients wrongly where both are equal
+    x, y = tf.where(swapped, y, x), tf.where(swapped, x, y)
+    leading = (x - 0.5) * tf.math.log(x / total) + (y - 0.5) * tf.math.log1p(-x / total) - 0.5 * tf.math.log(total)
     return tf.add_n(moved) + (leading + _LOG_SQRT_2PI) + (_rest(x) + _rest(y) - _rest(total))
 
 
@@ -46,7 +49,7 @@ def digamma(x: Tensor) -> Tensor:
     Returns:
         the same shape.
     """
-    moved = tf.add_n([1.0 / (x + i) for i in range(_MOVES)])
+    moved = tf.add_n([(2.0 * x + (2 * i + 1)) / ((x + i) * (x + (i + 1))) for i in range(0, _MOVES, 2)])
     inverse = 1.0 / (x + _MOVES)
     square = inverse * inverse
     series = 0.5 * inverse + square * (1 / 12 - square * (1 / 120 - square / 252))
