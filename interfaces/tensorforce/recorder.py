@@ -34,7 +34,7 @@ class Recorder(Companion):
 
     A file is written at every episode that is a multiple of ``frequency``, and holds whole episodes in the order in
     which they ended: for each state and action an array [T, ...], for each int action ``<action>_mask``, ``terminal``
-    int64 [T] (0, 1, 2) and ``reward`` float64 [T]. States and rewards are as the caller gave them, before preprocessing.
+    int64 [T] (0, 1, 2) and ``reward`` float64 [T]. States and rewards are the caller's, before preprocessing.
     Episodes that no file was due for when the agent is closed are not written.
 
     Args:
