@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .agents import Agent as Agent
-    from .environment import Environment as Environment
+    from .environments import Environment as Environment
     from .errors import TensorforceError as TensorforceError
     from .runner import Runner as Runner
 
-_EXPORTS = {"Agent": "agents", "Environment": "environment", "Runner": "runner", "TensorforceError": "errors"}
+_EXPORTS = {"Agent": "agents", "Environment": "environments", "Runner": "runner", "TensorforceError": "errors"}
 
 __all__ = ["Agent", "Environment", "Runner", "TensorforceError"]
 

@@ -133,11 +133,14 @@ class ModelActing:
         for name, value in given.items():
             found[name] = number(f"{where}: {name}", value, at_least=0)
             limited = [
-                spec for spec in self._actions.flat.values()
+                spec
+                for spec in self._actions.flat.values()
                 if spec.type != "float" and name in ("exploration", f"{spec.name}-exploration")
             ]
             if limited and found[name] > 1:
-                refuse(f"{where}: {name}", f"must be at most 1, the probability of a uniform action; got {value}", value)
+                refuse(
+                    f"{where}: {name}", f"must be at most 1, the probability of a uniform action; got {value}", value
+                )
         return found
 
     def act(
@@ -262,7 +265,10 @@ class SimpleActing:
         size = len(next(iter(features.values())))
         if self._constants is None:
             return {name: _random(spec, features, size, rng) for name, spec in self._actions.flat.items()}
-        return {name: _constant(spec, self._constants.get(name), features, size) for name, spec in self._actions.flat.items()}
+        return {
+            name: _constant(spec, self._constants.get(name), features, size)
+            for name, spec in self._actions.flat.items()
+        }
 
 
 def _random(spec: ValueSpec, features: Mapping[str, Array], size: int, rng: np.random.Generator) -> Array:
@@ -285,7 +291,9 @@ def _constant(spec: ValueSpec, given: Array | None, features: Mapping[str, Array
         chosen = np.broadcast_to(given, (size, *spec.shape))
         if not np.take_along_axis(mask, chosen[..., None], -1).all():
             raise TensorforceError(
-                f"Agent.act: the mask of {spec.name!r} forbids its constant value {given.tolist()}", "action_values", given
+                f"Agent.act: the mask of {spec.name!r} forbids its constant value {given.tolist()}",
+                "action_values",
+                given,
             )
         return np.array(chosen)
     middle = 0.0 if spec.min_value is None or spec.max_value is None else (spec.min_value + spec.max_value) / 2

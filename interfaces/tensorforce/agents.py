@@ -7,11 +7,36 @@ from typing import Any
 from .agent import LearningAgent
 
 __all__ = [
-    "A2C", "AC", "DPG", "DQN", "PPO", "REINFORCE", "TRPO", "VPG", "A2CAgent", "ACAgent", "ActorCritic",
-    "AdvantageActorCritic", "Agent", "ConstantAgent", "DDPG", "DPGAgent", "DQNAgent", "DeepQNetwork",
-    "DeterministicPolicyGradient", "DoubleDQN", "DuelingDQN", "DuelingDQNAgent", "PPOAgent",
-    "ProximalPolicyOptimization", "RandomAgent", "TRPOAgent", "TensorforceAgent", "TrustRegionPolicyOptimization",
-    "VPGAgent", "VanillaPolicyGradient",
+    "A2C",
+    "AC",
+    "DDPG",
+    "DPG",
+    "DQN",
+    "PPO",
+    "REINFORCE",
+    "TRPO",
+    "VPG",
+    "A2CAgent",
+    "ACAgent",
+    "ActorCritic",
+    "AdvantageActorCritic",
+    "Agent",
+    "ConstantAgent",
+    "DPGAgent",
+    "DQNAgent",
+    "DeepQNetwork",
+    "DeterministicPolicyGradient",
+    "DoubleDQN",
+    "DuelingDQN",
+    "DuelingDQNAgent",
+    "PPOAgent",
+    "ProximalPolicyOptimization",
+    "RandomAgent",
+    "TRPOAgent",
+    "TensorforceAgent",
+    "TrustRegionPolicyOptimization",
+    "VPGAgent",
+    "VanillaPolicyGradient",
 ]
 
 
@@ -156,4 +181,3 @@ _CLASSES: dict[str, type[LearningAgent]] = {
         *(ConstantAgent, RandomAgent),
     )
 }
-

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .acting import Acting, ModelActing, SimpleActing
 from .companions import Companion
 from .errors import mapping
-from .kinds import normal_form
+from .kinds import distribution_of, normal_form
 from .learning import Learning
 from .parameters import Parameter, make_parameter
 from .preprocessing import Preprocessing, make_preprocessing
@@ -65,19 +65,21 @@ def build(agent: ActObserve) -> Parts:
 
 def distributions(form: Mapping[str, Any], actions: Values) -> dict[str, str]:
     """The kind of distribution of each action, as :class:`.choosing.Chooser` takes it."""
-    from .forms import distribution_of
-
     return {name: distribution_of(form["policy"], spec)["type"] for name, spec in actions.flat.items()}
 
 
-def _by_action(where: str, given: Any, actions: Values, at_most: Mapping[str, float] | None = None) -> dict[str, Parameter]:
+def _by_action(
+    where: str, given: Any, actions: Values, at_most: Mapping[str, float] | None = None
+) -> dict[str, Parameter]:
     """A parameter for each action, from one for all or a dictionary by name."""
     high = at_most or {}
     names = list(actions.flat)
     if isinstance(given, Mapping) and "type" not in given and set(given) <= set(names):
         given = mapping(where, given)
         return {
-            name: make_parameter(f"{where}[{name!r}]", given.get(name, 0.0), at_least=0, at_most=high.get(name, float("inf")))
+            name: make_parameter(
+                f"{where}[{name!r}]", given.get(name, 0.0), at_least=0, at_most=high.get(name, float("inf"))
+            )
             for name in names
         }
     return {name: make_parameter(where, given, at_least=0, at_most=high.get(name, float("inf"))) for name in names}

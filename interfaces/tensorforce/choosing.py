@@ -1,9 +1,9 @@
-"""Actions drawn from what a model predicts, on the host: sampling, the greedy action, exploration, and what is queried."""
+"""Actions drawn from what a model predicts, on the host: by sampling, greedily, exploring."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Levels(NamedTuple):
     temperature: Mapping[str, float]
     """By action: 0 is greedy, 1 draws from the distribution."""
     exploration: Mapping[str, float]
-    """By action: the probability of a uniform action, or the standard deviation of noise that is added to a float."""
+    """By action: the probability of a uniform action, or the standard deviation of noise on a float."""
 
 
 class Chooser:
@@ -27,8 +27,7 @@ class Chooser:
 
     Args:
         actions: their specs.
-        distributions: by action: ``categorical``, ``bernoulli``, ``gaussian`` or ``beta``; or ``value`` for a float that is
-            predicted as it is.
+        distributions: by action: ``categorical``, ``bernoulli``, ``gaussian`` or ``beta``.
     """
 
     def __init__(self, actions: Values, distributions: Mapping[str, str]) -> None:
@@ -50,9 +49,7 @@ class Chooser:
             rng: what to draw from; nothing is drawn where both levels are 0.
         """
         return {
-            name: _drawn(
-                spec, kind, predictions, features, levels.temperature[name], levels.exploration[name], rng
-            )
+            name: _drawn(spec, kind, predictions, features, levels.temperature[name], levels.exploration[name], rng)
             for name, spec, kind in self._actions
         }
 
@@ -90,7 +87,9 @@ def _drawn(
     rng: np.random.Generator,
 ) -> Array:
     if kind == "categorical":
-        return _choice(predictions[f"logits/{spec.name}"], features[f"{spec.name}{MASK}"], temperature, exploration, rng)
+        return _choice(
+            predictions[f"logits/{spec.name}"], features[f"{spec.name}{MASK}"], temperature, exploration, rng
+        )
     if kind == "bernoulli":
         return _bits(predictions[f"logit/{spec.name}"], temperature, exploration, rng)
     if kind == "beta":
@@ -146,11 +145,8 @@ def random_choice(mask: Array, rng: np.random.Generator) -> Array:
 
 
 def _bits(logit: Array, temperature: float, exploration: float, rng: np.random.Generator) -> Array:
-    """bool [B, ...] from the logarithms of odds."""
-    if temperature > 0:
-        bits = rng.random(logit.shape) < _probability(logit / temperature)
-    else:
-        bits = logit > 0
+    """Bits, bool [B, ...], from the logarithms of odds."""
+    bits = rng.random(logit.shape) < _probability(logit / temperature) if temperature > 0 else logit > 0
     if exploration > 0:
         explores = rng.random(logit.shape) < exploration
         bits = np.where(explores, rng.random(logit.shape) < 0.5, bits)

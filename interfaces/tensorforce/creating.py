@@ -90,7 +90,7 @@ def _specs_of(environment: Any) -> Any:
     if environment is None:
         yield None
         return
-    from .environment import Environment
+    from .environments import Environment
 
     if isinstance(environment, Environment):
         yield environment
@@ -125,7 +125,9 @@ def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
         longest = integer(f"{_WHERE}: max_episode_timesteps", found["max_episode_timesteps"], at_least=1)
         if longest < limit:
             refuse(
-                f"{_WHERE}: max_episode_timesteps", f"must be at least the environment's, {limit}; got {longest}", longest
+                f"{_WHERE}: max_episode_timesteps",
+                f"must be at least the environment's, {limit}; got {longest}",
+                longest,
             )
     return found
 
@@ -141,12 +143,16 @@ def _again(agent: Agent, environment: Any, kwargs: Mapping[str, Any]) -> Agent:
     lanes = given.pop("parallel_interactions", 1)
     if lanes > agent.parallel_interactions:
         refuse(
-            f"{_WHERE}: parallel_interactions", f"of the agent is {agent.parallel_interactions}, less than {lanes}", lanes
+            f"{_WHERE}: parallel_interactions",
+            f"of the agent is {agent.parallel_interactions}, less than {lanes}",
+            lanes,
         )
     longest = given.pop("max_episode_timesteps", None)
     if longest is not None and agent.max_episode_timesteps is not None and agent.max_episode_timesteps < longest:
         refuse(
-            f"{_WHERE}: max_episode_timesteps", f"of the agent is {agent.max_episode_timesteps}, less than {longest}", longest
+            f"{_WHERE}: max_episode_timesteps",
+            f"of the agent is {agent.max_episode_timesteps}, less than {longest}",
+            longest,
         )
     for name, value in given.items():
         if agent.arguments.get(name) != value:

@@ -16,8 +16,8 @@ from .lanes import Timestep
 from .specs import MASK
 
 if TYPE_CHECKING:
-    from .protocol import ActObserve
     from .learning import Learning
+    from .protocol import ActObserve
 
 _WHERE = "Agent.experience"
 
@@ -25,7 +25,7 @@ _WHERE = "Agent.experience"
 def feed(
     agent: ActObserve, learning: Learning, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any
 ) -> None:
-    """Put timesteps into an agent's memory; see :meth:`.agent.LearningAgent.experience`. All are checked before any is stored."""
+    """See :meth:`.agent.LearningAgent.experience`. All timesteps are checked before any is stored."""
     terminals = np.asarray(terminal)
     if terminals.ndim > 1:
         refuse(f"{_WHERE}: terminal", f"must be one value or [T], got the shape {terminals.shape}", terminal)
@@ -136,7 +136,12 @@ def _read_trace(where: str, path: Path, agent: ActObserve) -> dict[str, Any]:
     seen = {name: _as(arrays[name], states.flat[name].dtype) for name in states.flat}
     seen |= {name: arrays[name].astype(np.bool_) for name in masks if name in arrays}
     taken = {name: _as(arrays[name], actions.flat[name].dtype) for name in actions.flat}
-    return {"states": seen, "actions": taken, "terminal": arrays["terminal"].astype(np.int64), "reward": arrays["reward"]}
+    return {
+        "states": seen,
+        "actions": taken,
+        "terminal": arrays["terminal"].astype(np.int64),
+        "reward": arrays["reward"],
+    }
 
 
 def _as(array: Array, dtype: Any) -> Array:

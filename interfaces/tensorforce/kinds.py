@@ -12,7 +12,7 @@ from .arguments import WHERE, checked
 from .errors import known, refuse
 from .room_checks import EPISODE
 from .rooms import ROOMS
-from .specs import TYPES, Values
+from .specs import TYPES, Values, ValueSpec
 
 _DQN: Final = ("dqn", "double_dqn", "dueling_dqn")
 _COMMON: Final = ("preprocessing", "exploration", "variable_noise", "l2_regularization", "entropy_regularization")
@@ -110,6 +110,16 @@ def first_update(form: Mapping[str, Any], max_episode_timesteps: int | None = No
     if update["unit"] == "episodes":
         return max(start, int(update["batch_size"]))
     return max(start, least_capacity(form, max_episode_timesteps))
+
+
+def distribution_of(policy: Mapping[str, Any], spec: ValueSpec) -> Mapping[str, Any]:
+    """The distribution over an action that a policy in normal form has: ``type``, and perhaps arguments."""
+    given = policy["distributions"]
+    if spec.name in given or spec.type in given:
+        found: Mapping[str, Any] = given[spec.name if spec.name in given else spec.type]
+        return found
+    beta = spec.bounded and policy["use_beta_distribution"]
+    return {"type": {"bool": "bernoulli", "int": "categorical"}.get(spec.type, "beta" if beta else "gaussian")}
 
 
 def _fed(module: Mapping[str, Any], room: str, path: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What learns: a traced model with its memory, the numbers that are fed to it, and the rule by which updates are due."""
+"""What learns: a traced model with its memory, the numbers it is fed with, and when updates are due."""
 
 from __future__ import annotations
 
@@ -100,7 +100,14 @@ class Learning:
         executor, _ = choose(program, train, "auto", None, shared)
         # A learning rate of 0 is the user's business: the first update may change nothing.
         return Stepper(
-            program.predict, train, executor, memory, 1, rngs, Schedule(1, 1), may_stay=True  # type: ignore[arg-type]
+            program.predict,
+            train,
+            executor,
+            memory,
+            1,
+            rngs,
+            Schedule(1, 1),
+            may_stay=True,  # type: ignore[arg-type]
         )
 
     def _memory(self, where: str, layout: Layout, rng: np.random.Generator) -> Trajectories:

@@ -120,7 +120,7 @@ class ActObserve:
             **kwargs: ``exploration``, ``temperature``, ``variable-noise``: for this call only.
 
         Returns:
-            Actions, nested as they are declared; with ``internals`` also the next ones, with ``query`` what it asks for.
+            Actions, nested as they are declared; with ``internals`` the next ones too, with ``query`` what it asks for.
 
         Raises:
             TensorforceError: an argument is wrong, or an act of this index waits for its observe.
@@ -232,9 +232,7 @@ class ActObserve:
         found = [self._out({name: array[k] for name, array in actions.items()}) for k in range(len(chosen))]
         results: list[Any] = [found[0] if single else self._many(found)]
         if internals is not None:
-            each = [
-                {name: array[k] for name, array in (following or {}).items()} for k in range(len(chosen))
-            ]
+            each = [{name: array[k] for name, array in (following or {}).items()} for k in range(len(chosen))]
             results.append(each[0] if single else each)
         if asked is not None:
             results.append(self._queries.act(asked, self._counts(), single))
@@ -247,7 +245,9 @@ class ActObserve:
                 refuse("Agent.act: internals", "must be {} or None: the agent has no internal layers", internals)
             return None
         if internals is None:
-            refuse("Agent.act: internals", "is missing: pass initial_internals(), then what the last act returned", None)
+            refuse(
+                "Agent.act: internals", "is missing: pass initial_internals(), then what the last act returned", None
+            )
         each = [internals] if single else readers.each_of("Agent.act", "internals", internals, number)
         rows = [self._one_internals("Agent.act", one) for one in each]
         return {name: np.stack([row[name] for row in rows]) for name in self._initial}
@@ -301,7 +301,9 @@ class ActObserve:
             refuse(f"{where}: query", "is for one parallel index", query)
         overrides = self._queries.overrides(where, kwargs)
         number = len(chosen)
-        rewards = [readers.read_reward(where, x) for x in ([reward] if single else self._each("reward", reward, number))]
+        rewards = [
+            readers.read_reward(where, x) for x in ([reward] if single else self._each("reward", reward, number))
+        ]
         ends = [self._each("terminal", terminal, number) if not single else [terminal]][0]
         terminals = [readers.read_terminal(where, x) for x in ends]
         following = self._following(next_states, terminals, single)
@@ -331,8 +333,8 @@ class ActObserve:
         if longest is not None and lane.steps >= longest:
             refuse(
                 "Agent.observe: terminal",
-                f"must have been 1 or 2 by timestep {longest} of the episode, which is max_episode_timesteps; this would"
-                f" be timestep {lane.steps + 1}: call reset() to begin another episode",
+                f"must have been 1 or 2 by timestep {longest} of the episode, which is max_episode_timesteps; this"
+                f" would be timestep {lane.steps + 1}: call reset() to begin another episode",
                 terminal,
             )
 
@@ -392,8 +394,8 @@ class ActObserve:
             return False
         if not learning.memory.can_sample():
             self._say_once(
-                f"An update was due at timestep {self.timesteps} and skipped: a batch needs {learning.memory.batch_size},"
-                f" and {learning.memory.available()} are stored that could be used."
+                f"An update was due at timestep {self.timesteps} and skipped: a batch needs"
+                f" {learning.memory.batch_size}, and {learning.memory.available()} are stored that could be used."
             )
             return False
         self._learn(counts, overrides)

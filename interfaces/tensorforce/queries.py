@@ -115,9 +115,16 @@ class Queries:
         paths = {**self._paths, **(_FIXED if self._paths else {})}
         known(where, names, list(paths))
         learning = self._learning
-        if learning is not None and names.get("update-batch-size", learning.memory.batch_size) != learning.memory.batch_size:
+        if (
+            learning is not None
+            and names.get("update-batch-size", learning.memory.batch_size) != learning.memory.batch_size
+        ):
             size = learning.memory.batch_size
-            refuse(f"{where}: update-batch-size", f"cannot change: the model is built for {size}", names["update-batch-size"])
+            refuse(
+                f"{where}: update-batch-size",
+                f"cannot change: the model is built for {size}",
+                names["update-batch-size"],
+            )
         return {paths[name]: number(f"{where}: {name}", value, at_least=0) for name, value in names.items()}
 
 

@@ -102,7 +102,9 @@ def read_actions(where: str, given: Any, actions: Values) -> dict[str, Array]:
     if actions.single and not isinstance(given, Mapping):
         given = {next(iter(actions.flat)): given}
     if not isinstance(given, Mapping):
-        refuse(f"{where}: actions", f"must be a dictionary with {', '.join(actions.flat)}; got {shortened(given)}", given)
+        refuse(
+            f"{where}: actions", f"must be a dictionary with {', '.join(actions.flat)}; got {shortened(given)}", given
+        )
     flat = dict(_flattened(given, actions.flat.keys()))
     found = {}
     for name, spec in actions.flat.items():
@@ -154,7 +156,11 @@ def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
     chosen = [given] if single else _list(where, given)
     for index in chosen:
         if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < lanes:
-            refuse(f"{where}: parallel", f"must be in 0 .. {lanes - 1} (parallel_interactions is {lanes}), got {index!r}", given)
+            refuse(
+                f"{where}: parallel",
+                f"must be in 0 .. {lanes - 1} (parallel_interactions is {lanes}), got {index!r}",
+                given,
+            )
     if not chosen or len(set(map(int, chosen))) < len(chosen):
         refuse(f"{where}: parallel", f"must name different indices, at least one; got {shortened(given)}", given)
     return [int(index) for index in chosen], single
@@ -162,8 +168,12 @@ def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
 
 def each_of(where: str, what: str, given: Any, number: int) -> list[Any]:
     """One entry for each of several parallel indices."""
-    if isinstance(given, Mapping) or isinstance(given, str) or not isinstance(given, Iterable):
-        refuse(f"{where}: {what}", f"must be a list with an entry for each of {number} parallel indices, got {shortened(given)}", given)
+    if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
+        refuse(
+            f"{where}: {what}",
+            f"must be a list with an entry for each of {number} parallel indices, got {shortened(given)}",
+            given,
+        )
     entries = list(given)
     if len(entries) != number:
         refuse(f"{where}: {what}", f"must have {number} entries, as parallel has; got {len(entries)}", given)
@@ -190,7 +200,9 @@ def _array(where: str, what: str, name: str, given: Any) -> Array:
     try:
         return np.asarray(given)
     except (ValueError, TypeError) as error:  # a ragged list
-        raise TensorforceError(f"{where}: {what}[{name!r}] is not an array: {error}", f"{where}: {what}", given) from None
+        raise TensorforceError(
+            f"{where}: {what}[{name!r}] is not an array: {error}", f"{where}: {what}", given
+        ) from None
 
 
 def _refuse(where: str, what: str, name: str, problem: str, given: Any) -> None:

@@ -1,4 +1,4 @@
-"""The memory: timesteps of episodes one after another, from which batches of timesteps or of whole episodes are made."""
+"""The memory: timesteps of one episode after another, and batches of timesteps or of whole episodes."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Batches(NamedTuple):
 class Trajectories:
     """A ring of timesteps, in the order of their episodes.
 
-    A *row* is a timestep; rows are numbered for ever, and the ring holds the newest ``capacity``. The reward of a row is
-    ``sum(discount^i * reward[t + i])`` over ``horizon + 1`` timesteps or up to the end of its episode, and what follows
-    is the observation after these.
+    A *row* is a timestep; rows are numbered for ever, and the ring holds the newest ``capacity``. The reward of a row
+    is ``sum(discount^i * reward[t + i])`` over ``horizon + 1`` timesteps or up to the end of its episode, and what
+    follows is the observation after these.
 
     Args:
         capacity: rows.
@@ -81,7 +81,11 @@ class Trajectories:
         """The row at which the running episode begins; the number of rows if none runs."""
         self._columns = {
             group: {name: np.zeros((capacity, *spec.shape), spec.dtype) for name, spec in specs.items()}
-            for group, specs in (("observation", layout.observation), ("action", layout.action), ("state", layout.state))
+            for group, specs in (
+                ("observation", layout.observation),
+                ("action", layout.action),
+                ("state", layout.state),
+            )
         }
         self._writes = [(group, name, array) for group, part in self._columns.items() for name, array in part.items()]
         self._reward = np.zeros(capacity, np.float64)
@@ -242,9 +246,8 @@ class Trajectories:
     def _padded_episodes(self) -> tuple[Array, Array]:
         """Rows [E, T] of episodes, and which of them are timesteps to learn from."""
         number = len(self._episodes)
-        if self.batches.recent:
-            chosen = range(number - self.batch_size, number)
-        else:
+        chosen: Any = range(number - self.batch_size, number)
+        if not self.batches.recent:
             chosen = self._rng.choice(number, self.batch_size, replace=False)
         bounds = np.array([self._episodes[k] for k in chosen])  # [E, 2]
         rows = bounds[:, :1] + np.arange(self.batches.longest)  # [E, T]

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from . import squashed
+from . import gamma, squashed
 from .masks import legal_logits
 
 Tensor: TypeAlias = Any
@@ -22,6 +22,8 @@ Tensor: TypeAlias = Any
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _POINTS, _WEIGHTS = (part.astype(np.float32) for part in np.polynomial.hermite_e.hermegauss(32))
 _WEIGHTS /= _WEIGHTS.sum()  # of a mean over a standard normal distribution
+_EDGE = 1e-6
+"""Share of its range by which a beta-distributed action keeps away from its bounds."""
 
 
 class Distribution(Protocol):
@@ -195,6 +197,56 @@ class Gaussian:
         narrower = self.log_std - other.log_std  # the logarithm of the ratio of standard deviations
         distance = (self.mean - other.mean) * tf.exp(-other.log_std)
         each = 0.5 * (tf.exp(2 * narrower) - 1 + tf.square(distance)) - narrower
+        return tf.reduce_sum(each, axis=-1)
+
+
+class Beta:
+    """Independent beta distributions, stretched to bounds.
+
+    Source: Chou, Maturana and Scherer 2017, https://proceedings.mlr.press/v70/chou17a.html.
+
+    Args:
+        alpha: float32 [B, D], above 0.
+        beta: float32 [B, D], above 0.
+        low: of the actions; a number, or one for each component.
+        high: likewise.
+    """
+
+    def __init__(self, alpha: Tensor, beta: Tensor, low: Any = 0.0, high: Any = 1.0) -> None:
+        self.alpha, self.beta = alpha, beta
+        self._low = np.asarray(low, np.float32)
+        self._width = np.asarray(high, np.float32) - self._low
+
+    def mode(self) -> Tensor:
+        """float32 [B, D]; the middle of the bounds for uniform distributions. For parameters of at least 1."""
+        excess = self.alpha + self.beta - 2.0
+        peaked = excess > 0
+        unit = tf.where(peaked, (self.alpha - 1.0) / tf.where(peaked, excess, 1.0), 0.5)
+        return self._low + self._width * unit
+
+    def mean(self) -> Tensor:
+        """float32 [B, D]."""
+        return self._low + self._width * (self.alpha / (self.alpha + self.beta))
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """float32 [B]: the sum over the components; at the bounds that near them."""
+        unit = tf.clip_by_value((action - self._low) / self._width, _EDGE, 1.0 - _EDGE)
+        each = (self.alpha - 1.0) * tf.math.log(unit) + (self.beta - 1.0) * tf.math.log(1.0 - unit)
+        return tf.reduce_sum(each - gamma.log_beta(self.alpha, self.beta) - np.log(self._width), axis=-1)
+
+    def entropy(self) -> Tensor:
+        """float32 [B]: the sum over the components."""
+        alpha, beta = self.alpha, self.beta
+        both = gamma.digamma(alpha + beta)
+        each = (alpha - 1.0) * (both - gamma.digamma(alpha)) + (beta - 1.0) * (both - gamma.digamma(beta))
+        return tf.reduce_sum(each + gamma.log_beta(alpha, beta) + np.log(self._width), axis=-1)
+
+    def kl(self, other: Beta) -> Tensor:
+        """float32 [B]: the sum over the components. Both must have the same bounds."""
+        both = gamma.digamma(self.alpha + self.beta)
+        log_unit, log_rest = gamma.digamma(self.alpha) - both, gamma.digamma(self.beta) - both  # the means
+        each = (self.alpha - other.alpha) * log_unit + (self.beta - other.beta) * log_rest
+        each += gamma.log_beta(other.alpha, other.beta) - gamma.log_beta(self.alpha, self.beta)
         return tf.reduce_sum(each, axis=-1)
 
 

@@ -92,7 +92,8 @@ def line_search(
     *,
     max_kl: float,
     steps: int,
-    shrink: float,
+    shrink: float | Tensor,
+    linear: bool = False,
 ) -> Step:
     """The longest of the steps ``step``, ``shrink * step``, ``shrink^2 * step``, ... that improves within the region.
 
@@ -103,6 +104,7 @@ def line_search(
         max_kl: the largest divergence that is accepted.
         steps: to try at most.
         shrink: in 0 .. 1.
+        linear: try ``step``, ``(1 - shrink) * step``, ``(1 - 2 * shrink) * step``, ... instead, down to 0.
     """
 
     def unfinished(i: Tensor, fraction: Tensor, found: Tensor, *best: Tensor) -> Tensor:
@@ -112,7 +114,8 @@ def line_search(
         tried = weights + fraction * step
         gain, kl = evaluate(tried)
         found = tf.logical_and(gain > 0, kl <= max_kl)  # false for NaN
-        return i + 1, tf.where(found, fraction, shrink * fraction), found, tried, gain, kl
+        shorter = tf.maximum(fraction - shrink, 0.0) if linear else shrink * fraction
+        return i + 1, tf.where(found, fraction, shorter), found, tried, gain, kl
 
     zero = tf.constant(0.0)
     start = (tf.constant(0), tf.constant(1.0), tf.constant(False), weights, zero, zero)

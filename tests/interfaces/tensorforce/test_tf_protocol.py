@@ -51,8 +51,8 @@ def run(agent: Agent, episodes: int, length: int, terminal: Any = True, reward: 
 
 def test_01_importing_loads_no_tensorflow() -> None:
     code = (
-        "import sys, axonrl.interfaces.tensorforce as tf; from axonrl.interfaces.tensorforce import agents, environments,"
-        " execution; tf.Agent, tf.Environment, tf.Runner; assert agents.Agent is tf.Agent;"
+        "import sys, axonrl.interfaces.tensorforce as tf; from axonrl.interfaces.tensorforce import agents,"
+        " environments, execution; tf.Agent, tf.Environment, tf.Runner; assert agents.Agent is tf.Agent;"
         " assert environments.Environment is tf.Environment and execution.Runner is tf.Runner;"
         " a = tf.Agent.create('random', states=dict(type='float', shape=(1,)), actions=dict(type='int', num_values=2));"
         " a.act([0.0]); print('tensorflow' in sys.modules, 'keras' in sys.modules)"
@@ -110,8 +110,8 @@ def test_07_queries_and_values_for_one_call() -> None:
         (dict(type="decaying", decay="exponential", unit="timesteps", initial_value=0.1, decay_steps=1, decay_rate=0.5),
          [0.1, 0.05, 0.025]),
         (dict(type="piecewise_constant", unit="timesteps", boundaries=[0], values=[0.1, 0.0]), [0.1, 0.0, 0.0]),
-        (dict(type="decaying", decay="polynomial", unit="timesteps", initial_value=1.0, final_value=0.0, decay_steps=10),
-         [1.0, 0.9, 0.8]),
+        (dict(type="decaying", decay="polynomial", unit="timesteps", initial_value=1.0, final_value=0.0,
+              decay_steps=10), [1.0, 0.9, 0.8]),
     ],
 )  # fmt: skip
 def test_08_and_09_schedules(spec: dict[str, Any], shown: list[float]) -> None:
@@ -185,8 +185,8 @@ def test_15_updates_by_episodes(frequency: Any, at: list[int]) -> None:
 @pytest.mark.parametrize(
     ("agent", "arguments", "at"),
     [
-        ("dqn", dict(memory=100, batch_size=4, update_frequency=3), [6, 9, 12, 15]),
-        ("dqn", dict(memory=100, batch_size=4, update_frequency=3, start_updating=10), [10, 13, 16]),
+        ("dqn", dict(memory=100, batch_size=4, update_frequency=3, exploration=0.1), [6, 9, 12, 15]),
+        ("dqn", dict(memory=100, batch_size=4, update_frequency=3, start_updating=10, exploration=0.1), [10, 13, 16]),
         ("tensorforce", dict(update=5, objective="policy_gradient", reward_estimation=dict(horizon=3)), [9, 14]),
         ("a2c", dict(batch_size=10), [11]),
     ],

@@ -23,7 +23,7 @@ def memory(capacity: int = 100, state: bool = False, **given: Any) -> Trajectori
 def fill(made: Trajectories, first: int, length: int, code: int | None, rewards: float = 1.0) -> None:
     """An episode whose observations are first, first + 1, ...; its internals are 100 more."""
     for t in range(first, first + length):
-        state = {"h": np.float32(100 + t)} if "state" in made._columns and made._columns["state"] else {}
+        state = {"h": np.float32(100 + t)} if made._columns.get("state") else {}
         made.append({"state": np.float32(t)}, {"action": np.float32(-t)}, state, rewards)
     if code is not None:
         follows = {"state": np.float32(first + length)}

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from axonrl.models.blocks.distributions import (
     Bernoulli,
+    Beta,
     Categorical,
     Gaussian,
     Joint,
@@ -281,3 +282,25 @@ def test_second_derivatives_of_the_divergence_are_the_fisher_information(
     np.testing.assert_allclose(first, np.zeros_like(described), atol=1e-6)
     found = outer.jacobian(first, outputs)[0, :, 0]
     np.testing.assert_allclose(found[: len(fisher)], fisher, rtol=1e-5, atol=1e-6)
+
+
+def test_beta() -> None:
+    alpha, beta = np.array([[2, 1], [5.5, 300]], np.float32), np.array([[3, 1], [1.5, 200]], np.float32)
+    policy = Beta(tf.constant(alpha), tf.constant(beta), -1.0, 3.0)
+    np.testing.assert_allclose(policy.mode(), [[-1 + 4 / 3, 1], [-1 + 4 * 4.5 / 5, -1 + 4 * 299 / 498]], rtol=1e-6)
+    np.testing.assert_allclose(policy.mean(), -1 + 4 * alpha / (alpha + beta), rtol=1e-5)
+    # 12 x (1 - x)^2 of the first component, at x = 1/2; 1 of the second; each over the range of 4
+    log_prob = policy.log_prob(tf.constant([[1.0, 0.0], [2.0, 1.5]]))
+    assert log_prob[0].numpy() == pytest.approx(np.log(1.5) - 2 * np.log(4), abs=1e-5)
+    for edge in (-1.0, 3.0):
+        assert np.isfinite(policy.log_prob(tf.fill([2, 2], edge))).all()
+    other = Beta(tf.constant(alpha + 1), tf.constant(beta), -1.0, 3.0)
+    np.testing.assert_allclose(policy.kl(policy), [0, 0], atol=1e-6)
+    assert (policy.kl(other).numpy() > 0).all()
+    stats = pytest.importorskip("scipy.stats")
+    theirs = stats.beta(alpha.astype(float), beta.astype(float), -1.0, 4.0)
+    np.testing.assert_allclose(log_prob, theirs.logpdf([[1.0, 0.0], [2.0, 1.5]]).sum(-1), rtol=1e-5)
+    np.testing.assert_allclose(policy.entropy(), theirs.entropy().sum(-1), rtol=1e-4, atol=1e-4)
+    draws = theirs.rvs((100_000, 2, 2), random_state=0)
+    ratio = theirs.logpdf(draws) - stats.beta(alpha.astype(float) + 1, beta.astype(float), -1.0, 4.0).logpdf(draws)
+    np.testing.assert_allclose(policy.kl(other), ratio.mean(0).sum(-1), atol=0.01)
