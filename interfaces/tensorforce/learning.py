@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...contracts import Array, ArraySpec, RunConfig, SpecTree
+from ...facts import UpdateFacts
 from ...policies.behaviour import zero_state
 from ...runs.programs import shared
 from ...runs.seeding import generators, model_seed
@@ -61,6 +62,8 @@ class Learning:
         self.stepper = self._built(where, states, actions, seed)
         self.memory: Trajectories = self.stepper.memory  # type: ignore[assignment]
         self.memory.horizon = round(self.horizon.value(Counts(0, 0, 0), self.rng))
+        self.facts: UpdateFacts | None = None
+        """Loss and metrics of the last update."""
         self.loss = float("nan")
 
     def _parameter(self, where: str, path: str) -> Parameter:
@@ -93,6 +96,8 @@ class Learning:
         rngs = generators(seed)
         memory = self._memory(where, layout, rngs["memory"])
         train = program.trace_train(self._batch_specs(layout, memory.batches))
+        self.metrics = tuple(train.metrics)
+        """Names of what an update measures beside its loss."""
         executor, _ = choose(program, train, "auto", None, shared)
         # A learning rate of 0 is the user's business: the first update may change nothing.
         return Stepper(
@@ -209,7 +214,8 @@ class Learning:
         memory.horizon = min(round(values.pop("reward_estimation/horizon")), 10**9)
         memory.discount = values.pop("reward_estimation/discount")
         memory.hyper = {path: np.array(value, np.float32) for path, value in values.items()}
-        self.loss = self.stepper.learn().loss
+        self.facts = self.stepper.learn()
+        self.loss = self.facts.loss
         return self.loss
 
     def values(self, counts: Counts, overrides: Mapping[str, float]) -> dict[str, float]:
