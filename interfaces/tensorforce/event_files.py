@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 import wave
+import weakref
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -41,6 +42,7 @@ class EventFile:
         name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_FILES)}"
         self._event = Event
         self._file = (directory / name).open("wb")
+        self._close = weakref.finalize(self, self._file.close)  # agents need not be closed
         self._records = RecordWriter(self._file)
         self._seconds = flush_seconds
         self._records.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
@@ -63,7 +65,7 @@ class EventFile:
 
     def close(self) -> None:
         """Write what is left."""
-        self._file.close()
+        self._close()
 
 
 def scalar(tag: str, value: float) -> Any:

@@ -118,7 +118,10 @@ class Custom:
         Raises:
             TensorforceError: it is not numbers, or has another rank or number of channels.
         """
-        array = np.asarray(value) if self.type != "scalar" else np.asarray(value, None)
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError):  # lists of different lengths
+            refuse(place, f"must be numbers, got {shortened(value)}", value)
         if array.dtype.kind not in "biuf":
             refuse(place, f"must be numbers, got {shortened(value)}", value)
         rank = _RANKS[self.type]
