@@ -55,7 +55,7 @@ _DQN: Final = (
 _NAME: Final = Argument("name", "agent", text)
 _SEED: Final = Argument("seed", None, or_none(whole(0)))
 _SIMPLE_TAIL: Final = (
-    *(_NAME, Argument("device", None), _SEED),
+    *(_NAME, Argument("device", None), Argument("parallel_interactions", 1, whole(1)), _SEED),
     *(Argument(name, None) for name in ("summarizer", "recorder", "config")),
 )
 _LEARNING: Final = (

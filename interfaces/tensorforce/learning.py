@@ -85,6 +85,7 @@ class Learning:
         params = {"form": self._form, "states": dict(states), "actions": dict(actions.flat)}
         config = RunConfig(seed=seed, progress=False)
         program = Program(BoundModelFn(model_fn, params, config, None), {**observation, **masks}, model_seed(seed))
+        self.program = program
         layout = Layout(
             {**observation, **masks},
             {name: spec.array for name, spec in actions.flat.items()},

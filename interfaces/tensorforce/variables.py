@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,9 +22,17 @@ _SHOWN: Final = {"kernel": "weights"}
 
 
 def shown(name: str) -> str:
-    """A variable's name as it is shown."""
-    path, slash, last = name.rpartition("/")
+    """A variable's name as it is shown: without the number that orders them, and a layer's own name as it was given."""
+    plain = re.sub(r"(_\d+)\.(?=_|/|$)", r"\1", re.sub(r"^\d+\.", "", name))
+    path, slash, last = plain.rpartition("/")
     return f"{path}{slash}{_SHOWN.get(last, last)}"
+
+
+def by_shown_name(names: Iterable[str]) -> dict[str, str]:
+    """Names as they are shown to those of the executor; where several would be shown alike, they keep their numbers."""
+    names = list(names)
+    alike = Counter(map(shown, names))
+    return {shown(name) if alike[shown(name)] == 1 else name: name for name in names}
 
 
 def names(agent: ActObserve) -> list[str]:
@@ -56,13 +66,14 @@ def assign(agent: ActObserve, name: Any, value: Any) -> None:
         return
     executor = agent.executor
     weights = executor.get_weights()
-    inside = {shown(key): key for key in weights}
+    inside = by_shown_name(weights)
     executor.set_weights({**weights, inside[name]: array.astype(own.dtype)})
 
 
 def _weights(agent: ActObserve) -> Mapping[str, Array]:
     executor = agent.executor
-    return {} if executor is None else {shown(name): value for name, value in executor.get_weights().items()}
+    weights = {} if executor is None else executor.get_weights()
+    return {name: weights[own] for name, own in by_shown_name(weights).items()}
 
 
 def _known(agent: ActObserve, where: str, name: Any) -> str:
