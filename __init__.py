@@ -40,6 +40,7 @@ _ROOMS = (
     "experiments",
     "explorations",
     "hooks",
+    "interfaces",
     "memories",
     "models",
     "policies",

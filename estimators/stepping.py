@@ -44,6 +44,7 @@ class Stepper:
         lanes: N.
         rngs: the run's generators, by name.
         schedule: when updates are due; not used by a memory that fills and empties.
+        may_stay: may the first update leave PREDICT's variables as they are? Else that is an error.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Stepper:
         lanes: int,
         rngs: dict[str, np.random.Generator],
         schedule: Schedule,
+        *,
+        may_stay: bool = False,
     ) -> None:
         self.executor = executor
         self.memory = memory
@@ -69,6 +72,7 @@ class Stepper:
         """Where the run ends: what its progress is measured by."""
         self.owed = 0
         """Updates that are due and have not been run."""
+        self._may_stay = may_stay
         self._metrics = train.metrics
         self._noise = train.noise
         self._tell_progress = getattr(self.exploration, "follow", None) if follows_run(self.exploration) else None
@@ -224,7 +228,7 @@ class Stepper:
             ValueError: the run's first update left all of PREDICT's variables unchanged.
         """
         executor, memory, counters = self.executor, self.memory, self.counters
-        first = counters.global_step == 0
+        first = counters.global_step == 0 and not self._may_stay
         before = executor.get_predict_weights() if first else {}
         batch = memory.sample()
         draws = [request.draw(self.generators["noise"]) for request in self._noise]

@@ -43,6 +43,7 @@ ROOMS: Final[dict[str, set[str]]] = {
 }
 ROOMS["estimators"] = {*ROOMS, "noise"}
 ROOMS["distributed"] = {*ROOMS, "noise"}
+ROOMS["interfaces"] = {*ROOMS, "noise"}
 ROOMS["experiments"] = {*ROOMS, "noise"}
 """Which rooms a room may import beside itself and the leaves: the table of ARCHITECTURE.md."""
 

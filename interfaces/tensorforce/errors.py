@@ -16,7 +16,7 @@ class TensorforceError(ArgumentError):
 
 
 def refuse(argument: str, problem: str, value: object = None) -> NoReturn:
-    """Raise the error of one argument: ``"Agent.act: states has ..."`` comes of ``("Agent.act: states", "has ...")``."""
+    """Raise the error of one argument: ``"Agent.act: states has"`` comes of ``("Agent.act: states", "has")``."""
     raise TensorforceError(f"{argument} {problem}", argument, value)
 
 
@@ -38,8 +38,9 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
         return checks.choice(name, value, choices)
 
 
-def number(name: str, value: Any, *, above: float = -math.inf, at_least: float = -math.inf,
-           at_most: float = math.inf) -> float:
+def number(
+    name: str, value: Any, *, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf
+) -> float:
     """A finite number within bounds, as ``checks.number`` has it."""
     with told():
         return checks.number(name, value, above=above, at_least=at_least, at_most=at_most)

@@ -16,9 +16,11 @@ TYPES: Final = {"bool": np.bool_, "int": np.int32, "float": np.float32}
 _ALIASES: Final = {"long": "int"}
 _KEYS: Final = ("type", "shape", "num_values", "num_states", "num_actions", "min_value", "max_value")
 RESERVED: Final = frozenset(
-    ("state", "states", "action", "actions", "terminal", "reward", "deterministic", "optimization")
-    + ("bool", "int", "long", "float", "shape", "type", "num_values", "min_value", "max_value", "equal", "loss")
-    + ("same", "x", "*")
+    (
+        *("state", "states", "action", "actions", "terminal", "reward", "deterministic", "optimization"),
+        *("bool", "int", "long", "float", "shape", "type", "num_values", "min_value", "max_value", "equal", "loss"),
+        *("same", "x", "*"),
+    )
 )
 """Names that neither states nor actions of a dictionary may have."""
 MASK: Final = "_mask"
@@ -67,7 +69,7 @@ class ValueSpec:
 
     def to_json(self) -> dict[str, Any]:
         """As a user would have written it, in JSON's types."""
-        values = {"type": self.type, "shape": list(self.shape), "num_values": self.num_values}
+        values: dict[str, Any] = {"type": self.type, "shape": list(self.shape), "num_values": self.num_values}
         values |= {"min_value": self.min_value, "max_value": self.max_value}
         return {key: value for key, value in values.items() if value is not None}
 
@@ -118,7 +120,9 @@ def read_values(where: str, spec: Any, kind: str) -> Values:
     if isinstance(spec, Values):
         spec = spec.to_json()
     if not isinstance(spec, Mapping) or not spec:
-        refuse(f"{where}: {kind}", f"must be a specification, a dictionary such as {_example(kind)}; got {spec!r}", spec)
+        refuse(
+            f"{where}: {kind}", f"must be a specification, a dictionary such as {_example(kind)}; got {spec!r}", spec
+        )
     nest = _read(where, spec, kind, "", kind.removesuffix("s"))
     flat: dict[str, ValueSpec] = {}
     _collect(nest, flat)
@@ -142,12 +146,12 @@ def _read(where: str, spec: Any, kind: str, name: str, single: str) -> Nest:
     if _is_atomic(spec):
         return _value(place, spec, kind, name or single)
     nest: dict[str, Nest] = {}
-    for key in sorted(spec):
+    for key, part in sorted(spec.items()):
         if "/" in key or "." in key or not key:
             refuse(place, f"has the name {key!r}: names are not empty and have neither '/' nor '.'", key)
         if key in RESERVED:
             refuse(place, f"has the reserved name {key!r}; reserved are {', '.join(sorted(RESERVED))}", key)
-        nest[key] = _read(where, spec[key], kind, f"{name}/{key}" if name else key, single)
+        nest[key] = _read(where, part, kind, f"{name}/{key}" if name else key, single)
     return nest
 
 
@@ -179,8 +183,8 @@ def _shape(place: str, shape: Any) -> tuple[int, ...]:
 def _num_values(place: str, spec: Mapping[str, Any], type_: str) -> int | None:
     given = {key: spec[key] for key in ("num_values", "num_states", "num_actions") if spec.get(key) is not None}
     if type_ != "int":
-        for key in given:
-            refuse(f"{place}[{key!r}]", f"is for ints; the type is {type_}", given[key])
+        for key, value in given.items():
+            refuse(f"{place}[{key!r}]", f"is for ints; the type is {type_}", value)
         return None
     if not given:
         refuse(f"{place}['num_values']", "is missing: an int needs the number of its values", None)

@@ -1,0 +1,27 @@
+"""Tensorforce 0.5's interface: programs that were written for it run with another import line.
+
+Names are imported when they are first used; none of them loads TensorFlow before an agent that learns is created.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agents import Agent as Agent
+    from .environments import Environment as Environment
+    from .errors import TensorforceError as TensorforceError
+    from .runner import Runner as Runner
+
+_EXPORTS = {"Agent": "agents", "Environment": "environments", "Runner": "runner", "TensorforceError": "errors"}
+
+__all__ = ["Agent", "Environment", "Runner", "TensorforceError"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

@@ -1,0 +1,415 @@
+"""Environments of Tensorforce's interface: specifications, time limits, checks, Gymnasium's spaces, processes."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
+
+from axonrl.interfaces.tensorforce.environments import Environment
+from axonrl.interfaces.tensorforce.environments import Environment as Exported
+from axonrl.interfaces.tensorforce.errors import TensorforceError
+from axonrl.interfaces.tensorforce.gymnasium_environment import registered
+from axonrl.interfaces.tensorforce.gymnasium_spaces import part_of
+
+
+class Corridor(Environment):
+    """Seven cells; left is illegal in the first. The goal is the last."""
+
+    def __init__(self, cells: int = 7) -> None:
+        super().__init__()
+        self.cells = cells
+        self.cell = 0
+        self.closed = 0
+
+    def states(self) -> dict[str, Any]:
+        return {"type": "int", "shape": (), "num_values": self.cells}
+
+    def actions(self) -> dict[str, Any]:
+        return {"type": "int", "num_values": 2}
+
+    def reset(self) -> Any:
+        self.cell = 0
+        return {"state": 0, "action_mask": [False, True]}
+
+    def execute(self, actions: Any) -> tuple[Any, Any, Any]:
+        self.cell += 1 if actions == 1 else -1
+        return {"state": self.cell, "action_mask": [True, True]}, self.cell == self.cells - 1, 0.5
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Answers(Environment):
+    """Returns what it is told to."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__()
+        self.answers = list(answers)
+
+    def states(self) -> dict[str, Any]:
+        return {"eye": {"type": "float", "shape": (2,)}, "lamp": {"type": "bool", "shape": ()}}
+
+    def actions(self) -> dict[str, Any]:
+        return {"type": "float", "shape": ()}
+
+    def reset(self) -> Any:
+        return {"eye": [0.0, 1.0], "lamp": True}
+
+    def execute(self, actions: Any) -> Any:
+        return self.answers.pop(0)
+
+
+def refused(environment: Any, **arguments: Any) -> TensorforceError:
+    with pytest.raises(TensorforceError) as raised:
+        Environment.create(environment, **arguments)
+    return raised.value
+
+
+def test_the_public_module_holds_the_same_class() -> None:
+    assert Exported is Environment
+
+
+def test_cartpole_has_its_specs_and_limit() -> None:
+    with Environment.create("gym", level="CartPole-v1") as env:
+        assert env.states() == {"type": "float", "shape": (4,)}
+        assert env.actions() == {"type": "int", "shape": (), "num_values": 2}
+        assert env.max_episode_timesteps() == 500
+
+
+@pytest.mark.parametrize("environment", ["CartPole-v1", {"environment": "gym", "level": "CartPole-v1"}, None, "class"])
+def test_a_level_may_be_given_in_many_ways(environment: Any) -> None:
+    arguments: dict[str, Any] = {"level": "CartPole-v1"} if environment is None else {}
+    if environment == "class":
+        environment = "gymnasium.envs.classic_control.CartPoleEnv"
+    with Environment.create(environment, 9, **arguments) as env:
+        assert env.states() == {"type": "float", "shape": (4,)}
+        assert env.max_episode_timesteps() == 9
+
+
+def test_a_level_without_version_has_no_limit() -> None:
+    with Environment.create("gym", level="CartPole") as env:
+        assert env.max_episode_timesteps() is None
+        assert str(env) == "CartPole-v1"
+    with Environment.create("CartPole", max_episode_steps=60) as env:
+        assert env.max_episode_timesteps() == 60
+    with Environment.create("CartPole-v1", max_episode_steps=False) as env:
+        assert env.max_episode_timesteps() is None
+
+
+def test_the_seventh_timestep_of_seven_is_an_abort() -> None:
+    with Environment.create("gym", level="Pendulum-v1", max_episode_timesteps=7) as env:
+        env.reset()
+        assert [env.execute(np.zeros(1, np.float32))[1] for _ in range(7)] == [0] * 6 + [2]
+        with pytest.raises(TensorforceError, match="ended"):
+            env.execute(np.zeros(1, np.float32))
+        env.reset()
+        assert env.execute(np.zeros(1, np.float32))[1] == 0
+
+
+def test_an_end_at_the_limit_is_an_end() -> None:
+    env = Environment.create(Corridor, max_episode_timesteps=2, cells=3)
+    with pytest.raises(TensorforceError, match="begun"):
+        env.execute(1)
+    assert env.reset() == {"state": 0, "action_mask": [False, True]}
+    assert env.execute(1) == ({"state": 1, "action_mask": [True, True]}, 0, 0.5)
+    assert env.execute(1)[1] == 1
+
+
+def test_gymnasiums_own_limit_is_an_abort() -> None:
+    with Environment.create("gym", level="Pendulum-v1", max_episode_steps=2, terminal_reward=100.0) as env:
+        env.reset()
+        first, second = env.execute(np.zeros(1)), env.execute(np.zeros(1))
+        assert (first[1], second[1]) == (0, 2)
+        assert second[2] < 50  # no terminal reward
+
+
+def test_the_terminal_reward_is_added_at_the_end() -> None:
+    with Environment.create("gym", level="CartPole", terminal_reward=-100.0) as env:
+        env.reset()
+        terminal, rewards = 0, []
+        while not terminal:
+            _, terminal, reward = env.execute(1)
+            rewards.append(reward)
+        assert terminal == 1
+        assert rewards == [1.0] * (len(rewards) - 1) + [-99.0]
+
+
+def test_a_limit_may_be_lowered_only() -> None:
+    env = Environment.create(Corridor(), max_episode_timesteps=5)
+    assert Environment.create(env) is env
+    assert Environment.create(env, max_episode_timesteps=5) is env
+    assert Environment.create(env, max_episode_timesteps=4).max_episode_timesteps() == 4
+    assert refused(env, max_episode_timesteps=6).value == 6
+    assert refused("CartPole-v1", max_episode_timesteps=501).value == 501
+    assert refused("CartPole-v1", max_episode_timesteps=0).value == 0
+
+
+def test_an_objects_attributes_are_reached_and_it_is_closed() -> None:
+    inside = Corridor()
+    env: Any = Environment.create(inside, max_episode_timesteps=5)
+    env.reset()
+    env.execute(1)
+    assert env.cell == inside.cell == 1
+    with pytest.raises(AttributeError):
+        _ = env.colour
+    env.close()
+    assert inside.closed == 1
+
+
+def test_specifications_come_from_files_and_are_left_unchanged(tmp_path: Path) -> None:
+    path = tmp_path / "world.json"
+    path.write_text(json.dumps({"environment": "gym", "level": "CartPole-v1", "max_episode_timesteps": 50}))
+    with Environment.create(str(path)) as env:
+        assert env.max_episode_timesteps() == 50
+    spec = {"environment": str(path), "max_episode_timesteps": 40}
+    with Environment.create(spec, max_episode_timesteps=30) as env:
+        assert env.max_episode_timesteps() == 30
+    assert spec == {"environment": str(path), "max_episode_timesteps": 40}
+    path.write_text("{")
+    assert refused(str(path)).value == str(path)
+
+
+def test_names_of_the_original_mean_ours() -> None:
+    with Environment.create("tensorforce.environments.OpenAIGym", level="CartPole-v1") as env:
+        assert str(env) == "CartPole-v1"
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "word"),
+    [
+        ("ale", {"level": "Pong"}, "ALE/"),
+        ("tensorforce.environments.ViZDoom", {}, "vizdoom"),
+        ("CartPool-v1", {}, "CartPole-v1"),
+        ("gyn", {"level": "CartPole-v1"}, "'gym'"),
+        ("no.such.Module", {}, "imported"),
+        ("json.dumps", {}, "subclass"),
+        ("gym", {}, "level"),
+        ("gym", {"level": 5}, "level"),
+        (Corridor, {"colour": 3}, "colour"),
+        (3, {}, "must be a name"),
+        ("CartPole-v1", {"remote": "socket-client"}, "multiprocessing"),
+        ("CartPole-v1", {"remote": "telepathy"}, "multiprocessing"),
+        ("CartPole-v1", {"port": 80}, "sockets"),
+        (Environment, {}, "missing"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused(environment: Any, arguments: Any, word: str) -> None:
+    assert word in str(refused(environment, **arguments))
+
+
+def test_arguments_for_an_object_are_refused() -> None:
+    assert refused(Corridor(), cells=3).value == {"cells": 3}
+    assert refused(Corridor(), remote="multiprocessing").argument == "Environment.create: environment"
+
+
+@pytest.mark.parametrize(
+    ("answer", "argument"),
+    [
+        (({"eye": [0.0, 1.0], "lamp": True}, 3, 0.0), "Answers.execute: terminal"),
+        (({"eye": [0.0, 1.0], "lamp": True}, 0, float("nan")), "Answers.execute: reward"),
+        (({"eye": [0.0, 1.0], "lamp": True}, 0, "1"), "Answers.execute: reward"),
+        (({"eye": [0.0], "lamp": True}, 0, 0.0), "Answers.execute: states['eye']"),
+        (({"eye": [0.0, np.inf], "lamp": True}, 0, 0.0), "Answers.execute: states['eye']"),
+        (({"eye": [[0.0], [0.0, 1.0]], "lamp": True}, 0, 0.0), "Answers.execute: states['eye']"),
+        (({"eye": [0.0, 1.0], "lamp": 1}, 0, 0.0), "Answers.execute: states['lamp']"),
+        (({"eye": [0.0, 1.0]}, 0, 0.0), "Answers.execute: states"),
+        (({"eye": [0.0, 1.0], "lamp": True, "nose": 1}, 0, 0.0), "Answers.execute: states"),
+        ((0.0, 0, 0.0), "Answers.execute: states"),
+        (({"eye": [0.0, 1.0], "lamp": True}, 0.0), "Answers.execute"),
+        (None, "Answers.execute"),
+    ],
+)
+def test_what_the_specs_do_not_allow_names_the_environment(answer: Any, argument: str) -> None:
+    env = Environment.create(Answers(answer))
+    env.reset()
+    with pytest.raises(TensorforceError) as raised:
+        env.execute(0.0)
+    assert raised.value.argument == argument
+
+
+def test_what_the_specs_allow_is_returned_unchanged() -> None:
+    states = {"eye": np.array([1, 2]), "lamp": np.bool_(False), "action_mask": [True]}
+    env = Environment.create(Answers((states, np.bool_(True), np.float32(0.5))))
+    env.reset()
+    assert env.execute(0.0) == (states, 1, 0.5)
+
+
+@pytest.mark.parametrize("action", [2, -1, 0.5, True, [1], "1"])
+def test_actions_are_checked_before_the_environment_sees_them(action: Any) -> None:
+    env: Any = Environment.create(Corridor)
+    env.reset()
+    with pytest.raises(TensorforceError):
+        env.execute(action)
+    assert env.execute(1)[1] == 0  # a refused call changes nothing
+    assert env.cell == 1
+
+
+def test_specs_are_checked_at_once() -> None:
+    class Both(Answers):
+        def actions(self) -> dict[str, Any]:
+            return {"eye": {"type": "float", "shape": ()}}
+
+    assert refused(Both).value == "eye"
+
+
+def test_a_version_that_is_gone_has_a_successor(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "axonrl"):
+        assert registered("Pendulum-v0") == ("Pendulum-v1", True)
+        assert registered("LunarLander-v2") == ("LunarLander-v3", True)
+        assert registered("Hopper-v2") == ("Hopper-v5", True)
+    assert len(caplog.records) == 3
+    caplog.clear()
+    assert registered("Pendulum-v1") == ("Pendulum-v1", True)
+    assert registered("CartPole") == ("CartPole-v1", False)
+    assert registered("CartPole-v0") == ("CartPole-v0", True)
+    assert registered("CartPole-v7") == ("CartPole-v7", True)  # no successor: an error when it is made
+    assert caplog.records == []
+    with Environment.create("Pendulum-v0") as env:
+        assert env.max_episode_timesteps() == 200
+
+
+def test_entries_of_a_state_can_be_left_out() -> None:
+    with Environment.create("CartPole-v1", drop_states_indices=[1, 3]) as env:
+        assert env.states() == {"type": "float", "shape": (2,)}
+        assert env.reset().shape == (2,)
+    assert refused("CartPole-v1", drop_states_indices=[4]).value == [4]
+
+
+def test_a_gymnasium_object_or_class_is_an_environment() -> None:
+    inside = gymnasium.make("CartPole-v1", max_episode_steps=20)
+    env = Environment.create(inside, max_episode_timesteps=10)
+    assert env.max_episode_timesteps() == 10
+    assert env.reset().dtype == np.float32
+    assert refused("gym", level=inside, max_episode_steps=False).argument == "gym: max_episode_steps"
+    inside.close()
+
+
+OTHER_SPACES = [
+    (Discrete(3, start=5), {"type": "int", "shape": (), "num_values": 3}, 7, 2),
+    (MultiBinary(2), {"type": "bool", "shape": (2,)}, [1, 0], [True, False]),
+    (MultiDiscrete([3, 3], start=[0, 4]), {"type": "int", "shape": (2,), "num_values": 3}, [2, 5], [2, 1]),
+    (
+        MultiDiscrete([2, 3]),
+        {
+            "gymmdc0-2": {"type": "int", "shape": (), "num_values": 2},
+            "gymmdc1-2": {"type": "int", "shape": (), "num_values": 3},
+        },
+        [1, 2],
+        {"gymmdc0-2": 1, "gymmdc1-2": 2},
+    ),
+    (
+        Tuple([Discrete(2), Dict({"left": MultiBinary(1)})]),
+        {"gymtpl0": {"type": "int", "shape": (), "num_values": 2}, "gymtpl1-left": {"type": "bool", "shape": (1,)}},
+        (1, {"left": [1]}),
+        {"gymtpl0": 1, "gymtpl1-left": [True]},
+    ),
+]
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(np.array_equal(one, other))
+
+
+@pytest.mark.parametrize(("space", "spec", "theirs", "ours"), OTHER_SPACES)
+def test_values_are_turned_both_ways(space: Any, spec: Any, theirs: Any, ours: Any) -> None:
+    for actions in (False, True):
+        part = part_of("here", space, actions=actions)
+        assert part.spec == spec
+        written = part.write(ours)
+        assert equal(written, theirs)
+        assert space.contains(written)
+        assert equal(part.read(written), ours)
+
+
+def test_boxes_of_states_lose_their_bounds_and_become_floats() -> None:
+    part = part_of("here", Box(0, 255, (2, 2), np.uint8), actions=False)
+    assert part.spec == {"type": "float", "shape": (2, 2)}
+    assert part.read(np.full((2, 2), 200, np.uint8)).dtype == np.float32
+
+
+def test_bounds_of_actions() -> None:
+    one = part_of("here", Box(-2.0, 2.0, (3,)), actions=True)
+    assert one.spec == {"type": "float", "shape": (3,), "min_value": -2.0, "max_value": 2.0}
+    none = part_of("here", Box(-np.inf, np.inf, (3,)), actions=True)
+    assert none.spec == {"type": "float", "shape": (3,)}
+    half = part_of("here", Box(0.0, np.inf, (2,)), actions=True)
+    assert half.spec == {"type": "float", "shape": (2,)}
+    np.testing.assert_array_equal(half.write([-1.0, 1.0]), [0.0, 1.0])
+    low, high = np.array([[-1.0, 0.0]], np.float32), np.array([[1.0, 0.5]], np.float32)
+    box = Box(low, high)
+    split = part_of("here", box, actions=True)
+    assert split.spec == {
+        "gymbox0-1_2": {"type": "float", "shape": (), "min_value": -1.0, "max_value": 1.0},
+        "gymbox1-1_2": {"type": "float", "shape": (), "min_value": 0.0, "max_value": 0.5},
+    }
+    written = split.write({"gymbox0-1_2": np.float32(-0.5), "gymbox1-1_2": np.float32(0.25)})
+    np.testing.assert_array_equal(written, [[-0.5, 0.25]])
+    assert box.contains(written)
+
+
+def test_other_spaces_are_refused_by_name() -> None:
+    with pytest.raises(TensorforceError) as raised:
+        part_of("here", Dict({"word": Text(3)}), actions=False)
+    assert raised.value.value == Text(3)
+    with pytest.raises(TensorforceError):
+        part_of("here", Box(0, 3, (1,), np.int32), actions=True)
+
+
+def test_an_environment_in_a_process_is_the_same() -> None:
+    env: Any = Environment.create("gym", level="Pendulum-v1", max_episode_timesteps=2, remote="multiprocessing")
+    try:
+        assert env.states() == {"type": "float", "shape": (3,)}
+        assert (env.max_episode_timesteps(), str(env)) == (2, "Pendulum-v1")
+        with pytest.raises(TensorforceError, match="begun"):
+            env.execute(np.zeros(1))
+        assert env.reset().shape == (3,)
+        with pytest.raises(TensorforceError) as raised:
+            env.execute(np.zeros(2))
+        assert raised.value.argument == "Pendulum-v1.execute: actions"
+        env.start_execute(np.zeros(1))
+        env.start_reset()  # what was not received is dropped
+        assert env.receive().shape == (3,)
+        assert [env.execute(np.zeros(1))[1] for _ in range(2)] == [0, 2]
+    finally:
+        env.close()
+    env.close()
+    with pytest.raises(TensorforceError):
+        env.reset()
+
+
+def test_what_is_wrong_in_a_process_is_said_here() -> None:
+    error = refused("gym", level="CartPool-v1", remote="multiprocessing")
+    assert "CartPole-v1" in str(error)
+
+
+def test_a_process_that_ended_is_an_error() -> None:
+    env: Any = Environment.create("CartPole-v1", remote="multiprocessing")
+    env._process.kill()
+    with pytest.raises(TensorforceError) as raised:
+        env.reset()
+    assert (raised.value.argument, raised.value.value) == ("remote", -9)
+    env.close()
+
+
+def test_environments_load_no_tensorflow() -> None:
+    code = """
+import sys
+from axonrl.interfaces.tensorforce.environments import Environment
+from axonrl.interfaces.tensorforce.execution import Runner
+assert "gymnasium" not in sys.modules
+Environment.create("CartPole-v1").close()
+assert "tensorflow" not in sys.modules
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 0, run.stderr

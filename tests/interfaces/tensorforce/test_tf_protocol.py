@@ -1,0 +1,365 @@
+"""The protocol of Tensorforce's interface: behaviours of the fact sheet with exact results. Numbers are its numbers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.interfaces.tensorforce import Agent, TensorforceError
+from axonrl.interfaces.tensorforce.agents import PPOAgent
+
+S = [0.1, -0.2, 0.3]
+STATES = dict(type="float", shape=(3,))
+ACTIONS = dict(type="int", num_values=3)
+
+
+def make(agent: str = "random", **kwargs: Any) -> Agent:
+    given: dict[str, Any] = dict(states=STATES, actions=ACTIONS, max_episode_timesteps=20, seed=1)
+    return Agent.create(agent=agent, **{**given, **kwargs})
+
+
+def generic(**kwargs: Any) -> Agent:
+    given: dict[str, Any] = dict(
+        update=dict(unit="episodes", batch_size=1),
+        objective="policy_gradient",
+        reward_estimation=dict(horizon="episode"),
+        policy=[dict(type="dense", size=8)],
+    )
+    return make("tensorforce", **{**given, **kwargs})
+
+
+@pytest.fixture(scope="module")
+def learner() -> Agent:
+    """An agent with a model, for what leaves no trace in it."""
+    return generic(exploration=1.0)
+
+
+def run(agent: Agent, episodes: int, length: int, terminal: Any = True, reward: float = 1.0) -> list[int]:
+    """Episodes of equal length; the episodes after which there was an update."""
+    updated = []
+    for _ in range(episodes):
+        for t in range(length):
+            agent.act(S)
+            if agent.observe(reward, terminal if t == length - 1 else False):
+                updated.append(agent.episodes)
+    return updated
+
+
+def test_01_importing_loads_no_tensorflow() -> None:
+    code = (
+        "import sys, axonrl.interfaces.tensorforce as tf; from axonrl.interfaces.tensorforce import agents,"
+        " environments, execution; tf.Agent, tf.Environment, tf.Runner; assert agents.Agent is tf.Agent;"
+        " assert environments.Environment is tf.Environment and execution.Runner is tf.Runner;"
+        " a = tf.Agent.create('random', states=dict(type='float', shape=(1,)), actions=dict(type='int', num_values=2));"
+        " a.act([0.0]); print('tensorflow' in sys.modules, 'keras' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["False", "False"], done.stderr
+
+
+def test_02_and_03_act_and_observe_alternate() -> None:
+    agent = make()
+    with pytest.raises(TensorforceError):
+        agent.observe(1.0)
+    agent.act(S)
+    with pytest.raises(TensorforceError) as error:
+        agent.act(S)
+    assert error.value.value == 0
+    assert agent.observe(1.0) is False
+    assert agent.timesteps == 1
+    with pytest.raises(TensorforceError):
+        agent.observe(1.0)
+    agent.act(S)
+    agent.reset()
+    agent.act(S)
+    assert (agent.timesteps, agent.episodes) == (3, 0)
+
+
+@pytest.mark.parametrize("extra", [{"deterministic": True}, {"internals": {}}])
+def test_04_main_mode_refuses_what_is_for_independent_acts(extra: dict[str, Any]) -> None:
+    with pytest.raises(TensorforceError):
+        make().act(S, **extra)
+
+
+def test_05_and_06_evaluation_is_greedy_and_leaves_no_trace(learner: Agent) -> None:
+    found = {int(learner.act(S, evaluation=True)) for _ in range(20)}
+    assert len(found) == 1
+    assert learner.timesteps == 0
+    action = learner.act(S, evaluation=True)
+    assert learner.act(S, internals=learner.initial_internals(), evaluation=True) == (action, {})
+
+
+def test_07_queries_and_values_for_one_call() -> None:
+    agent = generic(exploration=0.25)
+    action, shown = agent.act(S, query="exploration", exploration=0.5)
+    assert shown == 0.5
+    assert action.dtype == np.int32
+    agent.observe(0.0)
+    assert agent.act(S, query=["exploration"], exploration=0.5)[1] == [0.5]
+    agent.observe(0.0)
+    assert agent.act(S, query="exploration")[1] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        (dict(type="decaying", decay="exponential", unit="timesteps", initial_value=0.1, decay_steps=1, decay_rate=0.5),
+         [0.1, 0.05, 0.025]),
+        (dict(type="piecewise_constant", unit="timesteps", boundaries=[0], values=[0.1, 0.0]), [0.1, 0.0, 0.0]),
+        (dict(type="decaying", decay="polynomial", unit="timesteps", initial_value=1.0, final_value=0.0,
+              decay_steps=10), [1.0, 0.9, 0.8]),
+    ],
+)  # fmt: skip
+def test_08_and_09_schedules(spec: dict[str, Any], shown: list[float]) -> None:
+    agent = generic(exploration=spec)
+    found = []
+    for _ in shown:
+        found.append(agent.act(S, query="exploration")[1])
+        agent.observe(0.0)
+    assert np.array_equal(np.array(found), np.array(shown, np.float32))
+
+
+def test_10_unknown_names(learner: Agent) -> None:
+    with pytest.raises(TensorforceError) as error:
+        learner.act(S, independent=True, explorations=0.5)
+    assert error.value.argument == "explorations"
+    with pytest.raises(TensorforceError) as error:
+        learner.act(S, independent=True, query="explorations")
+    assert error.value.argument == "explorations"
+
+
+def test_11_nan_and_infinity_change_nothing() -> None:
+    agent = make()
+    with pytest.raises(TensorforceError):
+        agent.act([0.1, float("nan"), 0.0])
+    agent.act(S)
+    with pytest.raises(TensorforceError):
+        agent.observe(float("inf"))
+    agent.observe(1.0)
+    assert agent.timesteps == 1
+
+
+@pytest.mark.parametrize("kind", ["random", "model"])
+def test_12_masks(kind: str, learner: Agent) -> None:
+    agent = make() if kind == "random" else learner
+    states = dict(state=S, action_mask=[True, False, True])
+    more: dict[str, Any] = {} if kind == "random" else dict(exploration=1.0)
+    found = [int(agent.act(states, independent=True, **more)) for _ in range(300)]
+    assert set(found) == {0, 2}
+    for mask in ([False] * 3, [True, True]):
+        with pytest.raises(TensorforceError):
+            agent.act(dict(state=S, action_mask=mask), independent=True)
+
+
+def test_13_types_of_actions() -> None:
+    nest = dict(a=dict(type="int", num_values=2), b=dict(c=dict(type="float"), d=dict(type="bool", shape=(2,))))
+    for agent in (
+        make(actions=nest),
+        generic(actions=nest),
+    ):
+        action = agent.act(S)
+        assert isinstance(action["a"], np.int32)
+        assert isinstance(action["b"]["c"], np.float32)
+        assert (action["b"]["d"].dtype, action["b"]["d"].shape) == (np.bool_, (2,))
+
+
+def test_14_noise_stays_within_bounds() -> None:
+    agent = generic(actions=dict(type="float", min_value=-1.0, max_value=2.0), exploration=10.0)
+    found = np.array([agent.act(S, independent=True) for _ in range(60)])
+    assert found.min() == -1.0
+    assert found.max() == 2.0
+
+
+@pytest.mark.parametrize(("frequency", "at"), [(None, [3, 6, 9]), (1, [3, 4, 5, 6, 7, 8, 9]), ("never", [])])
+def test_15_updates_by_episodes(frequency: Any, at: list[int]) -> None:
+    update = dict(unit="episodes", batch_size=3)
+    agent = generic(update=update if frequency is None else dict(update, frequency=frequency))
+    assert run(agent, 9, 2) == at
+    assert agent.updates == len(at)
+
+
+@pytest.mark.parametrize(
+    ("agent", "arguments", "at"),
+    [
+        ("dqn", dict(memory=100, batch_size=4, update_frequency=3, exploration=0.1), [6, 9, 12, 15]),
+        ("dqn", dict(memory=100, batch_size=4, update_frequency=3, start_updating=10, exploration=0.1), [10, 13, 16]),
+        ("tensorforce", dict(update=5, objective="policy_gradient", reward_estimation=dict(horizon=3)), [9, 14]),
+        ("a2c", dict(batch_size=10), [11]),
+    ],
+)
+def test_16_and_17_updates_by_timesteps(agent: str, arguments: dict[str, Any], at: list[int]) -> None:
+    made = make(agent, **arguments)
+    updated = []
+    for _ in range(17):
+        made.act(S)
+        if made.observe(0.5):
+            updated.append(made.timesteps)
+    assert updated == at
+
+
+def test_18_to_20_lanes() -> None:
+    agent = generic(parallel_interactions=2)
+    moves = agent.act([S, S], parallel=[0, 1])
+    assert len(moves) == 2
+    assert agent.observe([1.0, 1.0], [True, True], parallel=[0, 1]) == 2
+    agent.act(S, parallel=1)
+    assert agent.observe(1.0, parallel=np.int64(1)) is False
+    for parallel in (2, -1, [], [0, 0]):
+        with pytest.raises(TensorforceError):
+            agent.act([S, S] if parallel == [0, 0] else S, parallel=parallel)
+    with pytest.raises(TensorforceError):
+        make("tensorforce", update=5, objective="policy_gradient", reward_estimation=dict(horizon=3),
+             parallel_interactions=2)  # fmt: skip
+
+
+def test_21_terminals_and_the_longest_episode() -> None:
+    agent = make()
+    agent.act(S)
+    with pytest.raises(TensorforceError):
+        agent.observe(0.0, terminal=3)
+    agent.observe(0.0, terminal=2)
+    assert agent.episodes == 1
+    for _ in range(20):
+        agent.act(S)
+        agent.observe(0.0)
+    agent.act(S)
+    with pytest.raises(TensorforceError):
+        agent.observe(0.0)
+
+
+@pytest.mark.parametrize(("terminal", "value"), [(2, 2.0), (1, 1.6)])
+def test_22_aborted_episodes_bootstrap(terminal: int, value: float) -> None:
+    """With discount 0.5 and reward 1: 1 + 0.5 + 0.25 + ... = 2; and ended after 4: the mean of 1, 1.5, 1.75, 1.875."""
+    agent = make(
+        "dqn", memory=200, batch_size=32, learning_rate=3e-2, discount=0.5, exploration=1.0, update_frequency=1,
+        target_sync_frequency=5, network=[dict(type="dense", size=8)],
+    )  # fmt: skip
+    for _ in range(80):
+        for t in range(4):
+            agent.act(S)
+            agent.observe(1.0, terminal if t == 3 else 0)
+    values = agent.act(S, independent=True, query="action-distribution-values")[1]
+    assert values == pytest.approx([value] * 3, abs=0.15)
+
+
+def experience(agent: Agent, at_once: bool) -> None:
+    rng = np.random.default_rng(0)
+    for length in (3, 4):
+        states = rng.normal(size=(length, 3)).astype(np.float32)
+        actions = rng.integers(0, 3, length)
+        terminal = np.arange(length) == length - 1
+        reward = rng.normal(size=length)
+        if at_once:
+            agent.experience(states=states, actions=actions, terminal=terminal, reward=reward)
+        else:
+            for t in range(length):
+                agent.experience(states=states[t], actions=actions[t], terminal=bool(terminal[t]), reward=reward[t])
+
+
+def test_23_and_24_experience_and_update() -> None:
+    losses = []
+    for at_once in (True, False):
+        agent = generic(update=dict(unit="episodes", batch_size=2))
+        with pytest.raises(TensorforceError):
+            agent.update()
+        experience(agent, at_once)
+        assert (agent.timesteps, agent.episodes, agent.updates) == (0, 0, 0)
+        losses.append(agent.update(query="loss"))
+        assert agent.updates == 1
+        agent.act(S)
+        with pytest.raises(TensorforceError):
+            experience(agent, at_once)
+    assert losses[0] == losses[1]
+    assert np.isfinite(losses[0])
+
+
+def test_33_equal_seeds_give_equal_agents_whatever_acts_independently() -> None:
+    found = []
+    for independent in (False, True):
+        agent = generic(exploration=0.3, seed=7)
+        actions = []
+        for t in range(12):
+            if independent:
+                agent.act(S, independent=True)
+            actions.append(int(agent.act([0.1 * t, 0.0, 1.0])))
+            agent.observe(float(t % 3), terminal=t % 4 == 3)
+        found.append((actions, [agent.get_variable(name) for name in agent.get_variables()]))
+    assert found[0][0] == found[1][0]
+    assert all(np.array_equal(a, b) for a, b in zip(found[0][1], found[1][1], strict=True))
+
+
+def test_34_variables(learner: Agent) -> None:
+    name = "policy/policy-network/dense0/weights"
+    assert name in learner.get_variables()
+    value = learner.get_variable(name)
+    assert value.shape == (3, 8)
+    learner.assign_variable(f"agent/{name}", value + 1)
+    assert np.array_equal(learner.get_variable(name), value + 1)
+    learner.assign_variable(name, value)
+    for wrong in (("nothing", value), (name, value.T), (name, np.full_like(value, np.nan))):
+        with pytest.raises(TensorforceError):
+            learner.assign_variable(*wrong)
+
+
+def test_35_output_tensors(learner: Agent) -> None:
+    assert learner.get_output_tensors("act") == ["action", "timestep"]
+    assert learner.get_output_tensors("observe") == ["updated", "episode", "update"]
+    with pytest.raises(TensorforceError):
+        learner.get_output_tensors("fly")
+
+
+def test_37_internal_states() -> None:
+    agent = generic(policy=[dict(type="internal_lstm", size=4, length=2)])
+    internals = agent.initial_internals()
+    assert [array.shape for array in internals.values()] == [(2, 4)]
+    _, first = agent.act(S, internals=internals, evaluation=True)
+    _, second = agent.act(S, internals=first, evaluation=True)
+    assert not np.array_equal(*(next(iter(x.values())) for x in (first, second)))
+    assert run(agent, 2, 3) == [1, 2]
+
+
+def test_38_ways_to_create(tmp_path: Path) -> None:
+    spec = dict(agent="ppo", batch_size=2, network=[dict(type="dense", size=4)])
+    file = tmp_path / "agent.json"
+    file.write_text(json.dumps(spec))
+    given: dict[str, Any] = {key: value for key, value in spec.items() if key != "agent"}
+    agents = [
+        make("ppo", **given),
+        make(spec),  # type: ignore[arg-type]
+        make(str(file)),
+        make("axonrl.interfaces.tensorforce.agents.PPOAgent", **given),
+        make(PPOAgent, **given),  # type: ignore[arg-type]
+    ]
+    again = Agent.create(agents[0], states=STATES)
+    assert again is agents[0]
+    assert all(one.spec == agents[0].spec for one in agents)
+    assert spec == dict(agent="ppo", batch_size=2, network=[dict(type="dense", size=4)])
+    with pytest.raises(TensorforceError, match="'ppo'"):
+        make("pppo")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(states=dict(type="int", shape=())),
+        dict(states=dict(type="float", shape=(1,), min_value=1.0, max_value=1.0)),
+        dict(states=dict(a=STATES), actions=dict(a=ACTIONS)),
+        dict(policy=[dict(type="dense")]),
+        dict(policy=[dict(type="dence", size=3)]),
+    ],
+)
+def test_39_refused_before_training(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TensorforceError):
+        generic(**wrong)
+
+
+def test_42_closing() -> None:
+    with make() as agent:
+        agent.act(S)
+    agent.close()
+    with pytest.raises(TensorforceError):
+        agent.act(S)

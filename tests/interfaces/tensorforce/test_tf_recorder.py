@@ -1,0 +1,202 @@
+"""Traces that agents record."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.interfaces.tensorforce import Agent, TensorforceError
+from axonrl.interfaces.tensorforce.recorder import write_trace
+
+STATES = dict(type="float", shape=(3,))
+ACTIONS = dict(type="int", num_values=3)
+
+
+def make(recorder: Any, agent: str = "random", **kwargs: Any) -> Agent:
+    given: dict[str, Any] = dict(states=STATES, actions=ACTIONS, max_episode_timesteps=20, seed=1)
+    made: Agent = Agent.create(agent=agent, recorder=recorder, **{**given, **kwargs})
+    return made
+
+
+def play(agent: Agent, episodes: int, length: int = 3, terminal: int = 1) -> list[int]:
+    """Episodes whose states are (episode, timestep, 0), and the actions of all."""
+    actions = []
+    for _ in range(episodes):
+        for t in range(length):
+            actions.append(int(agent.act([agent.episodes, t, 0.0])))
+            agent.observe(0.1 * t, terminal if t == length - 1 else 0)
+    return actions
+
+
+def traces(folder: Path) -> list[dict[str, Any]]:
+    """What the files hold, in the order of their names."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        with np.load(path, allow_pickle=False) as file:
+            found.append({name: file[name] for name in file.files})
+    return found
+
+
+def episodes_of(folder: Path) -> list[int]:
+    return sorted(int(path.name.split("-")[1]) for path in folder.iterdir())
+
+
+def test_25_files_hold_so_many_episodes(tmp_path: Path) -> None:
+    agent = make(dict(directory=str(tmp_path / "new" / "traces"), frequency=2))
+    actions = play(agent, 4)
+    first, second = traces(tmp_path / "new" / "traces")
+    assert list(first) == ["state", "action", "action_mask", "terminal", "reward"]
+    assert first["terminal"].tolist() == second["terminal"].tolist() == [0, 0, 1, 0, 0, 1]
+    assert first["state"][:, 0].tolist() == [0, 0, 0, 1, 1, 1]
+    assert second["state"][:, :2].tolist() == [[2, 0], [2, 1], [2, 2], [3, 0], [3, 1], [3, 2]]
+    assert first["reward"].tolist() == [0.0, 0.1, 0.2] * 2
+    assert [*first["action"], *second["action"]] == actions
+    assert first["action_mask"].shape == (6, 3)
+    assert first["action_mask"].all()
+    assert [array.dtype for array in first.values()] == [np.float32, np.int32, np.bool_, np.int64, np.float64]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"max-traces": 1}, [4]),
+        ({"max_traces": 3}, [2, 3, 4]),
+        ({"start": 3}, [4]),
+        ({"start": 3, "frequency": 2}, [4]),
+        ({"start": 4}, []),
+        ({"frequency": 3}, [3]),
+    ],
+)
+def test_25_which_files_there_are(tmp_path: Path, settings: dict[str, int], expected: list[int]) -> None:
+    agent = make(dict(directory=tmp_path, **settings))
+    play(agent, 4)
+    agent.close()
+    assert episodes_of(tmp_path) == expected
+
+
+def test_skipped_episodes_are_in_no_file(tmp_path: Path) -> None:
+    play(make(dict(directory=tmp_path, start=3, frequency=2)), 4)
+    (trace,) = traces(tmp_path)
+    assert trace["state"][:, 0].tolist() == [3, 3, 3]
+
+
+def test_old_files_go_by_their_number_and_never_the_new_one(tmp_path: Path) -> None:
+    names = ["trace-9-20200101-000000.npz", "trace-12-20190101-000000.npz", "trace-30-x.npz", "other.npz"]
+    for name in names:
+        (tmp_path / name).touch()
+    play(make(dict(directory=tmp_path, **{"max-traces": 2})), 1)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left[0] == "other.npz"
+    assert left[1].startswith("trace-00000001-")
+    assert left[2:] == ["trace-12-20190101-000000.npz", "trace-30-x.npz"]
+
+
+def test_agents_of_one_second_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    for _ in range(3):
+        play(make(dict(directory=tmp_path)), 1)
+    assert episodes_of(tmp_path) == [1, 1, 1]
+
+
+def test_writers_at_the_same_time_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    def write(value: int) -> None:
+        for k in range(5):
+            write_trace(tmp_path, 1, {"x": np.array([5 * value + k])})
+
+    threads = [threading.Thread(target=write, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(int(trace["x"][0]) for trace in traces(tmp_path)) == list(range(20))
+
+
+def test_20_lanes_have_their_own_rows_in_the_order_of_their_ends(tmp_path: Path) -> None:
+    ppo = dict(batch_size=50, network=[dict(type="dense", size=4)])
+    agent = make(dict(directory=tmp_path, frequency=2), "ppo", parallel_interactions=2, **ppo)
+    agent.act([[0, 0, 0], [1, 0, 0]], parallel=[0, 1])
+    agent.observe([0.5, 1.5], [0, 0], parallel=[0, 1])
+    for t, end in ((1, 0), (2, 2)):
+        agent.act([1, t, 0], parallel=1)
+        agent.observe(10.0 + t, end, parallel=1)
+    agent.act([0, 1, 0], parallel=0)
+    agent.observe(20.0, True, parallel=0)
+    (trace,) = traces(tmp_path)
+    assert trace["state"][:, :2].tolist() == [[1, 0], [1, 1], [1, 2], [0, 0], [0, 1]]
+    assert trace["reward"].tolist() == [1.5, 11.0, 12.0, 0.5, 20.0]
+    assert trace["terminal"].tolist() == [0, 0, 2, 0, 1]
+
+
+def test_independent_acts_and_dropped_episodes_are_not_recorded(tmp_path: Path) -> None:
+    agent = make(dict(directory=tmp_path))
+    agent.act([7, 7, 7])
+    agent.observe(1.0)
+    agent.act([8, 8, 8], independent=True)
+    agent.act([7, 8, 7])
+    agent.reset()
+    agent.act([8, 8, 8], evaluation=True)
+    play(agent, 1, length=2, terminal=2)
+    (trace,) = traces(tmp_path)
+    assert trace["state"].tolist() == [[0, 0, 0], [0, 1, 0]]
+    assert trace["terminal"].tolist() == [0, 2]
+
+
+def test_masks_and_nested_names(tmp_path: Path) -> None:
+    states = dict(file=dict(type="bool", shape=()), eye=dict(left=dict(type="int", shape=(2,), num_values=4)))
+    actions = dict(go=dict(type="int", num_values=2), grip=dict(type="bool", shape=(2,)), turn=dict(type="float"))
+    agent = make(dict(directory=tmp_path), states=states, actions=actions)
+    for mask in ([True, False], None):
+        given: dict[str, Any] = dict(file=True, eye=dict(left=[3, 1]))
+        agent.act(given if mask is None else {**given, "go_mask": mask})
+        agent.observe(1, mask is None)
+    (trace,) = traces(tmp_path)
+    shapes = {name: array.shape for name, array in trace.items()}
+    assert shapes == {
+        "eye/left": (2, 2), "file": (2,), "go": (2,), "grip": (2, 2), "turn": (2,), "go_mask": (2, 2),
+        "terminal": (2,), "reward": (2,),
+    }  # fmt: skip
+    assert trace["go_mask"].tolist() == [[True, False], [True, True]]
+    assert trace["eye/left"].tolist() == [[3, 1], [3, 1]]
+
+
+def test_a_state_that_its_owner_changes_later(tmp_path: Path) -> None:
+    agent = make(dict(directory=tmp_path))
+    state = np.array([1.0, 2.0, 3.0], np.float32)
+    agent.act(state)
+    state[:] = 0
+    agent.observe(1.0, True)
+    assert traces(tmp_path)[0]["state"].tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("recorder", "argument"),
+    [
+        ("traces", "RandomAgent: recorder"),
+        (dict(), "RandomAgent: recorder['directory']"),
+        (dict(directory="d", every=2), "every"),
+        (dict(directory="d", frequency=0), "RandomAgent: recorder['frequency']"),
+        (dict(directory="d", start=-1), "RandomAgent: recorder['start']"),
+        (dict(directory="d", **{"max-traces": 0}), "RandomAgent: recorder['max-traces']"),
+    ],
+)
+def test_invalid_recorders(recorder: Any, argument: str) -> None:
+    with pytest.raises(TensorforceError) as error:
+        make(recorder)
+    assert error.value.argument == argument
+
+
+def test_a_folder_that_cannot_be_made_or_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TensorforceError) as error:
+        make(dict(directory=str(tmp_path / "file" / "x")))
+    assert error.value.argument == "RandomAgent: recorder['directory']"
+    folder = tmp_path / "lost"
+    agent = make(dict(directory=folder))
+    folder.rmdir()
+    with pytest.raises(TensorforceError):
+        play(agent, 1)
+    folder.mkdir()
+    assert agent.episodes == 1  # the timestep itself was done
+    play(agent, 1)
+    assert [trace["state"][:, 0].tolist() for trace in traces(folder)] == [[0, 0, 0], [1, 1, 1]]

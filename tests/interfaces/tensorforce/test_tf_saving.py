@@ -1,0 +1,415 @@
+"""Saving and loading: behaviours of the fact sheet with exact results. Numbers in names are its numbers."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.interfaces.tensorforce import Agent, TensorforceError
+from axonrl.interfaces.tensorforce.saved_files import find
+
+S = [0.1, -0.2, 0.3]
+VIEWS = [[0.1, -0.2, 0.3], [1.0, 0.0, -1.0], [-2.0, 0.5, 0.25]]
+
+
+def make(agent: str = "tensorforce", **kwargs: Any) -> Any:
+    given: dict[str, Any] = dict(
+        states=dict(type="float", shape=(3,)), actions=dict(type="int", num_values=3), max_episode_timesteps=20, seed=1
+    )
+    if agent == "tensorforce":
+        given |= dict(
+            update=dict(unit="episodes", batch_size=2),
+            objective="policy_gradient",
+            reward_estimation=dict(horizon="episode"),
+            policy=[dict(type="dense", size=8)],
+            optimizer=dict(type="adam", learning_rate=1e-2),
+        )
+    if agent == "dqn":
+        given |= dict(memory=50, batch_size=4, update_frequency=3, network=[dict(type="dense", size=8)])
+        given["exploration"] = 0.1
+    return Agent.create(agent=agent, **{**given, **kwargs})
+
+
+def load(folder: Path, filename: str = "agent", **kwargs: Any) -> Any:
+    return Agent.load(str(folder), filename, **kwargs)
+
+
+def step(agent: Any, t: int) -> None:
+    """Timestep t of episodes of four timesteps, aborted and ended in turn."""
+    agent.act([0.1 * t, np.cos(t), 1.0])
+    agent.observe(float(t % 3), terminal=(1 + t // 4 % 2) if t % 4 == 3 else 0)
+
+
+def run(agent: Any, first: int, last: int) -> None:
+    for t in range(first, last):
+        step(agent, t)
+
+
+def variables(agent: Any) -> dict[str, Any]:
+    return {name: agent.get_variable(name) for name in agent.get_variables()}
+
+
+def assert_same(one: Any, other: Any) -> None:
+    mine, theirs = variables(one), variables(other)
+    assert mine.keys() == theirs.keys()
+    assert [name for name in mine if not np.array_equal(mine[name], theirs[name])] == []
+    assert [one.act(s, evaluation=True) for s in VIEWS] == [other.act(s, evaluation=True) for s in VIEWS]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """An agent after five episodes, and a folder with a file of it."""
+    agent, folder = make(), tmp_path_factory.mktemp("saved")
+    run(agent, 0, 20)
+    agent.save(directory=str(folder))
+    return agent, folder
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_27_paths(tmp_path: Path) -> None:
+    agent = make()
+    folder = str(tmp_path / "new" / "folder")
+    assert agent.save(directory=folder) == f"{folder}/agent"
+    run(agent, 0, 5)
+    assert agent.save(directory=folder, append="timesteps") == f"{folder}/agent-5"
+    assert agent.save(folder, format="numpy", append="timesteps") == f"{folder}/agent-5.npz"
+    assert agent.save(folder, "b", "hdf5", "episodes") == f"{folder}/b-1.hdf5"
+    files = {
+        "agent.json",
+        "agent.safetensors",
+        "agent.actonly",
+        "agent-5.safetensors",
+        "agent-5.actonly",
+        "agent-5.npz",
+    }
+    assert {path.name for path in Path(folder).iterdir()} == {*files, "b.json", "b-1.hdf5"}
+    spec = json.loads((tmp_path / "new" / "folder" / "b.json").read_text())
+    assert (spec["agent"], spec["internals"], spec["initial_internals"]) == ("tensorforce", {}, {})
+    for wrong in (dict(format="npz"), dict(append="timestep"), dict(directory=""), dict(filename=3)):
+        with pytest.raises(TensorforceError):
+            agent.save(**{"directory": folder, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "format", "found"),
+    [
+        (
+            ["agent-9.npz", "agent-12.npz", "agent2-1.hdf5", "agent-x.npz", "agent-9-1.npz"],
+            "agent",
+            None,
+            "agent-12.npz",
+        ),
+        (["agent-9.npz", "agent-12.npz", "agent.npz"], "agent", None, "agent.npz"),
+        (["agent-9.npz", "agent-12.npz"], "agent-9", None, "agent-9.npz"),
+        (["agent-9.npz", "agent-9.hdf5"], "agent-9.npz", None, "agent-9.npz"),
+        (["agent.npz", "agent-3.h5"], "agent", "hdf5", "agent-3.h5"),
+        (["agent.hdf5", "agent.h5"], "agent", None, "agent.hdf5"),
+        (["agent.hdf5", "agent.h5"], "agent.h5", None, "agent.h5"),
+        (["agent.safetensors", "agent.actonly"], "agent", None, "agent.safetensors"),
+        (["agent.safetensors", "agent.actonly"], "agent", "pb-actonly", "agent.actonly"),
+    ],
+)
+def test_29_which_file_a_name_means(tmp_path: Path, files: list[str], name: str, format: Any, found: str) -> None:
+    for file in files:
+        (tmp_path / file).touch()
+    assert find("Agent.load", tmp_path, name, format).path == tmp_path / found
+
+
+@pytest.mark.parametrize(
+    ("files", "given", "argument"),
+    [
+        (["agent.npz", "agent.hdf5"], {}, "Agent.load: format"),
+        (["agent-1.npz", "agent.safetensors"], {}, "Agent.load: format"),
+        (["agent.npz"], dict(format="hdf5"), "Agent.load: filename"),
+        (["agent.npz"], dict(format="checkpoint"), "Agent.load: format"),
+        (["agent.npz"], dict(filename="agent.npz", format="hdf5"), "Agent.load: format"),
+        (["agent2.npz", "agent.json"], {}, "Agent.load: filename"),
+        ([], dict(directory="nowhere"), "Agent.load: directory"),
+    ],
+)
+def test_30_names_that_mean_nothing(tmp_path: Path, files: list[str], given: dict[str, Any], argument: str) -> None:
+    for file in files:
+        (tmp_path / file).touch()
+    with pytest.raises(TensorforceError) as error:
+        Agent.load(**{"directory": str(tmp_path), **given})
+    assert error.value.argument == argument
+
+
+# -- what is loaded ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", ["tensorflow", "numpy", "hdf5"])
+def test_28_every_variable_and_counter(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
+    agent, _ = saved
+    agent.save(directory=str(tmp_path), format=format)
+    other = load(tmp_path)
+    assert (other.timesteps, other.episodes, other.updates) == (20, 5, 2)
+    assert_same(agent, other)
+    assert other.spec == agent.spec
+
+
+@pytest.mark.parametrize("kind", ["tensorforce", "dqn"])
+def test_a_loaded_agent_continues_as_the_saved_one(tmp_path: Path, kind: str) -> None:
+    """Memory, optimizer, schedules, random processes and statistics of preprocessing are in the file."""
+    agent = make(
+        kind,
+        exploration=dict(type="ornstein_uhlenbeck", absolute=True, sigma=0.1),
+        preprocessing=dict(float="exponential_normalization", reward=dict(type="clipping", upper=1.5)),
+    )
+    run(agent, 0, 16)
+    agent.save(directory=str(tmp_path))
+    other = load(tmp_path)
+    run(agent, 16, 28)
+    run(other, 16, 28)
+    assert agent.updates > 2
+    assert_same(agent, other)
+
+
+@pytest.mark.parametrize("kind", ["tensorforce", "dqn"])
+def test_32_saving_within_an_episode_changes_nothing(tmp_path: Path, kind: str) -> None:
+    agent, undisturbed = make(kind), make(kind)
+    run(undisturbed, 0, 24)
+    run(agent, 0, 14)
+    agent.act(S, independent=True)
+    agent.save(directory=str(tmp_path))
+    run(agent, 14, 18)
+    agent.save(directory=str(tmp_path), format="numpy")
+    run(agent, 18, 24)
+    assert_same(agent, undisturbed)
+    other = load(tmp_path, format="tensorflow")
+    assert (other.timesteps, other.episodes) == (14, 3)
+    other.act(S)  # no episode runs
+
+
+def test_30_arguments_win_over_the_saved_ones(saved: tuple[Any, Path]) -> None:
+    agent, folder = saved
+    other = load(folder, exploration=0.25, agent="TensorforceAgent")
+    assert other.act(S, query="exploration")[1] == 0.25
+    assert np.array_equal(other.get_variable("policy/policy-network/dense0/weights"),
+                          agent.get_variable("policy/policy-network/dense0/weights"))  # fmt: skip
+    for wrong in (dict(agent="dqn"), dict(policy=[dict(type="dense", size=9)]), dict(nonsense=1)):
+        with pytest.raises(TensorforceError):
+            load(folder, **wrong)
+
+
+def test_a_memory_that_does_not_fit_begins_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    agent = make("dqn")
+    run(agent, 0, 20)
+    agent.save(directory=str(tmp_path))
+    other = load(tmp_path, preprocessing=dict(reward=dict(type="clipping", upper=0.5)))
+    with pytest.raises(TensorforceError):
+        other.update()
+    assert "memory" in caplog.text
+    smaller = load(tmp_path, memory=8)  # the newest eight
+    smaller.update()
+
+
+def test_the_environment_says_how_long_episodes_are(saved: tuple[Any, Path]) -> None:
+    class World:
+        def states(self) -> Any:
+            return dict(type="float", shape=(3,))
+
+        def actions(self) -> Any:
+            return dict(type="int", num_values=3)
+
+        def max_episode_timesteps(self) -> int:
+            return 12
+
+    from axonrl.interfaces.tensorforce import Environment
+
+    world = type("Short", (World, Environment), {"reset": None, "execute": None})()
+    assert load(saved[1], environment=world).max_episode_timesteps == 12
+    with pytest.raises(TensorforceError):
+        load(saved[1], environment=world, max_episode_timesteps=5)
+
+
+def test_a_number_has_its_own_specification_or_that_of_the_name(tmp_path: Path) -> None:
+    agent = make(exploration=0.5)
+    agent.save(directory=str(tmp_path), filename="a-3", format="numpy")
+    assert load(tmp_path, "a-3").spec["exploration"] == 0.5
+    (tmp_path / "a-3.json").rename(tmp_path / "a.json")
+    assert load(tmp_path, "a-3.npz").spec["exploration"] == 0.5
+    spec = json.loads((tmp_path / "a.json").read_text())
+    (tmp_path / "a.json").unlink()
+    with pytest.raises(TensorforceError):
+        load(tmp_path, "a-3")
+    del spec["internals"], spec["initial_internals"]
+    assert_same(load(tmp_path, "a-3", **spec), agent)
+
+
+def test_functions_are_not_in_the_file(tmp_path: Path) -> None:
+    def shifted(x: Any) -> Any:
+        return x + 1.0
+
+    policy = [dict(type="function", function=shifted), dict(type="dense", size=8)]
+    agent = make(policy=policy)
+    with pytest.warns(UserWarning, match="Agent.load"):
+        agent.save(directory=str(tmp_path))
+    assert json.loads((tmp_path / "agent.json").read_text()).keys() == {"states", "actions", "internals"}
+    more = {key: value for key, value in agent.spec.items() if key not in ("states", "actions")}
+    assert_same(load(tmp_path, **more), agent)
+
+
+@pytest.mark.parametrize("format", ["tensorflow", "numpy", "hdf5", "pb-actonly"])
+def test_damaged_files_are_refused(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
+    agent, _ = saved
+    path = Path(agent.save(directory=str(tmp_path), format="tensorflow" if format == "pb-actonly" else format))
+    suffix = {"tensorflow": ".safetensors", "pb-actonly": ".actonly/policy.tflite"}.get(format, "")
+    file = Path(f"{path}{suffix}")
+    file.write_bytes(file.read_bytes()[:-50])
+    with pytest.raises(TensorforceError):
+        load(tmp_path, format=format)
+
+
+# -- only acting ------------------------------------------------------------------------------------------------------
+
+
+def test_31_acting_without_tensorflow(saved: tuple[Any, Path]) -> None:
+    agent, folder = saved
+    wanted = [int(agent.act(s, evaluation=True)) for s in VIEWS]
+    code = (
+        "import sys; from axonrl.interfaces.tensorforce import Agent;"
+        f"a = Agent.load({str(folder)!r}, format='pb-actonly');"
+        f"print(*[a.act(s) for s in {VIEWS}], hasattr(a, 'observe'), 'tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [*map(str, wanted), "False", "False"], done.stderr
+    for given in (dict(environment="CartPole-v1"), dict(exploration=0.0)):
+        with pytest.raises(TensorforceError):
+            load(folder, format="pb-actonly", **given)
+
+
+def test_acting_only_takes_batches_masks_and_flags(saved: tuple[Any, Path]) -> None:
+    agent, folder = saved
+    actor = load(folder, format="pb-actonly")
+    wanted = [agent.act(s, evaluation=True) for s in VIEWS]
+    batch = actor.act(VIEWS, parallel=range(3), internals=[{}] * 3)
+    assert (batch[0].tolist(), batch[1]) == (wanted, [{}] * 3)
+    assert actor.act(S, internals={}, evaluation=True) == (wanted[0], {})
+    assert isinstance(actor.act(S), np.int32)
+    best = int(wanted[0])
+    mask = [k != best for k in range(3)]
+    assert actor.act(dict(state=S, action_mask=mask)) != best
+    assert actor.initial_internals() == {}
+    for wrong in (dict(states=[0.0]), dict(states=S, evaluation=False, deterministic=False), dict(states=VIEWS)):
+        with pytest.raises(TensorforceError):
+            actor.act(**wrong)
+    actor.close()
+    actor.close()
+    with pytest.raises(TensorforceError):
+        actor.act(S)
+
+
+def test_acting_only_with_internals_preprocessing_and_several_actions(tmp_path: Path) -> None:
+    eye, lamp, cell = dict(type="float", shape=2), dict(type="bool", shape=()), dict(type="int", shape=(), num_values=4)
+    turn, grip = dict(type="float", min_value=-1.0, max_value=2.0), dict(type="bool", shape=(2,))
+    agent = make(
+        states=dict(eye=eye, lamp=lamp, cell=cell),
+        actions=dict(a=turn, b=dict(c=grip)),
+        policy=dict(network=dict(type="auto", size=4, depth=1, internal_rnn=2)),
+        max_episode_timesteps=4,
+        preprocessing=dict(eye="exponential_normalization"),
+    )
+    views = [dict(eye=[0.5 * k, -k], lamp=k % 2 == 0, cell=k) for k in range(4)]
+    for k, view in enumerate(views):
+        agent.act(view)
+        agent.observe(1.0, terminal=k == 3)
+    agent.save(directory=str(tmp_path))
+    actor = load(tmp_path, format="pb-actonly")
+    mine, theirs = agent.initial_internals(), actor.initial_internals()
+    for view in views:
+        action, mine = agent.act(view, internals=mine, evaluation=True)
+        acted, theirs = actor.act(view, internals=theirs)
+        assert acted["a"] == pytest.approx(action["a"], abs=1e-6)
+        assert np.array_equal(acted["b"]["c"], action["b"]["c"])
+        assert all(np.allclose(mine[name], theirs[name], atol=1e-6) for name in mine)
+        assert any(value.any() for value in theirs.values())
+    with pytest.raises(TensorforceError):
+        actor.act(views[0])
+
+
+def test_what_cannot_act_alone_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = make()
+    agent.save(directory=str(tmp_path))
+    assert (tmp_path / "agent.actonly").is_dir()
+    from axonrl.interfaces.tensorforce import actonly
+
+    monkeypatch.setattr(actonly, "_made", lambda learning: "LiteRT has no such op")
+    agent.save(directory=str(tmp_path))
+    assert not (tmp_path / "agent.actonly").exists()
+    with pytest.raises(TensorforceError, match="LiteRT has no such op"):
+        load(tmp_path, format="pb-actonly")
+
+
+def test_random_agents_are_saved_too(tmp_path: Path) -> None:
+    agent = make("random")
+    run(agent, 0, 6)
+    for format in ("tensorflow", "numpy"):
+        agent.save(directory=str(tmp_path), filename=format, format=format)
+        other = load(tmp_path, filename=format)
+        assert (other.timesteps, other.episodes, other.updates) == (6, 1, 0)
+    again = load(tmp_path, filename="tensorflow")
+    assert [agent.act(S, independent=True) for _ in range(9)] == [again.act(S, independent=True) for _ in range(9)]
+    with pytest.raises(TensorforceError, match="no model"):
+        load(tmp_path, filename="tensorflow", format="pb-actonly")
+
+
+# -- the saver --------------------------------------------------------------------------------------------------------
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.safetensors"))
+
+
+def test_the_saver_continues_from_the_newest_file(tmp_path: Path) -> None:
+    saver = dict(directory=str(tmp_path), filename="m")
+    with make(saver=saver) as agent:
+        run(agent, 0, 8)
+        assert names(tmp_path) == ["m-0"]
+        assert agent.save().endswith("m")  # the saver's directory and filename
+        (tmp_path / "m.safetensors").unlink()
+    assert names(tmp_path) == ["m-0", "m-8"]
+    again = make(saver=saver)
+    assert (again.timesteps, again.episodes, again.updates) == (8, 2, 1)
+    assert make(saver=dict(saver, load="m-0")).timesteps == 0
+    loaded = load(tmp_path, "m-0", format="tensorflow")
+    assert loaded.timesteps == 0
+    assert make(saver=dict(saver, load=False)).timesteps == 0
+    with pytest.raises(TensorforceError):
+        make(saver=dict(saver, load="other"))
+
+
+def test_the_saver_writes_in_time_and_keeps_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock: list[float] = [0.0]
+    monkeypatch.setattr("axonrl.interfaces.tensorforce.saver.time.monotonic", lambda: clock[0])
+    agent = make(saver={"directory": str(tmp_path), "frequency": 10, "max-checkpoints": 2})
+    for t in range(12):
+        clock[0] += 5.0  # 10 s after the last time: every second timestep
+        step(agent, t)
+        if t == 5:
+            assert names(tmp_path) == ["agent-4", "agent-6"]
+    assert names(tmp_path) == ["agent-10", "agent-12"]
+    assert sorted(path.name for path in tmp_path.glob("*.actonly")) == ["agent-10.actonly", "agent-12.actonly"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda folder: {},
+        lambda folder: {"directory": folder, "frequenzy": 3},
+        lambda folder: {"directory": folder, "frequency": 0},
+        lambda folder: {"directory": folder, "max-checkpoints": 0},
+        lambda folder: {"directory": folder, "load": 3},
+    ],
+)
+def test_savers_that_are_refused(tmp_path: Path, wrong: Callable[[str], dict[str, Any]]) -> None:
+    with pytest.raises(TensorforceError):
+        make(saver=wrong(str(tmp_path)))
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,265 @@
+"""TensorBoard's events of agents."""
+
+import io
+import subprocess
+import sys
+import wave
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util.tensor_util import make_ndarray
+
+from axonrl.interfaces.tensorforce import Agent, TensorforceError
+
+S = [0.1, -0.2, 0.3]
+CUSTOM = dict(
+    score=dict(type="scalar"),
+    spread=dict(type="histogram", buckets=2),
+    view=dict(type="image", max_outputs=2),
+    sound=dict(type="audio", sample_rate=8000),
+)
+
+
+def make(summarizer: Any, agent: str = "random", **kwargs: Any) -> Agent:
+    given: dict[str, Any] = dict(
+        states=dict(type="float", shape=(3,)), actions=dict(type="int", num_values=3), max_episode_timesteps=20, seed=1
+    )
+    made: Agent = Agent.create(agent=agent, summarizer=summarizer, **{**given, **kwargs})
+    return made
+
+
+def ppo(summarizer: Any, **kwargs: Any) -> Agent:
+    return make(summarizer, "ppo", batch_size=1, network=[dict(type="dense", size=4)], **kwargs)
+
+
+def play(agent: Agent, episodes: int, length: int = 2) -> list[int]:
+    """Episodes with the rewards 1, 2, ...; the actions."""
+    actions = []
+    for _ in range(episodes):
+        for t in range(length):
+            actions.append(int(agent.act(S)))
+            agent.observe(float(t + 1), t == length - 1)
+    return actions
+
+
+def events(folder: Path) -> Any:
+    """What TensorBoard reads in the newest folder."""
+    newest = max(folder.iterdir())
+    return EventAccumulator(str(newest), size_guidance=dict(scalars=0, tensors=0, images=0, audio=0)).Reload()
+
+
+def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
+    return [(event.step, event.value) for event in events(folder).Scalars(tag)]
+
+
+def test_36_a_summary_of_the_users_own(tmp_path: Path) -> None:
+    agent = make(dict(directory=str(tmp_path / "new"), custom=CUSTOM))
+    agent.summarize("score", 1.5, step=3)
+    play(agent, 1)
+    agent.summarize(summary="score", value=np.float32(2.5))
+    assert scalars(tmp_path / "new", "score") == [(3, 1.5), (2, 2.5)]  # before it is closed
+    assert events(tmp_path / "new").Tags()["scalars"] == ["score"]  # no label was asked for
+    with pytest.raises(TensorforceError) as error:
+        agent.summarize("scores", 1.0)
+    assert (error.value.argument, error.value.value) == ("summary", "scores")
+    assert "'score'" in str(error.value)
+
+
+def test_histogram_image_and_audio(tmp_path: Path) -> None:
+    agent = make(dict(directory=tmp_path, custom=CUSTOM))
+    agent.summarize("spread", [0.0, 1.0, 1.0, np.nan, 2.0])
+    pixels = np.arange(3 * 2 * 2 * 3, dtype=np.uint8).reshape(3, 2, 2, 3)
+    agent.summarize("view", pixels)
+    agent.summarize("view", np.array([[[[0.0], [0.5], [2.0]]]]), step=1)
+    agent.summarize("sound", np.array([[[0.0, 1.0], [-2.0, 0.5]]]))
+    agent.close()
+    found = events(tmp_path)
+    (spread,) = found.Tensors("spread")
+    assert make_ndarray(spread.tensor_proto).tolist() == [[0.0, 1.0, 1.0], [1.0, 2.0, 3.0]]
+    for number in (0, 1):
+        (image,) = found.Images(f"view/{number}")
+        shown = matplotlib.image.imread(io.BytesIO(image.encoded_image_string), format="png")
+        assert np.rint(shown * 255).tolist() == pixels[number].tolist()
+    (grey,) = found.Images("view")
+    assert (grey.step, grey.height, grey.width) == (1, 1, 3)
+    shown = matplotlib.image.imread(io.BytesIO(grey.encoded_image_string), format="png")
+    assert np.rint(shown * 255).tolist() == [[0, 128, 255]]
+    (sound,) = found.Audio("sound")
+    assert (sound.sample_rate, sound.length_frames, sound.content_type) == (8000, 2, "audio/wav")
+    with wave.open(io.BytesIO(sound.encoded_audio_string)) as file:
+        assert (file.getnchannels(), file.getframerate()) == (2, 8000)
+        assert np.frombuffer(file.readframes(2), "<i2").tolist() == [0, 32767, -32767, 16384]
+    assert sorted(found.Tags()["images"]) == ["view", "view/0", "view/1"]
+
+
+@pytest.mark.parametrize(
+    ("summary", "value"),
+    [
+        ("score", [1.0]),
+        ("score", "high"),
+        ("score", None),
+        ("spread", [[1.0], [1.0, 2.0]]),
+        ("view", np.zeros((2, 2, 3))),
+        ("view", np.zeros((1, 2, 2, 5))),
+        ("view", np.zeros((1, 2, 2, 3), np.int64)),
+        ("view", np.full((1, 2, 2, 3), np.nan)),
+        ("view", np.zeros((0, 2, 2, 3))),
+        ("sound", np.zeros((4, 2))),
+    ],
+)
+def test_values_that_do_not_fit(tmp_path: Path, summary: str, value: Any) -> None:
+    agent = make(dict(directory=tmp_path, custom=CUSTOM))
+    with pytest.raises(TensorforceError) as error:
+        agent.summarize(summary, value)
+    assert error.value.argument == "Agent.summarize: value"
+
+
+def test_summarize_needs_a_summarizer_and_a_step() -> None:
+    with pytest.raises(TensorforceError) as error:
+        make(None).summarize("score", 1.0)
+    assert error.value.argument == "summarizer"
+
+
+def test_an_invalid_step(tmp_path: Path) -> None:
+    with pytest.raises(TensorforceError) as error:
+        make(dict(directory=tmp_path, custom=CUSTOM)).summarize("score", 1.0, step=-1)
+    assert error.value.argument == "Agent.summarize: step"
+
+
+@pytest.mark.parametrize(
+    ("summarizer", "argument"),
+    [
+        (dict(labels="all"), "RandomAgent: summarizer['directory']"),
+        (dict(directory="d", label="all"), "label"),
+        (dict(directory="d", labels="losses"), "RandomAgent: summarizer['labels']"),
+        (dict(directory="d", frequency=0), "RandomAgent: summarizer['frequency']"),
+        (dict(directory="d", frequency=dict(acts=1)), "acts"),
+        (dict(directory="d", frequency=dict(act=0)), "RandomAgent: summarizer['frequency']['act']"),
+        (dict(directory="d", flush=0), "RandomAgent: summarizer['flush']"),
+        (dict(directory="d", custom=dict(a=dict(type="video"))), "RandomAgent: summarizer['custom']['a']['type']"),
+        (dict(directory="d", custom=dict(a=dict(type="scalar", buckets=3))), "buckets"),
+        (
+            dict(directory="d", custom=dict(a=dict(type="audio"))),
+            "RandomAgent: summarizer['custom']['a']['sample_rate']",
+        ),
+    ],
+)
+def test_invalid_summarizers(summarizer: Any, argument: str) -> None:
+    with pytest.raises(TensorforceError) as error:
+        make(summarizer)
+    assert error.value.argument == argument
+
+
+def test_labels_that_are_never_recorded_warn_once(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="relu, lossess") as warned:
+        make(dict(directory=tmp_path, labels=["graph", "relu", "losses", "lossess"]))
+    assert len(warned) == 1
+
+
+def test_the_newest_folders_stay(tmp_path: Path) -> None:
+    for name in ("summary-20200101-000000", "summary-20210101-000000", "summary-mine", "other"):
+        (tmp_path / name).mkdir()
+    for _ in range(3):
+        make({"directory": tmp_path, "max-summaries": 2}).close()
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[0] == "other"
+    assert names[-1] == "summary-mine"
+    assert len(names) == 4
+    assert not any(name.startswith("summary-202001") or name.startswith("summary-2021") for name in names)
+
+
+def test_rewards_of_a_random_agent(tmp_path: Path) -> None:
+    agent = make(dict(directory=tmp_path, labels="all", frequency=dict(observe=2)))
+    play(agent, 4)
+    agent.close()
+    assert scalars(tmp_path, "rewards/raw-reward") == [(3, 1.0), (4, 2.0), (7, 1.0), (8, 2.0)]
+    assert scalars(tmp_path, "rewards/episode-reward") == [(2, 3.0), (4, 3.0)]
+    assert agent.timesteps == 8
+
+
+def test_what_a_random_agent_can_record() -> None:
+    assert make(None).get_available_summaries() == ["episode-reward", "raw-reward", "rewards", "timestep-reward"]
+
+
+def test_an_agent_that_learns_writes_what_it_measured(tmp_path: Path) -> None:
+    labels = ["losses", "entropy", "update-norm", "updates", "variables", "parameters", "categorical", "rewards"]
+    summarizer = dict(directory=tmp_path, labels=[*labels, "variables-histogram"], frequency=2)
+    reward = dict(reward=dict(type="clipping", upper=1.5))
+    agent = ppo(summarizer, exploration=0.25, preprocessing=reward, discount=0.5)
+    play(agent, 1)
+    loss = agent.update(query="loss")
+    name = next(name for name in agent.get_variables() if name.endswith("logits/bias"))
+    before = agent.get_variable(name)
+    play(agent, 1)
+    change = agent.get_variable(name) - before
+    mean, total = float(agent.get_variable(name).mean()), agent.updates
+    facts = agent._learning.facts
+    agent.close()
+    assert total == 3
+    assert scalars(tmp_path, "losses/loss")[1:] == [(2, loss), (3, facts.loss)]
+    assert scalars(tmp_path, "entropies/entropy")[2] == (3, facts.metrics["entropy"])
+    assert scalars(tmp_path, "update-norm")[2] == (3, facts.metrics["update_norm"])
+    (tag,) = [
+        tag
+        for tag in events(tmp_path).Tags()["scalars"]
+        if tag.startswith("updates/") and "bias/mean" in tag and "logits" in tag
+    ]
+    assert tag == "updates/policy/action-distribution/logits/bias/mean"
+    assert scalars(tmp_path, tag)[2] == (3, pytest.approx(change.mean(), abs=1e-7))
+    assert scalars(tmp_path, tag.replace("updates", "variables"))[2] == (3, pytest.approx(mean, abs=1e-7))
+    assert scalars(tmp_path, "parameters/reward_estimation/discount") == [(1, 0.5), (2, 0.5), (3, 0.5)]
+    assert scalars(tmp_path, "parameters/action-exploration") == [(2, 0.25), (4, 0.25)]
+    parts = [scalars(tmp_path, f"distributions/action-distribution-probabilities/{k}") for k in range(3)]
+    assert [step for step, _ in parts[0]] == [2, 4]
+    assert sum(part[0][1] for part in parts) == pytest.approx(1)
+    assert scalars(tmp_path, "rewards/timestep-reward") == [(1, 1.0), (2, 1.5), (3, 1.0), (4, 1.5)]
+    assert scalars(tmp_path, "rewards/raw-reward") == [(1, 1.0), (2, 2.0), (3, 1.0), (4, 2.0)]
+    assert "variables-histogram/policy/action-distribution/logits/bias" in events(tmp_path).Tags()["tensors"]
+    assert not any("optimizer" in tag for tag in events(tmp_path).Tags()["scalars"] if tag.startswith("variables"))
+
+
+def test_frequencies_of_updates(tmp_path: Path) -> None:
+    agent = ppo(
+        dict(directory=tmp_path, labels=["loss", "updates", "variables"], frequency=dict(update=2, variables=3))
+    )
+    play(agent, 6)
+    agent.close()
+    assert [step for step, _ in scalars(tmp_path, "losses/loss")] == [2, 4, 6]
+    tag = "policy/policy-network/dense0/bias/variance"
+    assert [step for step, _ in scalars(tmp_path, f"updates/{tag}")] == [2, 4, 6]
+    assert [step for step, _ in scalars(tmp_path, f"variables/{tag}")] == [3, 6]
+
+
+def test_a_summarizer_changes_nothing(tmp_path: Path) -> None:
+    drawn = dict(type="random", distribution="uniform", minval=0.1, maxval=0.2)
+    found = []
+    for summarizer in (None, dict(directory=tmp_path, labels="all")):
+        agent = ppo(summarizer, exploration=drawn, learning_rate=drawn, discount=drawn)
+        actions = play(agent, 3, length=5)
+        found.append((actions, {name: agent.get_variable(name).tolist() for name in agent.get_variables()}))
+    assert found[0] == found[1]
+
+
+def test_what_learning_agents_can_record() -> None:
+    own = ppo(None).get_available_summaries()
+    assert {"categorical", "distributions", "losses", "loss", "entropy", "updates-histogram"} <= set(own)
+    assert own == sorted(own)
+    assert not {"gaussian", "beta", "bernoulli", "baseline-loss"} & set(own)
+
+
+def test_summaries_load_no_tensorflow(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from axonrl.interfaces.tensorforce import Agent
+a = Agent.create('random', states=dict(type='float', shape=(1,)), actions=dict(type='int', num_values=2),
+                 recorder=dict(directory={str(tmp_path)!r}), summarizer=dict(directory={str(tmp_path)!r}, labels='all',
+                 custom=dict(a=dict(type='scalar'), b=dict(type='histogram'), c=dict(type='image'))))
+a.act([0.0]); a.observe(1.0, True); a.summarize('a', 1.0); a.summarize('b', [1.0]); a.summarize('c', [[[[0.5]]]])
+a.close(); print('tensorflow' in sys.modules, 'matplotlib' in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["False", "False"], done.stderr
