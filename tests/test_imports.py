@@ -49,7 +49,9 @@ ROOMS["experiments"] = {*ROOMS, "noise"}
 
 TENSORFLOW_AT_ONCE: Final = {"models", "runtimes", "estimators"}
 """May load TensorFlow when they are imported."""
-TENSORFLOW_WHEN_USED: Final = {"noise", "hooks", "experiments"}
+FOLDERS_AT_ONCE: Final = ("interfaces/tensorforce/model/",)
+"""Folders of other rooms that may do so."""
+TENSORFLOW_WHEN_USED: Final = {"noise", "hooks", "experiments", "interfaces"}
 """May load it inside functions. The other rooms never do."""
 LIGHT_FILES: Final = {"runtimes/__init__.py"}
 """In the rooms that may load TensorFlow at once, files that never do."""
@@ -93,6 +95,8 @@ def may_import(room: str) -> set[str]:
 def may_load_tensorflow(path: str, room: str, at_once: bool) -> bool:
     if path in LIGHT_FILES:
         return False
+    if path.startswith(FOLDERS_AT_ONCE):
+        return True
     return room in TENSORFLOW_AT_ONCE or (room in TENSORFLOW_WHEN_USED and not at_once)
 
 

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agents import Agent as Agent
     from .environments import Environment as Environment
-    from .errors import TensorforceError as TensorforceError
-    from .runner import Runner as Runner
+    from .execution import Runner as Runner
+    from .values.errors import TensorforceError as TensorforceError
 
-_EXPORTS = {"Agent": "agents", "Environment": "environments", "Runner": "runner", "TensorforceError": "errors"}
+_EXPORTS = {
+    "Agent": "agents",
+    "Environment": "environments",
+    "Runner": "execution",
+    "TensorforceError": "values.errors",
+}
 
 __all__ = ["Agent", "Environment", "Runner", "TensorforceError"]
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from .errors import TensorforceError
-from .runner import Runner
+from .execution.runner import Runner
+from .values.errors import TensorforceError
 
 _LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds")
 """What ``--path`` holds of each episode."""

@@ -14,9 +14,9 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 
 from axonrl.interfaces.tensorforce.environments import Environment
 from axonrl.interfaces.tensorforce.environments import Environment as Exported
-from axonrl.interfaces.tensorforce.errors import TensorforceError
-from axonrl.interfaces.tensorforce.gymnasium_environment import registered
-from axonrl.interfaces.tensorforce.gymnasium_spaces import part_of
+from axonrl.interfaces.tensorforce.environments.gymnasium_environment import registered
+from axonrl.interfaces.tensorforce.environments.gymnasium_spaces import part_of
+from axonrl.interfaces.tensorforce.values.errors import TensorforceError
 
 
 class Corridor(Environment):

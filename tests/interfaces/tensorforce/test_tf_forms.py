@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from axonrl.interfaces.tensorforce.arguments import AGENTS, bind, kind_of, to_json_or_none
-from axonrl.interfaces.tensorforce.errors import TensorforceError
-from axonrl.interfaces.tensorforce.kinds import at, fed, first_update, least_capacity, normal_form
-from axonrl.interfaces.tensorforce.specs import read_values
+from axonrl.interfaces.tensorforce.forms.arguments import AGENTS, bind, kind_of, to_json_or_none
+from axonrl.interfaces.tensorforce.forms.kinds import at, fed, first_update, least_capacity, normal_form
+from axonrl.interfaces.tensorforce.values.errors import TensorforceError
+from axonrl.interfaces.tensorforce.values.specs import read_values
 
 STATES = read_values("test", {"type": "float", "shape": (3,)}, "states")
 INT = read_values("test", {"type": "int", "num_values": 3}, "actions")
@@ -336,5 +336,5 @@ def test_random_and_constant_take_few_arguments() -> None:
 
 
 def test_tensorflow_is_not_loaded() -> None:
-    code = "import sys, axonrl.interfaces.tensorforce.kinds; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, axonrl.interfaces.tensorforce.forms.kinds; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from axonrl.interfaces.tensorforce.errors import TensorforceError
-from axonrl.interfaces.tensorforce.modules import resolve
+from axonrl.interfaces.tensorforce.forms.modules import resolve
+from axonrl.interfaces.tensorforce.values.errors import TensorforceError
 
 ADAM = {"type": "adam", "learning_rate": 3e-4, "gradient_norm_clipping": 1.0}
 DENSE = {"type": "dense", "size": 8, "bias": True, "activation": "tanh", "dropout": 0.0, "is_trainable": True}

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from axonrl.interfaces.tensorforce.errors import TensorforceError
-from axonrl.interfaces.tensorforce.parameters import Counts, Parameter, make_parameter
+from axonrl.interfaces.tensorforce.processing.parameters import Counts, Parameter, make_parameter
+from axonrl.interfaces.tensorforce.values.errors import TensorforceError
 
 RNG = np.random.default_rng(0)  # of what does not draw
 

@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# Programs of users have no types.
 """The five acceptance programs, as their users wrote them but for the import line."""
 
 

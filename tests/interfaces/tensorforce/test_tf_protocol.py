@@ -19,7 +19,8 @@ ACTIONS = dict(type="int", num_values=3)
 
 def make(agent: str = "random", **kwargs: Any) -> Agent:
     given: dict[str, Any] = dict(states=STATES, actions=ACTIONS, max_episode_timesteps=20, seed=1)
-    return Agent.create(agent=agent, **{**given, **kwargs})
+    made: Agent = Agent.create(agent=agent, **{**given, **kwargs})
+    return made
 
 
 def generic(**kwargs: Any) -> Agent:

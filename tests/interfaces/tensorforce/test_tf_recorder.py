@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from axonrl.interfaces.tensorforce import Agent, TensorforceError
-from axonrl.interfaces.tensorforce.recorder import write_trace
+from axonrl.interfaces.tensorforce.agents.recorder import write_trace
 
 STATES = dict(type="float", shape=(3,))
 ACTIONS = dict(type="int", num_values=3)

@@ -10,10 +10,10 @@ import pytest
 
 from axonrl.interfaces.tensorforce import run as command
 from axonrl.interfaces.tensorforce.environments import Environment
-from axonrl.interfaces.tensorforce.errors import TensorforceError
-from axonrl.interfaces.tensorforce.runner import Runner
-from axonrl.interfaces.tensorforce.runner_bar import Bar
-from axonrl.interfaces.tensorforce.runner_loop import Record, Settings
+from axonrl.interfaces.tensorforce.execution.bar import Bar
+from axonrl.interfaces.tensorforce.execution.loop import Record, Settings
+from axonrl.interfaces.tensorforce.execution.runner import Runner
+from axonrl.interfaces.tensorforce.values.errors import TensorforceError
 
 
 class Count(Environment):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from axonrl.interfaces.tensorforce import Agent, TensorforceError
-from axonrl.interfaces.tensorforce.saved_files import find
+from axonrl.interfaces.tensorforce.agents.saved_files import find
 
 S = [0.1, -0.2, 0.3]
 VIEWS = [[0.1, -0.2, 0.3], [1.0, 0.0, -1.0], [-2.0, 0.5, 0.25]]
@@ -388,7 +388,7 @@ def test_the_saver_continues_from_the_newest_file(tmp_path: Path) -> None:
 
 def test_the_saver_writes_in_time_and_keeps_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock: list[float] = [0.0]
-    monkeypatch.setattr("axonrl.interfaces.tensorforce.saver.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("axonrl.interfaces.tensorforce.agents.saver.time.monotonic", lambda: clock[0])
     agent = make(saver={"directory": str(tmp_path), "frequency": 10, "max-checkpoints": 2})
     for t in range(12):
         clock[0] += 5.0  # 10 s after the last time: every second timestep

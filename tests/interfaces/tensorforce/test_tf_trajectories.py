@@ -7,7 +7,7 @@ import pytest
 
 from axonrl.contracts import ArraySpec
 from axonrl.interfaces.tensorforce import TensorforceError
-from axonrl.interfaces.tensorforce.trajectories import ABORTED, CUT, TERMINATED, Batches, Layout, Trajectories
+from axonrl.interfaces.tensorforce.agents.trajectories import ABORTED, CUT, TERMINATED, Batches, Layout, Trajectories
 
 FLOAT = ArraySpec((), np.float32)
 

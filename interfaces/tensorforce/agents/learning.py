@@ -1,0 +1,246 @@
+"""What learns: a traced model with its memory, the numbers it is fed with, and when updates are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ....contracts import Array, ArraySpec, RunConfig, SpecTree
+from ....facts import UpdateFacts
+from ....policies.behaviour import zero_state
+from ....runs.programs import shared
+from ....runs.seeding import generators, model_seed
+from ..forms.kinds import at, fed, first_update, least_capacity
+from ..processing.parameters import Counts, Parameter, make_parameter
+from ..values.specs import MASK, Values
+from .trajectories import ABORTED, CUT, TERMINATED, Batches, Layout, Trajectories
+
+if TYPE_CHECKING:
+    from ....estimators.stepping import Stepper
+
+_INDEX_OF_PARAMETERS: Final = 5
+"""Of the generator that random parameters draw from, among those that follow from the seed."""
+
+
+class Learning:
+    """The part of an agent that learns.
+
+    Args:
+        where: for messages.
+        form: the agent's normal form.
+        states: what the model sees: preprocessed.
+        actions: what it chooses.
+        max_episode_timesteps: of an episode; None if unknown.
+        seed: of initial weights and all generators.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        form: Mapping[str, Any],
+        states: Mapping[str, Any],
+        actions: Values,
+        max_episode_timesteps: int | None,
+        seed: int,
+    ) -> None:
+        self._form = form
+        update, rewards = form["update"], form["reward_estimation"]
+        self.by_episodes: bool = update["unit"] == "episodes"
+        self.start = self._parameter(where, "update/start")
+        self.learning_rate_path = _learning_rate_path(form["optimizer"])
+        self.bootstraps = rewards["estimate_horizon"] is not False
+        self.longest = max_episode_timesteps
+        self.rng = np.random.default_rng([seed, _INDEX_OF_PARAMETERS])
+        self.frequency = None if update["frequency"] == "never" else self._parameter(where, "update/frequency")
+        horizon = rewards["horizon"]
+        spec = (max_episode_timesteps or 1) - 1 if horizon == "episode" else horizon
+        self.horizon = make_parameter(f"{where}: reward_estimation['horizon']", spec, at_least=0)
+        self.discount = self._parameter(where, "reward_estimation/discount")
+        self.hyper = {path: self._parameter(where, path) for path in fed(form)}
+        self.stepper = self._built(where, states, actions, seed)
+        memory: Any = self.stepper.memory
+        self.memory: Trajectories = memory
+        self.memory.horizon = round(self.horizon.value(Counts(0, 0, 0), self.rng))
+        self.facts: UpdateFacts | None = None
+        """Loss and metrics of the last update."""
+        self.loss = float("nan")
+
+    def _parameter(self, where: str, path: str) -> Parameter:
+        return make_parameter(f"{where}: {path}", at(self._form, path))
+
+    def _built(self, where: str, states: Mapping[str, Any], actions: Values, seed: int) -> Stepper:
+        from ....estimators.limits import Schedule
+        from ....estimators.stepping import Stepper
+        from ....quiet import load_tensorflow
+
+        load_tensorflow()
+        from ....runtimes.choosing import choose
+        from ....runtimes.tracing.program import Program
+        from ....runtimes.tracing.signature import BoundModelFn
+        from ..model.function import model_fn
+
+        observation = {name: spec.array for name, spec in states.items()}
+        masks = {f"{name}{MASK}": spec.mask for name, spec in actions.flat.items() if spec.type == "int"}
+        params = {"form": self._form, "states": dict(states), "actions": dict(actions.flat)}
+        config = RunConfig(seed=seed, progress=False)
+        program = Program(BoundModelFn(model_fn, params, config, None), {**observation, **masks}, model_seed(seed))
+        self.program = program
+        layout = Layout(
+            {**observation, **masks},
+            {name: spec.array for name, spec in actions.flat.items()},
+            program.predict.state or {},
+            actions.single,
+        )
+        self._state = program.predict.state
+        rngs = generators(seed)
+        memory = self._memory(where, layout, rngs["memory"])
+        train = program.trace_train(self._batch_specs(layout, memory.batches))
+        self.metrics = tuple(train.metrics)
+        """Names of what an update measures beside its loss."""
+        executor, _ = choose(program, train, "auto", None, shared)
+        sampled: Any = memory  # the stepper only samples: lanes are stored here
+        # A learning rate of 0 is the user's business: the first update may change nothing.
+        return Stepper(program.predict, train, executor, sampled, 1, rngs, Schedule(1, 1), may_stay=True)
+
+    def _memory(self, where: str, layout: Layout, rng: np.random.Generator) -> Trajectories:
+        memory, update = self._form["memory"], self._form["update"]
+        least = least_capacity(self._form, self.longest)
+        capacity = least if memory["capacity"] is None else memory["capacity"]
+        batches = Batches(
+            episodes=self.by_episodes,
+            size=update["batch_size"],
+            recent=memory["type"] == "recent",
+            longest=self.longest or 0,
+            bootstraps=self.bootstraps,
+            window=longest_window(self._form),
+        )
+        return Trajectories(capacity, layout, batches, rng)
+
+    def _batch_specs(self, layout: Layout, batches: Batches) -> dict[str, SpecTree]:
+        """What :meth:`Trajectories.sample` returns."""
+        rows = batches.size * batches.longest if batches.episodes else batches.size
+        window = (batches.window,) if batches.window > 1 else ()
+
+        def of(specs: Mapping[str, ArraySpec], *axes: int) -> dict[str, ArraySpec]:
+            return {name: ArraySpec((rows, *axes, *spec.shape), spec.dtype) for name, spec in specs.items()}
+
+        floats = {
+            name: ArraySpec(spec.shape, np.float32) if spec.dtype == np.bool_ else spec
+            for name, spec in layout.action.items()
+        }
+        action = of(floats)
+        scalar = ArraySpec((rows,), np.float32)
+        specs: dict[str, Any] = {
+            "observation": of(layout.observation, *window),
+            "action": next(iter(action.values())) if layout.single_action else action,
+            "reward": scalar,
+            "valid": scalar,
+            "hyper": dict.fromkeys(self.hyper, ArraySpec((), np.float32)),
+        }
+        valid = ArraySpec((rows, batches.window), np.bool_)
+        if layout.state:
+            specs |= {"state": of(layout.state), "window_valid": valid}
+        if batches.bootstraps:
+            specs |= {"next_observation": specs["observation"], "discount": scalar}
+            if layout.state:
+                specs |= {"next_state": of(layout.state), "next_window_valid": valid}
+        return specs
+
+    # -- acting -------------------------------------------------------------------------------------------------------
+
+    def predict(
+        self, features: Mapping[str, Array], internals: Mapping[str, Array] | None
+    ) -> tuple[dict[str, Any], dict[str, Array] | None]:
+        """Predictions [B, ...] and the next internals, with the weights as they are."""
+        if internals is None:
+            return self.stepper.executor.act(features)
+        return self.stepper.executor.act({"observation": features, "state": dict(internals)})
+
+    def initial_internals(self) -> dict[str, Array] | None:
+        """Zeros [1, ...] by name; None without internals."""
+        return zero_state(self._state, 1)
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def end(self, code: int, observation: Mapping[str, Array] | None, state: Mapping[str, Array] | None) -> None:
+        """The episode that was stored last is over; ``code`` is 1, or 2 with or without what would have come next."""
+        estimates_end = self._form["reward_estimation"]["estimate_terminal"]
+        if not self.bootstraps or (code == TERMINATED and not estimates_end):
+            self.memory.end(TERMINATED)
+        elif observation is None:
+            self.memory.end(CUT)
+        else:
+            self.memory.end(ABORTED, observation, state)
+
+    def due(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
+        """Is an update due, right after an episode or a timestep was counted?"""
+        count = counts.episodes if self.by_episodes else counts.timesteps
+        first = first_update(self._form, self.longest, self.start_at(counts, overrides))
+        frequency = self.frequency_at(counts, overrides)
+        return frequency is not None and count >= first and (count - first) % frequency == 0
+
+    def start_at(self, counts: Counts, overrides: Mapping[str, float]) -> int:
+        """Timesteps or episodes before the first update, as far as that was asked for."""
+        value = overrides.get("update/start")
+        return round(self.start.value(counts, self.rng) if value is None else value)
+
+    def frequency_at(self, counts: Counts, overrides: Mapping[str, float]) -> int | None:
+        """Timesteps or episodes between updates, at least 1; None for never."""
+        if "update/frequency" in overrides:
+            return max(round(overrides["update/frequency"]), 1)
+        return None if self.frequency is None else max(round(self.frequency.value(counts, self.rng)), 1)
+
+    def learn(self, counts: Counts, overrides: Mapping[str, float]) -> float:
+        """One update; returns its loss.
+
+        Args:
+            counts: the agent's.
+            overrides: of this call, by path in the normal form.
+
+        Raises:
+            TensorforceError: too little is stored.
+        """
+        memory = self.memory
+        values = self.values(counts, overrides)
+        memory.horizon = min(round(values.pop("reward_estimation/horizon")), 10**9)
+        memory.discount = values.pop("reward_estimation/discount")
+        memory.hyper = {path: np.array(value, np.float32) for path, value in values.items()}
+        self.facts = self.stepper.learn()
+        self.loss = self.facts.loss
+        return self.loss
+
+    def values(self, counts: Counts, overrides: Mapping[str, float]) -> dict[str, float]:
+        """Every parameter of an update by its path in the normal form."""
+        parameters = {
+            "reward_estimation/horizon": self.horizon,
+            "reward_estimation/discount": self.discount,
+            **self.hyper,
+        }
+        return {
+            path: overrides[path] if path in overrides else parameter.value(counts, self.rng)
+            for path, parameter in parameters.items()
+        }
+
+    def parameters(self) -> Iterable[Parameter]:
+        """All that have a state."""
+        every = [self.horizon, self.discount, self.start, *self.hyper.values()]
+        return every if self.frequency is None else [*every, self.frequency]
+
+
+def longest_window(form: Any) -> int:
+    """How many timesteps the internal layers of a form's networks look back, itself included."""
+    if isinstance(form, Mapping):
+        own = [int(form["internal_rnn"])] if form.get("internal_rnn") else []
+        if str(form.get("type", "")).startswith("internal_"):
+            own.append(int(form["length"]))
+        return max([1, *own, *map(longest_window, form.values())])
+    return max([1, *map(longest_window, form)]) if isinstance(form, list | tuple) else 1
+
+
+def _learning_rate_path(optimizer: Mapping[str, Any], path: str = "optimizer") -> str:
+    """Where the innermost optimizer's learning rate is in the normal form."""
+    if "learning_rate" in optimizer:
+        return f"{path}/learning_rate"
+    return _learning_rate_path(optimizer["optimizer"], f"{path}/optimizer")

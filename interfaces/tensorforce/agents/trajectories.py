@@ -1,0 +1,399 @@
+"""The memory: timesteps of one episode after another, and batches of timesteps or of whole episodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ....contracts import Array, ArraySpec
+from ..values.errors import TensorforceError
+
+TERMINATED: Final = 1
+"""The episode ended, and nothing follows."""
+ABORTED: Final = 2
+"""It was cut short, and what it would have gone on from is known."""
+CUT: Final = 3
+"""It was cut short after its last action, of which nothing is known: there is nothing to learn from that timestep, and
+the observation before it is where the episode was cut."""
+_EMPTY: Final = np.zeros(0, np.int64)
+
+
+class Layout(NamedTuple):
+    """What a timestep consists of, by name."""
+
+    observation: Mapping[str, ArraySpec]
+    action: Mapping[str, ArraySpec]
+    state: Mapping[str, ArraySpec]
+    single_action: bool
+    """Is there one action, which batches have as an array rather than as a dictionary?"""
+
+
+class Batches(NamedTuple):
+    """What is drawn, and how rewards are summed."""
+
+    episodes: bool
+    """Batches of whole episodes, padded to ``longest``? Else of timesteps."""
+    size: int
+    """Timesteps or episodes."""
+    recent: bool
+    """The newest ones? Else random ones."""
+    longest: int
+    """Timesteps of an episode at most; with ``episodes``."""
+    bootstraps: bool
+    """Is there a value of what follows the summed rewards?"""
+    window: int
+    """Timesteps that a row consists of: more than 1 where internals need a history."""
+
+
+class Trajectories:
+    """A ring of timesteps, in the order of their episodes.
+
+    A *row* is a timestep; rows are numbered for ever, and the ring holds the newest ``capacity``. The reward of a row
+    is ``sum(discount^i * reward[t + i])`` over ``horizon + 1`` timesteps or up to the end of its episode, and what
+    follows is the observation after these.
+
+    Args:
+        capacity: rows.
+        layout: names, shapes and dtypes.
+        batches: what :meth:`sample` returns.
+        rng: draws random batches.
+    """
+
+    fills_and_empties = False
+
+    def __init__(self, capacity: int, layout: Layout, batches: Batches, rng: np.random.Generator) -> None:
+        self.capacity = capacity
+        self.batches = batches
+        self.batch_size = batches.size
+        self.horizon: int = 0
+        """Timesteps after the first whose rewards are summed too."""
+        self.discount: float = 1.0
+        self.hyper: dict[str, Array] = {}
+        """Scalars that go with the next batch."""
+        self._layout = layout
+        self._rng = rng
+        self._count = 0
+        self._low = 0
+        self._open = 0
+        """The row at which the running episode begins; the number of rows if none runs."""
+        self._columns = {
+            group: {name: np.zeros((capacity, *spec.shape), spec.dtype) for name, spec in specs.items()}
+            for group, specs in (
+                ("observation", layout.observation),
+                ("action", layout.action),
+                ("state", layout.state),
+            )
+        }
+        self._writes = [(group, name, array) for group, part in self._columns.items() for name, array in part.items()]
+        self._reward = np.zeros(capacity, np.float64)
+        self._start = np.zeros(capacity, np.int64)
+        self._last = np.zeros(capacity, np.int64)
+        self._code = np.zeros(capacity, np.uint8)
+        self._following: dict[int, tuple[dict[str, Array], dict[str, Array]]] = {}
+        self._episodes: deque[tuple[int, int]] = deque()
+        self._cut: deque[int] = deque()
+
+    # -- storing ------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._count - self._low
+
+    @property
+    def open(self) -> int:
+        """Rows of the running episode."""
+        return self._count - self._open
+
+    def append(
+        self, observation: Mapping[str, Array], action: Mapping[str, Any], state: Mapping[str, Array], reward: float
+    ) -> None:
+        """Store the next timestep of the running episode; arrays without a batch axis."""
+        place = self._count % self.capacity
+        given = {"observation": observation, "action": action, "state": state}
+        for group, name, column in self._writes:
+            column[place] = given[group][name]
+        self._reward[place] = reward
+        self._start[place] = self._open
+        self._last[place] = -1
+        self._code[place] = 0
+        self._count += 1
+        if self._count - self._low > self.capacity:
+            self._forget()
+
+    def extend(self, columns: Mapping[str, Mapping[str, Array]], reward: Array) -> None:
+        """Store several timesteps [T, ...] of the running episode."""
+        for t in range(len(reward)):
+            rows = {group: {name: values[t] for name, values in part.items()} for group, part in columns.items()}
+            self.append(rows["observation"], rows["action"], rows["state"], float(reward[t]))
+
+    def end(
+        self, code: int, observation: Mapping[str, Array] | None = None, state: Mapping[str, Array] | None = None
+    ) -> None:
+        """The running episode is over.
+
+        Args:
+            code: :data:`TERMINATED`, :data:`ABORTED` or :data:`CUT`.
+            observation: after its last timestep; of one that was aborted.
+            state: the internals then.
+        """
+        first, last = max(self._open, self._low), self._count - 1
+        if last < first:
+            return
+        rows = np.arange(first, last + 1) % self.capacity
+        self._last[rows] = last
+        self._code[last % self.capacity] = code
+        if code == ABORTED:
+            self._following[last] = dict(observation or {}), dict(state or {})
+        elif code == CUT:
+            self._cut.append(last)
+        if self._open >= self._low:
+            self._episodes.append((self._open, last))
+        self._open = self._count
+
+    def drop_open(self) -> None:
+        """Forget the rows of the running episode."""
+        self._count = max(self._open, self._low)
+        self._open = self._count
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._low = self._open = self._count
+        self._following.clear()
+        self._episodes.clear()
+        self._cut.clear()
+
+    def _forget(self) -> None:
+        """The oldest row is overwritten."""
+        self._low = low = self._count - self.capacity
+        while self._episodes and self._episodes[0][0] < low:
+            _, last = self._episodes.popleft()
+        while self._cut and self._cut[0] < low:
+            self._cut.popleft()
+        for last in [last for last in self._following if last < low]:
+            del self._following[last]
+
+    # -- what can be drawn --------------------------------------------------------------------------------------------
+
+    def available(self) -> int:
+        """Timesteps, or episodes, that a batch could have now."""
+        if self.batches.episodes:
+            return len(self._episodes)
+        waiting = min(self._count - max(self._open, self._low), self._ahead)
+        return len(self) - len(self._cut) - waiting
+
+    @property
+    def _ahead(self) -> int:
+        """Rows that must follow a row of a running episode before it can be learnt from."""
+        return self.horizon + int(self.batches.bootstraps)
+
+    def can_sample(self, count: int | None = None) -> bool:
+        """Would ``count`` timesteps fill a batch? None: do those that are stored?"""
+        return (self.available() if count is None else count - self._ahead) >= self.batch_size
+
+    def update_priorities(self, td_error: Array) -> None:
+        """Nothing here depends on TD errors."""
+
+    def sample(self) -> dict[str, Any]:
+        """A batch of R rows: timesteps, or episodes one after another, each padded to the longest.
+
+        Returns:
+            ``observation``, ``action``, ``reward`` [R], ``valid`` [R], ``hyper``; where there is a value of what
+            follows, ``next_observation`` and ``discount`` [R]; with internals ``state`` and what else windows need.
+
+        Raises:
+            TensorforceError: too little is stored.
+        """
+        if not self.can_sample():
+            kind = "episodes" if self.batches.episodes else "timesteps"
+            raise TensorforceError(
+                f"an update needs {self.batch_size} {kind}, and {self.available()} are stored that could be used",
+                "batch_size",
+                self.batch_size,
+            )
+        rows, valid = self._padded_episodes() if self.batches.episodes else (self._timesteps(), None)
+        return self._batch(rows, valid)
+
+    def _timesteps(self) -> Array:
+        return self._newest() if self.batches.recent else self._random()
+
+    def _newest(self) -> Array:
+        size = self.batch_size + self._ahead + 1
+        while True:
+            rows = np.arange(max(self._low, self._count - size), self._count)
+            usable = rows[self._usable(rows)]
+            if len(usable) >= self.batch_size or len(rows) == len(self):
+                return usable[-self.batch_size :]
+            size *= 2
+
+    def _random(self) -> Array:
+        found: list[Array] = []
+        missing = self.batch_size
+        while missing:  # all but a few rows are usable
+            rows = self._rng.integers(self._low, self._count, missing)
+            rows = rows[self._usable(rows)]
+            found.append(rows)
+            missing -= len(rows)
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _usable(self, rows: Array) -> Array:
+        places = rows % self.capacity
+        last = self._last[places]
+        ready: Array = np.where(last < 0, rows + self._ahead < self._count, self._code[places] != CUT)
+        return ready
+
+    def _padded_episodes(self) -> tuple[Array, Array]:
+        """Rows [E, T] of episodes, and which of them are timesteps to learn from."""
+        number = len(self._episodes)
+        chosen: Any = range(number - self.batch_size, number)
+        if not self.batches.recent:
+            chosen = self._rng.choice(number, self.batch_size, replace=False)
+        bounds = np.array([self._episodes[k] for k in chosen])  # [E, 2]
+        rows = bounds[:, :1] + np.arange(self.batches.longest)  # [E, T]
+        valid = rows <= bounds[:, 1:]
+        rows = np.where(valid, rows, bounds[:, :1])
+        return rows, valid & (self._code[rows % self.capacity] != CUT)
+
+    # -- batches ------------------------------------------------------------------------------------------------------
+
+    def _batch(self, rows: Array, valid: Array | None) -> dict[str, Any]:
+        shape, rows = rows.shape, rows.reshape(-1)
+        places = rows % self.capacity
+        last = self._last[places]
+        code = np.where(last < 0, 0, self._code[last % self.capacity])
+        last = np.where(last < 0, self._count - 1, last)
+        # The row after the last reward that counts: of an episode that was cut its last row, whose reward does not.
+        beyond = np.where(code == CUT, last, last + 1)
+        following = np.minimum(rows + self.horizon + 1, beyond)
+        rewards = self._summed(rows, following, None if valid is None else shape)
+        batch: dict[str, Any] = {
+            "observation": self._taken("observation", rows),
+            "action": self._actions(places),
+            "reward": rewards.astype(np.float32),
+            "valid": np.ones(len(rows), np.float32) if valid is None else valid.reshape(-1).astype(np.float32),
+            "hyper": dict(self.hyper),
+        }
+        if self._layout.state:
+            batch["state"], batch["window_valid"] = self._states(rows)
+        if self.batches.bootstraps:
+            ends = (following > last) & (code == TERMINATED)
+            batch["discount"] = np.where(ends, 0.0, self.discount ** (following - rows)).astype(np.float32)
+            self._add_following(batch, rows, following, last, ends)
+        return batch
+
+    def _summed(self, rows: Array, following: Array, episodes: tuple[int, ...] | None) -> Array:
+        """Discounted sums of the rewards of ``rows`` .. ``following - 1``, float64 [R]."""
+        if episodes is not None and self.horizon >= self.batches.longest - 1:
+            return self._summed_backwards(rows.reshape(episodes), following.reshape(episodes))
+        counts = following - rows
+        total = np.zeros(len(rows))
+        factor = 1.0
+        for i in range(int(counts.max(initial=0))):
+            total += np.where(i < counts, factor * self._reward[(rows + i) % self.capacity], 0.0)
+            factor *= self.discount
+        return total
+
+    def _summed_backwards(self, rows: Array, following: Array) -> Array:
+        counted = self._reward[rows % self.capacity] * (rows < following)  # [E, T]; padded rows are the first again
+        counted[:, 1:] *= rows[:, 1:] > rows[:, :1]
+        total: Array = np.zeros_like(counted)
+        following_sum = np.zeros(len(counted))
+        for t in range(counted.shape[1] - 1, -1, -1):
+            following_sum = counted[:, t] + self.discount * following_sum
+            total[:, t] = following_sum
+        return total.reshape(-1)
+
+    def _actions(self, places: Array) -> Any:
+        taken = {name: column[places] for name, column in self._columns["action"].items()}
+        taken = {name: x.astype(np.float32) if x.dtype == np.bool_ else x for name, x in taken.items()}
+        return next(iter(taken.values())) if self._layout.single_action else taken
+
+    def _taken(self, group: str, rows: Array) -> dict[str, Array]:
+        """Of observations also the rows before, as many as a window has, [R, L, ...]."""
+        places = rows % self.capacity
+        if group == "observation" and self.batches.window > 1:
+            places = self._window(rows)[0] % self.capacity
+        return {name: column[places] for name, column in self._columns[group].items()}
+
+    def _window(self, rows: Array) -> tuple[Array, Array]:
+        """The rows [R, L] that end with ``rows``, and which of them belong to the same episode and are still held."""
+        before = rows[:, None] + np.arange(1 - self.batches.window, 1)
+        first = np.maximum(self._start[rows % self.capacity], self._low)[:, None]
+        return np.maximum(before, first), before >= first
+
+    def _states(self, rows: Array) -> tuple[dict[str, Array], Array]:
+        """Internals at the first row of each window, and which of its rows [R, L] are valid."""
+        window, valid = self._window(rows)
+        return {name: column[window[:, 0] % self.capacity] for name, column in self._columns["state"].items()}, valid
+
+    def _add_following(self, batch: dict[str, Any], rows: Array, following: Array, last: Array, ends: Array) -> None:
+        """What comes after the rewards; where nothing does, the row itself, which is as good as any."""
+        kept = np.flatnonzero((following > last) & ~ends)
+        inside = np.where(following > last, rows, following)
+        batch["next_observation"] = found = self._taken("observation", inside)
+        if self._layout.state:
+            batch["next_state"], batch["next_window_valid"] = self._states(inside)
+        for k in kept:
+            observation, state = self._following[int(last[k])]
+            if self.batches.window == 1:
+                for name, value in observation.items():
+                    found[name][k] = value
+                for name, value in state.items():
+                    batch["next_state"][name][k] = value
+            else:
+                self._add_window(batch, int(k), int(last[k]), observation, state)
+
+    def _add_window(
+        self, batch: dict[str, Any], k: int, last: int, observation: Mapping[str, Array], state: Mapping[str, Array]
+    ) -> None:
+        """The window of row k ends with an observation that is no row: the one after an episode that was aborted."""
+        window, valid = self._window(np.array([last]))
+        shifted = [*window[0, 1:], last]
+        for name, value in observation.items():
+            column = self._columns["observation"][name][np.array(shifted) % self.capacity]
+            column[-1] = value
+            batch["next_observation"][name][k] = column
+        batch["next_window_valid"][k] = [*valid[0, 1:], True]
+        for name, column in self._columns["state"].items():
+            batch["next_state"][name][k] = column[shifted[0] % self.capacity] if valid[0, 1:].any() else state[name]
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is stored, but for a running episode; oldest first."""
+        rows = np.arange(self._low, max(self._open, self._low))
+        places = rows % self.capacity
+        arrays: dict[str, Any] = {
+            group: {name: column[places] for name, column in part.items()} for group, part in self._columns.items()
+        }
+        kept = {last: pair for last, pair in self._following.items() if last < self._open}
+        following = {
+            str(last - self._low): {"observation": observation, "state": state}
+            for last, (observation, state) in kept.items()
+        }
+        return {
+            **arrays,
+            "reward": self._reward[places],
+            "start": self._start[places] - self._low,
+            "last": self._last[places] - self._low,
+            "code": self._code[places],
+            "following": following,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned, or as much of the newest as there is room for."""
+        self.clear()
+        self._count = self._low = self._open = 0
+        last, code, start = state["last"], state["code"], state["start"]
+        for k in range(len(last)):
+            rows = {
+                group: {name: values[k] for name, values in state[group].items()}
+                for group in ("observation", "action", "state")
+            }
+            if k and start[k] != start[k - 1]:
+                self._open = self._count
+            self.append(rows["observation"], rows["action"], rows["state"], float(state["reward"][k]))
+            if last[k] == k:
+                pair = state["following"].get(str(k), {"observation": {}, "state": {}})
+                self.end(int(code[k]), pair["observation"], pair["state"])

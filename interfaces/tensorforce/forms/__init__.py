@@ -1,0 +1,1 @@
+"""From an agent's arguments to its normal form."""

@@ -1,0 +1,250 @@
+"""From a network's output to a distribution over each action, or to values of its choices.
+
+Shapes in comments: B is the batch, N the components of an action (the product of its shape), K the values of an int.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, TypeAlias
+
+import keras
+import tensorflow as tf
+
+from ....models.blocks import losses, masks
+from ....models.blocks.distributions import Bernoulli, Beta, Categorical, Distribution, Gaussian
+from ..values.specs import ValueSpec
+
+Tensor: TypeAlias = Any
+Outputs: TypeAlias = Mapping[str, Tensor]
+"""What describes a distribution, by the names that predictions have: float32 [B, N] or [B, N, K]."""
+
+_LOG_STDDEV: Final = math.log(1e6)
+"""Bound of the size of the logarithm of a standard deviation."""
+
+
+@contextlib.contextmanager
+def scopes(*names: str) -> Iterator[None]:
+    """Name scopes within one another; a name may have parts, joined by ``/``."""
+    with contextlib.ExitStack() as stack:
+        for part in "/".join(names).split("/"):
+            stack.enter_context(keras.name_scope(re.sub(r"[^A-Za-z0-9_.>-]", "-", part)))
+        yield
+
+
+class Linear:
+    """A linear layer."""
+
+    def __init__(self, name: str, inputs: int, outputs: int) -> None:
+        with scopes(name):
+            initial = keras.initializers.Orthogonal()
+            self._kernel = keras.Variable(initial, (inputs, outputs), dtype="float32", name="kernel")
+            self._bias = keras.Variable("zeros", (outputs,), dtype="float32", name="bias")
+        self.variables = [self._kernel, self._bias]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """float32 [B, outputs], of inputs [B, inputs]."""
+        return tf.matmul(x, tf.convert_to_tensor(self._kernel)) + tf.convert_to_tensor(self._bias)
+
+
+class Head:
+    """The distribution over one action; its constructor creates all its variables.
+
+    Args:
+        spec: of the action.
+        size: of the network's output.
+        valued: are there values of actions?
+        dueling: are these a state's value and advantages?
+    """
+
+    LAYERS: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, spec: ValueSpec, size: int, *, valued: bool, dueling: bool) -> None:
+        self.spec, self.size = spec, math.prod(spec.shape)
+        self._network_size = size
+        self._layers: dict[str, Linear] = {}
+        for name in self.LAYERS:
+            self._add(name, self.size)
+
+    def _add(self, name: str, outputs: int) -> None:
+        self._layers[name] = Linear(name, self._network_size, outputs)
+
+    @property
+    def variables(self) -> list[Any]:
+        """What is trained, in the order of creation."""
+        return [variable for layer in self._layers.values() for variable in layer.variables]
+
+    def __call__(self, features: Tensor) -> dict[str, Tensor]:
+        """What describes the distribution, [B, N] or [B, N, K], from the network's output [B, size]."""
+        raise NotImplementedError
+
+    def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
+        """Over each component: log-probabilities, entropies and divergences are [B, N].
+
+        Args:
+            outputs: of this head.
+            mask: bool [B, N, K], the legal values of an int; None if all are.
+        """
+        raise NotImplementedError
+
+    def given(self, action: Tensor) -> Tensor:
+        """Actions [B, *shape] as the distribution takes them."""
+        return tf.reshape(tf.cast(action, tf.float32), [-1, self.size, 1])
+
+    def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
+        """The action without noise, in the agent's units, [B, *shape]."""
+        raise NotImplementedError
+
+    def values(self, outputs: Outputs) -> Tensor:
+        """Of all choices, float32 [B, N, K]; those of a bool are False and True."""
+        raise NotImplementedError
+
+    def shaped(self, outputs: Outputs) -> dict[str, Tensor]:
+        """Outputs in the action's shape: [B, *shape] or [B, *shape, K]."""
+        return {name: self._shaped(x, *x.shape[2:]) for name, x in outputs.items() if name not in _INTERNAL}
+
+    def _shaped(self, x: Tensor, *more: int) -> Tensor:
+        return tf.reshape(x, [-1, *self.spec.shape, *more])
+
+
+_INTERNAL: Final = ("state_value",)
+"""Outputs that are no predictions."""
+
+
+class CategoricalHead(Head):
+    """One of K values for each component; ``logits`` are values of actions where these are learnt."""
+
+    def __init__(self, spec: ValueSpec, size: int, *, valued: bool, dueling: bool) -> None:
+        super().__init__(spec, size, valued=valued, dueling=dueling)
+        self.choices = spec.num_values or 1
+        self._add("logits", self.size * self.choices)
+        if dueling:
+            self._add("states-value", self.size)
+
+    def __call__(self, features: Tensor) -> dict[str, Tensor]:
+        """``logits`` [B, N, K]."""
+        logits = tf.reshape(self._layers["logits"](features), [-1, self.size, self.choices])
+        if "states-value" in self._layers:
+            value = self._layers["states-value"](features)[:, :, tf.newaxis]  # [B, N, 1]
+            logits = losses.dueling(value, logits, "mean")
+        return {"logits": logits}
+
+    def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
+        """Over each component."""
+        return Categorical(outputs["logits"], mask)
+
+    def given(self, action: Tensor) -> Tensor:
+        """int32 [B, N]."""
+        return tf.reshape(tf.cast(action, tf.int32), [-1, self.size])
+
+    def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
+        """The legal value with the highest logit, int32 [B, *shape]."""
+        return self._shaped(masks.best(outputs["logits"], mask))
+
+    def values(self, outputs: Outputs) -> Tensor:
+        """float32 [B, N, K]."""
+        return outputs["logits"]
+
+
+class BernoulliHead(Head):
+    """A bit for each component. Its values, where they are learnt, are half a logit above and below a state's value."""
+
+    LAYERS = ("logit",)
+
+    def __init__(self, spec: ValueSpec, size: int, *, valued: bool, dueling: bool) -> None:
+        super().__init__(spec, size, valued=valued, dueling=dueling)
+        if valued:
+            self._add("states-value", self.size)
+
+    def __call__(self, features: Tensor) -> dict[str, Tensor]:
+        """``logit`` [B, N], and ``state_value`` [B, N] where there are values."""
+        outputs = {"logit": self._layers["logit"](features)}
+        if "states-value" in self._layers:
+            outputs["state_value"] = self._layers["states-value"](features)
+        return outputs
+
+    def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
+        """Over each component."""
+        return Bernoulli(outputs["logit"][:, :, tf.newaxis])
+
+    def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
+        """Which logits are above 0, bool [B, *shape]."""
+        return self._shaped(outputs["logit"] > 0)
+
+    def values(self, outputs: Outputs) -> Tensor:
+        """float32 [B, N, K]."""
+        value, half = outputs["state_value"], 0.5 * outputs["logit"]
+        return tf.stack([value - half, value + half], axis=-1)
+
+
+class GaussianHead(Head):
+    """A normal distribution for each component, whose mean lies within the bounds."""
+
+    LAYERS = ("mean", "stddev")
+
+    def __call__(self, features: Tensor) -> dict[str, Tensor]:
+        """``mean`` and ``log_stddev`` [B, N]."""
+        mean, low, high = self._layers["mean"](features), self.spec.min_value, self.spec.max_value
+        if low is not None and high is not None:
+            mean = low + 0.5 * (high - low) * (tf.tanh(mean) + 1.0)
+        log_stddev = tf.clip_by_value(self._layers["stddev"](features), -_LOG_STDDEV, _LOG_STDDEV)
+        return {"mean": mean, "log_stddev": log_stddev}
+
+    def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
+        """Over each component."""
+        return Gaussian(outputs["mean"][:, :, tf.newaxis], outputs["log_stddev"][:, :, tf.newaxis])
+
+    def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
+        """The mean, float32 [B, *shape]."""
+        return self._shaped(outputs["mean"])
+
+    def shaped(self, outputs: Outputs) -> dict[str, Tensor]:
+        """``mean`` and ``stddev``, [B, *shape]."""
+        return {"mean": self._shaped(outputs["mean"]), "stddev": self._shaped(tf.exp(outputs["log_stddev"]))}
+
+
+class BetaHead(Head):
+    """A beta distribution for each component, stretched to the action's bounds; its greedy action is the mean.
+
+    Both parameters are at least 1, so that there is one peak.
+    """
+
+    LAYERS = ("alpha", "beta")
+
+    def __call__(self, features: Tensor) -> dict[str, Tensor]:
+        """``alpha`` and ``beta`` [B, N]."""
+        return {name: 1.0 + tf.nn.softplus(layer(features)) for name, layer in self._layers.items()}
+
+    def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
+        """Over each component."""
+        return self._beta(outputs["alpha"][:, :, tf.newaxis], outputs["beta"][:, :, tf.newaxis])
+
+    def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
+        """The mean, float32 [B, *shape]."""
+        return self._shaped(self._beta(outputs["alpha"], outputs["beta"]).mean())
+
+    def _beta(self, alpha: Tensor, beta: Tensor) -> Beta:
+        low, high = self.spec.min_value, self.spec.max_value
+        return Beta(alpha, beta, 0.0 if low is None else low, 1.0 if high is None else high)
+
+
+HEADS: Final[Mapping[str, type[Head]]] = {
+    "bernoulli": BernoulliHead,
+    "beta": BetaHead,
+    "categorical": CategoricalHead,
+    "gaussian": GaussianHead,
+}
+"""By the type of the distribution."""
+
+
+def distribution_of(policy: Mapping[str, Any], spec: ValueSpec) -> Mapping[str, Any]:
+    """The distribution over an action that a policy in normal form has: ``type``, and perhaps arguments."""
+    given = policy.get("distributions") or {}
+    if spec.name in given or spec.type in given:
+        found: Mapping[str, Any] = given[spec.name if spec.name in given else spec.type]
+        return found
+    beta = spec.bounded and policy.get("use_beta_distribution", True)
+    return {"type": {"bool": "bernoulli", "int": "categorical"}.get(spec.type, "beta" if beta else "gaussian")}

@@ -1,0 +1,195 @@
+"""Layers with memory: over an axis of their inputs (``lstm``), or over timesteps (``internal_lstm``).
+
+All loops are unrolled, because gradients of rolled ones do not convert to LiteRT, and windows are short.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import keras
+import tensorflow as tf
+
+from ..values.errors import choice, refuse
+from ..values.specs import ValueSpec
+from .layer import Layer, Step, Tensor, Transform, projected
+
+State: TypeAlias = "tuple[Tensor, ...]"
+"""Float32 [B, units] each: the hidden state, and for an LSTM the cell."""
+
+
+class Cell:
+    """A GRU or an LSTM, with Keras' variables and equations.
+
+    Source: Cho et al. 2014, https://arxiv.org/abs/1406.1078 (with the reset gate after the product, as cuDNN has it);
+    Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735.
+
+    Args:
+        layer: to which its variables belong.
+        kind: ``gru`` or ``lstm``.
+        features: of its inputs.
+        units: of its state.
+    """
+
+    def __init__(self, layer: Layer, kind: str, features: int, units: int) -> None:
+        self.units = units
+        self._kind = choice(f"{layer.place}: cell", kind, ("gru", "lstm"))
+        gates = units * {"gru": 3, "lstm": 4}[kind]
+        orthogonal = keras.initializers.Orthogonal
+        self._kernel = layer.variable("kernel", (features, gates), orthogonal())
+        self._recurrent = layer.variable("recurrent_kernel", (units, gates), orthogonal())
+        shape, initial = ((2, gates), "zeros") if kind == "gru" else ((gates,), _forget_gates_open)
+        self._bias = layer.variable("bias", shape, initial)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one row of the packed state."""
+        return (self.units,) if self._kind == "gru" else (2, self.units)
+
+    def unpacked(self, state: Tensor) -> State:
+        """From [B, *shape]."""
+        return (state,) if self._kind == "gru" else tuple(tf.unstack(state, axis=1))
+
+    def packed(self, state: State) -> Tensor:
+        """To [B, *shape]."""
+        return state[0] if self._kind == "gru" else tf.stack(state, axis=1)
+
+    def zeros(self, like: Tensor) -> State:
+        """The state in which all begins, with as many rows as a tensor [B, ...] has."""
+        zeros = tf.zeros([tf.shape(like)[0], self.units])
+        return (zeros,) if self._kind == "gru" else (zeros, zeros)
+
+    def steps(self, x: Tensor, length: int) -> list[Tensor]:
+        """What the gates have of inputs [B * length, features], whose rows are sorted by B: [B, gates] each."""
+        bias = tf.convert_to_tensor(self._bias)
+        found = projected(x, self._kernel) + (bias[0] if self._kind == "gru" else bias)
+        if length == 1:
+            return [found]
+        return list(tf.unstack(tf.reshape(found, [-1, length, found.shape[-1]]), axis=1))
+
+    def __call__(self, step: Tensor, state: State) -> State:
+        """The next state; its first part is the output."""
+        inner = tf.matmul(state[0], tf.convert_to_tensor(self._recurrent))  # [B, gates]
+        if self._kind == "gru":
+            inner += tf.convert_to_tensor(self._bias)[1]
+            update, reset, candidate = tf.split(step, 3, axis=-1)
+            inner_update, inner_reset, inner_candidate = tf.split(inner, 3, axis=-1)
+            kept = tf.sigmoid(update + inner_update)
+            candidate = tf.tanh(candidate + tf.sigmoid(reset + inner_reset) * inner_candidate)
+            return (kept * state[0] + (1.0 - kept) * candidate,)
+        i, f, g, o = tf.split(step + inner, 4, axis=-1)
+        cell = tf.sigmoid(f) * state[1] + tf.sigmoid(i) * tf.tanh(g)
+        return tf.sigmoid(o) * tf.tanh(cell), cell
+
+
+class Recurrent(Transform):
+    """A cell that runs over the first axis of inputs [N, T, features].
+
+    Returns the final state, [N, size] (an LSTM's hidden state and cell, of half that size, joined), or all outputs,
+    [N, T, size].
+    """
+
+    def __init__(
+        self,
+        place: str,
+        inputs: ValueSpec,
+        size: int,
+        return_final_state: bool = True,
+        bias: bool = False,
+        activation: str | None = None,
+        dropout: float = 0.0,
+        is_trainable: bool = True,
+        *,
+        cell: str,
+    ) -> None:
+        super().__init__(
+            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
+        )
+        self._length, features = self.require(2)
+        self._final, self._joined = return_final_state, return_final_state and cell == "lstm"
+        if self._joined and (size % 2 or size == 0):
+            refuse(f"{place}: size", f"must be even, for the final state of an LSTM has two parts; got {size}", size)
+        self._cell = Cell(self, cell, features, self.units // 2 if self._joined else self.units)
+        self.ends(*([] if return_final_state else [self._length]), bias="output_bias")
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        state, outputs = self._cell.zeros(x), []
+        for part in self._cell.steps(tf.reshape(x, [-1, self.inputs.shape[-1]]), self._length):
+            state = self._cell(part, state)
+            outputs.append(state[0])
+        if self._final:
+            return self.finish(tf.concat(state, axis=-1) if self._joined else state[0], step)
+        return self.finish(tf.stack(outputs, axis=1), step)
+
+
+class Internal(Transform):
+    """A cell that runs over timesteps; its state is what the agent calls an internal.
+
+    Attributes:
+        length: of the windows that it learns from, in timesteps.
+        state: the shape of its state: ``(size,)`` of a GRU; ``(2, size)`` of an LSTM, the output and the cell.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        inputs: ValueSpec,
+        size: int,
+        length: int,
+        bias: bool = False,
+        activation: str | None = None,
+        dropout: float = 0.0,
+        is_trainable: bool = True,
+        *,
+        cell: str,
+    ) -> None:
+        super().__init__(
+            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
+        )
+        (features,) = self.require(1)
+        self.length = length
+        self._cell = Cell(self, cell, features, self.units)
+        self.state = self._cell.shape
+        self.ends(bias="output_bias")
+
+    def unrolled(
+        self, x: Tensor, length: int, valid: Tensor | None, state: Tensor | None
+    ) -> tuple[list[Tensor], Tensor]:
+        """Outputs of the cell, [B, units] for each timestep, and the last state [B, *state]; ``finish`` is to follow.
+
+        Args:
+            x: float32 [B * length, features], sorted by rows, then timesteps.
+            length: number of timesteps.
+            valid: float32 [B, length]; 0 leaves the state as it is; None: all count.
+            state: float32 [B, *state]; None: zeros.
+        """
+        parts = self._cell.steps(x, length)
+        now = self._cell.zeros(parts[0]) if state is None else self._cell.unpacked(state)
+        counts = [None] * length if valid is None else [valid[:, t : t + 1] for t in range(length)]
+        outputs = []
+        for part, count in zip(parts, counts, strict=True):
+            following = self._cell(part, now)
+            outputs.append(following[0])
+            if count is not None:  # products with 0 or 1 are exact
+                following = tuple(count * new + (1.0 - count) * old for new, old in zip(following, now, strict=True))
+            now = following
+        return outputs, self._cell.packed(now)
+
+
+RECURRENT_LAYERS: Final[dict[str, Callable[..., Layer]]] = {
+    "gru": functools.partial(Recurrent, cell="gru"),
+    "lstm": functools.partial(Recurrent, cell="lstm"),
+    "rnn": Recurrent,
+    "internal_gru": functools.partial(Internal, cell="gru"),
+    "internal_lstm": functools.partial(Internal, cell="lstm"),
+    "internal_rnn": Internal,
+}
+"""As ``layers.LAYERS``."""
+
+
+def _forget_gates_open(shape: tuple[int, ...], dtype: Any = None) -> Tensor:
+    """The initial bias of an LSTM: 1 for the forget gate (Jozefowicz et al. 2015), else 0."""
+    units = shape[0] // 4
+    return tf.concat([tf.zeros([units]), tf.ones([units]), tf.zeros([2 * units])], axis=0)

@@ -1,0 +1,286 @@
+"""The layers of networks, by type, but those with memory (``internal.py``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import keras
+import tensorflow as tf
+
+from ..values.errors import choice, refuse
+from ..values.specs import ValueSpec
+from .layer import ACTIVATIONS, Layer, Step, Tensor, Transform, dropped, projected
+
+
+class Linear(Transform):
+    """Linear in the last axis, which may be one of up to three."""
+
+    RANKS: tuple[int, ...] = (1, 2, 3)
+
+    def __init__(
+        self,
+        place: str,
+        inputs: ValueSpec,
+        size: int,
+        bias: bool = True,
+        activation: str | None = None,
+        dropout: float = 0.0,
+        is_trainable: bool = True,
+    ) -> None:
+        super().__init__(
+            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
+        )
+        *axes, features = self.require(*self.RANKS)
+        self._kernel = self.variable("kernel", (features, self.units), self.orthogonal())
+        self.ends(*axes)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        return self.finish(projected(x, self._kernel), step)
+
+
+class Dense(Linear):
+    """A fully connected layer, of vectors."""
+
+    RANKS = (1,)
+
+    def __init__(
+        self,
+        place: str,
+        inputs: ValueSpec,
+        size: int,
+        bias: bool = True,
+        activation: str | None = "tanh",
+        dropout: float = 0.0,
+        is_trainable: bool = True,
+    ) -> None:
+        super().__init__(place, inputs, size, bias, activation, dropout, is_trainable)
+
+
+class Embedding(Transform):
+    """A vector for each value of bools or ints."""
+
+    def __init__(
+        self,
+        place: str,
+        inputs: ValueSpec,
+        size: int,
+        num_embeddings: int | None = None,
+        max_norm: float | None = None,
+        bias: bool = True,
+        activation: str | None = "tanh",
+        dropout: float = 0.0,
+        is_trainable: bool = True,
+    ) -> None:
+        super().__init__(
+            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
+        )
+        if inputs.type == "float":
+            refuse(place, "takes bools or ints, but gets floats: use a layer dense or linear", inputs.type)
+        values = 2 if inputs.type == "bool" else inputs.num_values
+        self._count, self._max_norm = num_embeddings or values or 0, max_norm
+        if self._count < (values or 1):
+            argument = f"{place}: num_embeddings"
+            refuse(
+                argument, f"must be the number of values, at least {values or 1}; got {num_embeddings}", num_embeddings
+            )
+        stddev = min(0.1, math.sqrt(2.0 / (self._count + self.units)))
+        initial = keras.initializers.TruncatedNormal(stddev=stddev)
+        self._kernel = self.variable("kernel", (self._count, self.units), initial)
+        self.ends(*inputs.shape)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        kernel = tf.convert_to_tensor(self._kernel)
+        if self._max_norm is not None:
+            squares = tf.reduce_sum(tf.square(kernel), axis=-1, keepdims=True)
+            kernel *= tf.minimum(1.0, self._max_norm * tf.math.rsqrt(tf.maximum(squares, 1e-12)))
+        # A product instead of a look-up: its gradient is a product too, which converts to LiteRT.
+        chosen = tf.one_hot(tf.cast(x, tf.int32), self._count, dtype=tf.float32)
+        return self.finish(projected(chosen, kernel), step)
+
+
+class Convolution(Transform):
+    """A convolution over one axis, or two; the last one has the channels."""
+
+    AXES = 1
+
+    def __init__(
+        self,
+        place: str,
+        inputs: ValueSpec,
+        size: int,
+        window: int | Sequence[int] = 3,
+        stride: int | Sequence[int] = 1,
+        padding: str = "same",
+        dilation: int | Sequence[int] = 1,
+        bias: bool = True,
+        activation: str | None = "relu",
+        dropout: float = 0.0,
+        is_trainable: bool = True,
+    ) -> None:
+        super().__init__(
+            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
+        )
+        *axes, channels = self.require(self.AXES + 1)
+        windows = _each(f"{place}: window", window, self.AXES)
+        self._strides = _each(f"{place}: stride", stride, self.AXES)
+        self._dilations = _each(f"{place}: dilation", dilation, self.AXES)
+        if max(self._strides) > 1 and max(self._dilations) > 1:
+            refuse(f"{place}: dilation", f"must be 1 where the stride is not, got {dilation!r}", dilation)
+        spans = [(size - 1) * holes + 1 for size, holes in zip(windows, self._dilations, strict=True)]
+        self._padding = choice(f"{place}: padding", padding, ("same", "valid")).upper()
+        self._kernel = self.variable("kernel", (*windows, channels, self.units), self.orthogonal())
+        self.ends(*_windowed(place, axes, spans, self._strides, padding))
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        x = tf.nn.convolution(
+            x, tf.convert_to_tensor(self._kernel), self._strides, self._padding, dilations=self._dilations
+        )
+        return self.finish(x, step)
+
+
+class Convolution2d(Convolution):
+    """A convolution over two axes."""
+
+    AXES = 2
+
+
+class WindowPooling(Layer):
+    """The mean or the maximum of windows over one axis, or two."""
+
+    AXES = 1
+
+    def __init__(
+        self,
+        place: str,
+        inputs: ValueSpec,
+        reduction: str,
+        window: int | Sequence[int] = 2,
+        stride: int | Sequence[int] = 2,
+        padding: str = "same",
+    ) -> None:
+        super().__init__(place, inputs)
+        *axes, channels = self.require(self.AXES + 1)
+        self._kind = {"average": "AVG", "max": "MAX"}[choice(f"{place}: reduction", reduction, ("average", "max"))]
+        self._padding = choice(f"{place}: padding", padding, ("same", "valid")).upper()
+        self._windows = _each(f"{place}: window", window, self.AXES)
+        self._strides = _each(f"{place}: stride", stride, self.AXES)
+        self.returns(*_windowed(place, axes, self._windows, self._strides, padding), channels)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        return tf.nn.pool(x, self._windows, self._kind, strides=self._strides, padding=self._padding)
+
+
+class WindowPooling2d(WindowPooling):
+    """The mean or the maximum of windows over two axes."""
+
+    AXES = 2
+
+
+class Pooling(Layer):
+    """All axes but the last reduced to none, or joined with it."""
+
+    REDUCTIONS: Final[dict[str, Callable[..., Tensor]]] = {
+        "max": tf.reduce_max,
+        "mean": tf.reduce_mean,
+        "product": tf.reduce_prod,
+        "sum": tf.reduce_sum,
+    }
+
+    def __init__(self, place: str, inputs: ValueSpec, reduction: str) -> None:
+        super().__init__(place, inputs)
+        shape = self.require(1, 2, 3, 4, 5)
+        self._reduction = choice(f"{place}: reduction", reduction, ("concat", *self.REDUCTIONS))
+        self.returns(math.prod(shape) if reduction == "concat" else shape[-1])
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        if self._reduction == "concat":
+            return tf.reshape(x, [-1, *self.output.shape])
+        axes = list(range(1, len(self.inputs.shape)))
+        return self.REDUCTIONS[self._reduction](x, axis=axes) if axes else x
+
+
+class Reshape(Layer):
+    """The same numbers in another shape."""
+
+    def __init__(self, place: str, inputs: ValueSpec, shape: int | Sequence[int]) -> None:
+        super().__init__(place, inputs)
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        if math.prod(sizes) != math.prod(inputs.shape):
+            refuse(f"{place}: shape", f"must hold what {inputs.shape} holds, got {sizes}", shape)
+        self.output = ValueSpec("", inputs.type, sizes, inputs.num_values)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        return tf.reshape(x, [-1, *self.output.shape])
+
+
+class Flatten(Reshape):
+    """A vector of all numbers; of a single number too."""
+
+    def __init__(self, place: str, inputs: ValueSpec) -> None:
+        super().__init__(place, inputs, math.prod(inputs.shape))
+
+
+class Activation(Layer):
+    """A nonlinearity."""
+
+    def __init__(self, place: str, inputs: ValueSpec, nonlinearity: str) -> None:
+        super().__init__(place, inputs)
+        self._name = choice(f"{place}: nonlinearity", nonlinearity, ACTIVATIONS)
+        if self._name in ("crelu", "softmax"):  # over the last axis, which must not be the batch's
+            *axes, last = self.require(*range(1, 6))
+            self.returns(*axes, 2 * last if self._name == "crelu" else last)
+        else:
+            self.returns(*self.require(*range(6)))
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        return ACTIVATIONS[self._name](x)
+
+
+class Dropout(Layer):
+    """Values are zero with a probability, in training."""
+
+    def __init__(self, place: str, inputs: ValueSpec, rate: float) -> None:
+        super().__init__(place, inputs)
+        self.returns(*self.require(*range(6)))
+        self._rate = rate
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        return dropped(x, self._rate, step)
+
+
+LAYERS: Final[dict[str, Callable[..., Layer]]] = {
+    "activation": Activation,
+    "conv1d": Convolution,
+    "conv2d": Convolution2d,
+    "dense": Dense,
+    "dropout": Dropout,
+    "embedding": Embedding,
+    "flatten": Flatten,
+    "linear": Linear,
+    "pool1d": WindowPooling,
+    "pool2d": WindowPooling2d,
+    "pooling": Pooling,
+    "reshape": Reshape,
+}
+"""By type; each is called with a place for messages, the spec of its inputs, and its arguments by name."""
+
+
+def _each(argument: str, value: int | Sequence[int], axes: int) -> list[int]:
+    """One number for each axis."""
+    numbers = [value] * axes if isinstance(value, int) else list(value)
+    if len(numbers) != axes or min(numbers) < 1:
+        refuse(argument, f"must be a number of at least 1, or {axes} of them; got {value!r}", value)
+    return numbers
+
+
+def _windowed(
+    place: str, axes: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: str
+) -> list[int]:
+    """The sizes of axes over which windows move."""
+    if padding == "valid":
+        axes = [size - window + 1 for size, window in zip(axes, windows, strict=True)]
+    if min(axes) < 1:
+        refuse(f"{place}: window", "is larger than the inputs: use padding 'same' or a smaller one", list(windows))
+    return [math.ceil(size / stride) for size, stride in zip(axes, strides, strict=True)]

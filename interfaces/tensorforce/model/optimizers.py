@@ -1,0 +1,259 @@
+"""Optimizers: one of Keras, or a natural gradient, and what modifies the steps of another one.
+
+Each is a function that changes the variables of a problem once, for some rows. Modifiers look at how far the weights
+went, as one vector, and may put them elsewhere. Whatever creates variables or draws noise happens when an optimizer is
+made, because steps may run inside loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import tensorflow as tf
+
+from .... import noise
+from ....models.blocks import trust_region
+from ....models.blocks.optimizers import OPTIMIZERS, clip_by_global_norm
+from ....models.blocks.rollouts import repeated
+from .heads import scopes
+from .objectives import Hyper, Rows
+
+Tensor: TypeAlias = Any
+Scalars: TypeAlias = Mapping[str, Tensor]
+Step: TypeAlias = Callable[[Rows, Tensor], Scalars]
+"""From rows, and the number of the step in this update, to float scalars; changes the variables."""
+
+_ROUNDING = 1e-4
+"""Added before rounding down, so that a third of 99 rows are 33."""
+
+
+class Problem(NamedTuple):
+    """What is minimised."""
+
+    scope: str
+    """Of the names of the optimizer's variables."""
+    variables: Sequence[Any]
+    names: Sequence[str]
+    """Of the scalars of ``losses``."""
+    losses: Callable[[Rows], Scalars]
+    """From rows to float scalars; ``loss`` is what is minimised."""
+    divergence: Callable[[Rows], Callable[[], Tensor]]
+    """From rows to a function, which returns by how much what is trained differs from how it was: a float scalar whose
+    second derivatives at that point are the Fisher information."""
+
+
+def make_step(
+    spec: Mapping[str, Any],
+    path: str,
+    problem: Problem,
+    hyper: Hyper,
+    count: int,
+    *,
+    repeats: int = 1,
+    valid: Tensor | None = None,
+) -> Step:
+    """An optimizer.
+
+    Args:
+        spec: in normal form.
+        path: of that in the normal form of the agent.
+        problem: what is minimised.
+        hyper: numbers.
+        count: rows that it will be given.
+        repeats: how often it steps in one update.
+        valid: which rows count, float32 [count]; None if that differs from step to step.
+    """
+    kind, inner = spec["type"], f"{path}/optimizer"
+    if kind == "natural_gradient":
+        return _natural_gradient(spec, path, problem, hyper)
+    if kind not in ("multi_step", "subsampling_step", "clipping_step", "optimizing_step"):
+        return _keras(spec, path, problem, hyper)
+    if kind == "multi_step":
+        steps = spec["num_steps"]
+        step = make_step(spec["optimizer"], inner, problem, hyper, count, repeats=repeats * steps, valid=valid)
+        return _multi_step(step, steps, problem)
+    if kind == "subsampling_step":
+        drawn = _drawn_count(spec["fraction"], count)
+        step = make_step(spec["optimizer"], inner, problem, hyper, drawn, repeats=repeats)
+        return _subsampling(step, spec["fraction"], count, drawn, repeats, valid)
+    step = make_step(spec["optimizer"], inner, problem, hyper, count, repeats=repeats, valid=valid)
+    modifier = _clipping if kind == "clipping_step" else _optimizing
+    return modifier(step, spec, path, problem, hyper)
+
+
+def _keras(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
+    """One of Keras' optimizers, of gradients whose global norm is limited."""
+    known = ("type", "learning_rate", "gradient_norm_clipping")
+    own = {name: value for name, value in spec.items() if name not in known and value is not None}
+    rate, largest = hyper(f"{path}/learning_rate"), None
+    if spec.get("gradient_norm_clipping") is not None:
+        largest = hyper(f"{path}/gradient_norm_clipping")
+    optimizer, variables = OPTIMIZERS[spec["type"]](lambda: rate, **own), list(problem.variables)
+    with scopes(problem.scope, "optimizer"):
+        optimizer.build(variables)
+
+    def step(rows: Rows, number: Tensor) -> Scalars:
+        scalars = problem.losses(rows)
+        found = tf.gradients(scalars["loss"], [variable.value for variable in variables])
+        # A variable may have no part in this loss: the deviation in a deterministic gradient, say.
+        gradients = [tf.zeros(v.shape) if g is None else g for g, v in zip(found, variables, strict=True)]
+        gradients, _ = clip_by_global_norm(gradients, largest)
+        optimizer.apply(gradients, variables)
+        return scalars
+
+    return step
+
+
+def _natural_gradient(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
+    """A step along the natural gradient, to where the divergence is the learning rate by its second derivative."""
+    radius, damping = hyper(f"{path}/learning_rate"), hyper(f"{path}/cg_damping")
+    variables = problem.variables
+
+    def step(rows: Rows, number: Tensor) -> Scalars:
+        start = trust_region.flat(variables)  # [P]
+        divergence = problem.divergence(rows)
+        with trust_region.with_weights(variables, start):
+            scalars, difference = problem.losses(rows), divergence()
+        gradient, slope = _gradient(scalars["loss"], start), _gradient(difference, start)
+
+        def fisher(vector: Tensor) -> Tensor:
+            return _gradient(tf.reduce_sum(slope * tf.stop_gradient(vector)), start) + damping * vector
+
+        direction = trust_region.conjugate_gradient(fisher, gradient, spec["cg_max_iterations"])
+        curvature = tf.reduce_sum(direction * fisher(direction))
+        moved = start - tf.sqrt(2.0 * radius / curvature) * direction
+        # Without a gradient there is no direction, and the curvature is 0.
+        trust_region.assign(variables, tf.where(curvature > 0, moved, start))
+        return scalars
+
+    return step
+
+
+def _multi_step(step: Step, count: int, problem: Problem) -> Step:
+    """Several steps, each on all rows."""
+    if count == 1:
+        return step
+
+    def steps(rows: Rows, number: Tensor) -> Scalars:
+        means, _ = repeated(lambda i: step(rows, number * count + i), list(problem.names), count)
+        return means
+
+    return steps
+
+
+def _subsampling(step: Step, fraction: float, count: int, drawn: int, repeats: int, valid: Tensor | None) -> Step:
+    """A step on a share of the rows that count, drawn with replacement: ``floor(fraction * n)`` of n, at least one.
+
+    The shapes are those for all rows, so that draws may be too many; these do not count.
+    """
+    uniform = noise.uniform([repeats, drawn])
+    order = None if valid is None else valid_first(valid, count)
+
+    def sampled(rows: Rows, number: Tensor) -> Scalars:
+        places = valid_first(rows["valid"], count) if order is None else order
+        index, weight = subsample(tf.gather(uniform, number), rows["valid"], places, fraction)
+        chosen = tf.nest.map_structure(lambda values: tf.gather(values, index), dict(rows))
+        return step({**chosen, "valid": weight * chosen["valid"]}, number)
+
+    return sampled
+
+
+def _drawn_count(fraction: float, count: int) -> int:
+    return max(1, math.floor(fraction * count + _ROUNDING))
+
+
+def valid_first(valid: Tensor, count: int) -> Tensor:
+    """The places of all rows, those that count first and else in order, int32 [count], from float32 [count]."""
+    ranks = valid * count - tf.range(count, dtype=tf.float32)
+    return tf.math.top_k(ranks, count).indices
+
+
+def subsample(uniform: Tensor, valid: Tensor, order: Tensor, fraction: float) -> tuple[Tensor, Tensor]:
+    """Rows drawn with replacement.
+
+    Args:
+        uniform: float32 [M] in 0 .. 1.
+        valid: which rows count, float32 [B].
+        order: of :func:`valid_first`.
+        fraction: of these, how many are to be drawn.
+
+    Returns:
+        places, int32 [M], and weights, float32 [M]: 1 for as many draws as are wanted, then 0.
+    """
+    total = tf.reduce_sum(valid)
+    ranks = tf.minimum(tf.floor(uniform * total), tf.maximum(total - 1.0, 0.0))
+    wanted = tf.maximum(tf.floor(fraction * total + _ROUNDING), 1.0)
+    weight = tf.cast(tf.range(uniform.shape[0], dtype=tf.float32) < wanted, tf.float32)
+    return tf.gather(order, tf.cast(ranks, tf.int32)), weight
+
+
+def _clipping(step: Step, spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
+    """What another step changes, limited."""
+    threshold, variables = hyper(f"{path}/threshold"), problem.variables
+    sizes = [math.prod(variable.shape) for variable in variables]
+
+    def clipped(rows: Rows, number: Tensor) -> Scalars:
+        start = trust_region.flat(variables)
+        scalars = step(rows, number)
+        change = clip_change(trust_region.flat(variables) - start, sizes, spec["mode"], threshold)
+        trust_region.assign(variables, start + change)
+        return scalars
+
+    return clipped
+
+
+def clip_change(change: Tensor, sizes: Sequence[int], mode: str, threshold: Tensor) -> Tensor:
+    """A change of all weights, float32 [P], within a threshold.
+
+    Args:
+        change: of all variables, one after another.
+        sizes: of the variables.
+        mode: ``value`` limits each number, ``norm`` the norm of each variable's change, ``global_norm`` that of all.
+        threshold: float32 scalar.
+    """
+    if mode == "value":
+        return tf.minimum(tf.maximum(change, -threshold), threshold)
+    parts = [change] if mode == "global_norm" else tf.split(change, list(sizes))
+    scaled = [part * (threshold / tf.maximum(tf.sqrt(tf.reduce_sum(tf.square(part))), threshold)) for part in parts]
+    return scaled[0] if len(scaled) == 1 else tf.concat(scaled, axis=0)
+
+
+def _optimizing(step: Step, spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
+    """The longest share of another step that lowers the loss by enough of what its gradient promises."""
+    ratio, parameter, variables = hyper(f"{path}/ls_accept_ratio"), hyper(f"{path}/ls_parameter"), problem.variables
+
+    def searched(rows: Rows, number: Tensor) -> Scalars:
+        start = trust_region.flat(variables)
+        with trust_region.with_weights(variables, start):
+            before = problem.losses(rows)["loss"]
+        gradient = _gradient(before, start)
+        scalars = step(rows, number)
+        whole = trust_region.flat(variables) - start
+
+        def evaluate(weights: Tensor) -> tuple[Tensor, Tensor]:
+            with trust_region.with_weights(variables, weights):
+                lower = before - problem.losses(rows)["loss"]
+            promised = -tf.reduce_sum(gradient * (weights - start))
+            return tf.minimum(lower, lower - ratio * promised), tf.constant(0.0)
+
+        found = trust_region.line_search(
+            evaluate,
+            start,
+            whole,
+            max_kl=0.0,  # the divergence is the other step's business
+            steps=spec["ls_max_iterations"],
+            shrink=parameter,
+            linear=spec["ls_mode"] == "linear",
+        )
+        trust_region.assign(variables, found.weights)
+        return scalars
+
+    return searched
+
+
+def _gradient(value: Tensor, weights: Tensor) -> Tensor:
+    """The gradient for weights [P]; zeros where the value does not depend on them."""
+    (gradient,) = tf.gradients(value, weights)
+    return tf.zeros_like(weights) if gradient is None else gradient

@@ -1,0 +1,1 @@
+"""Parameters that change and preprocessing, evaluated on the host."""

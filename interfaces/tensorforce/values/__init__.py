@@ -1,0 +1,1 @@
+"""What agents and environments are given: specifications, values and errors."""

@@ -1,0 +1,230 @@
+"""States and actions: how they are declared, and how nested dictionaries of them become flat ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ....contracts import ArraySpec
+from .errors import integer, known, number, refuse
+
+TYPES: Final = {"bool": np.bool_, "int": np.int32, "float": np.float32}
+"""Of values, and the dtype of each."""
+_ALIASES: Final = {"long": "int"}
+_KEYS: Final = ("type", "shape", "num_values", "num_states", "num_actions", "min_value", "max_value")
+RESERVED: Final = frozenset(
+    (
+        *("state", "states", "action", "actions", "terminal", "reward", "deterministic", "optimization"),
+        *("bool", "int", "long", "float", "shape", "type", "num_values", "min_value", "max_value", "equal", "loss"),
+        *("same", "x", "*"),
+    )
+)
+"""Names that neither states nor actions of a dictionary may have."""
+MASK: Final = "_mask"
+"""What the name of an int action's mask ends with."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueSpec:
+    """One state or action.
+
+    Args:
+        name: its names in nested dictionaries, joined by ``/``.
+        type: ``bool``, ``int`` or ``float``.
+        shape: without a batch axis.
+        num_values: of an int: it lies in 0 .. ``num_values - 1``.
+        min_value: of a float with bounds.
+        max_value: likewise.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    num_values: int | None = None
+    min_value: float | None = None
+    max_value: float | None = None
+
+    @property
+    def dtype(self) -> Any:
+        """``np.bool_``, ``np.int32`` or ``np.float32``."""
+        return TYPES[self.type]
+
+    @property
+    def array(self) -> ArraySpec:
+        """Shape and dtype, as memories and programs need them."""
+        return ArraySpec(self.shape, self.dtype)
+
+    @property
+    def mask(self) -> ArraySpec:
+        """Of an int action: bool, one for each of its values."""
+        return ArraySpec((*self.shape, self.num_values or 0), np.bool_)
+
+    @property
+    def bounded(self) -> bool:
+        """Is it a float with bounds?"""
+        return self.min_value is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a user would have written it, in JSON's types."""
+        values: dict[str, Any] = {"type": self.type, "shape": list(self.shape), "num_values": self.num_values}
+        values |= {"min_value": self.min_value, "max_value": self.max_value}
+        return {key: value for key, value in values.items() if value is not None}
+
+
+Nest: TypeAlias = "ValueSpec | dict[str, Nest]"
+"""Specs nested as the user's values are."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """All states, or all actions, of an agent.
+
+    Args:
+        kind: ``states`` or ``actions``.
+        nest: as the user nests them.
+        flat: by name, sorted.
+    """
+
+    kind: str
+    nest: Nest
+    flat: Mapping[str, ValueSpec]
+
+    @property
+    def single(self) -> bool:
+        """Is there one that is not in a dictionary?"""
+        return isinstance(self.nest, ValueSpec)
+
+    def to_json(self) -> Any:
+        """As a user would have written them."""
+        return _to_json(self.nest)
+
+    def nested(self, flat: Mapping[str, Any]) -> Any:
+        """Values by flat name, nested as the user's are; the bare value of a single one."""
+        return _nested(self.nest, flat)
+
+
+def read_values(where: str, spec: Any, kind: str) -> Values:
+    """The states or actions that a specification declares.
+
+    Args:
+        where: for messages: ``Agent.create``.
+        spec: one specification, or a dictionary of them to any depth.
+        kind: ``states`` or ``actions``.
+
+    Raises:
+        TensorforceError: it is not valid; names the entry.
+    """
+    if isinstance(spec, Values):
+        spec = spec.to_json()
+    if not isinstance(spec, Mapping) or not spec:
+        refuse(
+            f"{where}: {kind}", f"must be a specification, a dictionary such as {_example(kind)}; got {spec!r}", spec
+        )
+    nest = _read(where, spec, kind, "", kind.removesuffix("s"))
+    flat: dict[str, ValueSpec] = {}
+    _collect(nest, flat)
+    return Values(kind, nest, dict(sorted(flat.items())))
+
+
+def check_together(where: str, states: Values, actions: Values) -> None:
+    """Refuse a name that is both a state's and an action's, and a state with the name of an action's mask."""
+    for name, spec in actions.flat.items():
+        if name in states.flat:
+            refuse(f"{where}: actions", f"has {name!r}, which is a state's name too: choose another one", name)
+        if spec.type == "int" and f"{name}{MASK}" in states.flat:
+            mask = f"{name}{MASK}"
+            refuse(f"{where}: states", f"has {mask!r}, the name of the mask of action {name!r}: choose another", mask)
+
+
+def _read(where: str, spec: Any, kind: str, name: str, single: str) -> Nest:
+    place = f"{where}: {kind}" + (f"[{name!r}]" if name else "")
+    if not isinstance(spec, Mapping) or not spec or not all(isinstance(key, str) for key in spec):
+        refuse(place, f"must be a dictionary, such as {_example(kind)}; got {spec!r}", spec)
+    if _is_atomic(spec):
+        return _value(place, spec, kind, name or single)
+    nest: dict[str, Nest] = {}
+    for key, part in sorted(spec.items()):
+        if "/" in key or "." in key or not key:
+            refuse(place, f"has the name {key!r}: names are not empty and have neither '/' nor '.'", key)
+        if key in RESERVED:
+            refuse(place, f"has the reserved name {key!r}; reserved are {', '.join(sorted(RESERVED))}", key)
+        nest[key] = _read(where, part, kind, f"{name}/{key}" if name else key, single)
+    return nest
+
+
+def _is_atomic(spec: Mapping[str, Any]) -> bool:
+    return isinstance(spec.get("type"), str) or ("shape" in spec and not isinstance(spec["shape"], Mapping))
+
+
+def _value(place: str, spec: Mapping[str, Any], kind: str, name: str) -> ValueSpec:
+    known(place, spec, _KEYS, what="key")
+    kind_of = spec.get("type", "float" if kind == "states" else None)
+    if kind_of is None:
+        refuse(place, f"needs a type, one of bool, int, float; got {dict(spec)!r}", None)
+    type_ = _ALIASES.get(kind_of, kind_of)
+    if type_ not in TYPES:
+        refuse(place, f"has the type {kind_of!r}; it must be bool, int or float", kind_of)
+    if "shape" not in spec and kind == "states":
+        refuse(place, f"needs a shape, such as (4,) or () for a number; got {dict(spec)!r}", None)
+    shape = _shape(place, spec.get("shape", ()))
+    values = _num_values(place, spec, type_)
+    low, high = _bounds(place, spec, type_)
+    return ValueSpec(name, type_, shape, values, low, high)
+
+
+def _shape(place: str, shape: Any) -> tuple[int, ...]:
+    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    return tuple(integer(f"{place}['shape']", size, at_least=1) for size in sizes)
+
+
+def _num_values(place: str, spec: Mapping[str, Any], type_: str) -> int | None:
+    given = {key: spec[key] for key in ("num_values", "num_states", "num_actions") if spec.get(key) is not None}
+    if type_ != "int":
+        for key, value in given.items():
+            refuse(f"{place}[{key!r}]", f"is for ints; the type is {type_}", value)
+        return None
+    if not given:
+        refuse(f"{place}['num_values']", "is missing: an int needs the number of its values", None)
+    if len(set(given.values())) > 1:
+        refuse(f"{place}['num_values']", f"is given twice, with different values: {given}", given)
+    key, value = next(iter(given.items()))
+    return integer(f"{place}[{key!r}]", value, at_least=1)
+
+
+def _bounds(place: str, spec: Mapping[str, Any], type_: str) -> tuple[float | None, float | None]:
+    low, high = spec.get("min_value"), spec.get("max_value")
+    if low is None and high is None:
+        return None, None
+    if type_ != "float":
+        refuse(f"{place}['min_value']", f"and max_value are for floats; the type is {type_}", low)
+    if low is None or high is None:
+        refuse(f"{place}['min_value']", f"and max_value belong together; got {low!r} and {high!r}", low)
+    low, high = number(f"{place}['min_value']", low), number(f"{place}['max_value']", high)
+    if low >= high:
+        refuse(f"{place}['min_value']", f"must be less than max_value, got {low:g} and {high:g}", low)
+    return low, high
+
+
+def _collect(nest: Nest, flat: dict[str, ValueSpec]) -> None:
+    if isinstance(nest, ValueSpec):
+        flat[nest.name] = nest
+        return
+    for part in nest.values():
+        _collect(part, flat)
+
+
+def _to_json(nest: Nest) -> Any:
+    return nest.to_json() if isinstance(nest, ValueSpec) else {key: _to_json(part) for key, part in nest.items()}
+
+
+def _nested(nest: Nest, flat: Mapping[str, Any]) -> Any:
+    if isinstance(nest, ValueSpec):
+        return flat[nest.name]
+    return {key: _nested(part, flat) for key, part in nest.items()}
+
+
+def _example(kind: str) -> str:
+    return "dict(type='float', shape=(4,))" if kind == "states" else "dict(type='int', num_values=2)"
