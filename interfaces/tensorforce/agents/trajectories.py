@@ -386,6 +386,8 @@ class Trajectories:
         self.clear()
         self._count = self._low = self._open = 0
         last, code, start = state["last"], state["code"], state["start"]
+        # Of an episode whose beginning had been overwritten it is negative: that is none to learn from as a whole.
+        self._open = int(start[0]) if len(start) else 0
         for k in range(len(last)):
             rows = {
                 group: {name: values[k] for name, values in state[group].items()}

@@ -238,13 +238,3 @@ HEADS: Final[Mapping[str, type[Head]]] = {
     "gaussian": GaussianHead,
 }
 """By the type of the distribution."""
-
-
-def distribution_of(policy: Mapping[str, Any], spec: ValueSpec) -> Mapping[str, Any]:
-    """The distribution over an action that a policy in normal form has: ``type``, and perhaps arguments."""
-    given = policy.get("distributions") or {}
-    if spec.name in given or spec.type in given:
-        found: Mapping[str, Any] = given[spec.name if spec.name in given else spec.type]
-        return found
-    beta = spec.bounded and policy.get("use_beta_distribution", True)
-    return {"type": {"bool": "bernoulli", "int": "categorical"}.get(spec.type, "beta" if beta else "gaussian")}

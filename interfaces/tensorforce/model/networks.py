@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from ..values.errors import refuse
 from ..values.specs import ValueSpec
 from .assembly import Assembly, scopes
 from .flow import Flow

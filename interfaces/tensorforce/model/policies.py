@@ -15,9 +15,10 @@ import tensorflow as tf
 
 from ....models.blocks import masks
 from ....models.blocks.distributions import Categorical, Distribution
+from ..forms.kinds import distribution_of
 from ..values.errors import refuse
 from ..values.specs import MASK, ValueSpec
-from .heads import HEADS, Head, Linear, distribution_of, scopes
+from .heads import HEADS, Head, Linear, scopes
 from .networks import build_network
 
 Tensor: TypeAlias = Any

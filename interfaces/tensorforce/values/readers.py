@@ -220,11 +220,13 @@ def action_out(actions: Values) -> Converter:
         (name,) = actions.flat
         scalar = types.get(name)
         if scalar is None:
-            return lambda arrays: arrays[name]
+            return lambda arrays: arrays[name].copy()  # the caller may change it: what is stored must stay
         return lambda arrays: scalar(arrays[name])
 
     def convert(arrays: Mapping[str, Array]) -> Any:
-        return actions.nested({key: types[key](array) if key in types else array for key, array in arrays.items()})
+        return actions.nested(
+            {key: types[key](array) if key in types else array.copy() for key, array in arrays.items()}
+        )
 
     return convert
 

@@ -110,3 +110,13 @@ def test_what_was_saved_is_what_is_stored_but_for_the_running_episode() -> None:
     assert len(other) == len(made) == 4
     for key, value in made.sample().items():
         np.testing.assert_equal(other.sample()[key], value)
+
+
+def test_an_episode_whose_beginning_is_overwritten_is_none() -> None:
+    made = memory(capacity=5, episodes=True, size=1)
+    fill(made, 0, 4, TERMINATED)
+    fill(made, 10, 3, TERMINATED)
+    other = memory(capacity=5, episodes=True, size=1)
+    other.load_state_dict(made.state_dict())
+    assert (len(other), other.available(), made.available()) == (5, 1, 1)
+    assert other.sample()["observation"]["state"][:3].tolist() == [10, 11, 12]
