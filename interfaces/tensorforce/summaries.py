@@ -123,8 +123,9 @@ class Summarizer(Companion):
         if "parameters" in self._labels:
             for kind, levels in (("exploration", last.levels.exploration), ("temperature", last.levels.temperature)):
                 values |= {f"parameters/{name}-{kind}": float(level) for name, level in levels.items()}
-        if self._labels & set(GROUPS["distributions"]):
-            described = agent._core.chooser.parameters(last.predictions, last.features, last.levels.temperature)
+        chooser = getattr(agent._core, "chooser", None)
+        if chooser is not None and self._labels & set(GROUPS["distributions"]):
+            described = chooser.parameters(last.predictions, last.features, last.levels.temperature)
             values |= self._distributions(agent, described)
         self._write(agent.timesteps, values)
 

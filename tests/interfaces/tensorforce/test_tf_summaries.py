@@ -209,8 +209,8 @@ def test_an_agent_that_learns_writes_what_it_measured(tmp_path: Path) -> None:
         if tag.startswith("updates/") and "bias/mean" in tag and "logits" in tag
     ]
     assert tag == "updates/policy/action-distribution/logits/bias/mean"
-    assert scalars(tmp_path, tag)[2] == (3, pytest.approx(change.mean(), abs=1e-7))
-    assert scalars(tmp_path, tag.replace("updates", "variables"))[2] == (3, pytest.approx(mean, abs=1e-7))
+    assert scalars(tmp_path, tag)[2] == pytest.approx((3, change.mean()), abs=1e-7)
+    assert scalars(tmp_path, tag.replace("updates", "variables"))[2] == pytest.approx((3, mean), abs=1e-7)
     assert scalars(tmp_path, "parameters/reward_estimation/discount") == [(1, 0.5), (2, 0.5), (3, 0.5)]
     assert scalars(tmp_path, "parameters/action-exploration") == [(2, 0.25), (4, 0.25)]
     parts = [scalars(tmp_path, f"distributions/action-distribution-probabilities/{k}") for k in range(3)]
