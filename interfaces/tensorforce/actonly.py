@@ -58,8 +58,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
         CheckpointError: it cannot be written.
         TensorforceError: something else is there.
     """
-    learning, core = agent._learning, agent._core
-    distributions = {name: kind for name, _, kind in core.chooser._actions} if isinstance(core, ModelActing) else {}
+    learning = agent._learning
     try:
         target = target_of(directory, "what only acts", (_FILE, _PROGRAM, _STATE))
     except ArgumentError as error:
@@ -74,24 +73,31 @@ def write(agent: ActObserve, directory: Path) -> str | None:
     content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
     statistics = agent._preprocessing.state_dict()["all"]
     arrays, tree = split_state({"weights": {} if frozen else weights, "preprocessing": statistics})
-    predict = learning.program.predict
-    described = {
+    described = _described(agent, learning)
+    with staged(target) as folder:
+        described["program"] = written(folder / _PROGRAM, [content])
+        described["state"] = {**written(folder / _STATE, encode_arrays(arrays)), "tree": tree}
+        write_json_atomically(folder / _FILE, described)
+    return None
+
+
+def _described(agent: ActObserve, learning: Learning) -> dict[str, Any]:
+    """What the JSON file holds beside the other files' names and hashes."""
+    core, predict = agent._core, learning.program.predict
+    return {
         "format": _FORMAT,
         "format_version": _VERSION,
         "agent": agent.kind,
         "made_with": provenance(),
         "states": agent.states_values.to_json(),
         "actions": agent.actions_values.to_json(),
-        "distributions": distributions,
+        "distributions": {name: kind for name, _, kind in core.chooser._actions}
+        if isinstance(core, ModelActing)
+        else {},
         "preprocessing": agent._preprocessing.spec,
         "predictions": sorted(predict.outputs),
         "internals": specs_to_json(predict.state or {}),
     }
-    with staged(target) as folder:
-        described["program"] = written(folder / _PROGRAM, [content])
-        described["state"] = {**written(folder / _STATE, encode_arrays(arrays)), "tree": tree}
-        write_json_atomically(folder / _FILE, described)
-    return None
 
 
 def _made(learning: Learning) -> FrozenProgram | bytes | str:

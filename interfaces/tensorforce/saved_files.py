@@ -68,23 +68,26 @@ def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved
         refuse(f"{where}: format", f"is {format!r}, and {path.name!r} is of format {_FORMATS[suffix]!r}", format)
     if not path.parent.is_dir():
         refuse(f"{where}: directory", f"is not a folder: {path.parent}", str(directory))
-    if suffix:
-        allowed: tuple[str, ...] = (suffix,)
-    elif format is not None:
-        allowed = SUFFIXES[format]
-    else:
-        allowed = tuple(suffix for suffix in _FORMATS if _FORMATS[suffix] != ACT_ONLY)
-    found = _matches(path.parent, asked, allowed)
+    found = _matches(path.parent, asked, _allowed(suffix, format))
     formats = {_FORMATS[one.suffix] for _, one in found}
     if len(formats) > 1:
         files = ", ".join(sorted(one.name for _, one in found))
         refuse(f"{where}: format", f"is needed, one of {', '.join(sorted(formats))}: {path} means {files}", format)
     if not found:
         there = ", ".join(sorted(one.name for one in path.parent.iterdir() if not one.name.startswith(".")))
-        wanted = " or ".join(f"{asked}{suffix}" for suffix in allowed)
+        wanted = " or ".join(f"{asked}{one}" for one in _allowed(suffix, format))
         problem = f"names no saved agent, {wanted} (or with -<number>); in {path.parent} there is {there or 'nothing'}"
         refuse(f"{where}: filename", problem, str(filename))
     return Saved(found[-1][1], _FORMATS[found[-1][1].suffix], asked)
+
+
+def _allowed(suffix: str, format: str | None) -> tuple[str, ...]:
+    """Suffixes of what is looked for, by the one that was given, else by the format."""
+    if suffix:
+        return (suffix,)
+    if format is not None:
+        return SUFFIXES[format]
+    return tuple(suffix for suffix in _FORMATS if _FORMATS[suffix] != ACT_ONLY)
 
 
 def numbered(folder: Path, name: str) -> list[tuple[int, Path]]:

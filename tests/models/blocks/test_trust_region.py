@@ -100,6 +100,13 @@ def test_where_nothing_is_found_the_weights_are_what_they_were(gain: Any, step: 
     assert (found.fraction, found.gain, found.kl) == (0, 0, 0)
 
 
+def test_steps_may_become_shorter_by_equal_parts() -> None:
+    found = searched(lambda distance: 1.0 if distance < 4 else 0.0, shrink=0.3, linear=True)
+    assert found.fraction.numpy() == pytest.approx(0.4)  # of 1, 0.7, 0.4 and 0.1
+    found = searched(lambda distance: 1.0 if 0 < distance < 1 else 0.0, shrink=0.6, linear=True)
+    assert found.fraction == 0  # of 1, 0.4 and 0: never backwards
+
+
 def test_layers_compute_with_weights_in_place_of_their_variables() -> None:
     layer = keras.layers.Dense(1, kernel_initializer="ones")
     layer.build((None, 2))

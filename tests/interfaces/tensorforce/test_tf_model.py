@@ -1,0 +1,483 @@
+"""The model of all agents: losses, targets and steps against numbers worked out by hand, on weights that are set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.contracts import ArraySpec, RunConfig
+from axonrl.interfaces.tensorforce.errors import TensorforceError
+from axonrl.interfaces.tensorforce.model import model_fn
+from axonrl.interfaces.tensorforce.objectives import clipped_ratio, kinds, squared_or_huber, valid_mean
+from axonrl.interfaces.tensorforce.optimizers import clip_change, subsample, valid_first
+from axonrl.interfaces.tensorforce.specs import ValueSpec
+from axonrl.policies.executors import Executor
+from axonrl.runtimes.choosing import choose
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
+
+F32 = np.float32
+STATES = {"state": ValueSpec("state", "float", (2,))}
+INT = {"action": ValueSpec("action", "int", (), 3)}
+FLOAT = {"action": ValueSpec("action", "float", ())}
+BOUNDED = {"action": ValueSpec("action", "float", (1,), None, -2.0, 2.0)}
+IDENTITY = {"type": "layered", "layers": [{"type": "flatten"}]}
+DENSE = {"type": "layered", "layers": [{"type": "dense", "size": 8}]}
+LIKELIHOOD = {"type": "policy_gradient", "ratio_based": False, "clipping_value": 0.0, "early_reduce": True}
+RATIO = {**LIKELIHOOD, "ratio_based": True, "clipping_value": 0.25}
+ADAM = {"type": "adam", "learning_rate": 0.01, "gradient_norm_clipping": 1.0}
+NATURAL = {"type": "natural_gradient", "learning_rate": 1e-3, "cg_max_iterations": 10, "cg_damping": 1e-4}
+
+
+def policy(network: Any = IDENTITY, **changes: Any) -> dict[str, Any]:
+    plain = {"distributions": {}, "temperature": 1.0, "use_beta_distribution": True, "infer_state_value": False}
+    return {"network": network, **plain, **changes}
+
+
+def sgd(rate: float) -> dict[str, Any]:
+    return {"type": "sgd", "learning_rate": rate, "gradient_norm_clipping": 1000.0}
+
+
+def value(kind: str, huber_loss: float = 0.0, **changes: Any) -> dict[str, Any]:
+    return {"type": "value", "value": kind, "huber_loss": huber_loss, "early_reduce": True, **changes}
+
+
+def baseline(**given: Any) -> dict[str, Any]:
+    return {"policy": None, "objective": None, "optimizer": None, "weight": None, **given}
+
+
+def synchronization(frequency: int, weight: float = 1.0) -> dict[str, Any]:
+    return {"type": "synchronization", "sync_frequency": frequency, "update_weight": weight}
+
+
+def form(*, late: bool = False, advantage: bool = False, **given: Any) -> dict[str, Any]:
+    estimation = {"estimate_horizon": "late" if late else False, "estimate_advantage": advantage}
+    plain = {"policy": policy(), "objective": LIKELIHOOD, "optimizer": sgd(1.0), "baseline": None}
+    numbers = {"l2_regularization": 0.0, "entropy_regularization": 0.0, "dueling": False, "double": False}
+    return {**plain, **numbers, "reward_estimation": estimation, **given}
+
+
+class Agent:
+    """A traced model with weights that are set by the ends of their names; all others are zero.
+
+    Args:
+        normal: the normal form.
+        batch: of TRAIN.
+        actions: specs.
+        weights: of kernels and biases.
+    """
+
+    def __init__(
+        self,
+        normal: dict[str, Any],
+        batch: dict[str, Any],
+        actions: Any = INT,
+        weights: Mapping[str, Any] | None = None,
+    ) -> None:
+        params = {"form": normal, "states": STATES, "actions": actions}
+        masks = {f"{name}_mask": spec.mask for name, spec in actions.items() if spec.type == "int"}
+        observation = {name: spec.array for name, spec in STATES.items()} | masks
+        self.batch = completed(batch, masks)
+        self.program = Program(BoundModelFn(model_fn, params, RunConfig(), None), observation, 0)
+        self.train = self.program.trace_train(specs_of(self.batch))
+        self.executor: Executor = TensorFlowExecutor(self.program, self.train)
+        if weights is not None:
+            zeros = {name: np.zeros_like(array) for name, array in self.executor.get_weights().items()}
+            for end, array in weights.items():
+                (name,) = [name for name in zeros if name.endswith(end) and "optimizer" not in name]
+                zeros[name] = np.broadcast_to(np.array(array, F32), zeros[name].shape).copy()
+            self.executor.set_weights(zeros)
+
+    def update(self, step: int = 0, **changes: Any) -> dict[str, float]:
+        """One update: the loss and the metrics."""
+        rng = np.random.default_rng(step)
+        counters = {"global_step": step, "global_timestep": 0, "progress": 0.0}
+        draws = [request.draw(rng) for request in self.train.noise]
+        found = self.executor.train({**self.batch, **changes}, counters, draws)
+        return dict(zip(("loss", *self.train.metrics), found.scalars.tolist(), strict=True))
+
+    def __getitem__(self, end: str) -> Any:
+        weights = self.executor.get_weights()
+        (name,) = [name for name in weights if name.endswith(end) and "optimizer" not in name]
+        return weights[name]
+
+    def act(self, **observation: Any) -> dict[str, Any]:
+        predictions, _ = self.executor.act(arrays(observation))
+        return dict(predictions)
+
+
+def completed(batch: dict[str, Any], masks: Mapping[str, ArraySpec]) -> dict[str, Any]:
+    """A batch with states of zeros and masks that allow all, where it has none."""
+    batch = {"valid": np.ones(len(batch["reward"])), "hyper": {}, **batch}
+    places = ["observation"] + ["next_observation"] * ("discount" in batch)
+    rows = len(batch["reward"])
+    plain = {name: np.ones((rows, *spec.shape), np.bool_) for name, spec in masks.items()}
+    for place in places:
+        batch[place] = {"state": np.zeros((rows, 2)), **plain, **batch.get(place, {})}
+    return arrays(batch)  # type: ignore[no-any-return]
+
+
+def arrays(tree: Any) -> Any:
+    """Arrays of float32, int32 or bool."""
+    if isinstance(tree, dict):
+        return {name: arrays(part) for name, part in tree.items()}
+    array = np.asarray(tree)
+    return array.astype({"f": F32, "i": np.int32, "b": np.bool_}[array.dtype.kind])
+
+
+def specs_of(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {name: specs_of(part) for name, part in tree.items()}
+    return ArraySpec(tree.shape, tree.dtype)
+
+
+# -- parts ----------------------------------------------------------------------------------------------------------
+
+
+def test_ratios_are_clipped_to_the_quotient_and_the_sum() -> None:
+    ratio, gain = tf.constant([[0.5], [0.5], [1.5], [1.5], [1.1]]), tf.constant([[1.0], [-1.0], [1.0], [-1.0], [1.0]])
+    found = clipped_ratio(ratio, gain, tf.constant(0.25))
+    np.testing.assert_allclose(found[:, 0], [-0.5, 0.8, -1.25, 1.5, -1.1])  # 0.8 = 1 / 1.25
+    np.testing.assert_allclose(clipped_ratio(ratio, gain, tf.constant(0.0)), -ratio * gain)
+
+
+def test_a_threshold_of_zero_is_the_square() -> None:
+    error = tf.constant([0.5, 2.0, -3.0])
+    np.testing.assert_allclose(squared_or_huber(error, tf.constant(1.0)), [0.125, 1.5, 2.5])
+    np.testing.assert_allclose(squared_or_huber(error, tf.constant(0.0)), [0.125, 2.0, 4.5])
+
+
+def test_means_are_over_valid_rows() -> None:
+    assert valid_mean(tf.constant([1.0, 9.0, 3.0]), tf.constant([1.0, 0.0, 1.0])) == 2
+    assert valid_mean(tf.constant([1.0]), tf.constant([0.0])) == 0
+
+
+def test_added_objectives() -> None:
+    inner = {"type": "plus", "objective1": LIKELIHOOD, "objective2": value("action")}
+    both = {"type": "plus", "objective1": value("state"), "objective2": inner}
+    assert kinds(both) == {"state", "action", "policy_gradient"}
+    assert kinds(None) == set()
+
+
+@pytest.mark.parametrize(("fraction", "weight"), [(0.1, [1, 0, 0, 0]), (0.5, [1, 0, 0, 0]), (2 / 3, [1, 1, 0, 0])])
+def test_subsampling_draws_from_valid_rows_and_weighs_the_surplus_with_zero(fraction: float, weight: Any) -> None:
+    valid = tf.constant([1.0, 0.0, 1.0, 1.0])
+    order = valid_first(valid, 4)
+    assert order.numpy().tolist() == [0, 2, 3, 1]
+    places, weights = subsample(tf.constant([0.0, 0.34, 0.9999999, 0.5]), valid, order, fraction)
+    assert places.numpy().tolist() == [0, 2, 3, 2]
+    assert weights.numpy().tolist() == weight  # floor(fraction * 3), at least 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [("value", [1, -1, 0.5]), ("norm", [0.6, -0.8, 0.5]), ("global_norm", np.array([3, -4, 0.5]) / np.sqrt(25.25))],
+)
+def test_clipped_changes(mode: str, expected: Any) -> None:
+    change = tf.constant([3.0, -4.0, 0.5])
+    np.testing.assert_allclose(clip_change(change, [2, 1], mode, tf.constant(1.0)), expected, rtol=1e-6)
+    np.testing.assert_array_equal(clip_change(change, [2, 1], mode, tf.constant(9.0)), change)
+
+
+# -- likelihoods ------------------------------------------------------------------------------------------------------
+
+UNIFORM = {"action": np.array([0, 2, 1]), "reward": [1.0, -2.0, 7.0], "valid": [1.0, 1.0, 0.0]}
+
+
+def test_policy_gradient() -> None:
+    agent = Agent(form(), UNIFORM, weights={})
+    found = agent.update()
+    assert found["loss"] == found["policy_loss"] == pytest.approx(-np.log(3) / 2, rel=1e-5)
+    assert found["entropy"] == pytest.approx(np.log(3), rel=1e-5)
+    # half the sum of rewards times (one-hot less 1/3)
+    np.testing.assert_allclose(agent["policy/action-distribution/logits/bias"], [2 / 3, 1 / 6, -5 / 6], rtol=1e-5)
+    assert found["update_norm"] == pytest.approx(np.sqrt(4 / 9 + 1 / 36 + 25 / 36), rel=1e-5)
+    p = np.exp([2 / 3, 1 / 6, -5 / 6])
+    assert found["kl"] == pytest.approx(-np.log(3) - np.log(p / p.sum()).mean(), rel=1e-4)
+
+
+def test_masked_values_have_no_likelihood() -> None:
+    mask = np.array([[True, False, True], [True, True, True], [True, True, True]])
+    found = Agent(form(), {**UNIFORM, "observation": {"action_mask": mask}}, weights={}).update()
+    assert found["loss"] == pytest.approx(-(np.log(1 / 2) - 2 * np.log(1 / 3)) / 2, rel=1e-5)
+
+
+def test_regularisation_and_fed_numbers() -> None:
+    normal = form(l2_regularization=0.1, entropy_regularization=0.5, optimizer=sgd(1.0))
+    hyper = {"optimizer/learning_rate": 0.0, "l2_regularization": 0.01}
+    agent = Agent(normal, {**UNIFORM, "hyper": hyper}, weights={"logits/bias": 2.0})
+    found = agent.update()
+    assert found["regularization_loss"] == pytest.approx(0.01 * 12 - 0.5 * np.log(3), rel=1e-5)
+    assert found["loss"] == pytest.approx(found["policy_loss"] + found["regularization_loss"], rel=1e-5)
+    assert agent["logits/bias"].tolist() == [2, 2, 2]  # a learning rate of 0 is legal
+    assert (found["update_norm"], found["kl"]) == (0, 0)
+
+
+def test_log_probabilities_of_several_actions_are_summed_and_values_averaged() -> None:
+    actions = {"arm": ValueSpec("arm", "int", (2,), 3), "lamp": ValueSpec("lamp", "bool", ())}
+    batch = {"action": {"arm": np.array([[0, 2]]), "lamp": [1.0]}, "reward": [1.0]}
+    found = Agent(form(), batch, actions, {}).update()
+    assert found["loss"] == pytest.approx(2 * np.log(3) + np.log(2), rel=1e-5)
+    weights = {"arm-distribution/logits/bias": [1, 0, 0, 0, 0, 3], "lamp-distribution/logit/bias": 1.0}
+    agent = Agent(form(objective=value("action")), batch, actions, weights | {"states-value/bias": 4.5})
+    assert agent.update()["loss"] == pytest.approx(0.5 * (1 - (1 + 3 + 5) / 3) ** 2, rel=1e-5)  # 5 = 4.5 + 1 / 2
+    agent = Agent(
+        form(objective=value("action", early_reduce=False)), batch, actions, weights | {"states-value/bias": 4.5}
+    )
+    assert agent.update()["loss"] == pytest.approx(0.5 * (0 + 4 + 16) / 3, rel=1e-5)
+    predicted = agent.act(state=[[0.0, 0.0]], arm_mask=np.ones((1, 2, 3), np.bool_))
+    action = predicted.pop("action")
+    assert {name: array.shape for name, array in predicted.items()} == {"logits/arm": (1, 2, 3), "logit/lamp": (1,)}
+    assert (action["arm"].tolist(), action["lamp"].tolist()) == ([[0, 2]], [True])
+
+
+def test_ratios_refer_to_the_policy_at_the_start_of_the_update() -> None:
+    steps = {"type": "multi_step", "num_steps": 2, "optimizer": sgd(1.0)}
+    batch = {"action": np.array([0]), "reward": [1.0]}
+    agent = Agent(form(objective=RATIO, optimizer=steps), batch, weights={})
+    loss = agent.update()["loss"]
+    p = np.exp([2 / 3, -1 / 3, -1 / 3])  # after one step
+    assert 3 * p[0] / p.sum() > 1.25
+    assert loss == pytest.approx(-(1 + 1.25) / 2, rel=1e-5)
+    np.testing.assert_allclose(agent["logits/bias"], [2 / 3, -1 / 3, -1 / 3], rtol=1e-5)  # clipped: no gradient
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+Q: dict[str, Any] = {
+    "objective": value("action"),
+    "policy": policy(infer_state_value="action-values"),
+    "optimizer": sgd(0.5),
+}
+COPIED = {"policy": policy(infer_state_value="action-values"), "optimizer": synchronization(2)}
+LEGAL = np.array([[True, True, False]])
+NEXT = {"discount": [0.5], "next_observation": {"action_mask": LEGAL}}
+
+
+def q_agent(*, double: bool = False, optimizer: Any = None) -> Agent:
+    batch = {"action": np.array([2]), "reward": [1.0], **NEXT}
+    copied = baseline(**COPIED) if optimizer is None else baseline(**{**COPIED, "optimizer": optimizer})
+    weights = {
+        "policy/action-distribution/logits/bias": [1, 5, 3],
+        "baseline/action-distribution/logits/bias": [4, 1, 9],
+    }
+    return Agent(form(**Q, late=True, double=double, baseline=copied), batch, weights=weights)
+
+
+def test_targets_are_the_best_legal_values_of_the_copy() -> None:
+    agent = q_agent()
+    assert agent.update(step=1)["loss"] == pytest.approx(0.5 * (1 + 0.5 * 4 - 3) ** 2, abs=1e-6)
+    assert agent.update(step=1, reward=np.array([3], F32))["loss"] == pytest.approx(0.5 * (3 + 0.5 * 4 - 3) ** 2)
+    np.testing.assert_allclose(agent["policy/action-distribution/logits/bias"], [1, 5, 4])
+    np.testing.assert_allclose(agent["baseline/action-distribution/logits/bias"], [4, 1, 9])
+
+
+def test_double_targets_are_values_of_what_the_policy_prefers() -> None:
+    assert q_agent(double=True).update(step=1)["loss"] == pytest.approx(0.5 * (1 + 0.5 * 1 - 3) ** 2)
+
+
+def test_synchronization() -> None:
+    bias = "baseline/action-distribution/logits/bias"
+    agent = q_agent(optimizer=synchronization(2, 0.25))
+    assert agent.update(step=3, reward=np.array([1], F32)) is not None
+    assert agent[bias].tolist() == [4, 1, 9]
+    agent.update(step=4)
+    np.testing.assert_allclose(agent[bias], [3.25, 2, 7.5])
+    agent = q_agent(optimizer=synchronization(2, 0.25))
+    agent.update(step=0)
+    np.testing.assert_allclose(agent[bias], [1, 5, 3])  # the first one makes it equal
+
+
+def test_dueling() -> None:
+    weights = {"logits/bias": [1, 2, 6], "states-value/bias": 10.0}
+    agent = Agent(form(objective=value("action"), dueling=True), UNIFORM, weights=weights)
+    predicted = agent.act(state=[[0.0, 0.0]], action_mask=[[True, True, False]])
+    np.testing.assert_allclose(predicted["logits/action"], [[8, 9, 13]])
+    assert predicted["action"].tolist() == [1]
+
+
+def test_huber_loss() -> None:
+    found = Agent(form(objective=value("state", 0.5)), UNIFORM, weights={}).update()
+    assert found["loss"] == pytest.approx((0.5 * 0.75 + 0.5 * 1.75) / 2)
+
+
+@pytest.mark.parametrize(("mode", "parameter", "expected"), [("exponential", 0.5, 1.5), ("linear", 0.4, 0.6)])
+def test_optimizing_step(mode: str, parameter: float, expected: float) -> None:
+    """Half the square of 1 - v falls by at least 0.2 of what the gradient, 1, promises: of the steps 3, ... for v."""
+    search = {"type": "optimizing_step", "ls_max_iterations": 5, "ls_accept_ratio": 0.2, "ls_mode": mode}
+    normal = form(objective=value("state"), optimizer={**search, "ls_parameter": parameter, "optimizer": sgd(3.0)})
+    agent = Agent(normal, {"action": np.array([0]), "reward": [1.0]}, weights={})
+    agent.update()
+    assert agent["states-value/bias"] == pytest.approx([expected], rel=1e-5)
+
+
+def test_multi_step_and_clipping_step() -> None:
+    clipping = {"type": "clipping_step", "threshold": 0.25, "mode": "value", "optimizer": sgd(0.5)}
+    normal = form(objective=value("state"), optimizer={"type": "multi_step", "num_steps": 3, "optimizer": clipping})
+    agent = Agent(normal, {"action": np.array([0]), "reward": [1.0]}, weights={})
+    assert agent.update()["loss"] == pytest.approx((1 + 0.75**2 + 0.5**2) / 6)
+    assert agent["states-value/bias"] == pytest.approx([0.75])
+
+
+# -- baselines --------------------------------------------------------------------------------------------------------
+
+
+def test_a_baseline_with_an_optimizer_is_trained_before_the_policy() -> None:
+    own = baseline(policy=policy(), objective=value("state"), optimizer=sgd(1.0))
+    agent = Agent(form(advantage=True, baseline=own), {"action": np.array([0]), "reward": [1.0]}, weights={})
+    found = agent.update()
+    assert agent["baseline/states-value/bias"] == pytest.approx([1])
+    assert found["baseline_loss"] == pytest.approx(0.5)
+    assert (found["loss"], found["update_norm"]) == (0, 0)  # the advantage is 0 then
+
+
+def test_a_baseline_with_a_weight_is_trained_with_the_policy() -> None:
+    own = baseline(policy=policy(), objective=value("state"), weight=0.5)
+    agent = Agent(form(advantage=True, baseline=own), {"action": np.array([0]), "reward": [1.0]}, weights={})
+    found = agent.update()
+    assert found["loss"] == pytest.approx(np.log(3) + 0.5 * 0.5, rel=1e-5)
+    assert agent["baseline/states-value/bias"] == pytest.approx([0.5])
+
+
+def test_a_baseline_alone_is_trained_through_the_advantage() -> None:
+    agent = Agent(
+        form(advantage=True, baseline=baseline(policy=policy())), {"action": np.array([0]), "reward": [1.0]}, weights={}
+    )
+    agent.update()
+    assert agent["baseline/states-value/bias"] == pytest.approx([np.log(3)], rel=1e-5)  # -log p (R - V) falls with V
+
+
+def test_a_policy_gradient_continues_with_the_expected_value_of_actions() -> None:
+    own = baseline(policy=policy(), objective=value("action"), weight=1.0)
+    weights = {"baseline/action-distribution/logits/bias": [3, 1, 8]}
+    agent = Agent(form(late=True, baseline=own), {"action": np.array([1]), "reward": [1.0], **NEXT}, weights=weights)
+    assert agent.update()["baseline_loss"] == pytest.approx(0.5 * (1 + 0.5 * (3 + 1) / 2 - 1) ** 2)
+
+
+def test_deterministic_policy_gradient_moves_actions_only() -> None:
+    own = baseline(policy=policy(), objective=value("action"), weight=0.0)
+    kernel = np.array([[0, 0], [0, 0], [1, 0]])  # of two state numbers and the action
+    weights = {"action-dense/kernel": kernel, "action-value/kernel": [[2], [0]]}
+    batch = {"action": [0.3], "reward": [0.0], "discount": [1.0]}
+    agent = Agent(
+        form(late=True, objective={"type": "deterministic_policy_gradient"}, baseline=own), batch, FLOAT, weights
+    )
+    found = agent.update()
+    assert found["policy_loss"] == 0  # -2 tanh(0)
+    assert found["baseline_loss"] == pytest.approx(0.5 * (2 * np.tanh(0.3)) ** 2, rel=1e-5)
+    assert agent["mean/bias"] == pytest.approx([2.0])  # the slope of 2 tanh at 0
+    np.testing.assert_array_equal(agent["action-dense/kernel"], kernel)
+    assert agent.act(state=[[0.0, 0.0]])["action"] == pytest.approx([2.0])
+
+
+def test_natural_gradient_diverges_by_the_learning_rate() -> None:
+    agent = Agent(form(objective={**RATIO, "clipping_value": 0.0}, optimizer=NATURAL), UNIFORM, weights={})
+    assert agent.update()["kl"] == pytest.approx(1e-3, rel=0.05)
+    assert agent.update(hyper={}, reward=np.zeros(3, F32))["update_norm"] == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"objective": value("action")}, {"objective": {"type": "deterministic_policy_gradient"}}],
+)
+def test_float_actions_have_no_values_without_a_baseline(given: dict[str, Any]) -> None:
+    with pytest.raises(TensorforceError) as error:
+        Agent(form(**given), {"action": [0.0], "reward": [0.0]}, FLOAT)
+    assert error.value.argument.startswith("Agent.create: ")
+
+
+# -- internals and executors ------------------------------------------------------------------------------------------
+
+
+def test_windows_and_the_internals_of_a_baseline() -> None:
+    lstm = {"type": "layered", "layers": [{"type": "internal_lstm", "size": 3, "length": 2}]}
+    own = baseline(policy=policy(lstm), objective=value("state"), weight=1.0)
+    normal = form(policy=policy(lstm), baseline=own, advantage=True, late=True, optimizer=ADAM)
+    params = {"form": normal, "states": STATES, "actions": INT}
+    observation = {"state": ArraySpec((2,), np.float32), "action_mask": INT["action"].mask}
+    program = Program(BoundModelFn(model_fn, params, RunConfig(), None), observation, 0)
+    assert program.predict.state is not None
+    assert sorted(program.predict.state) == [
+        "baseline-policy-network-internal_lstm0-state",
+        "policy-network-internal_lstm0-state",
+    ]
+    rng = np.random.default_rng(0)
+    window = {"state": rng.random((4, 2, 2)).astype(F32), "action_mask": np.ones((4, 2, 3), np.bool_)}
+    state = {name: np.zeros((4, 2, 3), F32) for name in program.predict.state}
+    valid = np.array([[False, True], [True, True], [True, True], [True, True]])
+    floats = {name: np.ones(4, F32) for name in ("reward", "discount", "valid")}
+    batch: dict[str, Any] = {
+        "observation": window,
+        "state": state,
+        "window_valid": valid,
+        "action": np.zeros(4, np.int32),
+        "hyper": {},
+    }
+    batch |= {"next_observation": window, "next_state": state, "next_window_valid": valid, **floats}
+    train = program.trace_train(specs_of(batch))
+    counters = {"global_step": 0, "global_timestep": 0, "progress": 0.0}
+    found = TensorFlowExecutor(program, train).train(batch, counters, [])
+    assert np.isfinite(found.scalars).all()
+    assert found.scalars[1 + train.metrics.index("update_norm")] > 0
+
+
+def dense(*, infer: Any = False) -> dict[str, Any]:
+    return policy(DENSE, infer_state_value=infer)
+
+
+HALF = {"type": "subsampling_step", "fraction": 0.5, "optimizer": ADAM}
+SUBSAMPLED = {"type": "multi_step", "num_steps": 3, "optimizer": HALF}
+SEARCHED = {"type": "optimizing_step", "ls_max_iterations": 10, "ls_accept_ratio": 0.9, "ls_mode": "exponential"}
+AGENTS: dict[str, tuple[dict[str, Any], Any]] = {
+    "ppo": (
+        {"objective": RATIO, "optimizer": SUBSAMPLED, "advantage": True, "late": True}
+        | {"baseline": baseline(policy=dense(), objective=value("state"), optimizer=ADAM)},
+        INT,
+    ),
+    "dqn": (
+        {"objective": value("action"), "optimizer": ADAM, "late": True, "policy": dense(infer="action-values")}
+        | {"baseline": baseline(policy=dense(infer="action-values"), optimizer=synchronization(1))},
+        INT,
+    ),
+    "dpg": (
+        {"objective": {"type": "deterministic_policy_gradient"}, "optimizer": ADAM, "late": True}
+        | {"baseline": baseline(policy=dense(), objective=value("action"), weight=1.0)},
+        BOUNDED,
+    ),
+    "trpo": (
+        {"objective": {**RATIO, "clipping_value": 0.0}}
+        | {"optimizer": {**SEARCHED, "ls_parameter": 0.5, "optimizer": {**NATURAL, "learning_rate": 0.01}}},
+        INT,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_agents_run_in_the_executor_that_is_chosen(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given, actions = AGENTS[name]
+    rng = np.random.default_rng(0)
+    batch: dict[str, Any] = {"reward": rng.random(6), "valid": [1.0, 1, 0, 1, 1, 1]}
+    if actions is INT:
+        batch["action"] = rng.integers(0, 3, 6)
+    else:
+        batch["action"] = rng.random((6, 1))
+    if given.get("late"):
+        batch |= {"discount": np.full(6, 0.9), "next_observation": {"state": rng.random((6, 2))}}
+    agent = Agent(form(**{"policy": dense(), **given}), batch, actions)
+    agent.executor, choice = choose(agent.program, agent.train, "auto", None, lambda name, key, make: make())
+    with capsys.disabled():
+        print(f"\n{name}: {choice}")
+    for step in range(2):
+        found = agent.update(step)
+        assert np.isfinite(list(found.values())).all()
+        assert found["update_norm"] > 0
+    masks = {"action_mask": np.ones((2, 3), np.bool_)} if actions is INT else {}
+    predicted = agent.act(state=np.zeros((2, 2), F32), **masks)
+    assert all(np.isfinite(array).all() for array in predicted.values())
+    if name in ("ppo", "dqn"):
+        assert set(choice.runtimes.values()) == {"litert"}
