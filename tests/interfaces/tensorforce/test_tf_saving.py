@@ -307,6 +307,7 @@ def test_acting_only_takes_batches_masks_and_flags(saved: tuple[Any, Path]) -> N
         actor.act(S)
 
 
+@pytest.mark.slow
 def test_acting_only_with_internals_preprocessing_and_several_actions(tmp_path: Path) -> None:
     eye, lamp, cell = dict(type="float", shape=2), dict(type="bool", shape=()), dict(type="int", shape=(), num_values=4)
     turn, grip = dict(type="float", min_value=-1.0, max_value=2.0), dict(type="bool", shape=(2,))
