@@ -163,7 +163,13 @@ class Training:
         return self._hyper("l2_regularization") * squares
 
     def _policy_divergence(self, rows: Rows) -> Callable[[], Tensor]:
-        return self._divergence(self._model.policy, self._model.objective, rows)
+        """Of all that the policy's optimizer trains; without the baseline's part its gradient would drown the rest."""
+        parts = [self._divergence(self._model.policy, self._model.objective, rows)]
+        if self._is_together:
+            parts.append(self._baseline_divergence(rows))
+        elif self._is_through:
+            parts.append(_half_square(lambda: self._model.state_value(rows["inputs"]), rows))
+        return lambda: tf.add_n([part() for part in parts])
 
     def _baseline_divergence(self, rows: Rows) -> Callable[[], Tensor]:
         return self._divergence(self._model.estimator, self._model.baseline_form["objective"], rows)
@@ -171,13 +177,21 @@ class Training:
     def _divergence(self, policy: Policy, objective: Form, rows: Rows) -> Callable[[], Tensor]:
         """How far a policy goes: of likelihoods by their divergence, of values by half the square."""
         found = kinds(objective)
-        if "state" in found or "action" in found:
-
-            def values() -> Tensor:
-                view = policy(rows["inputs"], training=False)
-                return view.state_value()[:, tf.newaxis] if "state" in found else view.action_values(rows["action"])
-
-            start = tf.stop_gradient(values())
-            return lambda: valid_mean(tf.reduce_mean(0.5 * tf.square(values() - start), axis=-1), rows["valid"])
+        if "state" in found:
+            return _half_square(lambda: policy(rows["inputs"], training=False).state_value(), rows)
+        if "action" in found:
+            return _half_square(lambda: policy(rows["inputs"], training=False).action_values(rows["action"]), rows)
         before = policy(rows["inputs"], training=False).distribution(fixed=True)
         return lambda: valid_mean(before.kl(policy(rows["inputs"], training=False).distribution()), rows["valid"])
+
+
+def _half_square(values: Callable[[], Tensor], rows: Rows) -> Callable[[], Tensor]:
+    """Half the mean square of how far values, [R] or [R, C], are from what they are now."""
+    start = tf.stop_gradient(values())
+
+    def now() -> Tensor:
+        change = tf.square(values() - start)
+        each = change if change.shape.rank == 1 else tf.reduce_mean(change, axis=-1)
+        return 0.5 * valid_mean(each, rows["valid"])
+
+    return now

@@ -381,6 +381,16 @@ def test_natural_gradient_diverges_by_the_learning_rate() -> None:
     assert agent.update(hyper={}, reward=np.zeros(3, F32))["update_norm"] == 0
 
 
+def test_a_natural_gradient_of_policy_and_baseline_together_moves_both() -> None:
+    own = baseline(policy=policy(), objective=value("state"), weight=1.0)
+    agent = Agent(form(optimizer=NATURAL, baseline=own), {"action": np.array([0]), "reward": [1.0]}, weights={})
+    kl = agent.update()["kl"]
+    # Along the gradients (2, -1, -1) / 3 and 1, whose Fisher information is 1 / 3 and 1: the policy goes 3 times as far
+    # as its gradient, so that 3 * 2 / 3 = 2 parts of 3 of the radius are its own.
+    assert kl == pytest.approx(1e-3 * 2 / 3, rel=0.05)
+    assert agent["baseline/states-value/bias"] == pytest.approx([np.sqrt(2e-3 / 3)], rel=0.01)
+
+
 @pytest.mark.parametrize(
     "given",
     [{"objective": value("action")}, {"objective": {"type": "deterministic_policy_gradient"}}],
