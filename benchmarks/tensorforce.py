@@ -9,6 +9,7 @@ A table replaces the one below the line of the page that holds the command.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from .learning import insert, seeds
-from .machine import current_load
 from .report import table
 
 LAST: Final = 20
@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--page", type=Path, help="the Markdown page whose table is replaced")
     given: Any = parser.parse_args(arguments)
     if given.what == "speed":
-        print(f"1-minute load: {current_load():.2f}")
+        print(f"1-minute load: {os.getloadavg()[0]:.2f}")
         text = speed(given.timesteps or 20_000, given.rounds)
     else:
         text = learning(given.only, given.seeds, given.timesteps)
