@@ -332,11 +332,6 @@ class Driver:
                 return  # a run that is resumed from this checkpoint has no fragments either
 
 
-def _actors_of_shards(cluster: Settings) -> list[range]:
-    """Whose fragments each shard stores: always the same actors', so that their episodes stay whole."""
-    return [range(index, cluster.actors, cluster.replay_shards) for index in range(cluster.replay_shards)]
-
-
 def _program(model: Model, policy: PolicySnapshot, runtime: str) -> ActingProgram:
     try:
         return model.actor(policy, runtime)
