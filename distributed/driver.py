@@ -273,6 +273,8 @@ class Driver:
                 self.backend.kill(event.actor)
         elif isinstance(event, Collected):
             made, fragment, cluster = event.head.id, event.fragment, self._cluster
+            if event.inserted is not None:  # now, though a round is learned from later: what comes next may empty it
+                self._memory.filled(event.inserted.shard, event.inserted.stored)
             why = None
             if fragment is not None:
                 why = why_damaged(fragment, self._transition, cluster.fragment, cluster.envs_per_actor)

@@ -75,12 +75,22 @@ def test_ape_x_learns_from_two_shards_and_saves_them(
     assert again.global_step == 126
 
 
-def test_lockstep_is_the_same_run_as_in_one_process(cluster: Path, tmp_path: Path) -> None:
+FOUR: dict[str, Any] = {"actors": 4, "envs_per_actor": 1, "actor_cpus": 0.25, "replay_shards": 2}
+
+
+@pytest.mark.parametrize(
+    ("make_agent", "settings", "updates"), [(rollouts, {}, 20), (replay, FOUR, 1 + (800 - 200) // 8)]
+)
+def test_lockstep_is_the_same_run_as_in_one_process(
+    cluster: Path, tmp_path: Path, make_agent: Any, settings: dict[str, Any], updates: int
+) -> None:
+    """Of actors that send to the driver, and of such that share shards."""
     weights = []
     for backend in ("inline", "ray"):
-        agent = rollouts(tmp_path / backend)
-        agent.train("CartPole-v1", cluster=Cluster(**QUICK, backend=backend, lockstep=True), max_timesteps=800)
-        assert agent.global_step == 20
+        agent = make_agent(tmp_path / backend)
+        lockstep = Cluster(**{**QUICK, **settings}, backend=backend, lockstep=True)
+        agent.train("CartPole-v1", 200, 8, cluster=lockstep, max_timesteps=800)
+        assert agent.global_step == updates
         weights.append(agent.get_weights())
     for name, value in weights[0].items():
         np.testing.assert_array_equal(value, weights[1][name])
@@ -121,17 +131,17 @@ def test_actors_come_and_go(cluster: Path, seen: list[Any], tmp_path: Path) -> N
 
 
 class Reaches(Hook):
-    """Stops when the mean return of the newest 40 episodes of some environments is above 150."""
+    """Stops when the mean return of the newest 20 episodes of some environments is above 150."""
 
     def __init__(self, environments: set[int]) -> None:
         self._environments = environments
-        self._returns: deque[float] = deque(maxlen=40)
+        self._returns: deque[float] = deque(maxlen=20)
         self.mean = 0.0
 
     def after_episode(self, session: Any, facts: Any) -> None:
         if facts.environment in self._environments:
             self._returns.append(facts.episode_return)
-            if len(self._returns) == 40 and (mean := sum(self._returns) / 40) > 150:
+            if len(self._returns) == 20 and (mean := sum(self._returns) / 20) > 150:
                 self.mean = mean
                 session.request_stop("it has learned")
 
@@ -146,10 +156,10 @@ def test_impala_learns_cartpole(cluster: Path, tmp_path: Path) -> None:
 
 def test_ape_x_learns_cartpole(cluster: Path, tmp_path: Path) -> None:
     """By the environments that explore least: a third of the rungs."""
-    reaches = Reaches(set(range(11, 16)))
-    params = {"hidden": (64, 64), "learning_rate": 1e-3, "double": True, "target_update_rate": 0.01}
+    reaches = Reaches(set(range(10, 16)))
+    learns = {"learning_rate": 1e-3, "double": True, "dueling": "mean", "target_update_rate": 0.01}
     memory = ReplayMemory(32_000, 64, n_step=3, sampler=Prioritized())
-    agent = Agent(dqn.model_fn, memory, tmp_path, CONFIG, params)
+    agent = Agent(dqn.model_fn, memory, tmp_path, CONFIG, {"hidden": (64, 64), **learns})
     settings = Cluster(**{**QUICK, "envs_per_actor": 8, "fragment": 25})
     agent.train("CartPole-v1", 1000, 8, cluster=settings, hooks=reaches, max_timesteps=150_000)
     assert reaches.mean > 150
