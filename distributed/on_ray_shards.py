@@ -192,6 +192,7 @@ class RayShards:
         finally:
             for shard in self._shards:
                 ray.kill(shard.handle)
+            self._shards.clear()  # what came of them, and was not used, would keep its place in the object store
 
     def _value(self, index: int, reference: Any) -> Any:
         """A shard's answer; None if it has ended, or does not answer: then it is replaced by an empty one."""

@@ -114,19 +114,19 @@ def test_an_environment_that_always_raises_ends_the_run_with_its_error(cluster: 
     assert time.monotonic() - began < 30
 
 
-@pytest.mark.parametrize(("make_agent", "updates"), [(rollouts, 50), (replay, 1 + (2000 - 200) // 8)])
+@pytest.mark.parametrize(("make_agent", "updates"), [(rollouts, 25), (replay, 1 + (1000 - 200) // 8)])
 def test_an_environment_that_raises_at_random_is_made_anew(
     cluster: Path, seen: list[Any], tmp_path: Path, make_agent: Any, updates: int
 ) -> None:
     """At least once in 400 timesteps of an actor; what was asked for is accepted once, or lost."""
     before = len(list(cluster.glob("*.raised")))
     agent = make_agent(tmp_path)
-    agent.train(factory("fragile"), 200, 8, cluster=Cluster(**QUICK), max_timesteps=2000)
+    agent.train(factory("fragile"), 200, 8, cluster=Cluster(**QUICK), max_timesteps=1000)
     planner, counts = seen[0], seen[0].counts
-    assert (agent.global_timestep, agent.global_step) == (2000, updates)
+    assert (agent.global_timestep, agent.global_step) == (1000, updates)
     assert counts["asked"] == counts["accepted"] + counts["lost"] + planner.in_flight()
-    assert 0 <= 20 * counts["accepted"] - 2000 <= 20 * 4  # what was on its way at the end
+    assert 0 <= 20 * counts["accepted"] - 1000 <= 20 * 4  # what was on its way at the end
     assert counts["restarts"] == sum(one.incarnation + (one.status == ABSENT) for one in planner.actors)
     assert counts["restarts"] <= counts["lost"] <= 2 * counts["restarts"]
     raised = len(list(cluster.glob("*.raised"))) - before
-    assert 2 <= counts["restarts"] <= raised <= counts["restarts"] + 2  # the last ones are not heard any more
+    assert 1 <= counts["restarts"] <= raised <= counts["restarts"] + 2  # the last ones are not heard any more
