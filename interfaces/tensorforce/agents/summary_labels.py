@@ -12,7 +12,7 @@ import numpy as np
 from ....checks import shortened
 from ....contracts import Array
 from ..values.errors import choice, integer, known, mapping, refuse
-from .event_files import CHANNELS, histogram, images, scalar, sounds
+from .summary_values import CHANNELS, histogram, images, scalar, sounds
 
 if TYPE_CHECKING:
     from .protocol import ActObserve
