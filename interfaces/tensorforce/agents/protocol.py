@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ....contracts import Array
+from ....contracts import Array, ArraySpec
 from ..forms.arguments import bind
 from ..processing.parameters import Counts
 from ..values import readers
@@ -61,6 +61,7 @@ class ActObserve:
         self._read = readers.StateReader(self.states_values, self.actions_values)
         self._out = readers.action_out(self.actions_values)
         self._initial = core.initial_internals()
+        self._internals = {name: ArraySpec(array.shape[1:], array.dtype) for name, array in self._initial.items()}
         self._lanes = [Lane(self._initial) for _ in range(self.parallel_interactions)]
         self.fed = Lane(self._initial)
         """The unfinished episode of ``experience``."""
@@ -183,12 +184,8 @@ class ActObserve:
         return self._read(where, states)
 
     def read_internals(self, where: str, internals: Any) -> dict[str, Array]:
-        """Internal states of one row; TensorforceError if they are missing or invalid, or there are none to give."""
-        if not self._initial:
-            if internals:
-                refuse(f"{where}: internals", "must be {} or None: the agent has no internal layers", internals)
-            return {}
-        return self._one_internals(where, internals)
+        """Internal states of one row, by name; TensorforceError if they are invalid, or there are none to give."""
+        return readers.read_internals(where, internals, self._internals)
 
     def preprocessed_reward(self, index: int, reward: float) -> float:
         """What is learnt from in the place of a reward."""
@@ -222,7 +219,7 @@ class ActObserve:
         asked: Any,
     ) -> Any:
         """Act without an observe."""
-        given = self._given_internals(internals, len(chosen), single)
+        given = readers.read_batch_of_internals("Agent.act", internals, self._internals, len(chosen), single)
         seen = rows
         if not self._preprocessing.idle:
             seen = [self.preprocessed(i, row, independent=True) for i, row in zip(chosen, rows, strict=True)]
@@ -237,33 +234,6 @@ class ActObserve:
         if asked is not None:
             results.append(self._queries.act(asked, self._counts(), single))
         return results[0] if len(results) == 1 else tuple(results)
-
-    def _given_internals(self, internals: Any, number: int, single: bool) -> dict[str, Array] | None:
-        """Internals [K, ...] by name; None for a model without."""
-        if not self._initial:
-            if internals:
-                refuse("Agent.act: internals", "must be {} or None: the agent has no internal layers", internals)
-            return None
-        if internals is None:
-            refuse(
-                "Agent.act: internals", "is missing: pass initial_internals(), then what the last act returned", None
-            )
-        each = [internals] if single else readers.each_of("Agent.act", "internals", internals, number)
-        rows = [self._one_internals("Agent.act", one) for one in each]
-        return {name: np.stack([row[name] for row in rows]) for name in self._initial}
-
-    def _one_internals(self, where: str, given: Any) -> dict[str, Array]:
-        if not isinstance(given, Mapping) or set(given) != set(self._initial):
-            refuse(f"{where}: internals", f"must be a dictionary with {', '.join(self._initial)}, got {given!r}", given)
-        found = {}
-        for name, initial in self._initial.items():
-            array = np.asarray(given[name])
-            if array.dtype.kind not in "fiu" or array.shape != initial.shape[1:] or not np.isfinite(array).all():
-                refuse(
-                    f"{where}: internals[{name!r}]", f"must be finite floats of shape {initial.shape[1:]}", given[name]
-                )
-            found[name] = array.astype(np.float32)
-        return found
 
     # -- observe ------------------------------------------------------------------------------------------------------
 
