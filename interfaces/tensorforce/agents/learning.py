@@ -15,7 +15,8 @@ from ....runs.seeding import generators, model_seed
 from ..forms.kinds import at, fed, first_update, least_capacity
 from ..processing.parameters import Counts, Parameter, make_parameter
 from ..values.specs import MASK, Values
-from .trajectories import ABORTED, CUT, TERMINATED, Batches, Layout, Trajectories
+from .ring import ABORTED, CUT, TERMINATED, Layout
+from .trajectories import Batches, Trajectories
 
 if TYPE_CHECKING:
     from ....estimators.stepping import Stepper
