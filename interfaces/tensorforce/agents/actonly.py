@@ -58,7 +58,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
         CheckpointError: it cannot be written.
         TensorforceError: something else is there.
     """
-    learning = agent._learning
+    learning = agent.learning
     try:
         target = target_of(directory, "what only acts", (_FILE, _PROGRAM, _STATE))
     except ArgumentError as error:
@@ -71,7 +71,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
     weights = _ordered(learning)
     frozen = isinstance(made, FrozenProgram)
     content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
-    statistics = agent._preprocessing.state_dict()["all"]
+    statistics = agent.preprocessing.state_dict()["all"]
     arrays, tree = split_state({"weights": {} if frozen else weights, "preprocessing": statistics})
     described = _described(agent, learning)
     with staged(target) as folder:
@@ -83,7 +83,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
 
 def _described(agent: ActObserve, learning: Learning) -> dict[str, Any]:
     """What the JSON file holds beside the other files' names and hashes."""
-    core, predict = agent._core, learning.program.predict
+    core, predict = agent.core, learning.program.predict
     return {
         "format": _FORMAT,
         "format_version": _VERSION,
@@ -91,10 +91,8 @@ def _described(agent: ActObserve, learning: Learning) -> dict[str, Any]:
         "made_with": provenance(),
         "states": agent.states_values.to_json(),
         "actions": agent.actions_values.to_json(),
-        "distributions": {name: kind for name, _, kind in core.chooser._actions}
-        if isinstance(core, ModelActing)
-        else {},
-        "preprocessing": agent._preprocessing.spec,
+        "distributions": core.chooser.distributions if isinstance(core, ModelActing) else {},
+        "preprocessing": agent.preprocessing.spec,
         "predictions": sorted(predict.outputs),
         "internals": specs_to_json(predict.state or {}),
     }

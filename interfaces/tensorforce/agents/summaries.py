@@ -35,7 +35,7 @@ _WHERE: Final = "Agent.summarize"
 
 def summarize(agent: ActObserve, summary: Any, value: Any, step: Any) -> None:
     """See :meth:`.agent.LearningAgent.summarize`."""
-    for one in agent._companions:
+    for one in agent.companions:
         if isinstance(one, Summarizer):
             one.summarize(agent, summary, value, step)
             return
@@ -116,7 +116,7 @@ class Summarizer(Companion):
 
     def acted(self, agent: ActObserve) -> None:
         """Write distributions and parameters."""
-        every, last = self._every.get("act"), agent._core.last
+        every, last = self._every.get("act"), agent.core.last
         if every is None or agent.timesteps // every == self._acted_at // every:
             return
         self._acted_at = agent.timesteps
@@ -127,7 +127,7 @@ class Summarizer(Companion):
             for kind, levels in (("exploration", last.levels.exploration), ("temperature", last.levels.temperature)):
                 values |= {f"parameters/{name}-{kind}": float(level) for name, level in levels.items()}
         if self._labels & set(GROUPS["distributions"]):
-            values |= self._distributions(agent, agent._core.described())
+            values |= self._distributions(agent, agent.core.described())
         self._write(agent.timesteps, values)
 
     def observed(self, agent: ActObserve, index: int, timestep: Timestep, terminal: int) -> None:
@@ -145,9 +145,10 @@ class Summarizer(Companion):
 
     def updated(self, agent: ActObserve) -> None:
         """Write what the update measured, and variables."""
-        facts, memory = agent._learning.facts, agent._learning.memory
+        learning = agent.learning
         values: dict[str, Any] = {}
-        if self._is_due("update", agent.updates):
+        if learning is not None and learning.facts is not None and self._is_due("update", agent.updates):
+            facts, memory = learning.facts, learning.memory
             measured = {label: facts.metrics[name] for label, name in METRICS.items() if name in facts.metrics}
             values |= self._wanted({"loss": facts.loss, **measured})
             if "parameters" in self._labels:
