@@ -240,7 +240,7 @@ class ActOnly:
             refuse(f"{where}: internals", f"{wanted}, got {given!r}", given)
         found = {}
         for name, spec in self._internals.items():
-            array = np.asarray(given[name])
+            array = readers.as_array(f"{where}: internals[{name!r}]", given[name])
             if array.dtype.kind not in "fiu" or array.shape != spec.shape or not np.isfinite(array).all():
                 refuse(f"{where}: internals[{name!r}]", f"must be finite floats of shape {spec.shape}", given[name])
             found[name] = array.astype(spec.dtype)
