@@ -192,21 +192,22 @@ class Learning:
             return max(round(overrides["update/frequency"]), 1)
         return None if self.frequency is None else max(round(self.frequency.value(counts, self.rng)), 1)
 
-    def learn(self, counts: Counts, overrides: Mapping[str, float]) -> float:
-        """One update; returns its loss.
+    def prepare(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
+        """Set the parameters of the next update, among them the horizon; is enough stored for it?
 
         Args:
             counts: the agent's.
             overrides: of this call, by path in the normal form.
-
-        Raises:
-            TensorforceError: too little is stored.
         """
         memory = self.memory
         values = self.values(counts, overrides)
         memory.horizon = min(round(values.pop("reward_estimation/horizon")), 10**9)
         memory.discount = values.pop("reward_estimation/discount")
         memory.hyper = {path: np.array(value, np.float32) for path, value in values.items()}
+        return memory.can_sample()
+
+    def learn(self) -> float:
+        """One update, after :meth:`prepare`; returns its loss."""
         self.facts = self.stepper.learn()
         self.loss = self.facts.loss
         return self.loss
@@ -222,6 +223,16 @@ class Learning:
             path: overrides[path] if path in overrides else parameter.value(counts, self.rng)
             for path, parameter in parameters.items()
         }
+
+    def drawn(self) -> Any:
+        """How far chance has come in the parameters, for :meth:`draw_again`."""
+        return self.rng.bit_generator.state, [one.state_dict() for one in self.parameters()]
+
+    def draw_again(self, drawn: Any) -> None:
+        """Random parameters will be what they were after :meth:`drawn`."""
+        self.rng.bit_generator.state, states = drawn
+        for one, state in zip(self.parameters(), states, strict=True):
+            one.load_state_dict(state)
 
     def parameters(self) -> Iterable[Parameter]:
         """All that have a state."""

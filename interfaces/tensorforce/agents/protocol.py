@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ....contracts import Array
-from ..forms.arguments import bind
+from ..forms.arguments import bind, checked
 from ..processing.parameters import Counts
 from ..values import readers
 from ..values.errors import TensorforceError, refuse
@@ -36,7 +36,7 @@ class ActObserve:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._where = type(self).__name__
         self.arguments = bind(self.kind, args, kwargs)
-        given = self.arguments
+        given = checked(self.kind, self.arguments)
         self.states_values: Values = read_values(self._where, given["states"], "states")
         self.actions_values: Values = read_values(self._where, given["actions"], "actions")
         check_together(self._where, self.states_values, self.actions_values)
@@ -87,6 +87,8 @@ class ActObserve:
             self._preprocessing.reset(index)
             for one in self._companions:
                 one.drop(index)
+        self.fed.reset()
+        self._preprocessing.reset(self.parallel_interactions)
 
     def initial_internals(self) -> dict[str, Array]:
         """What internal states are at the beginning of an episode, by name; empty without internal layers."""
@@ -242,7 +244,8 @@ class ActObserve:
         """Internals [K, ...] by name; None for a model without."""
         if not self._initial:
             if internals:
-                refuse("Agent.act: internals", "must be {} or None: the agent has no internal layers", internals)
+                for one in [internals] if single else readers.each_of("Agent.act", "internals", internals, number):
+                    self.read_internals("Agent.act", one)
             return None
         if internals is None:
             refuse(
@@ -257,7 +260,7 @@ class ActObserve:
             refuse(f"{where}: internals", f"must be a dictionary with {', '.join(self._initial)}, got {given!r}", given)
         found = {}
         for name, initial in self._initial.items():
-            array = np.asarray(given[name])
+            array = readers.as_array(f"{where}: internals[{name!r}]", given[name])
             if array.dtype.kind not in "fiu" or array.shape != initial.shape[1:] or not np.isfinite(array).all():
                 refuse(
                     f"{where}: internals[{name!r}]", f"must be finite floats of shape {initial.shape[1:]}", given[name]
@@ -304,7 +307,8 @@ class ActObserve:
         rewards = [
             readers.read_reward(where, x) for x in ([reward] if single else self._each("reward", reward, number))
         ]
-        ends = [self._each("terminal", terminal, number) if not single else [terminal]][0]
+        same = single or terminal is False  # the default holds for all
+        ends = [terminal] * number if same else self._each("terminal", terminal, number)
         terminals = [readers.read_terminal(where, x) for x in ends]
         following = self._following(next_states, terminals, single)
         for index, end in zip(chosen, terminals, strict=True):
@@ -392,17 +396,17 @@ class ActObserve:
         learning, counts = self._learning, self._counts()
         if not learning.due(counts, overrides):
             return False
-        if not learning.memory.can_sample():
+        if not learning.prepare(counts, overrides):
             self._say_once(
                 f"An update was due at timestep {self.timesteps} and skipped: a batch needs"
                 f" {learning.memory.batch_size}, and {learning.memory.available()} are stored that could be used."
             )
             return False
-        self._learn(counts, overrides)
+        self._learn()
         return True
 
-    def _learn(self, counts: Counts, overrides: Mapping[str, float]) -> None:
-        self._learning.learn(counts, overrides)
+    def _learn(self) -> None:
+        self._learning.learn()
         self.updates += 1
         self._core.learned()
         for one in self._companions:
