@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....contracts import Array
 from ..values.errors import TensorforceError, choice
 from .protocol import ActObserve
+
+if TYPE_CHECKING:
+    from .learning import Learning
 
 _OUTPUTS = {
     "observe": ["updated", "episode", "update"],
@@ -138,10 +141,10 @@ class LearningAgent(ActObserve):
         Raises:
             TensorforceError: too little is stored.
         """
-        self._needs_learning("update")
+        learning = self._needs_learning("update")
         asked = self._queries.checked("update", query)
         overrides = self._queries.overrides("Agent.update", kwargs)
-        self._learn(self._counts(), overrides)
+        self._learn(learning, self._counts(), overrides)
         return None if asked is None else self._queries.observe(asked, self._counts(), overrides)
 
     def pretrain(self, directory: str, num_iterations: int, num_traces: int | None = 1, num_updates: int = 1) -> None:
@@ -165,11 +168,11 @@ class LearningAgent(ActObserve):
             else:
                 self.experience(**trace)
 
-    def _needs_learning(self, method: str) -> Any:
+    def _needs_learning(self, method: str) -> Learning:
         self._check(method)
-        if self._learning is None:
+        if self.learning is None:
             raise TensorforceError(f"Agent.{method}: a {self.kind} agent does not learn", method)
-        return self._learning
+        return self.learning
 
     # -- saving and loading -------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], classes: Cla
     if isinstance(agent, Agent):
         return _again(agent, environment, kwargs)
     made, given = resolved(agent, dict(kwargs), classes)
-    with _specs_of(environment) as found:
+    with specs_of(environment) as found:
         given = with_environment(given, found)
     one = made(**given)
     one.initialize()
@@ -85,7 +85,7 @@ def _imported(name: str) -> type[Agent]:
 
 
 @contextlib.contextmanager
-def _specs_of(environment: Any) -> Any:
+def specs_of(environment: Any) -> Any:
     """An environment's specifications; one that is made here is closed again."""
     if environment is None:
         yield None
@@ -134,7 +134,7 @@ def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
 
 def _again(agent: Agent, environment: Any, kwargs: Mapping[str, Any]) -> Agent:
     """An agent that exists: it is compared with what else was given, and begins anew with its episodes."""
-    with _specs_of(environment) as found:
+    with specs_of(environment) as found:
         given = with_environment(dict(kwargs), found)
     for kind, own in (("states", agent.states_values), ("actions", agent.actions_values)):
         spec = given.pop(kind, None)

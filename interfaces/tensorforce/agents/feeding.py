@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,9 +122,10 @@ def pretrain(
 def _read_trace(where: str, path: Path, agent: ActObserve) -> dict[str, Any]:
     """A trace as arguments of ``experience``."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Given a path, NumPy leaves a file open that it cannot read.
+        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             arrays: dict[str, Array] = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise TensorforceError(f"{where}: {path} cannot be read as a trace: {error}", "directory", str(path)) from None
     states, actions = agent.states_values, agent.actions_values
     masks = [f"{name}{MASK}" for name, spec in actions.flat.items() if spec.type == "int"]

@@ -15,7 +15,8 @@ from ....runs.seeding import generators, model_seed
 from ..forms.kinds import at, fed, first_update, least_capacity
 from ..processing.parameters import Counts, Parameter, make_parameter
 from ..values.specs import MASK, Values
-from .trajectories import ABORTED, CUT, TERMINATED, Batches, Layout, Trajectories
+from .ring import ABORTED, CUT, TERMINATED, Layout
+from .trajectories import Batches, Trajectories
 
 if TYPE_CHECKING:
     from ....estimators.stepping import Stepper
@@ -45,7 +46,8 @@ class Learning:
         max_episode_timesteps: int | None,
         seed: int,
     ) -> None:
-        self._form = form
+        self.form = form
+        """The agent's normal form."""
         update, rewards = form["update"], form["reward_estimation"]
         self.by_episodes: bool = update["unit"] == "episodes"
         self.start = self._parameter(where, "update/start")
@@ -68,7 +70,7 @@ class Learning:
         self.loss = float("nan")
 
     def _parameter(self, where: str, path: str) -> Parameter:
-        return make_parameter(f"{where}: {path}", at(self._form, path))
+        return make_parameter(f"{where}: {path}", at(self.form, path))
 
     def _built(self, where: str, states: Mapping[str, Any], actions: Values, seed: int) -> Stepper:
         from ....estimators.limits import Schedule
@@ -83,7 +85,7 @@ class Learning:
 
         observation = {name: spec.array for name, spec in states.items()}
         masks = {f"{name}{MASK}": spec.mask for name, spec in actions.flat.items() if spec.type == "int"}
-        params = {"form": self._form, "states": dict(states), "actions": dict(actions.flat)}
+        params = {"form": self.form, "states": dict(states), "actions": dict(actions.flat)}
         config = RunConfig(seed=seed, progress=False)
         program = Program(BoundModelFn(model_fn, params, config, None), {**observation, **masks}, model_seed(seed))
         self.program = program
@@ -105,8 +107,8 @@ class Learning:
         return Stepper(program.predict, train, executor, sampled, 1, rngs, Schedule(1, 1), may_stay=True)
 
     def _memory(self, where: str, layout: Layout, rng: np.random.Generator) -> Trajectories:
-        memory, update = self._form["memory"], self._form["update"]
-        least = least_capacity(self._form, self.longest)
+        memory, update = self.form["memory"], self.form["update"]
+        least = least_capacity(self.form, self.longest)
         capacity = least if memory["capacity"] is None else memory["capacity"]
         batches = Batches(
             episodes=self.by_episodes,
@@ -114,7 +116,7 @@ class Learning:
             recent=memory["type"] == "recent",
             longest=self.longest or 0,
             bootstraps=self.bootstraps,
-            window=longest_window(self._form),
+            window=longest_window(self.form),
         )
         return Trajectories(capacity, layout, batches, rng)
 
@@ -166,7 +168,7 @@ class Learning:
 
     def end(self, code: int, observation: Mapping[str, Array] | None, state: Mapping[str, Array] | None) -> None:
         """The episode that was stored last is over; ``code`` is 1, or 2 with or without what would have come next."""
-        estimates_end = self._form["reward_estimation"]["estimate_terminal"]
+        estimates_end = self.form["reward_estimation"]["estimate_terminal"]
         if not self.bootstraps or (code == TERMINATED and not estimates_end):
             self.memory.end(TERMINATED)
         elif observation is None:
@@ -177,7 +179,7 @@ class Learning:
     def due(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
         """Is an update due, right after an episode or a timestep was counted?"""
         count = counts.episodes if self.by_episodes else counts.timesteps
-        first = first_update(self._form, self.longest, self.start_at(counts, overrides))
+        first = first_update(self.form, self.longest, self.start_at(counts, overrides))
         frequency = self.frequency_at(counts, overrides)
         return frequency is not None and count >= first and (count - first) % frequency == 0
 

@@ -16,7 +16,8 @@ from ..values.errors import TensorforceError, refuse
 if TYPE_CHECKING:
     from .protocol import ActObserve
 
-_COUNTERS: Final = {"global-timestep": "timesteps", "global-episode": "episodes", "global-update": "updates"}
+COUNTERS: Final = {"global-timestep": "timesteps", "global-episode": "episodes", "global-update": "updates"}
+"""Names that an agent's counters have among the variables, and its attributes."""
 _SHOWN: Final = {"kernel": "weights"}
 """The last part of a variable's name in Keras, and in Tensorforce where that is another."""
 
@@ -37,14 +38,14 @@ def by_shown_name(names: Iterable[str]) -> dict[str, str]:
 
 def names(agent: ActObserve) -> list[str]:
     """All names, sorted."""
-    return sorted([*_weights(agent), *_COUNTERS])
+    return sorted([*_weights(agent), *COUNTERS])
 
 
 def get(agent: ActObserve, name: Any) -> Array:
     """See :meth:`.agent.LearningAgent.get_variable`."""
     name = _known(agent, "Agent.get_variable", name)
-    if name in _COUNTERS:
-        return np.array(getattr(agent, _COUNTERS[name]), np.int64)
+    if name in COUNTERS:
+        return np.array(getattr(agent, COUNTERS[name]), np.int64)
     return _weights(agent)[name]
 
 
@@ -61,8 +62,8 @@ def assign(agent: ActObserve, name: Any, value: Any) -> None:
             f"of {name} must be finite {own.dtype} of shape {own.shape}, got {array.dtype} of shape {array.shape}",
             value,
         )
-    if name in _COUNTERS:
-        setattr(agent, _COUNTERS[name], int(array))
+    if name in COUNTERS:
+        setattr(agent, COUNTERS[name], int(array))
         return
     executor = agent.executor
     weights = executor.get_weights()

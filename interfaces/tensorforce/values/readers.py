@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....checks import all_finite, shortened
-from ....contracts import Array
+from ....contracts import Array, ArraySpec
 from .errors import TensorforceError, refuse
 from .specs import MASK, Values, ValueSpec
 
@@ -144,6 +144,48 @@ def read_terminal(where: str, given: Any) -> int:
     if array.dtype.kind not in "biu" or array.shape != () or int(array) not in ENDINGS:
         refuse(f"{where}: terminal", f"must be False, True, 0, 1 or 2, got {shortened(given)}", given)
     return int(array)
+
+
+def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec]) -> dict[str, Array]:
+    """Internal states of one row by name; empty for a model without.
+
+    Args:
+        where: for messages.
+        given: a dictionary with an array for each name; of a model without internal layers {} or None.
+        specs: of one row, by name.
+
+    Raises:
+        TensorforceError: they are missing, have other names or shapes, or are not finite.
+    """
+    if not specs:
+        if not _is_nothing(given):
+            refuse(f"{where}: internals", "must be {} or None: the agent has no internal layers", given)
+        return {}
+    if given is None:
+        refuse(f"{where}: internals", "is missing: pass initial_internals(), then what the last act returned", None)
+    if not isinstance(given, Mapping) or set(given) != set(specs):
+        problem = f"must be a dictionary with {', '.join(specs)}, got {shortened(given)}"
+        refuse(f"{where}: internals", problem, given)
+    found = {}
+    for name, spec in specs.items():
+        array = _array(where, "internals", name, given[name])
+        if array.dtype.kind not in "fiu" or array.shape != spec.shape or not np.isfinite(array).all():
+            refuse(f"{where}: internals[{name!r}]", f"must be finite floats of shape {spec.shape}", given[name])
+        found[name] = array.astype(spec.dtype)
+    return found
+
+
+def read_batch_of_internals(
+    where: str, given: Any, specs: Mapping[str, ArraySpec], number: int, single: bool
+) -> dict[str, Array] | None:
+    """Internal states [K, ...] by name of K parallel indices, of which one is ``single``; None for a model without."""
+    each = [given] * number if single or _is_nothing(given) else each_of(where, "internals", given, number)
+    rows = [read_internals(where, one, specs) for one in each]
+    return stacked(rows) if specs else None
+
+
+def _is_nothing(given: Any) -> bool:
+    return given is None or (isinstance(given, Mapping) and not given)
 
 
 def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
