@@ -159,7 +159,7 @@ def program(timesteps: int) -> float:
     loop(WARM_UP)
     first, began = agent.timesteps, time.perf_counter()
     loop(first + timesteps)
-    return (time.perf_counter() - began) / (agent.timesteps - first)
+    return (time.perf_counter() - began) / int(agent.timesteps - first)
 
 
 def calls(timesteps: int) -> float:

@@ -32,6 +32,8 @@ class Acted(NamedTuple):
     predictions: Mapping[str, Array]
     features: Mapping[str, Array]
     levels: Levels
+    noise: float
+    """On the weights."""
 
 
 class Acting(Protocol):
@@ -155,7 +157,7 @@ class ModelActing:
             levels = self._overridden(levels, settings)
         noise = settings.get(_NOISE, self._noise.value(counts, self.parameter_rng) if self._noisy else 0.0)
         predictions, following = self._predict(features, internals, noise, self.rng)
-        self.last = Acted(predictions, features, levels)
+        self.last = Acted(predictions, features, levels, noise)
         return self.chooser(predictions, features, levels, self.rng), following
 
     def act_independently(
@@ -172,7 +174,7 @@ class ModelActing:
         levels = self._overridden(Levels(temperature, exploration), settings)
         noise = settings.get(_NOISE, 0.0)
         predictions, following = self._predict(features, internals, noise, self.independent_rng)
-        self.last = Acted(predictions, features, levels)
+        self.last = Acted(predictions, features, levels, noise)
         return self.chooser(predictions, features, levels, self.independent_rng), following
 
     def described(self) -> dict[str, Array]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 _INDEX_OF_PARAMETERS: Final = 5
 """Of the generator that random parameters draw from, among those that follow from the seed."""
+_AT_MOST_ONE: Final = ("discount", "update_weight")
+_AT_LEAST_ONE: Final = ("frequency", "sync_frequency")
+_POSITIVE: Final = ("gradient_norm_clipping", "threshold", "ls_parameter")
+"""Last words of the paths of parameters that are more than not negative."""
 
 
 class Learning:
@@ -64,13 +69,13 @@ class Learning:
         self.stepper = self._built(where, states, actions, seed)
         memory: Any = self.stepper.memory
         self.memory: Trajectories = memory
-        self.memory.horizon = round(self.horizon.value(Counts(0, 0, 0), self.rng))
+        self._look_ahead(self.horizon.value(Counts(0, 0, 0), self.rng))
         self.facts: UpdateFacts | None = None
         """Loss and metrics of the last update."""
         self.loss = float("nan")
 
     def _parameter(self, where: str, path: str) -> Parameter:
-        return make_parameter(f"{where}: {path}", at(self.form, path))
+        return make_parameter(f"{where}: {path}", at(self.form, path), **bounds(path))
 
     def _built(self, where: str, states: Mapping[str, Any], actions: Values, seed: int) -> Stepper:
         from ....estimators.limits import Schedule
@@ -181,7 +186,11 @@ class Learning:
         count = counts.episodes if self.by_episodes else counts.timesteps
         first = first_update(self.form, self.longest, self.start_at(counts, overrides))
         frequency = self.frequency_at(counts, overrides)
-        return frequency is not None and count >= first and (count - first) % frequency == 0
+        if frequency is None or count < first or (count - first) % frequency:
+            return False
+        given = overrides.get("reward_estimation/horizon")
+        self._look_ahead(self.horizon.value(counts, self.rng) if given is None else given)  # for what can be sampled
+        return True
 
     def start_at(self, counts: Counts, overrides: Mapping[str, float]) -> int:
         """Timesteps or episodes before the first update, as far as that was asked for."""
@@ -194,24 +203,37 @@ class Learning:
             return max(round(overrides["update/frequency"]), 1)
         return None if self.frequency is None else max(round(self.frequency.value(counts, self.rng)), 1)
 
-    def learn(self, counts: Counts, overrides: Mapping[str, float]) -> float:
-        """One update; returns its loss.
+    def prepare(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
+        """Set the parameters of the next update, among them the horizon; is enough stored for it?
 
         Args:
             counts: the agent's.
             overrides: of this call, by path in the normal form.
-
-        Raises:
-            TensorforceError: too little is stored.
         """
         memory = self.memory
         values = self.values(counts, overrides)
-        memory.horizon = min(round(values.pop("reward_estimation/horizon")), 10**9)
+        self._look_ahead(values.pop("reward_estimation/horizon"))
         memory.discount = values.pop("reward_estimation/discount")
         memory.hyper = {path: np.array(value, np.float32) for path, value in values.items()}
+        return memory.can_sample()
+
+    def learn(self) -> float:
+        """One update, after :meth:`prepare`; returns its loss."""
         self.facts = self.stepper.learn()
         self.loss = self.facts.loss
         return self.loss
+
+    def _look_ahead(self, horizon: float) -> None:
+        self.memory.horizon = min(round(horizon), 10**9)
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Within it parameters may be evaluated, and random ones are afterwards as if they had not been."""
+        drawn = self.drawn()
+        try:
+            yield
+        finally:
+            self.draw_again(drawn)
 
     def values(self, counts: Counts, overrides: Mapping[str, float]) -> dict[str, float]:
         """Every parameter of an update by its path in the normal form."""
@@ -225,10 +247,29 @@ class Learning:
             for path, parameter in parameters.items()
         }
 
+    def drawn(self) -> Any:
+        """How far chance has come in the parameters, for :meth:`draw_again`."""
+        return self.rng.bit_generator.state, [one.state_dict() for one in self.parameters()]
+
+    def draw_again(self, drawn: Any) -> None:
+        """Random parameters will be what they were after :meth:`drawn`."""
+        self.rng.bit_generator.state, states = drawn
+        for one, state in zip(self.parameters(), states, strict=True):
+            one.load_state_dict(state)
+
     def parameters(self) -> Iterable[Parameter]:
         """All that have a state."""
         every = [self.horizon, self.discount, self.start, *self.hyper.values()]
         return every if self.frequency is None else [*every, self.frequency]
+
+
+def bounds(path: str) -> dict[str, float]:
+    """Of the parameter under a path of the normal form, as ``number`` takes them."""
+    name = path.rpartition("/")[2]
+    if name in _POSITIVE:
+        return {"above": 0.0}
+    limits = {"at_least": 1.0 if name in _AT_LEAST_ONE else 0.0}
+    return {**limits, "at_most": 1.0} if name in _AT_MOST_ONE else limits
 
 
 def longest_window(form: Any) -> int:

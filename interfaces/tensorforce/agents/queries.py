@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ..processing.parameters import Counts
-from ..values.errors import choice, known, number, refuse
+from ..values.errors import choice, integer, known, number, refuse
 from .acting import Acting
+from .learning import bounds
 
 if TYPE_CHECKING:
     from .learning import Learning
@@ -23,6 +24,8 @@ _UPDATES: Final = {
     "entropy-regularization": "entropy_regularization",
 }
 """Parameters of an update, and their places in the normal form; the learning rate's depends on the optimizer."""
+_WHOLE: Final = {"horizon": 0, "update-start": 0, "update-frequency": 1, "update-batch-size": 1}
+"""Those that are integers, and the least."""
 _FIXED: Final = {
     "update-batch-size": "update/batch_size",
     "update-frequency": "update/frequency",
@@ -83,7 +86,7 @@ class Queries:
             values["temperature"] = np.float32(next(iter(levels.temperature.values())))
             values |= {f"{name}-exploration": np.float32(x) for name, x in levels.exploration.items()}
             values |= {name: array[0] if single else array for name, array in self._acting.described().items()}
-            values["variable-noise"] = np.float32(getattr(self._acting, "last_noise", 0.0))
+            values["variable-noise"] = np.float32(last.noise)
         return _picked(asked, values)
 
     def observe(self, asked: Asked, counts: Counts, overrides: Mapping[str, float]) -> Any:
@@ -91,13 +94,14 @@ class Queries:
         values: dict[str, Any] = dict(zip(COUNTS, counts, strict=True))
         learning = self._learning
         if learning is not None:
-            found = learning.values(counts, overrides)
+            with learning.unchanged():
+                found = learning.values(counts, overrides)
+                values["update-start"] = learning.start_at(counts, overrides)
+                values["update-frequency"] = learning.frequency_at(counts, overrides)
             values["loss"] = np.float32(learning.loss)
             values |= {name: np.float32(found[path]) for name, path in self._paths.items() if path in found}
-            values["horizon"] = int(found["reward_estimation/horizon"])
+            values["horizon"] = round(found["reward_estimation/horizon"])
             values["update-batch-size"] = learning.memory.batch_size
-            values["update-start"] = learning.start_at(counts, overrides)
-            values["update-frequency"] = learning.frequency_at(counts, overrides)
         return _picked(asked, values)
 
     def overrides(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
@@ -122,7 +126,14 @@ class Queries:
                 f"cannot change: the model is built for {size}",
                 names["update-batch-size"],
             )
-        return {paths[name]: number(f"{where}: {name}", value, at_least=0) for name, value in names.items()}
+        found = {}
+        for name, value in names.items():
+            place = f"{where}: {name}"
+            if name in _WHOLE:
+                found[paths[name]] = float(integer(place, value, at_least=_WHOLE[name]))
+            else:
+                found[paths[name]] = number(place, value, **bounds(paths[name]))
+        return found
 
 
 def _picked(asked: Asked, values: Mapping[str, Any]) -> Any:

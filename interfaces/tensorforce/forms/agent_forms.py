@@ -156,6 +156,8 @@ def _generic_baseline(values: Values, objective: dict[str, Any], ignored: list[s
     target = own is not None and own["type"] == "synchronization"
     if target and (given["policy"] is None or given["objective"] is not None):
         refuse(place, "copies the policy: it needs a baseline_policy, and no baseline_objective", given["optimizer"])
+    if target:
+        _check_copy(values)
     loss = None
     if given["objective"] is not None:
         loss = resolve(f"{WHERE}: baseline_objective", given["objective"], "objective", ignored)
@@ -166,6 +168,15 @@ def _generic_baseline(values: Values, objective: dict[str, Any], ignored: list[s
     if given["policy"] is not None:
         policy = policy_of("baseline_policy", given["policy"], loss, ignored)
     return _baseline(policy, loss, own, weight)
+
+
+def _check_copy(values: Values) -> None:
+    """What copies the policy has its network and distributions."""
+    policy, copy = (resolve(f"{WHERE}: {name}", values[name], "policy", []) for name in ("policy", "baseline_policy"))
+    for name in ("network", "distributions", "use_beta_distribution"):
+        if policy[name] != copy[name]:
+            problem = f"must be the policy's, {shortened(policy[name])}, because synchronization copies that"
+            refuse(f"{WHERE}: baseline_policy[{name!r}]", problem, copy[name])
 
 
 def _episodic(

@@ -11,6 +11,7 @@ from ..values.errors import known, refuse
 from ..values.specs import TYPES, Values, ValueSpec
 from .agent_forms import PARTS, has_policy_gradient
 from .arguments import WHERE, checked
+from .estimates import check_values
 from .room_checks import EPISODE
 from .rooms import ROOMS
 
@@ -48,6 +49,7 @@ def normal_form(kind: str, arguments: Mapping[str, Any], states: Values, actions
         "double": kind == "double_dqn",
     }
     _check_actions(kind, form, actions)
+    check_values(form)
     _complete_policies(form, actions)
     form["exploration"] = _exploration(form["exploration"], actions)
     _check_episodes(form, values)

@@ -39,16 +39,20 @@ class Model:
         baseline_kinds = kinds(self.baseline_form.get("objective"))
         policy_kinds = kinds(self.objective) | (set() if own else baseline_kinds)
         estimates = estimates_values(form)
-        needs = _needs(policy_kinds, form["policy"], estimates=estimates and not own)._replace(distributions=True)
+        of_actions = bool(form["reward_estimation"].get("estimate_actions"))
+        needs = _needs(policy_kinds, form["policy"], of_actions, estimates=estimates and not own)
+        needs = needs._replace(distributions=True)
         self.policy = Policy("policy", form["policy"], states, actions, needs, dueling=form["dueling"])
         self.baseline: Policy | None = None
         if own and (trains or _has_internals(own["network"])):
-            baseline_needs = _needs(baseline_kinds, own, estimates=estimates)
+            baseline_needs = _needs(baseline_kinds, own, of_actions, estimates=estimates)
             self.baseline = Policy("baseline", own, states, actions, baseline_needs, prefix="baseline-")
         elif self.is_copied and trains:
             # Its internals are the policy's: those are what is stored.
             self.baseline = Policy("baseline", form["policy"], states, actions, needs, dueling=form["dueling"])
-        self.values_actions = _values_actions(baseline_kinds if own else policy_kinds, own or form["policy"])
+        self.values_actions = _values_actions(
+            baseline_kinds if own else policy_kinds, own or form["policy"], of_actions
+        )
 
     @property
     def estimator(self) -> Policy:
@@ -95,14 +99,15 @@ def estimates_values(form: Form) -> bool:
     return bool(estimation["estimate_horizon"] or estimation["estimate_advantage"])
 
 
-def _values_actions(found: set[str], policy: Form) -> bool:
+def _values_actions(found: set[str], policy: Form, of_actions: bool) -> bool:
     """Are a policy's values of states those of its actions?"""
-    return "state" not in found and ("action" in found or policy.get("infer_state_value") == "action-values")
+    inferred = of_actions or policy.get("infer_state_value") == "action-values"
+    return "state" not in found and ("action" in found or inferred)
 
 
-def _needs(found: set[str], policy: Form, *, estimates: bool) -> Needs:
+def _needs(found: set[str], policy: Form, of_actions: bool, *, estimates: bool) -> Needs:
     """What a policy needs for its objectives, and to estimate values of states."""
-    inferred = _values_actions(found, policy)
+    inferred = _values_actions(found, policy, of_actions)
     return Needs(
         distributions=bool(found & {"policy_gradient", "deterministic_policy_gradient"}),
         action_values="action" in found or (estimates and inferred),

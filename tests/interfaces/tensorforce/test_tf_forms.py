@@ -244,10 +244,11 @@ def test_baselines_of_the_generic_agent() -> None:
     through = form_of("tensorforce", baseline_policy="auto")["baseline"]
     assert (through["objective"], through["optimizer"], through["weight"]) == (None, None, None)
     assert form_of("tensorforce", baseline_policy="auto")["reward_estimation"]["estimate_advantage"] is True
-    shared = form_of("tensorforce", baseline_policy="auto", baseline_optimizer="adam")
+    shared = form_of("tensorforce", objective="value", baseline_policy="auto", baseline_optimizer="adam")
     assert shared["baseline"]["objective"] == shared["objective"]
     assert shared["reward_estimation"]["estimate_advantage"] is False
-    target = form_of("tensorforce", baseline_policy="auto", baseline_optimizer="synchronization")["baseline"]
+    copied = {"objective": {"type": "value", "value": "action"}, "baseline_policy": "auto"}
+    target = form_of("tensorforce", **copied, baseline_optimizer="synchronization")["baseline"]
     assert target["optimizer"] == {"type": "synchronization", "sync_frequency": 1, "update_weight": 1.0}
     explicit = {"horizon": 3, "estimate_horizon": False}
     form = form_of("tensorforce", baseline_policy="auto", reward_estimation=explicit)
@@ -260,6 +261,11 @@ def test_settings_of_single_actions() -> None:
     assert form["exploration"] == {"grip": 0.0, "turn": 3.0}
     assert form["policy"]["temperature"] == {"grip": 1.0, "turn": 0.5}
     assert form["policy"]["distributions"] == {"float": {"type": "gaussian"}}
+
+
+ESTIMATE_HORIZON = "reward_estimation['estimate_horizon']"
+STILL = {"horizon": 1, "estimate_advantage": False}
+INFERRING = {"infer_state_value": "action-values"}
 
 
 @pytest.mark.parametrize(
@@ -277,6 +283,21 @@ def test_settings_of_single_actions() -> None:
         ("tensorforce", {"policy": {"distributions": {"move": "categorical"}}}, "move"),
         ("tensorforce", {"policy": {"temperature": {"move": 1}}}, "move"),
         ("tensorforce", {"objective": "deterministic_policy_gradient"}, "actions"),
+        ("tensorforce", {"reward_estimation": {"horizon": 1, "estimate_horizon": "late"}}, ESTIMATE_HORIZON),
+        ("tensorforce", {"baseline_policy": "auto", "reward_estimation": STILL}, ESTIMATE_HORIZON),
+        ("tensorforce", {"baseline_objective": "policy_gradient"}, "baseline_objective"),
+        ("tensorforce", {"baseline_objective": "value", "policy": INFERRING}, "policy['infer_state_value']"),
+        (
+            "tensorforce",
+            {"baseline_objective": "value", "reward_estimation": {"horizon": 1, "estimate_actions": True}},
+            "reward_estimation['estimate_actions']",
+        ),
+        (
+            "tensorforce",
+            {"objective": "value", "baseline_policy": {"network": {"type": "auto", "size": 8}}}
+            | {"baseline_optimizer": "synchronization"},
+            "baseline_policy['network']",
+        ),
         ("tensorforce", {"buffer_observe": 0}, "buffer_observe"),
         ("tensorforce", {"buffer_observe": 4, "parallel_interactions": 2}, "buffer_observe"),
         ("ppo", {"critic_network": "auto"}, "critic_optimizer"),
