@@ -35,7 +35,7 @@ class Trial(NamedTuple):
 
 TRIALS: Final[dict[str, Trial]] = {
     "quickstart": Trial(
-        100_000,
+        200_000,
         {
             "agent": "tensorforce",
             "memory": 10_000,
@@ -46,7 +46,7 @@ TRIALS: Final[dict[str, Trial]] = {
             "reward_estimation": {"horizon": 20, "discount": 0.99},
         },
     ),
-    "ppo": Trial(50_000, {"agent": "ppo", "batch_size": 10, "learning_rate": 1e-3}),
+    "ppo": Trial(100_000, {"agent": "ppo", "batch_size": 10, "learning_rate": 1e-3}),
     "dqn": Trial(
         50_000,
         {
@@ -159,7 +159,7 @@ def program(timesteps: int) -> float:
     loop(WARM_UP)
     first, began = agent.timesteps, time.perf_counter()
     loop(first + timesteps)
-    return (time.perf_counter() - began) / (agent.timesteps - first)
+    return (time.perf_counter() - began) / int(agent.timesteps - first)
 
 
 def calls(timesteps: int) -> float:

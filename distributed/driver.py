@@ -272,16 +272,7 @@ class Driver:
             if not self.planner.started(event.actor, event.incarnation, now):
                 self.backend.kill(event.actor)
         elif isinstance(event, Collected):
-            made, fragment, cluster = event.head.id, event.fragment, self._cluster
-            why = None
-            if fragment is not None:
-                why = why_damaged(fragment, self._transition, cluster.fragment, cluster.envs_per_actor)
-            if why is not None:
-                self._give_up(Gone(made.actor, made.incarnation, DAMAGED, why))
-            elif self.planner.answered(made, now):
-                self._round.append(event)
-                if event.head.learnt and self._state.statistics:
-                    self._state.statistics = merged(self._state.statistics, event.head.learnt)
+            self._hear(event, now)
         elif isinstance(event, Lost):
             self.planner.lost(event.id, now)
         else:
@@ -292,6 +283,21 @@ class Driver:
             for one in sorted(self._round, key=lambda one: one.head.id):
                 self.learning.take(one)
             self._round.clear()
+
+    def _hear(self, event: Collected, now: float) -> None:
+        """A fragment has come, here or into a shard: it is used if it is whole, and is awaited."""
+        made, fragment, cluster = event.head.id, event.fragment, self._cluster
+        if event.inserted is not None:  # now, though a round is learned from later: what comes next may empty it
+            self._memory.filled(event.inserted.shard, event.inserted.stored)
+        why = None
+        if fragment is not None:
+            why = why_damaged(fragment, self._transition, cluster.fragment, cluster.envs_per_actor)
+        if why is not None:
+            self._give_up(Gone(made.actor, made.incarnation, DAMAGED, why))
+        elif self.planner.answered(made, now):
+            self._round.append(event)
+            if event.head.learnt and self._state.statistics:
+                self._state.statistics = merged(self._state.statistics, event.head.learnt)
 
     def _give_up(self, gone: Gone) -> None:
         if self.planner.ended(gone.actor, gone.incarnation, Death(gone.kind, gone.message, time.monotonic())):
@@ -330,11 +336,6 @@ class Driver:
                 self._ask()  # nobody waits until all batches have been learned from
             elif self._session.saves != self._saves:
                 return  # a run that is resumed from this checkpoint has no fragments either
-
-
-def _actors_of_shards(cluster: Settings) -> list[range]:
-    """Whose fragments each shard stores: always the same actors', so that their episodes stay whole."""
-    return [range(index, cluster.actors, cluster.replay_shards) for index in range(cluster.replay_shards)]
 
 
 def _program(model: Model, policy: PolicySnapshot, runtime: str) -> ActingProgram:

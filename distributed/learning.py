@@ -157,7 +157,6 @@ class FromReplay:
     def take(self, collected: Collected) -> None:
         """It is in a shard."""
         if collected.inserted is not None:
-            self._memory.held[collected.inserted.shard] = collected.inserted.stored
             self._heads.append(collected.inserted.head)
 
     def due(self) -> Iterator[Callable[[], None]]:
@@ -174,7 +173,7 @@ class FromReplay:
         self._measures.used(head, self._stepper.counters.global_step - head.version)
         self._stepper.count(head.timesteps)
         _tell(self._session, None)
-        with contextlib.suppress(NoBatchError):  # what is owed is learned when shards are full again
+        with contextlib.suppress(NoBatchError):  # until shards can fill a batch again updates are skipped
             self._session.monitor.learn()
         self._episodes.tell(head)
 

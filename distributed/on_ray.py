@@ -63,10 +63,11 @@ class OnRay:
         self._events: list[Event] = []
         self._program: tuple[int, Any] | None = None
         self._placing: Any = None
-        every, timeout = 0.0 if settings.lockstep else PUBLISH_S, settings.fragment_timeout_s
+        every, prefetch = (0.0, 0) if settings.lockstep else (PUBLISH_S, settings.prefetch)
+        timeout = settings.fragment_timeout_s
         try:
             self._weights = RayWeights(self._launch_store, every)
-            self._shards = RayShards(plans, self._launch_shard, settings.prefetch, timeout) if plans else None
+            self._shards = RayShards(plans, self._launch_shard, prefetch, timeout) if plans else None
         except BaseException:
             self._connection.close()
             raise

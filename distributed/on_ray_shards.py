@@ -44,7 +44,8 @@ class RayShards:
     Args:
         plans: what they are made from.
         launch: makes a Ray actor of a plan and an incarnation.
-        prefetch: batches that are asked of a shard ahead.
+        prefetch: batches that are asked of a shard ahead. 0: none, and priorities are sent at once, so that a shard
+            does all in the order in which it would in one process.
         timeout_s: a shard that answers so late is replaced.
     """
 
@@ -103,7 +104,7 @@ class RayShards:
         if not shard.batches:
             if not self._send_priorities(index, shard):
                 return None
-            self._ask(shard)
+            self._ask(shard, at_least=1)
             drawn = self._value(index, shard.samples.popleft())
             if drawn is None:
                 return None
@@ -111,17 +112,19 @@ class RayShards:
             self._ask(shard)
         return shard.batches.popleft()
 
-    def _ask(self, shard: _Shard) -> None:
+    def _ask(self, shard: _Shard, at_least: int = 0) -> None:
         """Messages of several batches, since a message takes longer than a small batch; one while another is used."""
-        messages = min(2, self._prefetch)
+        messages = max(min(2, self._prefetch), at_least)
         while len(shard.samples) < messages:
-            shard.samples.append(shard.handle.sample.remote(-(-self._prefetch // messages)))
+            shard.samples.append(shard.handle.sample.remote(max(-(-self._prefetch // messages), 1)))
 
     def update(self, index: int, incarnation: int, tickets: Array, td_error: Array) -> None:
         """New priorities; they are sent when the batches that have come are used up."""
         shard = self._shards[index]
         if incarnation == shard.incarnation:
             shard.priorities.append((tickets, td_error))
+            if not self._prefetch:
+                self._send_priorities(index, shard)
         else:
             self.ignored += len(tickets)
 
@@ -189,6 +192,7 @@ class RayShards:
         finally:
             for shard in self._shards:
                 ray.kill(shard.handle)
+            self._shards.clear()  # what came of them, and was not used, would keep its place in the object store
 
     def _value(self, index: int, reference: Any) -> Any:
         """A shard's answer; None if it has ended, or does not answer: then it is replaced by an empty one."""

@@ -269,6 +269,10 @@ class ShardedReplay:
             self.emptied(chosen)
         raise NoBatchError("the replay shards that had a batch have been lost")
 
+    def filled(self, shard: int, stored: Stored) -> None:
+        """A shard has stored something, and holds so much."""
+        self.held[shard] = stored
+
     def emptied(self, shard: int) -> None:
         """A shard lost what it held."""
         self.held[shard] = NOTHING

@@ -31,7 +31,7 @@ class Settings:
         in_flight: fragments that are asked of an actor at a time.
         queue: batches of fragments that are to wait for the learner: more fragments are asked for while it lacks a
             batch, and fewer while more than these wait all the time.
-        prefetch: batches that are asked of replay shards ahead.
+        prefetch: batches that are asked of replay shards ahead; in lockstep none is.
         max_lag: updates; an older fragment is dropped when its batch is put together. None: none is.
         ladder: base and power of the actors' epsilons (Horgan et al. 2018), where the exploration is epsilon-greedy;
             None: the model's schedule, in all of them.

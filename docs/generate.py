@@ -114,6 +114,13 @@ def parameters(algorithm: str) -> str:
     return table(params_of(algorithm))
 
 
+def tensorforce(table: str, *given: str) -> str:
+    """A table of what Tensorforce's interface takes."""
+    from .tensorforce_tables import TABLES
+
+    return _table(*TABLES[table](*given))
+
+
 def commands() -> str:
     """Every command of ``axonrl`` with its arguments, from the parser."""
     from ..experiments.commands.cli import command_line
@@ -136,7 +143,10 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
 
 _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     f.__name__: f
-    for f in (arguments, commands, events, kinds, names, parameters, session)
+    for f in (
+        *(arguments, commands, events, kinds, names, parameters, session),
+        tensorforce,
+    )
 }
 
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import itertools
 import math
-import os
 import re
-import socket
 import struct
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +26,7 @@ from ..facts import (
     UpdateFacts,
     VideoFacts,
 )
+from .event_files import EventFile
 from .hook import Hook, by_the_clock
 from .measures import Clock, Scalars, evaluation_values, tagged
 
@@ -40,7 +37,6 @@ FLUSH_SECS = 10
 """Maximum seconds until an event is on disk."""
 QUEUE_SIZE = 100
 """Events that are written at once."""
-_FILES: Final = itertools.count()
 
 
 class SummaryHook(Hook):
@@ -106,7 +102,7 @@ class SummaryHook(Hook):
         self._writer.add_event(_start(session.position))  # also after a kill before the first timestep is saved
         if first:
             for summary in _descriptions(session, facts):
-                self._writer.add_event(_event(time.time(), session.position, summary))
+                self._writer.add(session.position, summary)
             self._writer.flush()
         self._scalars.start(session)
 
@@ -167,7 +163,7 @@ class SummaryHook(Hook):
     def _open(self, session: Session) -> None:
         directory = session.model_dir / FOLDER
         directory.mkdir(parents=True, exist_ok=True)
-        self._writer = _EventFile(directory)
+        self._writer = EventFile(directory)
 
     def _close(self) -> None:
         if self._writer is not None:
@@ -209,39 +205,9 @@ class SummaryHook(Hook):
                     summary.value.add(tag=tag, image=image)
                 else:
                     summary.value.add(tag=tag, simple_value=value)
-            self._writer.add_event(_event(wall_time, timestep, summary))
+            self._writer.add(timestep, summary, wall_time)
         if waiting:
             self._writer.flush()
-
-
-class _EventFile:
-    """A new file of events. TensorBoard's own writer loads TensorFlow, where that is installed."""
-
-    def __init__(self, directory: Path) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        now = time.time()
-        name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_FILES)}"
-        self._file = (directory / name).open("wb")
-        self._records = RecordWriter(self._file)
-        self.add_event(Event(wall_time=now, file_version="brain.Event:2"))
-        self.flush()
-
-    def add_event(self, event: Any) -> None:
-        self._records.write(event.SerializeToString())
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _event(wall_time: float, timestep: int, summary: Any) -> Any:
-    from tensorboard.compat.proto.event_pb2 import Event
-
-    return Event(wall_time=wall_time, step=timestep, summary=summary)
 
 
 def _start(timestep: int) -> Any:

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 
-from ...errors import BrokenEnvironmentError, CheckpointError, NonFiniteError
+from ...errors import BrokenEnvironmentError, CheckpointError, ClusterError, NonFiniteError
 from ..console import FAILED, INTERRUPTED, USAGE, say
 from ..errors import ExperimentError
 from .arguments import Command
@@ -61,13 +61,13 @@ def failed(error: Exception, arguments: argparse.Namespace, remark: str = "") ->
 
 
 def _explained(error: Exception) -> str:
-    """One paragraph; for an unexpected error with its type."""
-    text = " ".join(str(error).split())
+    """One paragraph, or what a cluster says in lines of its own; for an unexpected error with its type."""
+    text = str(error).strip() if isinstance(error, ClusterError) else " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:  # without its number
         text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
     if len(text) > MAX_TEXT:
         text = f"{text[:MAX_TEXT]}..."
-    expected = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, NonFiniteError)
+    expected = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, ClusterError, NonFiniteError)
     if text and (isinstance(error, expected) or os.strerror(errno.ENOSPC) in text):  # TensorFlow raises its own
         return text
     return f"{type(error).__name__}: {text}; --debug prints the traceback"

@@ -1,8 +1,11 @@
 """Environments of the tests of Ray, which actors import; they note which processes they are in."""
 
+import contextlib
 import json
 import os
 import sys
+import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +68,59 @@ def reporting() -> Any:
 
 def broken() -> Any:
     return Broken()
+
+
+class Slow(gymnasium.Wrapper[Any, Any, Any, Any]):
+    def step(self, action: Any) -> Any:
+        time.sleep(0.01)
+        return super().step(action)
+
+
+def slow() -> Any:
+    """In the first actor that makes one, each timestep takes 10 ms."""
+    env, first = gymnasium.make("CartPole-v1"), Path(os.environ[REPORTS], "slow")
+    if "tensorflow" in sys.modules:
+        return env
+    with contextlib.suppress(FileExistsError):
+        first.symlink_to(str(os.getpid()))
+    return Slow(env) if first.readlink().name == str(os.getpid()) else env
+
+
+class Fragile(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Raises at some timestep from the 50th to the 200th, and notes it."""
+
+    def __init__(self) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
+        self._left = int(np.random.default_rng().integers(50, 201))
+
+    def step(self, action: Any) -> Any:
+        self._left -= 1
+        if not self._left:
+            Path(os.environ[REPORTS], f"{uuid.uuid4()}.raised").touch()
+            raise OSError("the simulator is gone")
+        return super().step(action)
+
+
+class Images(gymnasium.Env[Any, Any]):
+    """Four frames of an Atari game in each observation, 28,224 bytes; which tells the number of the timestep."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 255, (84, 84, 4), np.uint8), gymnasium.spaces.Discrete(2)
+
+    def reset(self, **_: Any) -> Any:
+        self._t = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self._t += 1
+        return self._seen(), 1.0, False, self._t == 200, {}
+
+    def _seen(self) -> Any:
+        return np.full((84, 84, 4), self._t, np.uint8)
+
+
+def fragile() -> Any:
+    return Fragile()
+
+
+def images() -> Any:
+    return Images()

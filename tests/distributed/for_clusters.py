@@ -8,6 +8,7 @@ from typing import Any
 from axonrl import Agent, RunConfig
 from axonrl.distributed import Cluster
 from axonrl.distributed.guardian import descendants
+from axonrl.distributed.settings import RUNNING
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn, impala
@@ -39,6 +40,17 @@ def train_and_kill(daemon: str, folder: str) -> None:
     agent.train("CartPole-v1", cluster=Cluster(**SETTINGS), hooks=Kill(daemon), max_timesteps=10**7)
 
 
+class SayLearning(Hook):
+    def after_update(self, session: Any, facts: Any) -> None:
+        if session.global_step == 3:
+            print("learning", flush=True)
+
+
+def train_for_ever(folder: str) -> None:
+    agent = Agent(impala.model_fn, BatchMemory(40), folder, CONFIG, {"hidden": (8,)})
+    agent.train("CartPole-v1", cluster=Cluster(**SETTINGS), hooks=SayLearning(), max_timesteps=10**7)
+
+
 def fail_to_connect(folder: str) -> None:
     """Errors in the middle of connecting: of shards that are to take over what was saved, of the store of weights."""
     import ray
@@ -56,3 +68,24 @@ def fail_to_connect(folder: str) -> None:
         except OSError as error:
             left = "processes" if descendants(os.getpid()) else "no processes"
             print(f"{part}: {error} {ray.is_initialized()}, {left}", flush=True)
+
+
+class Say(Hook):
+    """Says at the first update which processes work for this training."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        if self._cluster is not None:
+            print(*vars(self._cluster)[RUNNING].backend.processes().values(), flush=True)
+            self._cluster = None
+
+
+def train_beside(address: str, folder: str) -> None:
+    """In a cluster that others use: a training that ends, and says its counters; and one that does not end."""
+    agent = Agent(dqn.model_fn, ReplayMemory(2000, 8), folder, CONFIG, {"hidden": (8,)})
+    cluster = Cluster(**{**SETTINGS, "actors": 1}, address=address)
+    agent.train("CartPole-v1", 200, 8, cluster=cluster, timesteps=1000)
+    print(agent.global_timestep, agent.global_step, flush=True)
+    agent.train("CartPole-v1", 200, 8, cluster=cluster, timesteps=10**7, hooks=Say(cluster))

@@ -10,6 +10,8 @@ import pytest
 from axonrl import Agent, RunConfig
 from axonrl.distributed import Cluster, driver
 from axonrl.distributed.collecting import Collector
+from axonrl.distributed.events import Collected, Emptied
+from axonrl.distributed.inline import Inline
 from axonrl.distributed.planner import FAILED, READY, Planner
 from axonrl.distributed.recipes import Recipe
 from axonrl.environments import make
@@ -111,6 +113,26 @@ def test_in_lockstep_a_run_that_is_resumed_ends_the_same(make_agent: Any, tmp_pa
     parts = make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
     for name, value in parts.get_weights().items():
         np.testing.assert_array_equal(value, whole.get_weights()[name])
+
+
+def test_in_lockstep_a_shard_that_is_lost_in_a_round_is_known_to_be_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of actor 0, after it has stored the tenth fragment and before that of actor 1 has come."""
+    wait = Inline.wait
+
+    def losing(self: Any, timeout: float) -> Any:
+        events = wait(self, timeout)
+        if [one.head.id for one in events if isinstance(one, Collected)] == [(0, 0, 9)]:
+            self._shards[0]._memory.clear()
+            return [*events, Emptied(0, "killed")]
+        return events
+
+    monkeypatch.setattr(Inline, "wait", losing)
+    agent = replay(tmp_path)
+    cluster = Cluster(**INLINE, replay_shards=2, lockstep=True)
+    agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=600)
+    assert (agent.global_timestep, agent.global_step) == (600, 1 + (600 - 60) // 8)
 
 
 def test_the_same_seed_is_the_same_run(tmp_path: Path) -> None:

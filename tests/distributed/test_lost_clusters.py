@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from axonrl import Agent, RunConfig
 from axonrl.distributed import Cluster
 from axonrl.distributed.guardian import descendants
-from axonrl.memories import BatchMemory
-from axonrl.models import impala
 from axonrl.runs.checkpoints import CheckpointStore
 
+from .agents import remaining, rollouts
+
 HERE = Path(__file__).parent
+COMMAND = [sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -26,23 +26,14 @@ def environment(folder: Path) -> dict[str, str]:
     return env | {"HOME": str(folder), "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
 
 
+def calling(script: str, *words: str) -> list[str]:
+    """A command that calls a function of ``for_clusters``."""
+    return [sys.executable, "-c", f"import for_clusters; for_clusters.{script}(*{words!r})"]
+
+
 def run(script: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A function of ``for_clusters``, in a process of its own."""
-    env = environment(folder)
-    command = [sys.executable, "-c", f"import for_clusters; for_clusters.{script}(*{words!r})"]
+    env, command = environment(folder), calling(script, *words)
     return subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=120)
-
-
-def remaining(pids: list[int]) -> set[int]:
-    """Those that are there after 30 s."""
-    until = time.monotonic() + 30
-    while (left := {pid for pid in pids if Path(f"/proc/{pid}").exists()}) and time.monotonic() < until:
-        time.sleep(0.1)
-    return left
-
-
-def agent(folder: Path) -> Agent:
-    return Agent(impala.model_fn, BatchMemory(40), folder, RunConfig(seed=1, progress=False), {"hidden": (8,)})
 
 
 @pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
@@ -53,7 +44,7 @@ def test_a_run_whose_daemon_is_killed_ends_and_goes_on_elsewhere(daemon: str, tm
     killed_at, *pids = (int(word) for word in ended.stdout.splitlines()[0].split())  # Ray may say more
     assert len(pids) >= 6
     assert not remaining(pids)
-    again = agent(tmp_path / "run")
+    again = rollouts(tmp_path / "run")
     assert again.global_step >= (3 if daemon == "raylet" else killed_at)  # where Ray leaves the time for it, a last one
     before: Any = again.global_step
     settings = Cluster(actors=2, envs_per_actor=2, fragment=10, backend="inline")
@@ -65,8 +56,7 @@ def test_a_run_whose_daemon_is_killed_ends_and_goes_on_elsewhere(daemon: str, tm
 def test_a_signal_saves_and_leaves_nothing(number: signal.Signals, code: int, tmp_path: Path) -> None:
     """As from a terminal: the whole group gets it."""
     folder = tmp_path / "run"
-    command = [sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"]
-    command += ["run", "apex_cartpole", "--model-dir", str(folder)]
+    command = [*COMMAND, "run", "apex_cartpole", "--model-dir", str(folder)]
     for setting in (
         "config.save_checkpoints_secs=0.1",
         "train.max_timesteps=10000000",
@@ -99,3 +89,56 @@ def test_a_signal_saves_and_leaves_nothing(number: signal.Signals, code: int, tm
 def test_an_error_between_connecting_and_training_leaves_nothing(tmp_path: Path) -> None:
     ended = run("fail_to_connect", str(tmp_path / "run"), folder=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "shards: no False, no processes\nstore: no False, no processes\n")
+
+
+def test_a_killed_driver_leaves_no_process(tmp_path: Path) -> None:
+    command = calling("train_for_ever", str(tmp_path / "run"))
+    with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "learning\n"
+        below = descendants(process.pid)
+        assert len(below) >= 6  # the guardian, Ray's daemons, two actors
+        process.kill()
+    assert not remaining(below)
+
+
+BROKEN = """
+import gymnasium, numpy
+
+class Broken(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (1,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, **_):
+        return numpy.zeros(1, numpy.float32), {}
+
+    def step(self, action):
+        raise OSError("the simulator is gone")
+
+gymnasium.register("Broken-v0", Broken)
+"""
+FILE = """
+environment: {id: "beside_the_file:Broken-v0"}
+agent: {model_fn: impala, params: {hidden: [8]}, memory: {kind: batch, size: 40}}
+distributed: {actors: 2, envs_per_actor: 2, fragment: 10, actor_cpus: 0.5}
+train: {max_timesteps: 1000}
+"""
+
+
+def test_a_command_whose_environment_always_raises_ends_with_its_error(tmp_path: Path) -> None:
+    (tmp_path / "beside_the_file.py").write_text(BROKEN)
+    (tmp_path / "broken.yml").write_text(FILE)
+    command = [*COMMAND, "run", str(tmp_path / "broken.yml"), "--model-dir", str(tmp_path / "run")]
+    below: set[int] = set()
+    with subprocess.Popen(command, env=environment(tmp_path), stderr=subprocess.PIPE, text=True) as process:
+        began = time.monotonic()
+        while process.poll() is None and time.monotonic() < began + 150:
+            below |= descendants(process.pid)
+            time.sleep(0.1)
+        process.kill()
+        _, said = process.communicate()
+    assert process.returncode == 1, said
+    assert "Broken-v0" in said
+    assert "OSError: the simulator is gone" in said
+    assert "Traceback" not in said
+    assert len(below) >= 6
+    assert not remaining(below)

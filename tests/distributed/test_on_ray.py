@@ -1,13 +1,11 @@
 """Training with actors and replay shards in processes of Ray. One cluster for all tests of this file."""
 
 import importlib
-import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -15,85 +13,14 @@ import numpy as np
 import pytest
 
 from axonrl import Agent, RunConfig
-from axonrl.distributed import Cluster, driver, on_ray, parts
+from axonrl.distributed import Cluster, on_ray, parts
 from axonrl.distributed.connecting import Connection
-from axonrl.distributed.guardian import descendants
-from axonrl.distributed.planner import Planner
 from axonrl.errors import ArgumentError, ClusterError
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.models import dqn, impala
 
-HERE = Path(__file__).parent
-SHARED: dict[str, Any] = {"actors": 2, "envs_per_actor": 2, "fragment": 10, "actor_cpus": 0.5, "shard_cpus": 0.5}
-QUICK: dict[str, Any] = {**SHARED, "restart_delay_s": 0.05, "stall_timeout_s": 60}
-SMALL: dict[str, Any] = {"hidden": (8,)}
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cluster that this process has joined; yields the folder of the actors' notes."""
-    home, notes = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notes")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("RAY_")]:
-            patch.delenv(name)
-        patch.setenv("HOME", str(home))  # where Ray would keep a token
-        patch.setenv("AXONRL_TEST_REPORTS", str(notes))
-        patch.syspath_prepend(str(HERE))
-        before = signal.getsignal(signal.SIGTERM)
-        connection = Connection(Cluster(**QUICK), shards=2)
-        assert signal.getsignal(signal.SIGTERM) is before  # Ray's would end the driver without a checkpoint
-        yield notes
-        connection.close()
-        assert not (home / ".ray").exists()
-        assert "RAY_AUTH_TOKEN" not in os.environ
-
-
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The planner and the backend of each training."""
-    made: list[Any] = []
-
-    def noting(kind: Callable[..., Any]) -> Callable[..., Any]:
-        def make(*args: Any, **kwargs: Any) -> Any:
-            made.append(kind(*args, **kwargs))
-            return made[-1]
-
-        return make
-
-    monkeypatch.setattr(driver, "Planner", noting(Planner))
-    monkeypatch.setattr(on_ray, "OnRay", noting(on_ray.OnRay))
-    return made
-
-
-class Once(Hook):
-    """Does something at the third update, and stops when something is true later."""
-
-    def __init__(self, act: Callable[[], None], until: Callable[[], bool]) -> None:
-        self._act, self._until = act, until
-
-    def after_update(self, session: Any, facts: Any) -> None:
-        if session.global_step == 3:
-            self._act()
-        elif session.global_step > 3 and self._until():
-            session.request_stop("it has happened")
-
-
-def factory(name: str) -> Any:
-    return getattr(importlib.import_module("for_actors"), name)  # as actors import it
-
-
-def notes_in(folder: Path) -> dict[int, Any]:
-    return {int(path.stem): json.loads(path.read_text()) for path in folder.glob("*.json")}
-
-
-def rollouts(folder: Path) -> Agent:
-    return Agent(impala.model_fn, BatchMemory(40), folder, RunConfig(seed=1, progress=False), SMALL)
-
-
-def replay(folder: Path) -> Agent:
-    memory = ReplayMemory(2000, 8, n_step=3, sampler=Prioritized())
-    return Agent(dqn.model_fn, memory, folder, RunConfig(seed=1, progress=False), SMALL)
+from .agents import CONFIG, QUICK, SMALL, Once, factory, notes_in, replay, rollouts, there
 
 
 def test_impala_counts_what_actors_without_tensorflow_did(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
@@ -148,77 +75,25 @@ def test_ape_x_learns_from_two_shards_and_saves_them(
     assert again.global_step == 126
 
 
-def test_lockstep_is_the_same_run_as_in_one_process(cluster: Path, tmp_path: Path) -> None:
+FOUR: dict[str, Any] = {"actors": 4, "envs_per_actor": 1, "actor_cpus": 0.25, "replay_shards": 2}
+
+
+@pytest.mark.parametrize(
+    ("make_agent", "settings", "updates"), [(rollouts, {}, 20), (replay, FOUR, 1 + (800 - 200) // 8)]
+)
+def test_lockstep_is_the_same_run_as_in_one_process(
+    cluster: Path, tmp_path: Path, make_agent: Any, settings: dict[str, Any], updates: int
+) -> None:
+    """Of actors that send to the driver, and of such that share shards."""
     weights = []
     for backend in ("inline", "ray"):
-        agent = rollouts(tmp_path / backend)
-        agent.train("CartPole-v1", cluster=Cluster(**QUICK, backend=backend, lockstep=True), max_timesteps=800)
-        assert agent.global_step == 20
+        agent = make_agent(tmp_path / backend)
+        lockstep = Cluster(**{**QUICK, **settings}, backend=backend, lockstep=True)
+        agent.train("CartPole-v1", 200, 8, cluster=lockstep, max_timesteps=800)
+        assert agent.global_step == updates
         weights.append(agent.get_weights())
     for name, value in weights[0].items():
         np.testing.assert_array_equal(value, weights[1][name])
-
-
-@pytest.mark.parametrize(("number", "how"), [(1, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGSTOP)])
-def test_a_killed_actor_is_replaced(
-    cluster: Path, seen: list[Any], tmp_path: Path, number: int, how: signal.Signals
-) -> None:
-    """One, or all of them; one that stands still does not answer in time."""
-    before = set(notes_in(cluster))
-
-    killed: set[int] = set()
-
-    def replaced() -> bool:
-        new = set(notes_in(cluster)) - before
-        if not killed and len(new) >= 2:
-            killed.update(sorted(new)[:number])
-            for pid in killed:
-                os.kill(pid, how)
-        return len(new) == 2 + number
-
-    agent, settings = rollouts(tmp_path), Cluster(**QUICK, fragment_timeout_s=60 if how == signal.SIGKILL else 3)
-    agent.train(factory("reporting"), cluster=settings, hooks=Once(lambda: None, replaced), max_timesteps=10**7)
-    counts = seen[0].counts
-    assert counts["restarts"] == number
-    assert 0 < counts["lost"] <= 2 * number
-    assert counts["asked"] == counts["accepted"] + counts["lost"] + seen[0].in_flight()
-    assert agent.global_timestep == 40 * agent.global_step
-    assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 10  # what waited for the learner
-
-
-def test_a_killed_shard_is_replaced_by_an_empty_one(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
-    import ray
-
-    def first() -> Any:
-        return seen[1]._shards._shards[0]
-
-    def kill() -> None:
-        os.kill(ray.get(first().handle.pid.remote()), signal.SIGKILL)
-
-    def used_again() -> bool:
-        return bool(first().incarnation == 1 and first().samples)
-
-    agent = replay(tmp_path)
-    settings = Cluster(**QUICK, replay_shards=2)
-    agent.train("CartPole-v1", 200, 8, cluster=settings, hooks=Once(kill, used_again), max_timesteps=10**6)
-    counts = seen[0].counts
-    assert counts["shards_lost"] == 1
-    assert counts["restarts"] == 0
-    assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 4  # what the learner has not counted yet
-
-
-def test_actors_wait_for_a_slow_learner(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
-    settings, waiting = Cluster(**QUICK, queue=1), []
-
-    class Slow(Hook):
-        def after_update(self, session: Any, facts: Any) -> None:
-            time.sleep(0.1)
-            running = vars(settings)["_running"]
-            waiting.append((running.planner.in_flight(), running.learning.waiting()))
-
-    rollouts(tmp_path).train("CartPole-v1", cluster=settings, hooks=Slow(), max_steps=30)
-    assert max(fragments for fragments, _ in waiting) <= 4  # 2 of each actor
-    assert max(20 * fragments + timesteps for fragments, timesteps in waiting) <= 2 * 40  # queue + 1 batches
 
 
 def test_too_small_clusters_and_other_versions_are_told_before_training(
@@ -255,20 +130,83 @@ def test_actors_come_and_go(cluster: Path, seen: list[Any], tmp_path: Path) -> N
     assert (seen[0].counts["restarts"], seen[0].counts["lost"]) == (0, 0)
 
 
-def test_shards_refuse_what_is_damaged(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
-    agent = replay(tmp_path)
-    settings = Cluster(**QUICK, replay_shards=2)
-    agent.train(factory("damaging"), 200, 8, cluster=settings, max_timesteps=1000)
+class Reaches(Hook):
+    """Stops when the mean return of the newest 20 episodes of some environments is above 150."""
+
+    def __init__(self, environments: set[int]) -> None:
+        self._environments = environments
+        self._returns: deque[float] = deque(maxlen=20)
+        self.mean = 0.0
+
+    def after_episode(self, session: Any, facts: Any) -> None:
+        if facts.environment in self._environments:
+            self._returns.append(facts.episode_return)
+            if len(self._returns) == 20 and (mean := sum(self._returns) / 20) > 150:
+                self.mean = mean
+                session.request_stop("it has learned")
+
+
+def test_impala_learns_cartpole(cluster: Path, tmp_path: Path) -> None:
+    reaches, params = Reaches(set(range(32))), {"hidden": (64, 64), "learning_rate": 1e-3}
+    agent = Agent(impala.model_fn, BatchMemory(320), tmp_path, CONFIG, params)
+    settings = Cluster(**{**QUICK, "envs_per_actor": 16, "fragment": 20})
+    agent.train("CartPole-v1", cluster=settings, hooks=reaches, max_timesteps=150_000)
+    assert reaches.mean > 150
+
+
+def test_ape_x_learns_cartpole(cluster: Path, tmp_path: Path) -> None:
+    """By the environments that explore least: a third of the rungs."""
+    reaches = Reaches(set(range(10, 16)))
+    learns = {"learning_rate": 1e-3, "double": True, "dueling": "mean", "target_update_rate": 0.01}
+    memory = ReplayMemory(32_000, 64, n_step=3, sampler=Prioritized())
+    agent = Agent(dqn.model_fn, memory, tmp_path, CONFIG, {"hidden": (64, 64), **learns})
+    settings = Cluster(**{**QUICK, "envs_per_actor": 8, "fragment": 25})
+    agent.train("CartPole-v1", 1000, 8, cluster=settings, hooks=reaches, max_timesteps=150_000)
+    assert reaches.mean > 150
+
+
+class Beside(Hook):
+    """Kills another training when it is in its second one, and goes on until all processes of that are gone."""
+
+    def __init__(self, other: subprocess.Popen[bytes], said: Path) -> None:
+        self._other, self._said = other, said
+        self._until = time.monotonic() + 90
+        self.lines: list[str] = []
+        self.pids: list[int] = []
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        if not self.pids:
+            self.lines = self._said.read_text().split("\n")[:-1]
+            if len(self.lines) == 2:
+                self.pids = [int(word) for word in self.lines[1].split()]
+                self._other.kill()
+        elif not there(self.pids):
+            session.request_stop("only this one is left")
+        if time.monotonic() > self._until:
+            session.request_stop("it takes too long")
+
+
+def test_two_trainings_in_one_cluster_do_not_disturb_each_other(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    """The other one joins and ends, joins again and is killed; its actors end, and those of this one go on."""
+    import ray
+
+    said = tmp_path / "said"
+    command = [sys.executable, "-c", "import sys, for_clusters; for_clusters.train_beside(*sys.argv[1:])"]
+    command += [ray.get_runtime_context().gcs_address, str(tmp_path / "other")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with said.open("wb") as output, subprocess.Popen(command, stdout=output, env=env) as other:
+        beside = Beside(other, said)
+        try:
+            agent = rollouts(tmp_path / "own")
+            agent.train("CartPole-v1", cluster=Cluster(**QUICK), hooks=beside, max_timesteps=10**7)
+        finally:
+            other.kill()
+    assert beside.lines[0] == "1000 101"
+    assert len(beside.pids) == 2  # an actor and a shard
+    assert not there(beside.pids)
     counts = seen[0].counts
-    assert (counts["damaged"], counts["restarts"]) == (2, 2)
-    assert agent.global_timestep == 1000
-
-
-def test_an_environment_that_always_raises_ends_the_run_with_its_error(cluster: Path, tmp_path: Path) -> None:
-    began = time.monotonic()
-    with pytest.raises(ClusterError, match="the simulator is gone"):
-        rollouts(tmp_path).train(factory("broken"), cluster=Cluster(**QUICK), max_timesteps=80)
-    assert time.monotonic() - began < 30
+    assert (counts["restarts"], counts["lost"], counts["dead"]) == (0, 0, 0)
+    assert agent.global_timestep == 40 * agent.global_step > 0
 
 
 JOINING = """
@@ -303,37 +241,3 @@ def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
     refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert refused.returncode == 1
     assert "Cluster.address" in refused.stderr
-
-
-DYING = """
-import sys
-from axonrl import Agent, RunConfig
-from axonrl.distributed import Cluster
-from axonrl.hooks import Hook
-from axonrl.memories import BatchMemory
-from axonrl.models import impala
-
-class Saying(Hook):
-    def after_update(self, session, facts):
-        if session.global_step == 3:
-            print("learning", flush=True)
-
-agent = Agent(impala.model_fn, BatchMemory(40), sys.argv[1], RunConfig(seed=1, progress=False), {"hidden": (8,)})
-settings = Cluster(actors=2, envs_per_actor=2, fragment=10, actor_cpus=0.5)
-agent.train("CartPole-v1", cluster=settings, hooks=Saying(), max_timesteps=10**7)
-"""
-
-
-def test_a_killed_driver_leaves_no_process(cluster: Path, tmp_path: Path) -> None:
-    env = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_TOKEN"}
-    command = [sys.executable, "-c", DYING, str(tmp_path)]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "learning\n"
-        below = descendants(process.pid)
-        assert len(below) >= 6  # the guardian, Ray's daemons, two actors
-        process.kill()
-    until = time.monotonic() + 30
-    while (left := {pid for pid in below if Path(f"/proc/{pid}").exists()}) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not left

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from axonrl.errors import ClusterError
 from axonrl.experiments.commands import cli, training
 from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
@@ -163,6 +164,16 @@ def test_a_failure_is_one_paragraph(
         "axonrl: Running my_run in runs/my_run\naxonrl: error: the environment is broken\n"
         "axonrl: The run failed. It had not started; nothing was saved.\n"
     )
+
+
+@pytest.mark.usefixtures("agents")
+def test_a_cluster_says_in_lines_who_waits(
+    run_file: Path, failures: list[Exception], capfd: pytest.CaptureFixture[str]
+) -> None:
+    failures.append(ClusterError("nothing moves:\nactor 0  waits"))
+    code, _, err = axonrl(capfd, "run", run_file)
+    assert code == 1
+    assert err.splitlines()[1:3] == ["axonrl: error: nothing moves:", "actor 0  waits"]
 
 
 @pytest.mark.usefixtures("agents")

@@ -58,7 +58,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
         CheckpointError: it cannot be written.
         TensorforceError: something else is there.
     """
-    learning = agent._learning
+    learning = agent.learning
     try:
         target = target_of(directory, "what only acts", (_FILE, _PROGRAM, _STATE))
     except ArgumentError as error:
@@ -71,7 +71,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
     weights = _ordered(learning)
     frozen = isinstance(made, FrozenProgram)
     content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
-    statistics = agent._preprocessing.state_dict()["all"]
+    statistics = agent.preprocessing.state_dict()["all"]
     arrays, tree = split_state({"weights": {} if frozen else weights, "preprocessing": statistics})
     described = _described(agent, learning)
     with staged(target) as folder:
@@ -83,7 +83,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
 
 def _described(agent: ActObserve, learning: Learning) -> dict[str, Any]:
     """What the JSON file holds beside the other files' names and hashes."""
-    core, predict = agent._core, learning.program.predict
+    core, predict = agent.core, learning.program.predict
     return {
         "format": _FORMAT,
         "format_version": _VERSION,
@@ -91,10 +91,8 @@ def _described(agent: ActObserve, learning: Learning) -> dict[str, Any]:
         "made_with": provenance(),
         "states": agent.states_values.to_json(),
         "actions": agent.actions_values.to_json(),
-        "distributions": {name: kind for name, _, kind in core.chooser._actions}
-        if isinstance(core, ModelActing)
-        else {},
-        "preprocessing": agent._preprocessing.spec,
+        "distributions": core.chooser.distributions if isinstance(core, ModelActing) else {},
+        "preprocessing": agent.preprocessing.spec,
         "predictions": sorted(predict.outputs),
         "internals": specs_to_json(predict.state or {}),
     }
@@ -197,7 +195,7 @@ class ActOnly:
         chosen, single = readers.read_parallel(where, parallel, sys.maxsize)
         given = [states] if single else readers.each_of(where, "states", states, len(chosen))
         features: Any = readers.stacked([self._seen(self._read(where, one)) for one in given])
-        held = self._given(internals, len(chosen), single)
+        held = readers.read_batch_of_internals(where, internals, self._internals, len(chosen), single)
         predictions, following = self._program({"observation": features, "state": held} if held else features)
         actions = self._choose(predictions, features, self._greedy, self._rng)
         found = [self._out({name: array[k] for name, array in actions.items()}) for k in range(len(chosen))]
@@ -221,30 +219,6 @@ class ActOnly:
         if self._preprocessing.idle:
             return row
         return {**row, **self._preprocessing.apply_independent(0, {name: row[name] for name in self._states.flat})}
-
-    def _given(self, internals: Any, number: int, single: bool) -> dict[str, Array]:
-        """Internals [K, ...] by name; empty for a model without."""
-        where = "Agent.act"
-        if internals is None:
-            if self._internals:
-                problem = "is missing: pass initial_internals(), then what the last act returned"
-                refuse(f"{where}: internals", problem, None)
-            return {}
-        each = [internals] if single else readers.each_of(where, "internals", internals, number)
-        rows = [self._one(where, one) for one in each]
-        return {name: np.stack([row[name] for row in rows]) for name in self._internals}
-
-    def _one(self, where: str, given: Any) -> dict[str, Array]:
-        if not isinstance(given, Mapping) or set(given) != set(self._internals):
-            wanted = f"must be a dictionary with {', '.join(self._internals) or 'nothing'}"
-            refuse(f"{where}: internals", f"{wanted}, got {given!r}", given)
-        found = {}
-        for name, spec in self._internals.items():
-            array = np.asarray(given[name])
-            if array.dtype.kind not in "fiu" or array.shape != spec.shape or not np.isfinite(array).all():
-                refuse(f"{where}: internals[{name!r}]", f"must be finite floats of shape {spec.shape}", given[name])
-            found[name] = array.astype(spec.dtype)
-        return found
 
     def _check(self, method: str) -> None:
         if self._closed:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....contracts import Array
 from ..values.errors import TensorforceError, choice
 from .protocol import ActObserve
+
+if TYPE_CHECKING:
+    from .learning import Learning
 
 _OUTPUTS = {
     "observe": ["updated", "episode", "update"],
@@ -113,15 +116,9 @@ class LearningAgent(ActObserve):
         from .feeding import feed
 
         learning = self._needs_learning("experience")
+        self._refuse_running("experience")
         asked = self._queries.checked("experience", query)
         overrides = self._queries.overrides("Agent.experience", kwargs)
-        running = [index for index, lane in enumerate(self._lanes) if lane.running]
-        if running:
-            raise TensorforceError(
-                f"Agent.experience: an episode of parallel index {running[0]} is running: finish it, or call reset()",
-                "parallel",
-                running[0],
-            )
         feed(self, learning, states, actions, terminal, reward, internals)
         return None if asked is None else self._queries.observe(asked, self._counts(), overrides)
 
@@ -138,10 +135,16 @@ class LearningAgent(ActObserve):
         Raises:
             TensorforceError: too little is stored.
         """
-        self._needs_learning("update")
+        learning = self._needs_learning("update")
         asked = self._queries.checked("update", query)
         overrides = self._queries.overrides("Agent.update", kwargs)
-        self._learn(self._counts(), overrides)
+        drawn, memory = learning.drawn(), learning.memory
+        if not learning.prepare(self._counts(), overrides):
+            learning.draw_again(drawn)
+            unit = "episodes" if learning.by_episodes else "timesteps"
+            problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
+            raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
+        self._learn(learning)
         return None if asked is None else self._queries.observe(asked, self._counts(), overrides)
 
     def pretrain(self, directory: str, num_iterations: int, num_traces: int | None = 1, num_updates: int = 1) -> None:
@@ -159,17 +162,27 @@ class LearningAgent(ActObserve):
         from .feeding import pretrain
 
         self._needs_learning("pretrain")
+        self._refuse_running("pretrain")
+        if self.fed.timesteps:
+            problem = "the episode that experience began has not ended: finish it, or call reset()"
+            raise TensorforceError(f"Agent.pretrain: {problem}", "terminal")
         for trace in pretrain(self, directory, num_iterations, num_traces, num_updates):
             if trace is None:
                 self.update()
             else:
                 self.experience(**trace)
 
-    def _needs_learning(self, method: str) -> Any:
+    def _refuse_running(self, method: str) -> None:
+        for index, lane in enumerate(self._lanes):
+            if lane.running:
+                problem = f"an episode of parallel index {index} is running: finish it, or call reset()"
+                raise TensorforceError(f"Agent.{method}: {problem}", "parallel", index)
+
+    def _needs_learning(self, method: str) -> Learning:
         self._check(method)
-        if self._learning is None:
+        if self.learning is None:
             raise TensorforceError(f"Agent.{method}: a {self.kind} agent does not learn", method)
-        return self._learning
+        return self.learning
 
     # -- saving and loading -------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ....contracts import Array, State
 from ....runs.snapshot import Counters
 from ..values.errors import refuse
 from .acting import ModelActing
-from .variables import shown
+from .variables import COUNTERS, shown
 
 if TYPE_CHECKING:
     from ..processing.parameters import Parameter
@@ -22,24 +22,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("axonrl")
 
-COUNTERS: Final = {"timesteps": "global-timestep", "episodes": "global-episode", "updates": "global-update"}
-"""An agent's counters, and the names that they have among the variables."""
-
 
 # -- everything -------------------------------------------------------------------------------------------------------
 
 
 def state_of(agent: ActObserve) -> dict[str, Any]:
     """Everything but episodes that are not over; the agent is left as it is."""
-    learning = agent._learning
+    learning = agent.learning
     return {
         "kind": agent.kind,
-        "counters": {name: getattr(agent, name) for name in COUNTERS},
+        "counters": {name: getattr(agent, name) for name in COUNTERS.values()},
         "generators": {name: rng.bit_generator.state for name, rng in _generators(agent).items()},
         "parameters": {name: one.state_dict() for name, one in _parameters(agent).items()},
         "preprocessing": {
-            "spec": _plain(agent._preprocessing.spec),
-            "all": agent._preprocessing.state_dict().get("all", {}),
+            "spec": _plain(agent.preprocessing.spec),
+            "all": agent.preprocessing.state_dict().get("all", {}),
         },
         "learning": None if learning is None else _learning_state(learning),
     }
@@ -60,8 +57,8 @@ def load_state(where: str, agent: ActObserve, state: State) -> None:
     """
     if state["kind"] != agent.kind:
         refuse(f"{where}: agent", f"must be {state['kind']!r}, as it was saved; got {agent.kind!r}", agent.kind)
-    learning, saved = agent._learning, state["learning"]
-    same_preprocessing = state["preprocessing"]["spec"] == _plain(agent._preprocessing.spec)
+    learning, saved = agent.learning, state["learning"]
+    same_preprocessing = state["preprocessing"]["spec"] == _plain(agent.preprocessing.spec)
     if learning is not None and saved is not None:
         _set_weights(where, learning, saved["weights"])
         learning.stepper.counters = Counters(**saved["counters"])
@@ -69,7 +66,7 @@ def load_state(where: str, agent: ActObserve, state: State) -> None:
         learning.memory.horizon = saved["horizon"]
         _load_memory(learning, saved, same_preprocessing)
     if same_preprocessing:
-        agent._preprocessing.load_state_dict({"all": state["preprocessing"]["all"]})
+        agent.preprocessing.load_state_dict({"all": state["preprocessing"]["all"]})
     else:
         logger.warning("The preprocessing is another one than that of the saved agent: its statistics begin anew.")
     for name, value in state["counters"].items():
@@ -80,7 +77,7 @@ def load_state(where: str, agent: ActObserve, state: State) -> None:
     for name, parameter in _parameters(agent).items():
         if name in state["parameters"]:
             parameter.load_state_dict(state["parameters"][name])
-    agent._core.learned()
+    agent.core.learned()
 
 
 def _learning_state(learning: Learning) -> dict[str, Any]:
@@ -96,7 +93,7 @@ def _learning_state(learning: Learning) -> dict[str, Any]:
 
 def _memory_settings(learning: Learning) -> dict[str, Any]:
     """What decides how ends of episodes are stored."""
-    estimates_end = learning.bootstraps and learning._form["reward_estimation"]["estimate_terminal"]
+    estimates_end = learning.bootstraps and learning.form["reward_estimation"]["estimate_terminal"]
     return {"bootstraps": learning.bootstraps, "estimate_terminal": bool(estimates_end)}
 
 
@@ -150,7 +147,7 @@ def _few(names: list[str]) -> str:
 
 def _generators(agent: ActObserve) -> dict[str, np.random.Generator]:
     """All that the agent draws from, by name."""
-    core, learning = agent._core, agent._learning
+    core, learning = agent.core, agent.learning
     found = {"act": core.rng, "act-independently": core.independent_rng}
     if isinstance(core, ModelActing):
         found["parameters"] = core.parameter_rng
@@ -161,7 +158,7 @@ def _generators(agent: ActObserve) -> dict[str, np.random.Generator]:
 
 def _parameters(agent: ActObserve) -> dict[str, Parameter]:
     """All numbers that may have a state of their own, by name."""
-    core, learning = agent._core, agent._learning
+    core, learning = agent.core, agent.learning
     found = dict(core.parameters()) if isinstance(core, ModelActing) else {}
     if learning is not None:
         found |= {"update/horizon": learning.horizon, "update/discount": learning.discount}
@@ -183,8 +180,8 @@ def _plain(spec: Any) -> Any:
 
 def variables_of(agent: ActObserve) -> dict[str, Array]:
     """Variables, those of the optimizer and the counters, by the names that ``get_variables`` lists."""
-    weights = {} if agent._learning is None else agent._learning.stepper.weights()
-    counters = {shown_name: np.array(getattr(agent, name), np.int64) for name, shown_name in COUNTERS.items()}
+    weights = {} if agent.learning is None else agent.learning.stepper.weights()
+    counters = {shown_name: np.array(getattr(agent, name), np.int64) for shown_name, name in COUNTERS.items()}
     return {**{shown(name): array for name, array in weights.items()}, **counters}
 
 
@@ -200,13 +197,13 @@ def load_variables(where: str, agent: ActObserve, given: Mapping[str, Array]) ->
         TensorforceError: the variables differ.
     """
     counters = {}
-    for name, shown_name in COUNTERS.items():
+    for shown_name, name in COUNTERS.items():
         count = given.get(shown_name)
         if count is None or count.dtype.kind not in "iu" or count.shape != () or count < 0:
             refuse(f"{where}: filename", f"names a file without the counter {shown_name!r}: no saved agent", count)
         counters[name] = int(count)
-    weights = {name: array for name, array in given.items() if name not in COUNTERS.values()}
-    learning = agent._learning
+    weights = {name: array for name, array in given.items() if name not in COUNTERS}
+    learning = agent.learning
     if learning is not None:
         inside = {shown(name): name for name in learning.stepper.weights()}
         _set_weights(where, learning, {inside.get(name, name): array for name, array in weights.items()})
@@ -215,4 +212,4 @@ def load_variables(where: str, agent: ActObserve, given: Mapping[str, Array]) ->
         refuse(f"{where}: agent", f"is {agent.kind!r}, which has no variables; the file has some", agent.kind)
     for name, value in counters.items():
         setattr(agent, name, value)
-    agent._core.learned()
+    agent.core.learned()

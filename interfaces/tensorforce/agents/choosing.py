@@ -31,6 +31,8 @@ class Chooser:
     """
 
     def __init__(self, actions: Values, distributions: Mapping[str, str]) -> None:
+        self.distributions = dict(distributions)
+        """By action, as they were given."""
         self._actions = [(name, spec, distributions[name]) for name, spec in actions.flat.items()]
 
     def __call__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +16,8 @@ from ....runs.seeding import generators, model_seed
 from ..forms.kinds import at, fed, first_update, least_capacity
 from ..processing.parameters import Counts, Parameter, make_parameter
 from ..values.specs import MASK, Values
-from .trajectories import ABORTED, CUT, TERMINATED, Batches, Layout, Trajectories
+from .ring import ABORTED, CUT, TERMINATED, Layout
+from .trajectories import Batches, Trajectories
 
 if TYPE_CHECKING:
     from ....estimators.stepping import Stepper
@@ -51,7 +51,8 @@ class Learning:
         max_episode_timesteps: int | None,
         seed: int,
     ) -> None:
-        self._form = form
+        self.form = form
+        """The agent's normal form."""
         update, rewards = form["update"], form["reward_estimation"]
         self.by_episodes: bool = update["unit"] == "episodes"
         self.start = self._parameter(where, "update/start")
@@ -74,7 +75,7 @@ class Learning:
         self.loss = float("nan")
 
     def _parameter(self, where: str, path: str) -> Parameter:
-        return make_parameter(f"{where}: {path}", at(self._form, path), **bounds(path))
+        return make_parameter(f"{where}: {path}", at(self.form, path), **bounds(path))
 
     def _built(self, where: str, states: Mapping[str, Any], actions: Values, seed: int) -> Stepper:
         from ....estimators.limits import Schedule
@@ -89,7 +90,7 @@ class Learning:
 
         observation = {name: spec.array for name, spec in states.items()}
         masks = {f"{name}{MASK}": spec.mask for name, spec in actions.flat.items() if spec.type == "int"}
-        params = {"form": self._form, "states": dict(states), "actions": dict(actions.flat)}
+        params = {"form": self.form, "states": dict(states), "actions": dict(actions.flat)}
         config = RunConfig(seed=seed, progress=False)
         program = Program(BoundModelFn(model_fn, params, config, None), {**observation, **masks}, model_seed(seed))
         self.program = program
@@ -111,8 +112,8 @@ class Learning:
         return Stepper(program.predict, train, executor, sampled, 1, rngs, Schedule(1, 1), may_stay=True)
 
     def _memory(self, where: str, layout: Layout, rng: np.random.Generator) -> Trajectories:
-        memory, update = self._form["memory"], self._form["update"]
-        least = least_capacity(self._form, self.longest)
+        memory, update = self.form["memory"], self.form["update"]
+        least = least_capacity(self.form, self.longest)
         capacity = least if memory["capacity"] is None else memory["capacity"]
         batches = Batches(
             episodes=self.by_episodes,
@@ -120,7 +121,7 @@ class Learning:
             recent=memory["type"] == "recent",
             longest=self.longest or 0,
             bootstraps=self.bootstraps,
-            window=longest_window(self._form),
+            window=longest_window(self.form),
         )
         return Trajectories(capacity, layout, batches, rng)
 
@@ -172,7 +173,7 @@ class Learning:
 
     def end(self, code: int, observation: Mapping[str, Array] | None, state: Mapping[str, Array] | None) -> None:
         """The episode that was stored last is over; ``code`` is 1, or 2 with or without what would have come next."""
-        estimates_end = self._form["reward_estimation"]["estimate_terminal"]
+        estimates_end = self.form["reward_estimation"]["estimate_terminal"]
         if not self.bootstraps or (code == TERMINATED and not estimates_end):
             self.memory.end(TERMINATED)
         elif observation is None:
@@ -183,7 +184,7 @@ class Learning:
     def due(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
         """Is an update due, right after an episode or a timestep was counted?"""
         count = counts.episodes if self.by_episodes else counts.timesteps
-        first = first_update(self._form, self.longest, self.start_at(counts, overrides))
+        first = first_update(self.form, self.longest, self.start_at(counts, overrides))
         frequency = self.frequency_at(counts, overrides)
         if frequency is None or count < first or (count - first) % frequency:
             return False
@@ -202,21 +203,22 @@ class Learning:
             return max(round(overrides["update/frequency"]), 1)
         return None if self.frequency is None else max(round(self.frequency.value(counts, self.rng)), 1)
 
-    def learn(self, counts: Counts, overrides: Mapping[str, float]) -> float:
-        """One update; returns its loss.
+    def prepare(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
+        """Set the parameters of the next update, among them the horizon; is enough stored for it?
 
         Args:
             counts: the agent's.
             overrides: of this call, by path in the normal form.
-
-        Raises:
-            TensorforceError: too little is stored.
         """
         memory = self.memory
         values = self.values(counts, overrides)
         self._look_ahead(values.pop("reward_estimation/horizon"))
         memory.discount = values.pop("reward_estimation/discount")
         memory.hyper = {path: np.array(value, np.float32) for path, value in values.items()}
+        return memory.can_sample()
+
+    def learn(self) -> float:
+        """One update, after :meth:`prepare`; returns its loss."""
         self.facts = self.stepper.learn()
         self.loss = self.facts.loss
         return self.loss
@@ -227,13 +229,11 @@ class Learning:
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
         """Within it parameters may be evaluated, and random ones are afterwards as if they had not been."""
-        rng, states = copy.deepcopy(self.rng), [(one, one.state_dict()) for one in self.parameters()]
+        drawn = self.drawn()
         try:
             yield
         finally:
-            self.rng = rng
-            for one, state in states:
-                one.load_state_dict(state)
+            self.draw_again(drawn)
 
     def values(self, counts: Counts, overrides: Mapping[str, float]) -> dict[str, float]:
         """Every parameter of an update by its path in the normal form."""
@@ -246,6 +246,16 @@ class Learning:
             path: overrides[path] if path in overrides else parameter.value(counts, self.rng)
             for path, parameter in parameters.items()
         }
+
+    def drawn(self) -> Any:
+        """How far chance has come in the parameters, for :meth:`draw_again`."""
+        return self.rng.bit_generator.state, [one.state_dict() for one in self.parameters()]
+
+    def draw_again(self, drawn: Any) -> None:
+        """Random parameters will be what they were after :meth:`drawn`."""
+        self.rng.bit_generator.state, states = drawn
+        for one, state in zip(self.parameters(), states, strict=True):
+            one.load_state_dict(state)
 
     def parameters(self) -> Iterable[Parameter]:
         """All that have a state."""

@@ -9,7 +9,7 @@ from typing import Any
 from ..values.errors import TensorforceError, refuse
 from . import actonly
 from .agent_state import load_state, load_variables
-from .creating import Classes, _specs_of, resolved, with_environment
+from .creating import Classes, resolved, specs_of, with_environment
 from .saved_files import ACT_ONLY, TENSORFLOW, Saved, find, read_arrays, read_json, read_state
 from .saver import Saver
 
@@ -46,7 +46,7 @@ def load(
     content = (read_state if saved.format == TENSORFLOW else read_arrays)(_WHERE, saved.path)
     which, arguments = _arguments(saved, kwargs, classes)
     made, given = resolved(which, arguments, classes)
-    with _specs_of(environment) as world:
+    with specs_of(environment) as world:
         if world is not None and "max_episode_timesteps" not in kwargs:
             limit = world.max_episode_timesteps()
             if limit is not None:
@@ -61,7 +61,7 @@ def load(
     (load_state if saved.format == TENSORFLOW else load_variables)(_WHERE, agent, content)
     if saver is not None:
         agent.arguments["saver"] = spec
-        agent._companions.append(saver)
+        agent.companions.append(saver)
         saver.write(agent)
     return agent
 

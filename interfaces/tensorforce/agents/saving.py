@@ -13,8 +13,9 @@ from ....runs.files import make_folders, write_json_atomically
 from ..forms.arguments import to_json_or_none
 from ..values.errors import TensorforceError, choice, refuse
 from . import actonly
-from .agent_state import COUNTERS, state_of, variables_of
+from .agent_state import state_of, variables_of
 from .saved_files import ACT_ONLY, SUFFIXES, TENSORFLOW, write_arrays, write_state
+from .variables import COUNTERS
 
 if TYPE_CHECKING:
     from .protocol import ActObserve
@@ -30,7 +31,7 @@ def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: 
     """
     choice(f"{_WHERE}: format", format, [one for one in SUFFIXES if one != ACT_ONLY])
     if append is not None:
-        choice(f"{_WHERE}: append", append, COUNTERS)
+        choice(f"{_WHERE}: append", append, list(COUNTERS.values()))
     given = agent.arguments.get("saver")
     saver = given if isinstance(given, Mapping) else {}
     if directory is None:
@@ -50,7 +51,10 @@ def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: 
             return path
         path += SUFFIXES[format][0]
         write_arrays(Path(path), variables_of(agent))
-    except (CheckpointError, OSError) as error:
+    except OSError as error:
+        problem = f"{directory} cannot be written to: {error.strerror or error}"
+        raise TensorforceError(f"{_WHERE}: {problem}", "directory", str(directory)) from error
+    except CheckpointError as error:
         raise TensorforceError(f"{_WHERE}: {error}", "directory", str(directory)) from error
     return path
 

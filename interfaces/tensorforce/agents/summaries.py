@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,13 +12,14 @@ import numpy as np
 
 from ....checks import did_you_mean
 from ....contracts import Array
+from ....hooks.event_files import EventFile
 from ....runs.files import remove
 from ..values.errors import TensorforceError, integer, known, number
 from .companions import Companion
-from .event_files import EventFile, histogram, scalar
 from .folders import make_directory, read_keys, stamps
 from .lanes import Timestep
 from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, available, kind_of, read_custom, read_labels, tag
+from .summary_values import histogram, joined, scalar
 from .variables import shown
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ _WHERE: Final = "Agent.summarize"
 
 def summarize(agent: ActObserve, summary: Any, value: Any, step: Any) -> None:
     """See :meth:`.agent.LearningAgent.summarize`."""
-    for one in agent._companions:
+    for one in agent.companions:
         if isinstance(one, Summarizer):
             one.summarize(agent, summary, value, step)
             return
@@ -75,6 +77,7 @@ class Summarizer(Companion):
         self._most = integer(f"{place}['max-summaries']", given.get("max-summaries", 5), at_least=1)
         self._custom = read_custom(f"{place}['custom']", given.get("custom"))
         self._file: EventFile | None = None
+        self._flushed = time.monotonic()
         self._acted_at = 0
         self._before: dict[str, Array] | None = None
         """Variables before an update whose changes are to be written."""
@@ -83,7 +86,7 @@ class Summarizer(Companion):
         """Open a file in a new folder, and remove the oldest folders."""
         directory = make_directory(self._place, self._given)
         try:
-            self._file = EventFile(_new_folder(directory), self._flush)
+            self._file = EventFile(_new_folder(directory))
             found = sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
             for path in found[: -self._most]:
                 remove(path)
@@ -113,7 +116,7 @@ class Summarizer(Companion):
 
     def acted(self, agent: ActObserve) -> None:
         """Write distributions and parameters."""
-        every, last = self._every.get("act"), agent._core.last
+        every, last = self._every.get("act"), agent.core.last
         if every is None or agent.timesteps // every == self._acted_at // every:
             return
         self._acted_at = agent.timesteps
@@ -124,7 +127,7 @@ class Summarizer(Companion):
             for kind, levels in (("exploration", last.levels.exploration), ("temperature", last.levels.temperature)):
                 values |= {f"parameters/{name}-{kind}": float(level) for name, level in levels.items()}
         if self._labels & set(GROUPS["distributions"]):
-            values |= self._distributions(agent, agent._core.described())
+            values |= self._distributions(agent, agent.core.described())
         self._write(agent.timesteps, values)
 
     def observed(self, agent: ActObserve, index: int, timestep: Timestep, terminal: int) -> None:
@@ -142,14 +145,16 @@ class Summarizer(Companion):
 
     def updated(self, agent: ActObserve) -> None:
         """Write what the update measured, and variables."""
-        facts, memory = agent._learning.facts, agent._learning.memory
+        learning = agent.learning
         values: dict[str, Any] = {}
-        if self._is_due("update", agent.updates):
+        if learning is not None and learning.facts is not None and self._is_due("update", agent.updates):
+            facts, memory = learning.facts, learning.memory
             measured = {label: facts.metrics[name] for label, name in METRICS.items() if name in facts.metrics}
             values |= self._wanted({"loss": facts.loss, **measured})
             if "parameters" in self._labels:
-                fed = {"reward_estimation/horizon": memory.horizon, "reward_estimation/discount": memory.discount}
-                values |= {f"parameters/{path}": float(value) for path, value in {**fed, **memory.hyper}.items()}
+                fed: dict[str, Any] = dict(memory.hyper)
+                fed |= {"reward_estimation/horizon": memory.horizon, "reward_estimation/discount": memory.discount}
+                values |= {f"parameters/{path}": float(value) for path, value in fed.items()}
         values |= self._of_variables(agent)
         self._write(agent.updates, values)
 
@@ -228,10 +233,12 @@ class Summarizer(Companion):
             )
 
     def _add(self, step: int, summaries: list[Any], at_once: bool = False) -> None:
-        if self._file is not None:
-            self._file.add(step, summaries)
-            if at_once:
-                self._file.flush()
+        if self._file is None:
+            return
+        self._file.add(step, joined(summaries))
+        if at_once or time.monotonic() - self._flushed >= self._flush:
+            self._file.flush()
+            self._flushed = time.monotonic()
 
 
 def _frequencies(place: str, given: Any) -> dict[str, int]:

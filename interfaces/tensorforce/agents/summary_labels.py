@@ -12,7 +12,7 @@ import numpy as np
 from ....checks import shortened
 from ....contracts import Array
 from ..values.errors import choice, integer, known, mapping, refuse
-from .event_files import CHANNELS, histogram, images, scalar, sounds
+from .summary_values import CHANNELS, histogram, images, scalar, sounds
 
 if TYPE_CHECKING:
     from .protocol import ActObserve
@@ -55,12 +55,12 @@ def tag(label: str) -> str:
 def available(agent: ActObserve) -> list[str]:
     """The labels that an agent can record, sorted; with those that stand for several."""
     found = set(_OF_ACTING)
-    found |= {kind for name in agent._core.query_names() if (kind := kind_of(name)) is not None}
-    learning = agent._learning
+    found |= {kind for name in agent.core.query_names() if (kind := kind_of(name)) is not None}
+    learning = agent.learning
     if learning is not None:
         found |= {"loss", "parameters", *OF_WEIGHTS}
         found |= {label for label, metric in METRICS.items() if metric in learning.metrics}
-        if ((learning._form["baseline"] or {}).get("objective")) is None:
+        if ((learning.form["baseline"] or {}).get("objective")) is None:
             found.discard("baseline-loss")
     return sorted(found | {group for group, labels in GROUPS.items() if found & set(labels)})
 

@@ -12,11 +12,13 @@ import numpy as np
 from ....checks import did_you_mean
 from ....contracts import Array
 from ..values.errors import TensorforceError, refuse
+from ..values.readers import as_array
 
 if TYPE_CHECKING:
     from .protocol import ActObserve
 
-_COUNTERS: Final = {"global-timestep": "timesteps", "global-episode": "episodes", "global-update": "updates"}
+COUNTERS: Final = {"global-timestep": "timesteps", "global-episode": "episodes", "global-update": "updates"}
+"""Names that an agent's counters have among the variables, and its attributes."""
 _SHOWN: Final = {"kernel": "weights"}
 """The last part of a variable's name in Keras, and in Tensorforce where that is another."""
 
@@ -37,14 +39,14 @@ def by_shown_name(names: Iterable[str]) -> dict[str, str]:
 
 def names(agent: ActObserve) -> list[str]:
     """All names, sorted."""
-    return sorted([*_weights(agent), *_COUNTERS])
+    return sorted([*_weights(agent), *COUNTERS])
 
 
 def get(agent: ActObserve, name: Any) -> Array:
     """See :meth:`.agent.LearningAgent.get_variable`."""
     name = _known(agent, "Agent.get_variable", name)
-    if name in _COUNTERS:
-        return np.array(getattr(agent, _COUNTERS[name]), np.int64)
+    if name in COUNTERS:
+        return np.array(getattr(agent, COUNTERS[name]), np.int64)
     return _weights(agent)[name]
 
 
@@ -53,21 +55,26 @@ def assign(agent: ActObserve, name: Any, value: Any) -> None:
     where = "Agent.assign_variable"
     name = _known(agent, where, name)
     own = get(agent, name)
-    array = np.asarray(value)
+    array = as_array(f"{where}: value", value)
     same_kind = array.dtype.kind in ("fiu" if own.dtype.kind == "f" else "iu")
+    if same_kind and array.shape == own.shape:
+        with np.errstate(over="ignore"):
+            array = array.astype(own.dtype)
     if not same_kind or array.shape != own.shape or not np.isfinite(array).all():
         refuse(
             f"{where}: value",
             f"of {name} must be finite {own.dtype} of shape {own.shape}, got {array.dtype} of shape {array.shape}",
             value,
         )
-    if name in _COUNTERS:
-        setattr(agent, _COUNTERS[name], int(array))
+    if name in COUNTERS:
+        if array < 0:
+            refuse(f"{where}: value", f"of {name} must be at least 0, got {array}", value)
+        setattr(agent, COUNTERS[name], int(array))
         return
     executor = agent.executor
     weights = executor.get_weights()
     inside = by_shown_name(weights)
-    executor.set_weights({**weights, inside[name]: array.astype(own.dtype)})
+    executor.set_weights({**weights, inside[name]: array})
 
 
 def _weights(agent: ActObserve) -> Mapping[str, Array]:

@@ -62,6 +62,8 @@ class Training:
         if self._has_advantage and not self._is_through:
             rows["target"] = tf.stop_gradient(rows["return"] - self._model.state_value(inputs))
         kl = self._remember(rows)
+        metrics["empirical_reward"] = valid_mean(self._labels["reward"], self._valid)
+        metrics["estimated_reward"] = valid_mean(self._target(rows), self._valid)
         before = trust_region.flat(self._variables)
         scalars = steps["policy"](rows, first)
         change = trust_region.flat(self._variables) - before
@@ -129,10 +131,8 @@ class Training:
 
     def _losses(self, rows: Rows) -> Scalars:
         """The policy's loss and its parts; a baseline's too, if they are trained together."""
-        view, target = self._model.policy(rows["inputs"], training=True), rows["target"]
-        if self._is_through:
-            target = rows["return"] - self._model.state_value(rows["inputs"])
-        errors = self._setting.errors(self._model.objective, "objective", view, rows, target)
+        view = self._model.policy(rows["inputs"], training=True)
+        errors = self._setting.errors(self._model.objective, "objective", view, rows, self._target(rows))
         policy_loss = valid_mean(errors, rows["valid"])
         entropy = valid_mean(view.distribution().entropy(), rows["valid"])
         regularization = self._squares(self._variables) - self._hyper("entropy_regularization") * entropy
@@ -141,6 +141,12 @@ class Training:
             baseline_loss = self._baseline_loss(rows, view)
             loss += self._weight() * baseline_loss
         return dict(zip(_NAMES, (loss, policy_loss, baseline_loss, entropy, regularization), strict=True))
+
+    def _target(self, rows: Rows) -> Tensor:
+        """Returns or advantages, float32 [R], which the policy's objective sees."""
+        if self._is_through:
+            return rows["return"] - self._model.state_value(rows["inputs"])
+        return rows["target"]
 
     def _baseline_losses(self, rows: Rows) -> Scalars:
         """Of a baseline with an optimizer of its own."""

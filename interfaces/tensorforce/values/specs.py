@@ -130,13 +130,15 @@ def read_values(where: str, spec: Any, kind: str) -> Values:
 
 
 def check_together(where: str, states: Values, actions: Values) -> None:
-    """Refuse a name that is both a state's and an action's, and a state with the name of an action's mask."""
+    """Refuse a name that is both a state's and an action's, and whatever has the name of an action's mask."""
     for name, spec in actions.flat.items():
         if name in states.flat:
             refuse(f"{where}: actions", f"has {name!r}, which is a state's name too: choose another one", name)
-        if spec.type == "int" and f"{name}{MASK}" in states.flat:
-            mask = f"{name}{MASK}"
-            refuse(f"{where}: states", f"has {mask!r}, the name of the mask of action {name!r}: choose another", mask)
+        mask = f"{name}{MASK}"
+        for values in (states, actions):
+            if spec.type == "int" and mask in values.flat:
+                problem = f"has {mask!r}, the name of the mask of action {name!r}: choose another"
+                refuse(f"{where}: {values.kind}", problem, mask)
 
 
 def _read(where: str, spec: Any, kind: str, name: str, single: str) -> Nest:
@@ -188,10 +190,10 @@ def _num_values(place: str, spec: Mapping[str, Any], type_: str) -> int | None:
         return None
     if not given:
         refuse(f"{place}['num_values']", "is missing: an int needs the number of its values", None)
-    if len(set(given.values())) > 1:
+    numbers = {key: integer(f"{place}[{key!r}]", value, at_least=1) for key, value in given.items()}
+    if len(set(numbers.values())) > 1:
         refuse(f"{place}['num_values']", f"is given twice, with different values: {given}", given)
-    key, value = next(iter(given.items()))
-    return integer(f"{place}[{key!r}]", value, at_least=1)
+    return next(iter(numbers.values()))
 
 
 def _bounds(place: str, spec: Mapping[str, Any], type_: str) -> tuple[float | None, float | None]:

@@ -340,7 +340,7 @@ def test_what_cannot_act_alone_says_why(tmp_path: Path, monkeypatch: pytest.Monk
     agent = make()
     agent.save(directory=str(tmp_path))
     assert (tmp_path / "agent.actonly").is_dir()
-    from axonrl.interfaces.tensorforce import actonly
+    from axonrl.interfaces.tensorforce.agents import actonly
 
     monkeypatch.setattr(actonly, "_made", lambda learning: "LiteRT has no such op")
     agent.save(directory=str(tmp_path))

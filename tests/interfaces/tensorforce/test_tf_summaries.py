@@ -197,7 +197,8 @@ def test_an_agent_that_learns_writes_what_it_measured(tmp_path: Path) -> None:
     play(agent, 1)
     change = agent.get_variable(name) - before
     mean, total = float(agent.get_variable(name).mean()), agent.updates
-    facts = agent._learning.facts
+    learning: Any = agent.learning
+    facts = learning.facts
     agent.close()
     assert total == 3
     assert scalars(tmp_path, "losses/loss")[1:] == [(2, loss), (3, facts.loss)]

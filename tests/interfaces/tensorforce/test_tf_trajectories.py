@@ -7,7 +7,8 @@ import pytest
 
 from axonrl.contracts import ArraySpec
 from axonrl.interfaces.tensorforce import TensorforceError
-from axonrl.interfaces.tensorforce.agents.trajectories import ABORTED, CUT, TERMINATED, Batches, Layout, Trajectories
+from axonrl.interfaces.tensorforce.agents.ring import ABORTED, CUT, TERMINATED, Layout
+from axonrl.interfaces.tensorforce.agents.trajectories import Batches, Trajectories
 
 FLOAT = ArraySpec((), np.float32)
 

@@ -1,71 +1,30 @@
-"""TensorBoard's files of events, without TensorFlow, and what summaries are made of."""
+"""What TensorBoard's events hold: numbers, histograms, images and sounds."""
 
 from __future__ import annotations
 
 import io
-import itertools
-import os
-import socket
 import struct
-import time
 import wave
-import weakref
 import zlib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from ....contracts import Array
 
-_FILES: Final = itertools.count()
 _PNG_COLORS: Final = {1: 0, 2: 4, 3: 2, 4: 6}
 """PNG's colour type by the number of channels: grey, grey and alpha, RGB, RGB and alpha."""
 CHANNELS: Final = tuple(_PNG_COLORS)
 """How many an image may have."""
 
 
-class EventFile:
-    """A new file of events. TensorBoard's own writer loads TensorFlow, where that is installed.
-
-    Args:
-        directory: an existing folder.
-        flush_seconds: events are on the disk after as many seconds, as far as others follow.
-    """
-
-    def __init__(self, directory: Path, flush_seconds: float) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        now = time.time()
-        name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_FILES)}"
-        self._event = Event
-        self._file = (directory / name).open("wb")
-        self._close = weakref.finalize(self, self._file.close)  # agents need not be closed
-        self._records = RecordWriter(self._file)
-        self._seconds = flush_seconds
-        self._records.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
-        self.flush()
-
-    def add(self, step: int, summaries: Iterable[Any]) -> None:
-        """Add an event with all values of some summaries; without any, nothing."""
-        event = self._event(wall_time=time.time(), step=step)
-        for summary in summaries:
-            event.summary.MergeFrom(summary)
-        if event.summary.value:
-            self._records.write(event.SerializeToString())
-            if time.monotonic() - self._flushed >= self._seconds:
-                self.flush()
-
-    def flush(self) -> None:
-        """Hand everything to the operating system."""
-        self._file.flush()
-        self._flushed = time.monotonic()
-
-    def close(self) -> None:
-        """Write what is left."""
-        self._close()
+def joined(summaries: Iterable[Any]) -> Any:
+    """The values of several summaries as one."""
+    whole = _empty()
+    for summary in summaries:
+        whole.MergeFrom(summary)
+    return whole
 
 
 def scalar(tag: str, value: float) -> Any:

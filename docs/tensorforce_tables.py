@@ -1,0 +1,285 @@
+"""Tables of what Tensorforce's interface takes, from the data in its ``forms/``.
+
+Each function returns the head and the rows of one; ``generate.py`` writes them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from ..interfaces.tensorforce.forms.arguments import (
+    _FROM_06,
+    AGENTS,
+    IGNORED,
+    AgentKind,
+)
+from ..interfaces.tensorforce.forms.opening import (
+    ABSENT,
+    REQUIRED,
+    Argument,
+    Entry,
+    Room,
+)
+from ..interfaces.tensorforce.forms.room_checks import PARAMETERS
+from ..interfaces.tensorforce.forms.rooms import ROOMS
+from ..interfaces.tensorforce.processing.decays import DECAYS
+from ..interfaces.tensorforce.processing.preprocessing_layers import LAYERS
+from ..interfaces.tensorforce.processing.reading import REQUIRED as NEEDED
+from ..interfaces.tensorforce.values.errors import TensorforceError
+
+Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
+
+MEANINGS: Final = {
+    "states": "specification of the states; `environment` gives it, too",
+    "actions": "specification of the actions; likewise",
+    "max_episode_timesteps": "the longest episode; likewise, if it has a limit",
+    "update": "when updates run, and on how much: [below](#update)",
+    "objective": "[below](#objective)",
+    "reward_estimation": "[below](#reward-estimation)",
+    "policy": "[below](#policy)",
+    "memory": "timesteps; `None`: what an update needs; of the generic agent "
+    "a [module](#memory)",
+    "optimizer": "[below](#optimizer)",
+    "baseline_policy": "a policy that estimates values; `None`: the policy itself",
+    "baseline_optimizer": "a module, or a number, its loss' weight in the policy's",
+    "baseline_objective": "what the baseline learns",
+    "batch_size": "of an update: episodes of ppo, vpg and trpo, else timesteps",
+    "network": "of the policy",
+    "use_beta_distribution": "of float actions with bounds; else they are Gaussian",
+    "update_frequency": "timesteps or episodes between updates, or `'never'`; "
+    "`None`: `batch_size`",
+    "start_updating": "timesteps before the first update",
+    "learning_rate": "of Adam; of trpo the KL divergence of an update",
+    "subsampling_fraction": "share of the timesteps in each step of an update",
+    "optimization_steps": "steps of the optimizer in an update",
+    "likelihood_ratio_clipping": "c: the ratio is clipped to 1 / (1 + c) .. 1 + c; "
+    "0 does not clip",
+    "huber_loss": "error from which on the loss is linear; 0: never",
+    "horizon": "rewards are summed up to so many timesteps ahead, or to the end of "
+    "the `'episode'`; then comes a value",
+    "discount": "of rewards",
+    "state_action_value": "does the critic value actions instead of states?",
+    "estimate_terminal": "is a value added at the end of an episode, too?",
+    "critic_network": "of the critic; ppo and trpo have none by default",
+    "critic_optimizer": "a module, or a number, its loss' weight in the policy's",
+    "baseline_network": "of the baseline; `None`: there is none",
+    "target_sync_frequency": "updates between two changes of the target network",
+    "target_update_weight": "the policy's share in the target network then",
+    "preprocessing": "layers by name or type of states, or `reward`: "
+    "[below](#preprocessing)",
+    "exploration": "by action, or for all: the probability of a uniform action, of "
+    "floats the standard deviation of noise",
+    "variable_noise": "standard deviation of noise on the weights that act",
+    "l2_regularization": "weight of the sum of squares of trained variables",
+    "entropy_regularization": "weight of the entropy, which is subtracted",
+    "name": "of files",
+    "parallel_interactions": "episodes at once; more than 1 only if updates count "
+    "episodes, or nothing is learnt",
+    "seed": "of all that is drawn; `None`: another one each time",
+    "saver": "`directory`, `filename`, `frequency=600` (seconds), `load=True`, "
+    "`max-checkpoints=5`",
+    "summarizer": "`directory`, `labels`, `frequency`, `flush=10`, "
+    "`max-summaries=5`, `custom`",
+    "recorder": "`directory`, `frequency=1`, `start=0`, `max-traces`",
+    "action_values": "by action; `None`: the first legal value, False, 0, or the "
+    "middle of the bounds",
+}
+"""Of the agents' arguments, but for those without effect."""
+
+_NO_EFFECT: Final = "accepted, has no effect; a warning says so"
+_SCHEDULE: Final = {"type": "decaying", "unit": "timesteps", "decay": "linear"}
+_MARK: Final = " †"
+"""Of arguments that take a schedule."""
+_SHARED: Final = ("preprocessing", "name")
+"""With one of these the arguments begin that all agents have, or all that learn."""
+
+
+def agents() -> Table:
+    """The agents, their names, and their own arguments in order."""
+    rows = []
+    for key, kind in AGENTS.items():
+        names = ", ".join(f"`{name}`" for name in kind.names)
+        own = ", ".join(f"`{argument.name}`" for argument in _own(kind))
+        rows.append((f"`{key}`", names, own))
+    return ("agent", "other names", "its own arguments, in order"), rows
+
+
+def arguments() -> Table:
+    """Every argument of any agent: defaults, and what it means."""
+    found: dict[str, list[tuple[str, Argument]]] = {}
+    for of_kind in (_own, lambda kind: kind.arguments):  # what all have comes last
+        for key, kind in AGENTS.items():
+            for argument in of_kind(kind):
+                uses = found.setdefault(argument.name, [])
+                if (key, argument) not in uses:
+                    uses.append((key, argument))
+    rows = []
+    for name, uses in found.items():
+        mark = _MARK if any(_may_change(argument) for _, argument in uses) else ""
+        meaning = _NO_EFFECT if name in IGNORED else MEANINGS[name]
+        rows.append((f"`{name}`{mark}", _agents(uses), _defaults(uses), meaning))
+    return ("argument", "agents", "default", "meaning"), rows
+
+
+def names_of_06() -> Table:
+    """Names of Tensorforce 0.6 that are refused."""
+    critics = "`critic_network`, `baseline_network` or `baseline_policy`, by agent"
+    known = {one.name for kind in AGENTS.values() for one in kind.arguments}
+    rows = []
+    for name, ours in _FROM_06.items():
+        written = (
+            f"`{ours}`" if ours in known else f"`{ours}` of `reward_estimation`"
+        )
+        if not ours:
+            written = (
+                critics if name in ("baseline", "critic") else "nothing like it"
+            )
+        rows.append((f"`{name}`", written))
+    return ("Tensorforce 0.6", "here"), rows
+
+
+def modules(room: str) -> Table:
+    """What may stand in one place of a specification."""
+    table = PARAMETERS if room == "parameter" else ROOMS[room]
+    rows = [_module(table, name, entry) for name, entry in table.entries.items()]
+    if table.ignored:
+        rows.append(
+            ("of any", f"{', '.join(map(_code, table.ignored))}: {_NO_EFFECT}")
+        )
+    rows += _refused(table)
+    if not table.typed:
+        return ("arguments",), [row[1:] for row in rows]
+    return ("type", "arguments"), rows
+
+
+def baseline_optimizers() -> Table:
+    """What a baseline's optimizer may be beside those of policies."""
+    own = ROOMS["baseline_optimizer"]
+    names = own.entries.keys() - ROOMS["optimizer"].entries.keys()
+    rows = [_module(own, name, own.entries[name]) for name in sorted(names)]
+    return ("type", "arguments"), rows
+
+
+def preprocessing() -> Table:
+    """The layers of preprocessing."""
+    rows = []
+    for name, layer in LAYERS.items():
+        taken = [
+            (key, argument.default is NEEDED, argument.default)
+            for key, argument in layer.takes.items()
+        ]
+        rows.append((f"`{name}`", _listed(taken), _line(layer)))
+    return ("type", "arguments", "what it returns"), rows
+
+
+def decays() -> Table:
+    """The decays of parameters."""
+    rows = []
+    for name, (curve, takes) in DECAYS.items():
+        taken = [
+            (key, one.default is NEEDED, one.default) for key, one in takes.items()
+        ]
+        meaning = inspect.getdoc(curve) if name != "linear" else "A straight line."
+        rows.append(
+            (f"`{name}`", _listed(taken), (meaning or "").replace("``", "`"))
+        )
+    return ("decay", "arguments", "value"), rows
+
+
+TABLES: Final[Mapping[str, Callable[..., Table]]] = {
+    f.__name__: f
+    for f in (
+        *(agents, arguments, names_of_06, modules),
+        *(baseline_optimizers, preprocessing, decays),
+    )
+}
+
+
+def _own(kind: AgentKind) -> Iterator[Argument]:
+    """The arguments of an agent before those that all have, or all that learn."""
+    return itertools.takewhile(lambda one: one.name not in _SHARED, kind.arguments)
+
+
+def _line(documented: Any) -> str:
+    """The first line of a docstring, as Markdown."""
+    return (inspect.getdoc(documented) or "").partition("\n")[0].replace("``", "`")
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
+
+
+def _agents(uses: Sequence[tuple[str, Argument]]) -> str:
+    keys = [key for key, _ in uses]
+    others = [key for key in AGENTS if key not in keys]
+    if not others:
+        return "all"
+    if others == ["constant", "random"]:
+        return "all that learn"
+    few = len(others) < len(keys)
+    return f"all but {', '.join(others)}" if few else ", ".join(keys)
+
+
+def _defaults(uses: Sequence[tuple[str, Argument]]) -> str:
+    """By the most frequent first; the others with their agents."""
+    by_value: dict[str, list[str]] = {}
+    for key, argument in uses:
+        value = argument.default
+        shown = "required" if value is REQUIRED else f"`{value!r}`"
+        by_value.setdefault(shown, []).append(key)
+    first, *others = sorted(by_value, key=lambda shown: -len(by_value[shown]))
+    return "; ".join([first, *(f"{', '.join(by_value[o])}: {o}" for o in others)])
+
+
+def _module(room: Room, name: str, entry: Entry) -> tuple[str, str]:
+    aliases = [alias for alias, of in room.aliases.items() if of == name]
+    written = ", ".join(f"`{one}`" for one in (name, *aliases))
+    if room.typed and room.default == name:
+        written += " (default)"
+    own = ", ".join(_written(one) for one in entry.arguments if not _is_name(one))
+    rest = "those of its own" if entry.open else ""
+    return written, ", ".join(filter(None, (own, rest)))
+
+
+def _refused(room: Room) -> Iterator[tuple[str, str]]:
+    """Names that are refused; those with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, instead in room.refused.items():
+        by_reason.setdefault(instead, []).append(f"`{name}`")
+    for instead, names in by_reason.items():
+        yield ", ".join(names), f"not supported: {instead}"
+
+
+def _is_name(argument: Argument) -> bool:
+    """The name that every layer may have."""
+    return argument.name == "name" and argument.default is ABSENT
+
+
+def _written(argument: Argument) -> str:
+    """An argument: required ones are bold, those with a default of Keras' alone."""
+    mark = _MARK if argument.fed or _may_change(argument) else ""
+    if argument.default is REQUIRED:
+        return f"**`{argument.name}`**{mark}"
+    default = "" if argument.default is ABSENT else f"={argument.default!r}"
+    return f"`{argument.name}{default}`{mark}"
+
+
+def _listed(taken: Iterable[tuple[str, bool, Any]]) -> str:
+    return ", ".join(
+        f"**`{name}`**" if required else f"`{name}={default!r}`"
+        for name, required, default in taken
+    )
+
+
+def _may_change(argument: Argument) -> bool:
+    """Does it take a schedule in the place of a number?"""
+    if argument.check is None:
+        return False
+    try:
+        taken = argument.check(argument.name, dict(_SCHEDULE))
+    except TensorforceError:
+        return False
+    return isinstance(taken, Mapping)

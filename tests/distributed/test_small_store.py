@@ -1,0 +1,95 @@
+"""Fragments of images that do not all fit into Ray's object store at once."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl import Agent
+from axonrl.distributed import Cluster, connecting
+from axonrl.distributed.connecting import Connection
+from axonrl.distributed.guardian import descendants
+from axonrl.hooks import Hook
+from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
+from axonrl.models import dqn, impala
+
+from .agents import CONFIG, QUICK, SMALL, factory
+
+MB = 2**20
+SHAPE: dict[str, Any] = {**QUICK, "envs_per_actor": 10, "fragment": 20, "queue": 20, "in_flight": 8, "prefetch": 32}
+"""A fragment has 21 * 10 * 28,224 bytes: 5.9 MB."""
+
+
+@pytest.fixture(scope="module")
+def store(notes: Path) -> Iterator[Path]:
+    """A cluster with an object store of 80 MB; yields the folder of its files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connecting, "_STORE", 80 * MB)
+        connection = Connection(Cluster(**QUICK), shards=1)
+    assert connection._guardian is not None
+    yield Path(connection._guardian.folder)
+    connection.close()
+
+
+def memory_of(pids: set[int]) -> int:
+    """Bytes of processes; what they share counts once."""
+    found = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            found += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return found
+
+
+class Watch(Hook):
+    """A slow learner, which notes every ten updates what all processes have in memory, and Ray in files."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self.memory: list[int] = []
+        self.files: list[int] = []
+
+    def after_update(self, session: Any, facts: Any) -> None:
+        time.sleep(0.05)
+        if session.global_step % 10 == 0:
+            self.memory.append(memory_of({os.getpid(), *descendants(os.getpid())}))
+            self.files.append(bytes_below(self._store))
+
+
+def bytes_below(folder: Path) -> int:
+    found = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            found += path.stat().st_size
+    return found
+
+
+def rollouts(folder: Path) -> Agent:
+    return Agent(impala.model_fn, BatchMemory(200), folder, CONFIG, SMALL)
+
+
+def replay(folder: Path) -> Agent:
+    """Its 32 batches ahead have 58 MB for themselves."""
+    memory = ReplayMemory(1000, 32, n_step=3, sampler=Prioritized())
+    return Agent(dqn.model_fn, memory, folder, CONFIG, SMALL)
+
+
+@pytest.mark.parametrize(("make_agent", "updates"), [(rollouts, 100), (replay, 1 + (20_000 - 400) // 200)])
+def test_more_than_fits_goes_to_files_and_leaves_them(
+    store: Path, seen: list[Any], tmp_path: Path, make_agent: Any, updates: int
+) -> None:
+    """Of 590 MB in 100 fragments, 80 MB fit: nothing stands still, is lost, or is kept."""
+    agent, watch = make_agent(tmp_path), Watch(store)
+    agent.train(factory("images"), 400, 200, cluster=Cluster(**SHAPE), hooks=watch, max_timesteps=20_000)
+    assert (agent.global_timestep, agent.global_step) == (20_000, updates)
+    assert seen[0].counts == {"asked": 100, "accepted": 100}
+    assert 10 * MB < max(watch.files) < 300 * MB
+    assert max(watch.memory[1:]) - watch.memory[1] < 250 * MB, watch.memory
+    until = time.monotonic() + 20
+    while (left := bytes_below(store)) > 10 * MB and time.monotonic() < until:
+        time.sleep(0.1)
+    assert left <= 10 * MB
