@@ -182,7 +182,8 @@ def test_13_types_of_actions(nested: Agent) -> None:
 
 
 def test_14_noise_stays_within_bounds(nested: Agent) -> None:
-    found = np.array([nested.act(S, independent=True, **{"b/e-exploration": 10.0})["b"]["e"] for _ in range(60)])
+    noise: dict[str, Any] = {"b/e-exploration": 10.0}
+    found = np.array([nested.act(S, independent=True, **noise)["b"]["e"] for _ in range(60)])
     assert found.min() == -1.0
     assert found.max() == 2.0
 
