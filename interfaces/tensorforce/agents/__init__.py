@@ -10,6 +10,7 @@ __all__ = [
     "A2C",
     "AC",
     "DDPG",
+    "DDQN",
     "DPG",
     "DQN",
     "PPO",
@@ -22,11 +23,13 @@ __all__ = [
     "AdvantageActorCritic",
     "Agent",
     "ConstantAgent",
+    "DDPGAgent",
     "DPGAgent",
     "DQNAgent",
     "DeepQNetwork",
     "DeterministicPolicyGradient",
     "DoubleDQN",
+    "DoubleDQNAgent",
     "DuelingDQN",
     "DuelingDQNAgent",
     "PPOAgent",
@@ -173,7 +176,8 @@ A2C = A2CAgent = AdvantageActorCritic
 AC = ACAgent = ActorCritic
 VPG = VPGAgent = REINFORCE = VanillaPolicyGradient
 TRPO = TRPOAgent = TrustRegionPolicyOptimization
-DPG = DPGAgent = DDPG = DeterministicPolicyGradient
+DDQN = DoubleDQNAgent = DoubleDQN
+DPG = DPGAgent = DDPG = DDPGAgent = DeterministicPolicyGradient
 _CLASSES: dict[str, type[LearningAgent]] = {
     one.kind: one
     for one in (

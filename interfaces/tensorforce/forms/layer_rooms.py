@@ -153,7 +153,7 @@ _ENTRIES: Final = {
     "instance_normalization": Entry((_AXES,)),
 }
 _NAME: Final = Argument("name", ABSENT, text)
-_PREPROCESSING: Final = "is for preprocessing: give it as Agent.create(..., preprocessing=...)"
+_PREPROCESSING: Final = "give it as Agent.create(..., preprocessing=...)"
 _TRANSPOSED: Final = "transposed convolutions have no replacement; use function or keras"
 
 LAYERS: Final = Room(
