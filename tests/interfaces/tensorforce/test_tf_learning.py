@@ -57,3 +57,14 @@ def test_a_longer_horizon_for_one_call_skips_an_update_that_has_too_little() -> 
         agent.act([1.0])
         updates.append(agent.observe(1.0, **given))
     assert updates == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("agent", ["vpg", "trpo"])
+def test_statistics_are_of_the_rows_that_count(agent: str) -> None:
+    network = [{"type": "exponential_normalization", "name": "scale"}, {"type": "linear", "size": 2}]
+    made = make(agent=agent, network=network)
+    for state in (1.0, 2.0, 6.0):
+        made.act([state])
+        made.observe(1.0, state == 6)  # of 5 timesteps 2 are padded
+    assert made.get_variable("policy/policy-network/scale/mean").tolist() == [[3]]
+    np.testing.assert_allclose(made.get_variable("policy/policy-network/scale/variance"), [[14 / 3]], rtol=1e-6)
