@@ -110,6 +110,7 @@ class ModelActing:
         constant = [p.constant for p in (*temperature.values(), *exploration.values())]
         self._levels = None if None in constant else self._now(Counts(0, 0, 0))
         self._noisy = variable_noise.constant != 0
+        self._trained = {name: spec.trainable for name, spec in learning.program.predict_variables().items()}
 
     def parameters(self) -> dict[str, Parameter]:
         """All of them, by a name for a saved state."""
@@ -208,7 +209,7 @@ class ModelActing:
         own = executor.get_predict_weights()
         noisy = {
             name: weight + np.float32(noise) * rng.standard_normal(weight.shape, np.float32)
-            if weight.dtype == np.float32
+            if self._trained[name]  # a variance, say, would be nonsense with noise
             else weight
             for name, weight in own.items()
         }

@@ -45,7 +45,8 @@ def build(agent: ActObserve) -> Parts:
         constants = None
         if agent.kind == "constant":
             values = given.get("action_values")
-            constants = {} if values is None else read_actions(f"{where}: action_values", values, actions)
+            place = f"{where}: action_values"
+            constants = {} if values is None else read_actions(place, values, actions, partial=True)
         preprocessing = make_preprocessing(where, None, states.flat, agent.parallel_interactions + 1)
         return Parts(SimpleActing(actions, constants, seed), None, preprocessing, companions, None)
     form = normal_form(agent.kind, given, states, actions)

@@ -83,6 +83,11 @@ def make_step(
     return modifier(step, spec, path, problem, hyper)
 
 
+def is_natural(spec: Mapping[str, Any]) -> bool:
+    """Is the innermost optimizer, in normal form, a natural gradient?"""
+    return is_natural(spec["optimizer"]) if "optimizer" in spec else bool(spec["type"] == "natural_gradient")
+
+
 def _keras(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
     """One of Keras' optimizers, of gradients whose global norm is limited."""
     known = ("type", "learning_rate", "gradient_norm_clipping")

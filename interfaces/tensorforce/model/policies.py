@@ -96,15 +96,22 @@ class Policy:
         """These and those that are not trained, such as statistics."""
         return [*self.variables, *self.network.untrained]
 
-    def __call__(self, inputs: Inputs, *, training: bool) -> View:
-        """What it says about inputs of B rows."""
+    def __call__(self, inputs: Inputs, *, training: bool, counted: Tensor | None = None) -> View:
+        """What it says about inputs of B rows.
+
+        Args:
+            inputs: the rows.
+            training: do dropout and statistics act?
+            counted: float32 [B], 1 for the rows that count in statistics; None: all.
+        """
         observation, internals, valid = inputs["observation"], inputs.get("internals"), inputs.get("window_valid")
         states = {name: observation[name] for name in self._states}
         windowed = valid is not None and valid.shape[1] > 1
         if windowed:
-            features, following = self.network.over_window(states, valid, internals, training)
+            steps = valid if counted is None else valid * counted[:, tf.newaxis]
+            features, following = self.network.over_window(states, steps, internals, training)
         else:
-            features, following = self.network(states, internals, training)
+            features, following = self.network(states, internals, training, counted)
         legal: dict[str, Tensor | None] = {}
         for name, spec in self._actions.items():
             mask = observation.get(f"{name}{MASK}")

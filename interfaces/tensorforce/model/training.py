@@ -14,7 +14,7 @@ from ....contracts import EstimatorSpec, Modes
 from ....models.blocks import trust_region
 from .model import Model
 from .objectives import Hyper, Rows, Setting, kinds, terms, valid_mean
-from .optimizers import Problem, Scalars, make_step
+from .optimizers import Problem, Scalars, is_natural, make_step
 from .policies import Inputs, Policy, View
 
 Tensor: TypeAlias = Any
@@ -61,6 +61,7 @@ class Training:
             metrics["baseline_loss"] = steps["baseline"](rows, first)["baseline_loss"]
         if self._has_advantage and not self._is_through:
             rows["target"] = tf.stop_gradient(rows["return"] - self._model.state_value(inputs))
+        self._add_to_statistics(inputs)
         kl = self._remember(rows)
         metrics["empirical_reward"] = valid_mean(self._labels["reward"], self._valid)
         metrics["estimated_reward"] = valid_mean(self._target(rows), self._valid)
@@ -102,6 +103,19 @@ class Training:
 
         return kl
 
+    def _add_to_statistics(self, inputs: Inputs) -> None:
+        """Show the batch to layers with statistics, where an optimizer does not: a natural gradient runs layers on
+        weights that stand for their variables, which then stay as they are.
+        """
+        by_policy = is_natural(self._form["optimizer"])
+        by_baseline = is_natural(self._model.baseline_form["optimizer"]) if self._is_separate else by_policy
+        shown = [self._model.policy] if by_policy else []
+        if self._model.baseline is not None and not self._model.is_copied and by_baseline:
+            shown.append(self._model.baseline)
+        for policy in shown:
+            if policy.network.untrained:
+                policy(inputs, training=True, counted=self._valid)
+
     def _every_term(self) -> list[tuple[str, Form]]:
         return [*terms(self._model.objective), *terms(self._model.baseline_form.get("objective"))]
 
@@ -131,7 +145,7 @@ class Training:
 
     def _losses(self, rows: Rows) -> Scalars:
         """The policy's loss and its parts; a baseline's too, if they are trained together."""
-        view = self._model.policy(rows["inputs"], training=True)
+        view = self._model.policy(rows["inputs"], training=True, counted=rows["valid"])
         errors = self._setting.errors(self._model.objective, "objective", view, rows, self._target(rows))
         policy_loss = valid_mean(errors, rows["valid"])
         entropy = valid_mean(view.distribution().entropy(), rows["valid"])
@@ -155,7 +169,7 @@ class Training:
 
     def _baseline_loss(self, rows: Rows, view: View | None) -> Tensor:
         if view is None or self._model.estimator is not self._model.policy:
-            view = self._model.estimator(rows["inputs"], training=True)
+            view = self._model.estimator(rows["inputs"], training=True, counted=rows["valid"])
         objective = self._model.baseline_form["objective"]
         errors = self._setting.errors(objective, "baseline/objective", view, rows, rows["return"])
         return valid_mean(errors, rows["valid"])

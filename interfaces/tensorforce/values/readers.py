@@ -99,8 +99,15 @@ def read_mask(where: str, name: str, given: Any, spec: ValueSpec) -> Array:
     return np.array(array)
 
 
-def read_actions(where: str, given: Any, actions: Values) -> dict[str, Array]:
-    """Actions as a caller writes them, by flat name; floats within their bounds."""
+def read_actions(where: str, given: Any, actions: Values, *, partial: bool = False) -> dict[str, Array]:
+    """Actions as a caller writes them, by flat name; floats within their bounds.
+
+    Args:
+        where: for messages.
+        given: the bare value of a single action, or a dictionary.
+        actions: their specs.
+        partial: may some be missing, and may a number stand for all components of one?
+    """
     if actions.single and not isinstance(given, Mapping):
         given = {next(iter(actions.flat)): given}
     if not isinstance(given, Mapping):
@@ -111,8 +118,12 @@ def read_actions(where: str, given: Any, actions: Values) -> dict[str, Array]:
     found = {}
     for name, spec in actions.flat.items():
         if name not in flat:
+            if partial:
+                continue
             refuse(f"{where}: actions", f"has no {name!r}; it needs {', '.join(actions.flat)}", given)
-        found[name] = array = value(where, name, flat.pop(name), spec, "actions")
+        one = flat.pop(name)
+        one = np.full(spec.shape, one) if partial and isinstance(one, bool | int | float) else one
+        found[name] = array = value(where, name, one, spec, "actions")
         if spec.min_value is not None and spec.max_value is not None:
             low, high = np.float32(spec.min_value), np.float32(spec.max_value)
             if (array < low).any() or (array > high).any():

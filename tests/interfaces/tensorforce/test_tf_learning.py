@@ -57,3 +57,32 @@ def test_a_longer_horizon_for_one_call_skips_an_update_that_has_too_little() -> 
         agent.act([1.0])
         updates.append(agent.observe(1.0, **given))
     assert updates == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("agent", ["vpg", "trpo"])
+def test_statistics_are_of_the_rows_that_count(agent: str) -> None:
+    network = [{"type": "exponential_normalization", "name": "scale"}, {"type": "linear", "size": 2}]
+    made = make(agent=agent, network=network)
+    for state in (1.0, 2.0, 6.0):
+        made.act([state])
+        made.observe(1.0, state == 6)  # of 5 timesteps 2 are padded
+    assert made.get_variable("policy/policy-network/scale/mean").tolist() == [[3]]
+    np.testing.assert_allclose(made.get_variable("policy/policy-network/scale/variance"), [[14 / 3]], rtol=1e-6)
+
+
+def test_noise_is_on_what_is_trained() -> None:
+    agent = make(network=[{"type": "exponential_normalization"}])
+    for name in ("weights", "bias"):
+        name = f"policy/action-distribution/logits/{name}"
+        agent.assign_variable(name, np.zeros_like(agent.get_variable(name)))
+    query: dict[str, Any] = {"independent": True, "query": "action-distribution-values", "variable-noise": 1.0}
+    found = [agent.act([0.0], **query)[1] for _ in range(20)]
+    assert 0 < np.abs(found).max() < 5  # the noise of the bias alone: the mean is still 0, and the variance 1
+    assert agent.act([0.0], **{**query, "variable-noise": 0.0})[1].tolist() == [0, 0]
+
+
+def test_constants_of_some_actions() -> None:
+    actions = {"lamp": {"type": "bool", "shape": (2,)}, "move": ACTIONS, "turn": {"type": "float"}}
+    agent = Agent.create(agent="constant", states=STATES, actions=actions, action_values={"lamp": True, "move": 1})
+    found = agent.act([0.0])
+    assert (found["lamp"].tolist(), found["move"], found["turn"]) == ([True, True], 1, 0.0)
