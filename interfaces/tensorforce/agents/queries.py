@@ -124,9 +124,7 @@ class Queries:
                 f"cannot change: the model is built for {size}",
                 names["update-batch-size"],
             )
-        return {
-            paths[name]: number(f"{where}: {name}", value, **bounds(paths[name])) for name, value in names.items()
-        }
+        return {paths[name]: number(f"{where}: {name}", value, **bounds(paths[name])) for name, value in names.items()}
 
 
 def _picked(asked: Asked, values: Mapping[str, Any]) -> Any:
