@@ -38,7 +38,7 @@ MEANINGS: Final = {
     "max_episode_timesteps": "the longest episode; likewise, if it has a limit",
     "update": "when updates run, and on how much: [below](#update)",
     "objective": "[below](#objective)",
-    "reward_estimation": "[below](#reward_estimation)",
+    "reward_estimation": "[below](#reward-estimation)",
     "policy": "[below](#policy)",
     "memory": "timesteps; `None`: what an update needs; of the generic agent "
     "a [module](#memory)",
@@ -58,7 +58,7 @@ MEANINGS: Final = {
     "likelihood_ratio_clipping": "c: the ratio is clipped to 1 / (1 + c) .. 1 + c; "
     "0 does not clip",
     "huber_loss": "error from which on the loss is linear; 0: never",
-    "horizon": "rewards are summed up to so many timesteps ahead, or up to the end of "
+    "horizon": "rewards are summed up to so many timesteps ahead, or to the end of "
     "the `'episode'`; then comes a value",
     "discount": "of rewards",
     "state_action_value": "does the critic value actions instead of states?",
@@ -76,8 +76,8 @@ MEANINGS: Final = {
     "l2_regularization": "weight of the sum of squares of trained variables",
     "entropy_regularization": "weight of the entropy, which is subtracted",
     "name": "of files",
-    "parallel_interactions": "episodes at once; more than 1 of agents that update by "
-    "episodes, of random and constant",
+    "parallel_interactions": "episodes at once; more than 1 only if updates count "
+    "episodes, or nothing is learnt",
     "seed": "of all that is drawn; `None`: another one each time",
     "saver": "`directory`, `filename`, `frequency=600` (seconds), `load=True`, "
     "`max-checkpoints=5`",

@@ -32,6 +32,9 @@ from axonrl.environments import make
 from axonrl.experiments.commands.cli import command_line, main
 from axonrl.experiments.language.shipped import shipped
 from axonrl.explorations import Categorical
+from axonrl.interfaces import tensorforce
+from axonrl.interfaces.tensorforce import agents as agents_of_tensorforce
+from axonrl.interfaces.tensorforce import run as run_of_tensorforce
 from axonrl.memories import BatchMemory, Memory, ReplayMemory
 from axonrl.models.__main__ import params_of
 from axonrl.tests.test_imports import package_files
@@ -99,6 +102,11 @@ def run_command(words: list[str]) -> None:
         assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), words
     elif (program, words[0]) == ("python", "benchmarks/learning.py"):
         assert {word for word in words[1:] if word[0].isalpha()} <= {*shipped()}, words
+    elif [program, *words[:2]] == ["python", "-m", "axonrl.interfaces.tensorforce.run"]:
+        assert run_of_tensorforce.main([*words[2:], "--episodes", "2"]) == 0, words
+    elif [program, *words[:2]] == ["python", "-m", "axonrl.benchmarks.tensorforce"]:
+        assert words[2] in ("learning", "speed"), words
+        assert (ROOT / words[words.index("--page") + 1]).exists(), words
     else:
         assert program in INSTALLATION, program
 
@@ -192,7 +200,7 @@ def test_the_citation_is_of_this_version() -> None:
 
 def test_the_reference_has_every_public_name() -> None:
     shown = {name for text in PAGES.values() for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)}
-    rooms = (axonrl, distributed, environments, explorations, hooks, memories, policies)
+    rooms = (axonrl, distributed, environments, explorations, hooks, memories, policies, tensorforce)
     public = {f"{room.__name__}.{name}" for room in rooms for name in room.__all__}
     public |= {f"axonrl.schedules.{kind.__name__}" for kind in schedules.KINDS.values()} | {
         "axonrl.schedules.make_schedule"
@@ -202,6 +210,11 @@ def test_the_reference_has_every_public_name() -> None:
     also = {f"axonrl.explorations.{name.rpartition('.')[2]}" for name in shown if name.startswith("axonrl.schedules.")}
     modules = {"axonrl.noise", "axonrl.environments.spaces", "axonrl.explorations.schedules", "axonrl.__version__"}
     assert sorted(public - shown - (also - {"axonrl.explorations.Constant"}) - modules) == []
+
+
+def test_the_classes_of_tensorforce_are_listed() -> None:
+    listed = set(re.findall(r"`(\w+)`", generate.tensorforce("agents")))
+    assert {*agents_of_tensorforce.__all__} - {"Agent"} <= listed
 
 
 def test_every_page_has_a_place_in_the_navigation() -> None:

@@ -32,7 +32,7 @@ class Acted(NamedTuple):
     predictions: Mapping[str, Array]
     features: Mapping[str, Array]
     levels: Levels
-    noise: float = 0.0
+    noise: float
     """On the weights."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ....contracts import Array, ArraySpec
-from ..forms.arguments import bind
+from ..forms.arguments import bind, checked
 from ..processing.parameters import Counts
 from ..values import readers
 from ..values.errors import TensorforceError, refuse
@@ -42,7 +42,7 @@ class Acts:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._where = type(self).__name__
         self.arguments = bind(self.kind, args, kwargs)
-        given = self.arguments
+        given = checked(self.kind, self.arguments)
         self.states_values: Values = read_values(self._where, given["states"], "states")
         self.actions_values: Values = read_values(self._where, given["actions"], "actions")
         check_together(self._where, self.states_values, self.actions_values)
@@ -93,6 +93,8 @@ class Acts:
             self.preprocessing.reset(index)
             for one in self.companions:
                 one.drop(index)
+        self.fed.reset()
+        self.preprocessing.reset(self.parallel_interactions)
 
     def initial_internals(self) -> dict[str, Array]:
         """What internal states are at the beginning of an episode, by name; empty without internal layers."""

@@ -116,15 +116,9 @@ class LearningAgent(ActObserve):
         from .feeding import feed
 
         learning = self._needs_learning("experience")
+        self._refuse_running("experience")
         asked = self._queries.checked("experience", query)
         overrides = self._queries.overrides("Agent.experience", kwargs)
-        running = [index for index, lane in enumerate(self._lanes) if lane.running]
-        if running:
-            raise TensorforceError(
-                f"Agent.experience: an episode of parallel index {running[0]} is running: finish it, or call reset()",
-                "parallel",
-                running[0],
-            )
         feed(self, learning, states, actions, terminal, reward, internals)
         return None if asked is None else self._queries.observe(asked, self._counts(), overrides)
 
@@ -144,7 +138,13 @@ class LearningAgent(ActObserve):
         learning = self._needs_learning("update")
         asked = self._queries.checked("update", query)
         overrides = self._queries.overrides("Agent.update", kwargs)
-        self._learn(learning, self._counts(), overrides)
+        drawn, memory = learning.drawn(), learning.memory
+        if not learning.prepare(self._counts(), overrides):
+            learning.draw_again(drawn)
+            unit = "episodes" if learning.by_episodes else "timesteps"
+            problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
+            raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
+        self._learn(learning)
         return None if asked is None else self._queries.observe(asked, self._counts(), overrides)
 
     def pretrain(self, directory: str, num_iterations: int, num_traces: int | None = 1, num_updates: int = 1) -> None:
@@ -162,11 +162,21 @@ class LearningAgent(ActObserve):
         from .feeding import pretrain
 
         self._needs_learning("pretrain")
+        self._refuse_running("pretrain")
+        if self.fed.timesteps:
+            problem = "the episode that experience began has not ended: finish it, or call reset()"
+            raise TensorforceError(f"Agent.pretrain: {problem}", "terminal")
         for trace in pretrain(self, directory, num_iterations, num_traces, num_updates):
             if trace is None:
                 self.update()
             else:
                 self.experience(**trace)
+
+    def _refuse_running(self, method: str) -> None:
+        for index, lane in enumerate(self._lanes):
+            if lane.running:
+                problem = f"an episode of parallel index {index} is running: finish it, or call reset()"
+                raise TensorforceError(f"Agent.{method}: {problem}", "parallel", index)
 
     def _needs_learning(self, method: str) -> Learning:
         self._check(method)

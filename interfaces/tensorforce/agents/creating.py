@@ -38,8 +38,12 @@ def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], classes: Cla
     return one
 
 
-def resolved(agent: Any, kwargs: dict[str, Any], classes: Classes) -> tuple[type[Agent], dict[str, Any]]:
+def resolved(
+    agent: Any, kwargs: dict[str, Any], classes: Classes, files: tuple[Path, ...] = ()
+) -> tuple[type[Agent], dict[str, Any]]:
     """The class of an agent, and its arguments; ``kwargs`` win over those of a dictionary or a file.
+
+    ``files`` are those that are being read: one that contains itself is refused.
 
     Raises:
         TensorforceError: there is no such agent.
@@ -51,11 +55,16 @@ def resolved(agent: Any, kwargs: dict[str, Any], classes: Classes) -> tuple[type
         inner = given.pop("agent", None)
         if inner is None:
             inner = given.pop("type", "default")
-        return resolved(inner, {**given, **kwargs}, classes)
+        return resolved(inner, {**given, **kwargs}, classes, files)
     if not isinstance(agent, str):
         refuse(f"{_WHERE}: agent", f"must be a key, a dictionary, a file, a class or an Agent, got {agent!r}", agent)
-    if Path(agent).is_file():
-        return resolved(_read(Path(agent)), kwargs, classes)
+    path = Path(agent)
+    if path.is_file():
+        if path.resolve() in files:
+            refuse(f"{_WHERE}: agent", f"names the file {path}, which contains itself", agent)
+        return resolved(_read(path), kwargs, classes, (*files, path.resolve()))
+    if path.suffix == ".json":
+        refuse(f"{_WHERE}: agent", f"names the file {path}, which does not exist", agent)
     if agent.startswith(_OURS):
         return classes[kind_of(agent.rpartition(".")[2])], kwargs
     if "." in agent:
@@ -91,6 +100,7 @@ def specs_of(environment: Any) -> Any:
         yield None
         return
     from ..environments import Environment
+    from ..environments.opening import is_object
 
     if isinstance(environment, Environment):
         yield environment
@@ -99,7 +109,8 @@ def specs_of(environment: Any) -> Any:
     try:
         yield opened
     finally:
-        opened.close()
+        if not is_object(environment):
+            opened.close()
 
 
 def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
@@ -140,7 +151,7 @@ def _again(agent: Agent, environment: Any, kwargs: Mapping[str, Any]) -> Agent:
         spec = given.pop(kind, None)
         if spec is not None and read_values(_WHERE, spec, kind).flat != own.flat:
             refuse(f"{_WHERE}: {kind}", f"of the agent are {own.to_json()!r}, and not {spec!r}", spec)
-    lanes = given.pop("parallel_interactions", 1)
+    lanes = integer(f"{_WHERE}: parallel_interactions", given.pop("parallel_interactions", 1), at_least=1)
     if lanes > agent.parallel_interactions:
         refuse(
             f"{_WHERE}: parallel_interactions",
@@ -148,6 +159,8 @@ def _again(agent: Agent, environment: Any, kwargs: Mapping[str, Any]) -> Agent:
             lanes,
         )
     longest = given.pop("max_episode_timesteps", None)
+    if longest is not None:
+        longest = integer(f"{_WHERE}: max_episode_timesteps", longest, at_least=1)
     if longest is not None and agent.max_episode_timesteps is not None and agent.max_episode_timesteps < longest:
         refuse(
             f"{_WHERE}: max_episode_timesteps",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Iterator, Mapping
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ from ....checks import shortened
 from ....contracts import Array
 from ..values import readers
 from ..values.errors import TensorforceError, integer, refuse
-from ..values.specs import MASK
+from ..values.specs import MASK, Values
 from .lanes import Timestep
+from .saved_files import read_arrays
 
 if TYPE_CHECKING:
     from .learning import Learning
@@ -27,10 +29,11 @@ def feed(
     agent: ActObserve, learning: Learning, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any
 ) -> None:
     """See :meth:`.agent.LearningAgent.experience`. All timesteps are checked before any is stored."""
-    terminals = np.asarray(terminal)
+    terminals = readers.as_array(f"{_WHERE}: terminal", terminal)
     if terminals.ndim > 1:
         refuse(f"{_WHERE}: terminal", f"must be one value or [T], got the shape {terminals.shape}", terminal)
     if terminals.ndim == 0:
+        readers.read_terminal(_WHERE, terminal)  # first: whether there is a time axis follows from it
         rows = [(states, actions, terminal, reward, internals)]
     else:
         count = len(terminals)
@@ -41,6 +44,7 @@ def feed(
         held = [None] * count if internals is None else _rows("internals", internals, count)
         rows = list(zip(*each, held, strict=True))
     timesteps = [_timestep(agent, *row) for row in rows]
+    _check_lengths(_WHERE, agent, [end for _, end in timesteps], len(agent.fed.timesteps))
     for timestep, end in timesteps:
         _store(agent, learning, timestep, end)
 
@@ -68,14 +72,30 @@ def _timestep(
 ) -> tuple[Timestep, int]:
     features = agent.read_states(_WHERE, states)
     action = readers.read_actions(_WHERE, actions, agent.actions_values)
-    for name, spec in agent.actions_values.flat.items():
-        if spec.type == "int":
-            mask = features[f"{name}{MASK}"]
-            if not np.take_along_axis(mask, action[name][..., None], -1).all():
-                refuse(f"{_WHERE}: actions[{name!r}]", f"is forbidden by its mask: {shortened(action[name])}", actions)
+    _check_allowed(_WHERE, agent.actions_values, features, action)
     held = agent.read_internals(_WHERE, internals)
     end = readers.read_terminal(_WHERE, terminal)
     return Timestep(features, features, action, held, readers.read_reward(_WHERE, reward)), end
+
+
+def _check_allowed(where: str, actions: Values, features: Mapping[str, Array], action: Mapping[str, Array]) -> None:
+    """Refuse actions that masks forbid."""
+    for name, spec in actions.flat.items():
+        if spec.type == "int":
+            mask = features[f"{name}{MASK}"]
+            if not np.take_along_axis(mask, action[name][..., None], -1).all():
+                problem = f"is forbidden by its mask: {shortened(action[name])}"
+                refuse(f"{where}: actions[{name!r}]", problem, action[name])
+
+
+def _check_lengths(where: str, agent: ActObserve, ends: Sequence[int], before: int = 0) -> None:
+    """Refuse an episode that is longer than the agent's longest; ``before``: timesteps that the first one has had."""
+    longest, length = agent.max_episode_timesteps, before
+    for end in ends:
+        length += 1
+        if longest is not None and length > longest:
+            refuse(f"{where}: terminal", f"has no end by timestep {longest}, which is max_episode_timesteps", end)
+        length = 0 if end else length
 
 
 def _store(agent: ActObserve, learning: Learning, timestep: Timestep, end: int) -> None:
@@ -104,6 +124,8 @@ def pretrain(
     wanted = None if num_traces is None else integer(f"{where}: num_traces", num_traces, at_least=1)
     if agent.initial_internals():
         raise TensorforceError(f"{where}: the agent has internal states, and traces hold none", "directory", directory)
+    if not isinstance(directory, str | os.PathLike):
+        refuse(f"{where}: directory", f"must be a path, got {directory!r}", directory)
     folder = Path(directory)
     if not folder.is_dir():
         refuse(f"{where}: directory", f"is not a folder: {directory}", directory)
@@ -121,12 +143,7 @@ def pretrain(
 
 def _read_trace(where: str, path: Path, agent: ActObserve) -> dict[str, Any]:
     """A trace as arguments of ``experience``."""
-    try:
-        # Given a path, NumPy leaves a file open that it cannot read.
-        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
-            arrays: dict[str, Array] = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise TensorforceError(f"{where}: {path} cannot be read as a trace: {error}", "directory", str(path)) from None
+    arrays = read_arrays(where, path)
     states, actions = agent.states_values, agent.actions_values
     masks = [f"{name}{MASK}" for name, spec in actions.flat.items() if spec.type == "int"]
     wanted = [*states.flat, *actions.flat, "terminal", "reward"]
@@ -135,18 +152,38 @@ def _read_trace(where: str, path: Path, agent: ActObserve) -> dict[str, Any]:
     if missing or unknown:
         problem = f"has no {missing[0]!r}" if missing else f"has {unknown[0]!r}, which the agent does not know"
         raise TensorforceError(f"{where}: {path} {problem}; it holds {', '.join(arrays)}", "directory", str(path))
-    seen = {name: _as(arrays[name], states.flat[name].dtype) for name in states.flat}
+    seen = {name: arrays[name] for name in states.flat}
     seen |= {name: arrays[name].astype(np.bool_) for name in masks if name in arrays}
-    taken = {name: _as(arrays[name], actions.flat[name].dtype) for name in actions.flat}
-    return {
-        "states": seen,
-        "actions": taken,
-        "terminal": arrays["terminal"].astype(np.int64),
-        "reward": arrays["reward"],
-    }
+    taken = {name: arrays[name] for name in actions.flat}
+    trace = {"states": seen, "actions": taken, "terminal": arrays["terminal"], "reward": arrays["reward"]}
+    _check_trace(f"{where}: {path}", agent, trace)
+    return trace
 
 
-def _as(array: Array, dtype: Any) -> Array:
-    """Floats and ints of another width become the agent's; other kinds stay, and are refused."""
-    same = array.dtype.kind == np.dtype(dtype).kind or (array.dtype.kind in "iu" and np.dtype(dtype).kind == "i")
-    return array.astype(dtype) if same else array
+def _check_trace(where: str, agent: ActObserve, trace: Mapping[str, Any]) -> None:
+    """Refuse a trace of other specifications, or one that does not end with its last episode."""
+    terminal, reward = trace["terminal"], trace["reward"]
+    if terminal.dtype.kind not in "biu" or terminal.ndim != 1 or not terminal.size:
+        refuse(f"{where}: terminal", f"must be bool or int [T], got {terminal.dtype} {terminal.shape}", terminal)
+    ends = [readers.read_terminal(where, end) for end in terminal]
+    if not ends[-1]:
+        refuse(f"{where}: terminal", "must be 1 or 2 in the last row: its episode has no end", terminal)
+    _check_lengths(where, agent, ends)
+    if reward.shape != terminal.shape:
+        refuse(f"{where}: reward", f"must have the shape {terminal.shape}, got {reward.shape}", reward)
+    for number in reward:
+        readers.read_reward(where, number)
+    states, actions = (_in_rows(values, len(ends)) for values in (agent.states_values, agent.actions_values))
+    for kind, values in (("states", states), ("actions", actions)):
+        for name, spec in values.flat.items():
+            dtype, wanted = trace[kind][name].dtype, "iu" if spec.type == "int" else spec.type[0]
+            if dtype.kind not in wanted:
+                refuse(f"{where}: {kind}[{name!r}]", f"must be {spec.type}, got {dtype}", dtype)
+    features = readers.StateReader(states, actions)(where, trace["states"])
+    _check_allowed(where, actions, features, readers.read_actions(where, trace["actions"], actions))
+
+
+def _in_rows(values: Values, count: int) -> Values:
+    """Specifications of ``count`` rows, by flat name."""
+    flat = {name: dataclasses.replace(spec, shape=(count, *spec.shape)) for name, spec in values.flat.items()}
+    return Values(values.kind, dict(flat), flat)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -204,21 +203,22 @@ class Learning:
             return max(round(overrides["update/frequency"]), 1)
         return None if self.frequency is None else max(round(self.frequency.value(counts, self.rng)), 1)
 
-    def learn(self, counts: Counts, overrides: Mapping[str, float]) -> float:
-        """One update; returns its loss.
+    def prepare(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
+        """Set the parameters of the next update, among them the horizon; is enough stored for it?
 
         Args:
             counts: the agent's.
             overrides: of this call, by path in the normal form.
-
-        Raises:
-            TensorforceError: too little is stored.
         """
         memory = self.memory
         values = self.values(counts, overrides)
         self._look_ahead(values.pop("reward_estimation/horizon"))
         memory.discount = values.pop("reward_estimation/discount")
         memory.hyper = {path: np.array(value, np.float32) for path, value in values.items()}
+        return memory.can_sample()
+
+    def learn(self) -> float:
+        """One update, after :meth:`prepare`; returns its loss."""
         self.facts = self.stepper.learn()
         self.loss = self.facts.loss
         return self.loss
@@ -229,13 +229,11 @@ class Learning:
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
         """Within it parameters may be evaluated, and random ones are afterwards as if they had not been."""
-        rng, states = copy.deepcopy(self.rng), [(one, one.state_dict()) for one in self.parameters()]
+        drawn = self.drawn()
         try:
             yield
         finally:
-            self.rng = rng
-            for one, state in states:
-                one.load_state_dict(state)
+            self.draw_again(drawn)
 
     def values(self, counts: Counts, overrides: Mapping[str, float]) -> dict[str, float]:
         """Every parameter of an update by its path in the normal form."""
@@ -248,6 +246,16 @@ class Learning:
             path: overrides[path] if path in overrides else parameter.value(counts, self.rng)
             for path, parameter in parameters.items()
         }
+
+    def drawn(self) -> Any:
+        """How far chance has come in the parameters, for :meth:`draw_again`."""
+        return self.rng.bit_generator.state, [one.state_dict() for one in self.parameters()]
+
+    def draw_again(self, drawn: Any) -> None:
+        """Random parameters will be what they were after :meth:`drawn`."""
+        self.rng.bit_generator.state, states = drawn
+        for one, state in zip(self.parameters(), states, strict=True):
+            one.load_state_dict(state)
 
     def parameters(self) -> Iterable[Parameter]:
         """All that have a state."""

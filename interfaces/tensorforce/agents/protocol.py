@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....contracts import Array
-from ..processing.parameters import Counts
 from ..values import readers
 from ..values.errors import refuse
 from .acts import Acts
@@ -63,7 +62,8 @@ class ActObserve(Acts):
         rewards = [
             readers.read_reward(where, x) for x in ([reward] if single else self._each("reward", reward, number))
         ]
-        ends = [self._each("terminal", terminal, number) if not single else [terminal]][0]
+        same = single or terminal is False  # the default holds for all
+        ends = [terminal] * number if same else self._each("terminal", terminal, number)
         terminals = [readers.read_terminal(where, x) for x in ends]
         following = self._following(next_states, terminals, single)
         for index, end in zip(chosen, terminals, strict=True):
@@ -152,17 +152,17 @@ class ActObserve(Acts):
         counts = self._counts()
         if not learning.due(counts, overrides):
             return False
-        if not learning.memory.can_sample():
+        if not learning.prepare(counts, overrides):
             self._say_once(
                 f"An update was due at timestep {self.timesteps} and skipped: a batch needs"
                 f" {learning.memory.batch_size}, and {learning.memory.available()} are stored that could be used."
             )
             return False
-        self._learn(learning, counts, overrides)
+        self._learn(learning)
         return True
 
-    def _learn(self, learning: Learning, counts: Counts, overrides: Mapping[str, float]) -> None:
-        learning.learn(counts, overrides)
+    def _learn(self, learning: Learning) -> None:
+        learning.learn()
         self.updates += 1
         self.core.learned()
         for one in self.companions:

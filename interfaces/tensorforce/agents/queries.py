@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ..processing.parameters import Counts
-from ..values.errors import choice, known, number, refuse
+from ..values.errors import choice, integer, known, number, refuse
 from .acting import Acting
 from .learning import bounds
 
@@ -24,6 +24,8 @@ _UPDATES: Final = {
     "entropy-regularization": "entropy_regularization",
 }
 """Parameters of an update, and their places in the normal form; the learning rate's depends on the optimizer."""
+_WHOLE: Final = {"horizon": 0, "update-start": 0, "update-frequency": 1, "update-batch-size": 1}
+"""Those that are integers, and the least."""
 _FIXED: Final = {
     "update-batch-size": "update/batch_size",
     "update-frequency": "update/frequency",
@@ -124,7 +126,14 @@ class Queries:
                 f"cannot change: the model is built for {size}",
                 names["update-batch-size"],
             )
-        return {paths[name]: number(f"{where}: {name}", value, **bounds(paths[name])) for name, value in names.items()}
+        found = {}
+        for name, value in names.items():
+            place = f"{where}: {name}"
+            if name in _WHOLE:
+                found[paths[name]] = float(integer(place, value, at_least=_WHOLE[name]))
+            else:
+                found[paths[name]] = number(place, value, **bounds(paths[name]))
+        return found
 
 
 def _picked(asked: Asked, values: Mapping[str, Any]) -> Any:

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -29,6 +30,7 @@ SUFFIXES: Final = {
 }
 """By format: the first is what is written, all are read."""
 _FORMATS: Final = {suffix: format for format, suffixes in SUFFIXES.items() for suffix in suffixes}
+_DAMAGED: Final = (CheckpointError, OSError, ValueError, zipfile.BadZipFile, zlib.error)
 _TREE: Final = "state"
 """Where a safetensors file has, in its header, what is no array."""
 
@@ -170,6 +172,8 @@ def read_arrays(where: str, path: Path) -> dict[str, Array]:
     """
     with _readable(where, path):
         if path.suffix not in SUFFIXES[HDF5]:
+            if not zipfile.is_zipfile(path):
+                raise ValueError("it is no npz file, or it was cut off")
             # NumPy leaves a damaged file open that it has opened itself.
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 return {name: file[name] for name in file.files}
@@ -206,5 +210,5 @@ def _readable(where: str, path: Path) -> Iterator[None]:
         yield
     except TensorforceError:
         raise
-    except (CheckpointError, OSError, ValueError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile) as error:
+    except (*_DAMAGED, KeyError, RuntimeError, EOFError) as error:
         raise TensorforceError(f"{where}: {path} cannot be read: {error}", "filename", str(path)) from error

@@ -51,7 +51,10 @@ def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: 
             return path
         path += SUFFIXES[format][0]
         write_arrays(Path(path), variables_of(agent))
-    except (CheckpointError, OSError) as error:
+    except OSError as error:
+        problem = f"{directory} cannot be written to: {error.strerror or error}"
+        raise TensorforceError(f"{_WHERE}: {problem}", "directory", str(directory)) from error
+    except CheckpointError as error:
         raise TensorforceError(f"{_WHERE}: {error}", "directory", str(directory)) from error
     return path
 

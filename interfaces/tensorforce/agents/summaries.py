@@ -152,8 +152,8 @@ class Summarizer(Companion):
             measured = {label: facts.metrics[name] for label, name in METRICS.items() if name in facts.metrics}
             values |= self._wanted({"loss": facts.loss, **measured})
             if "parameters" in self._labels:
-                fed: dict[str, Any] = {"reward_estimation/horizon": memory.horizon, **memory.hyper}
-                fed["reward_estimation/discount"] = memory.discount
+                fed: dict[str, Any] = dict(memory.hyper)
+                fed |= {"reward_estimation/horizon": memory.horizon, "reward_estimation/discount": memory.discount}
                 values |= {f"parameters/{path}": float(value) for path, value in fed.items()}
         values |= self._of_variables(agent)
         self._write(agent.updates, values)

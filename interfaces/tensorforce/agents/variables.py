@@ -12,6 +12,7 @@ import numpy as np
 from ....checks import did_you_mean
 from ....contracts import Array
 from ..values.errors import TensorforceError, refuse
+from ..values.readers import as_array
 
 if TYPE_CHECKING:
     from .protocol import ActObserve
@@ -54,8 +55,11 @@ def assign(agent: ActObserve, name: Any, value: Any) -> None:
     where = "Agent.assign_variable"
     name = _known(agent, where, name)
     own = get(agent, name)
-    array = np.asarray(value)
+    array = as_array(f"{where}: value", value)
     same_kind = array.dtype.kind in ("fiu" if own.dtype.kind == "f" else "iu")
+    if same_kind and array.shape == own.shape:
+        with np.errstate(over="ignore"):
+            array = array.astype(own.dtype)
     if not same_kind or array.shape != own.shape or not np.isfinite(array).all():
         refuse(
             f"{where}: value",
@@ -63,12 +67,14 @@ def assign(agent: ActObserve, name: Any, value: Any) -> None:
             value,
         )
     if name in COUNTERS:
+        if array < 0:
+            refuse(f"{where}: value", f"of {name} must be at least 0, got {array}", value)
         setattr(agent, COUNTERS[name], int(array))
         return
     executor = agent.executor
     weights = executor.get_weights()
     inside = by_shown_name(weights)
-    executor.set_weights({**weights, inside[name]: array.astype(own.dtype)})
+    executor.set_weights({**weights, inside[name]: array})
 
 
 def _weights(agent: ActObserve) -> Mapping[str, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
+import os
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
@@ -59,6 +60,8 @@ class GymnasiumEnvironment(Environment):
         self._terminal_reward = number(f"{_WHERE}: terminal_reward", terminal_reward)
         if reward_threshold is not None:
             logger.warning("gym: reward_threshold has no effect; an episode ends when the environment says so")
+        if visualize_directory is not None and not isinstance(visualize_directory, str | os.PathLike):
+            refuse(f"{_WHERE}: visualize_directory", f"must be a path, got {visualize_directory!r}")
         if visualize or visualize_directory is not None:
             if isinstance(level, gymnasium.Env):
                 refuse(f"{_WHERE}: visualize", "needs a level that is an id or a class; give an object its render_mode")
@@ -211,6 +214,8 @@ def _kept(spec: dict[str, Any], dropped: Sequence[int] | None) -> Any:
     where = f"{_WHERE}: drop_states_indices"
     if not isinstance(spec.get("type"), str) or len(spec["shape"]) != 1:
         refuse(where, f"needs one state of rank 1, but states are {shortened(spec)}", dropped)
+    if not isinstance(dropped, list | tuple | range | set | np.ndarray):
+        refuse(where, f"must be a list of indices, got {shortened(dropped)}", dropped)
     size = spec["shape"][0]
     indices = {integer(where, index, at_least=0) for index in dropped}
     if not indices or max(indices) >= size or len(indices) == size:

@@ -46,12 +46,23 @@ _CLASSES: Final = {
 @opens
 def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     """See :meth:`Environment.create`; ``given`` are all its keyword arguments but those that are None."""
+    return _created(environment, given, ())
+
+
+def _created(environment: Any, given: Mapping[str, Any], files: tuple[Path, ...]) -> Environment:
+    """``files`` are those that are being read: one that contains itself is refused."""
     if isinstance(environment, str) and Path(environment).is_file():
-        environment = _read(environment)
+        path = Path(environment).resolve()
+        if path in files:
+            refuse(f"{WHERE}: environment", f"names the file {environment}, which contains itself", environment)
+        environment, files = _read(environment), (*files, path)
+    if isinstance(environment, str) and environment.endswith(".json"):
+        refuse(f"{WHERE}: environment", f"names the file {environment}, which does not exist", environment)
     if isinstance(environment, Mapping):
         entries = dict(mapping(f"{WHERE}: environment", environment))
         inner = entries.pop("environment") if "environment" in entries else entries.pop("type", None)
-        return create(inner, {name: value for name, value in entries.items() if value is not None} | dict(given))
+        own = {name: value for name, value in entries.items() if value is not None}
+        return _created(inner, own | dict(given), files)
     arguments = dict(given)
     limit, remote = arguments.pop("max_episode_timesteps", None), arguments.pop("remote", None)
     blocking = flag(f"{WHERE}: blocking", arguments.pop("blocking", False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -150,6 +151,8 @@ class Runner(Record):
             mean_horizon=integer("Runner.run: mean_horizon", mean_horizon, at_least=1),
             save_best_agent=save_best_agent,
         )
+        if save_best_agent is not None and not isinstance(save_best_agent, str | os.PathLike):
+            refuse("Runner.run: save_best_agent", f"must be a path, got {save_best_agent!r}", save_best_agent)
         callbacks = _callbacks(callback)
         if evaluation_callback is not None and not callable(evaluation_callback):
             refuse("Runner.run: evaluation_callback", f"must be a function, got {evaluation_callback!r}", None)

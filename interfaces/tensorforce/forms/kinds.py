@@ -10,8 +10,8 @@ from ....checks import shortened
 from ..values.errors import known, refuse
 from ..values.specs import TYPES, Values, ValueSpec
 from .agent_forms import PARTS, has_policy_gradient
-from .estimates import check_values
 from .arguments import WHERE, checked
+from .estimates import check_values
 from .room_checks import EPISODE
 from .rooms import ROOMS
 

@@ -8,7 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from ....contracts import Array, State
-from ..values.errors import choice, known, mapping, refuse
+from ..forms.opening import Entry, Room, is_file_name, opened, read_json
+from ..forms.room_checks import IGNORED
+from ..values.errors import known, mapping, refuse
 from ..values.specs import TYPES, ValueSpec
 from .preprocessing_layers import ALL, LAYERS, Dropout, Layer
 from .reading import read_arguments
@@ -21,6 +23,12 @@ _OF_NETWORKS: Final = frozenset(
     | {"reuse", "rnn"}
 )
 """Layers that learn, or work on tensors."""
+_ROOM: Final = Room(
+    "preprocessing layer",
+    {name: Entry(open=True) for name in LAYERS},
+    aliases={"nonlinearity": "activation"},
+    refused=dict.fromkeys(_OF_NETWORKS, f"it is a layer of networks, and preprocessing takes {', '.join(LAYERS)}"),
+)
 
 
 class Preprocessing:
@@ -160,36 +168,35 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec], l
     Args:
         where: its place, for messages: ``"Agent.create: preprocessing"``.
         spec: None, or a dictionary whose keys are names of states, types of states (for those whose name is no key) or
-            ``reward``, and whose values are a layer or a list of layers: a dictionary with a ``type``, or the type.
+            ``reward``, and whose values are a layer or a list of layers, in any form that modules have; or the name of
+            a JSON file with these.
         states: what goes in, by name.
         lanes: how many streams of timesteps there are.
 
     Raises:
         TensorforceError: a key or a layer is unknown, or an argument is invalid or does not fit the state; names it.
     """
-    given = mapping(where, {} if spec is None else spec)
+    given = mapping(where, {} if spec is None else _from_file(where, spec))
     known(where, given, [*states, *TYPES, REWARD], what="state")
     layers = {key: _read_layers(f"{where}[{key!r}]", value) for key, value in given.items() if value is not None}
     return Preprocessing(where, layers, states, lanes)
 
 
+def _from_file(where: str, given: Any) -> Any:
+    """What a JSON file holds, if one is named."""
+    return read_json(where, given) if isinstance(given, str) and is_file_name(given) else given
+
+
 def _read_layers(where: str, given: Any) -> list[dict[str, Any]]:
+    given = _from_file(where, given)
     layers = given if isinstance(given, list | tuple) else [given]
     return [_read_layer(f"{where}[{index}]", layer) for index, layer in enumerate(layers)]
 
 
 def _read_layer(where: str, given: Any) -> dict[str, Any]:
     """The type and all arguments; a ``name`` is allowed and not used."""
-    given = {"type": given} if isinstance(given, str) else given
-    if not isinstance(given, Mapping) or "type" not in given:
-        example = "dict(type='clipping', upper=1.0)"
-        refuse(where, f"must be a layer: a dictionary with a type, such as {example}; got {given!r}", given)
-    kind = given["type"]
-    if isinstance(kind, str) and kind in _OF_NETWORKS:
-        problem = f"is {kind!r}, a layer of networks: preprocessing takes {', '.join(LAYERS)}"
-        refuse(f"{where}['type']", problem, kind)
-    kind = choice(f"{where}['type']", kind, LAYERS)
-    arguments = {key: value for key, value in given.items() if key not in ("type", "name")}
+    kind, arguments = opened(where, given, _ROOM)
+    arguments = {key: value for key, value in arguments.items() if key not in ("name", *IGNORED)}
     return {"type": kind, **read_arguments(where, arguments, LAYERS[kind].takes, f"{kind} layer")}
 
 

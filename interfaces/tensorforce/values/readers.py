@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,11 +9,13 @@ import numpy as np
 
 from ....checks import all_finite, shortened
 from ....contracts import Array, ArraySpec
-from .errors import TensorforceError, refuse
+from .errors import refuse
 from .specs import MASK, Values, ValueSpec
 
-_KINDS: Final = {"bool": "b", "int": "iu", "float": "fiu"}
-"""Kinds of NumPy dtypes that are taken for a type."""
+_KINDS: Final = {"bool": "b", "int": "iuf", "float": "fiu"}
+"""Kinds of NumPy dtypes that are taken for a type; floats for ints only if they are whole."""
+_LARGEST: Final = float(np.finfo(np.float32).max)
+"""Numbers beyond are infinite as float32, which models compute with."""
 ENDINGS: Final = (0, 1, 2)
 """Of an episode: it goes on, it ended, it was aborted."""
 
@@ -73,15 +74,16 @@ def value(where: str, name: str, given: Any, spec: ValueSpec, what: str = "state
         TensorforceError: it is not of the spec.
     """
     array = given if isinstance(given, np.ndarray) else _array(where, what, name, given)
-    if array.dtype.kind not in _KINDS[spec.type]:
+    kind = array.dtype.kind
+    if kind not in _KINDS[spec.type] or (spec.type == "int" and kind == "f" and not (np.floor(array) == array).all()):
         _refuse(where, what, name, f"must be {spec.type}, got {array.dtype} {shortened(given)}", given)
     if array.shape != spec.shape:
         _refuse(where, what, name, f"must have the shape {spec.shape}, got {array.shape}", given)
     if spec.type == "int":
         if array.size and (array.min() < 0 or array.max() >= (spec.num_values or 0)):
             _refuse(where, what, name, f"must be in 0 .. {(spec.num_values or 0) - 1}, got {shortened(given)}", given)
-    elif spec.type == "float" and not all_finite(array):
-        _refuse(where, what, name, f"must be finite, got {shortened(given)}", given)
+    elif spec.type == "float" and not (all_finite(array) if array.dtype.itemsize <= 4 else _is_float32(array)):
+        _refuse(where, what, name, f"must be finite as float32, got {shortened(given)}", given)
     return np.array(array, spec.dtype)
 
 
@@ -123,14 +125,14 @@ def read_actions(where: str, given: Any, actions: Values) -> dict[str, Array]:
 
 def read_reward(where: str, given: Any) -> float:
     """A finite number."""
-    if type(given) is float and math.isfinite(given):
+    if type(given) is float and -_LARGEST <= given <= _LARGEST:
         return given
-    array = np.asarray(given)
+    array = as_array(f"{where}: reward", given)
     if array.dtype.kind not in "fiu" or array.shape not in ((), (1,)):
         refuse(f"{where}: reward", f"must be a number, got {shortened(given)}", given)
     number = float(array.reshape(()))
-    if not math.isfinite(number):
-        refuse(f"{where}: reward", f"must be finite, got {number}", given)
+    if not -_LARGEST <= number <= _LARGEST:
+        refuse(f"{where}: reward", f"must be finite as float32, got {number}", given)
     return number
 
 
@@ -140,7 +142,7 @@ def read_terminal(where: str, given: Any) -> int:
         return 0
     if given is True:
         return 1
-    array = np.asarray(given)
+    array = as_array(f"{where}: terminal", given)
     if array.dtype.kind not in "biu" or array.shape != () or int(array) not in ENDINGS:
         refuse(f"{where}: terminal", f"must be False, True, 0, 1 or 2, got {shortened(given)}", given)
     return int(array)
@@ -210,7 +212,7 @@ def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
 
 def each_of(where: str, what: str, given: Any, number: int) -> list[Any]:
     """One entry for each of several parallel indices."""
-    if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
+    if isinstance(given, Mapping | str) or not _is_list(given):
         refuse(
             f"{where}: {what}",
             f"must be a list with an entry for each of {number} parallel indices, got {shortened(given)}",
@@ -223,9 +225,27 @@ def each_of(where: str, what: str, given: Any, number: int) -> list[Any]:
 
 
 def _list(where: str, given: Any) -> list[Any]:
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+    if isinstance(given, str | bytes | Mapping) or not _is_list(given):
         refuse(f"{where}: parallel", f"must be an index or several, got {shortened(given)}", given)
     return list(given)
+
+
+def _is_list(given: Any) -> bool:
+    """Has it entries? A NumPy array without axes only looks as if it had."""
+    return isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
+
+
+def as_array(argument: str, given: Any) -> Array:
+    """What was given as an array; TensorforceError if it is none."""
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError):
+        refuse(argument, f"must be one array, got lists of different lengths: {shortened(given)}", given)
+
+
+def _is_float32(array: Array) -> bool:
+    """Are all numbers finite as float32?"""
+    return not array.size or bool(array.min() >= -_LARGEST and array.max() <= _LARGEST)  # NaN is not
 
 
 def _flattened(values: Mapping[Any, Any], leaves: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
@@ -239,17 +259,15 @@ def _flattened(values: Mapping[Any, Any], leaves: Any, prefix: str = "") -> Iter
 
 
 def _array(where: str, what: str, name: str, given: Any) -> Array:
-    try:
-        return np.asarray(given)
-    except (ValueError, TypeError) as error:  # a ragged list
-        raise TensorforceError(
-            f"{where}: {what}[{name!r}] is not an array: {error}", f"{where}: {what}", given
-        ) from None
+    return as_array(f"{where}: {what}{_entry(name)}", given)
 
 
 def _refuse(where: str, what: str, name: str, problem: str, given: Any) -> None:
-    single = name in ("state", "action")
-    refuse(f"{where}: {what}" + ("" if single else f"[{name!r}]"), problem, given)
+    refuse(f"{where}: {what}{_entry(name)}", problem, given)
+
+
+def _entry(name: str) -> str:
+    return "" if name in ("state", "action") else f"[{name!r}]"
 
 
 Converter = Callable[[Mapping[str, Array]], Any]

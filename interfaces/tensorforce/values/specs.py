@@ -190,10 +190,10 @@ def _num_values(place: str, spec: Mapping[str, Any], type_: str) -> int | None:
         return None
     if not given:
         refuse(f"{place}['num_values']", "is missing: an int needs the number of its values", None)
-    if len(set(given.values())) > 1:
+    numbers = {key: integer(f"{place}[{key!r}]", value, at_least=1) for key, value in given.items()}
+    if len(set(numbers.values())) > 1:
         refuse(f"{place}['num_values']", f"is given twice, with different values: {given}", given)
-    key, value = next(iter(given.items()))
-    return integer(f"{place}[{key!r}]", value, at_least=1)
+    return next(iter(numbers.values()))
 
 
 def _bounds(place: str, spec: Mapping[str, Any], type_: str) -> tuple[float | None, float | None]:

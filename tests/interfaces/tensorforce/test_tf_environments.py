@@ -413,3 +413,21 @@ assert "tensorflow" not in sys.modules
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize(
+    "given", [dict(drop_states_indices=2), dict(drop_states_indices="2"), dict(visualize_directory=3)]
+)
+def test_arguments_of_gym_of_another_type(given: dict[str, Any]) -> None:
+    with pytest.raises(TensorforceError) as error:
+        Environment.create("gym", level="CartPole-v1", **given)
+    assert error.value.argument == f"gym: {next(iter(given))}"
+
+
+def test_files_that_are_missing_or_contain_themselves(tmp_path: Path) -> None:
+    file = tmp_path / "environment.json"
+    with pytest.raises(TensorforceError, match="does not exist"):
+        Environment.create(str(file))
+    file.write_text(json.dumps({"environment": str(file)}))
+    with pytest.raises(TensorforceError, match="contains itself"):
+        Environment.create(str(file))

@@ -1,5 +1,6 @@
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -275,7 +276,7 @@ def test_the_state_of_other_layers_is_refused_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("layers", "shape", "argument"),
     [
-        ("clippin", (2,), "preprocessing['state'][0]['type']"),
+        ("clippin", (2,), "preprocessing['state'][0]"),
         (["deltafier", {"type": "dense", "size": 3}], (2,), "preprocessing['state'][1]['type']"),
         ([3], (2,), "preprocessing['state'][0]"),
         ({"upper": 3}, (2,), "preprocessing['state'][0]"),
@@ -323,7 +324,7 @@ def test_only_sequences_take_other_types() -> None:
         (["deltafier"], "preprocessing"),
         ({"reward": {"type": "sequence", "length": 2}}, "preprocessing['reward'][0]"),
         ({"reward": {"type": "sequence", "length": 2, "concatenate": False}}, "preprocessing['reward']"),
-        ({"bool": "clippin"}, "preprocessing['bool'][0]['type']"),
+        ({"bool": "clippin"}, "preprocessing['bool'][0]"),
     ],
 )
 def test_wrong_keys_and_rewards_are_named(spec: Any, argument: Any) -> None:
@@ -335,3 +336,13 @@ def test_wrong_keys_and_rewards_are_named(spec: Any, argument: Any) -> None:
 def test_the_nearest_state_is_told() -> None:
     with pytest.raises(TensorforceError, match="'state'"):
         make_preprocessing("preprocessing", {"stat": "deltafier"}, {"state": ValueSpec("state", "float", (2,))}, 1)
+
+
+def test_layers_may_be_in_files_and_have_the_names_of_tensorforces_classes(tmp_path: Path) -> None:
+    clipping = {"type": "tensorforce.core.layers.Clipping", "upper": 2.0, "summary_labels": None}
+    layers, whole = tmp_path / "layers.json", tmp_path / "preprocessing.json"
+    layers.write_text(json.dumps([clipping]))
+    whole.write_text(json.dumps({"state": str(layers)}))
+    states = {"state": ValueSpec("state", "float", (2,))}
+    made = make_preprocessing("preprocessing", str(whole), states, 1)
+    assert made.spec == {"state": [{"type": "clipping", "upper": 2.0, "lower": None}]}

@@ -179,7 +179,8 @@ def test_13_types_of_actions(nested: Agent) -> None:
 
 
 def test_14_noise_stays_within_bounds(nested: Agent) -> None:
-    found = np.array([nested.act(S, independent=True, **{"b/c-exploration": 10.0})["b"]["c"] for _ in range(60)])
+    noise: dict[str, Any] = {"b/c-exploration": 10.0}
+    found = np.array([nested.act(S, independent=True, **noise)["b"]["c"] for _ in range(60)])
     assert found.min() == -1.0
     assert found.max() == 2.0
 

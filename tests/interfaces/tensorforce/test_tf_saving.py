@@ -157,6 +157,15 @@ def test_28_every_variable_and_counter(saved: tuple[Any, Path], tmp_path: Path, 
     other.act(S)  # no episode runs
 
 
+@pytest.mark.parametrize("format", ["numpy", "hdf5"])
+def test_variables_of_two_optimizers_that_are_shown_alike(tmp_path: Path, format: str) -> None:
+    agent = make(baseline_policy=[dict(type="dense", size=2)], baseline_objective="value", baseline_optimizer="adam")
+    run(agent, 0, 8)
+    agent.save(directory=str(tmp_path), format=format)
+    assert sum(name.endswith("adam/iteration") for name in agent.get_variables()) == 2
+    assert_same(load(tmp_path), agent)
+
+
 @pytest.mark.parametrize("kind", ["tensorforce", "dqn"])
 def test_32_saving_changes_nothing_and_a_loaded_agent_continues_as_the_saved_one(tmp_path: Path, kind: str) -> None:
     """Memory, optimizer, schedules, random processes and statistics of preprocessing are in the file."""
