@@ -76,7 +76,7 @@ def test_the_public_module_holds_the_same_class() -> None:
     assert Exported is Environment
 
 
-def test_cartpole_has_its_specs_and_limit() -> None:
+def test_40_cartpole_has_its_specs_and_limit() -> None:
     with Environment.create("gym", level="CartPole-v1") as env:
         assert env.states() == {"type": "float", "shape": (4,)}
         assert env.actions() == {"type": "int", "shape": (), "num_values": 2}
@@ -103,7 +103,7 @@ def test_a_level_without_version_has_no_limit() -> None:
         assert env.max_episode_timesteps() is None
 
 
-def test_the_seventh_timestep_of_seven_is_an_abort() -> None:
+def test_40_the_seventh_timestep_of_seven_is_an_abort() -> None:
     with Environment.create("gym", level="Pendulum-v1", max_episode_timesteps=7) as env:
         env.reset()
         assert [env.execute(np.zeros(1, np.float32))[1] for _ in range(7)] == [0] * 6 + [2]

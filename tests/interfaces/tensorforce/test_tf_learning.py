@@ -9,6 +9,7 @@ import pytest
 
 from axonrl.interfaces.tensorforce import Agent, TensorforceError
 
+pytestmark = pytest.mark.usefixtures("unconverted")
 STATES = {"type": "float", "shape": (1,)}
 ACTIONS = {"type": "int", "num_values": 2}
 UNIFORM = {"type": "random", "distribution": "uniform", "minval": 0.001, "maxval": 0.1}

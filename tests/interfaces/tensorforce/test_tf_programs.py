@@ -2,8 +2,10 @@
 # Programs of users have no types.
 """The five acceptance programs, as their users wrote them but for the import line."""
 
+import pytest
 
-def test_quickstart() -> None:
+
+def test_program_1_quickstart() -> None:
     """The loop is yours: quickstart."""
     from axonrl.interfaces.tensorforce import Agent, Environment
 
@@ -31,7 +33,7 @@ def test_quickstart() -> None:
     agent.close(), env.close()
 
 
-def test_runner_and_json() -> None:
+def test_program_2_runner_and_json() -> None:
     """Train and evaluate with a Runner, agent from a JSON file."""
     import json, pathlib, tempfile
     from axonrl.interfaces.tensorforce.execution import Runner
@@ -60,10 +62,11 @@ def test_runner_and_json() -> None:
     steps = runner.agent.timesteps
     runner.run(num_episodes=3, evaluation=True, use_tqdm=False)
     assert len(runner.evaluation_rewards) == 3 and runner.agent.timesteps == steps
+    assert type(runner.agent.executor).__name__ == "LiteRTExecutor"  # beside the program
     runner.close()
 
 
-def test_own_world() -> None:
+def test_program_3_own_world() -> None:
     """A world of one's own with an illegal move; save, load, act only."""
     import os, tempfile
     import numpy as np
@@ -120,7 +123,7 @@ def test_own_world() -> None:
     assert [actor.act(states=s) for s in states] == wanted
 
 
-def test_several_episodes() -> None:
+def test_program_4_several_episodes() -> None:
     """Several episodes at once, one agent."""
     import numpy as np
     from axonrl.interfaces.tensorforce.agents import Agent
@@ -148,7 +151,8 @@ def test_several_episodes() -> None:
     assert updates == agent.updates == 2 and agent.episodes == 6 and agent.timesteps == 36
 
 
-def test_record_and_pretrain() -> None:
+@pytest.mark.usefixtures("unconverted")
+def test_program_5_record_and_pretrain() -> None:
     """Record a stranger, pretrain from it, then evaluate with internal states."""
     import os, tempfile
     from axonrl.interfaces.tensorforce import Agent, Environment, Runner

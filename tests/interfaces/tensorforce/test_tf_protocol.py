@@ -52,17 +52,14 @@ def decaying(decay: str, **arguments: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def nested(in_tensorflow: Any) -> Agent:
     """An agent with actions of all types, each with a schedule of its own, at timestep 0."""
-    grip = dict(d=dict(type="bool", shape=(2,)), e=dict(type="float", min_value=-1.0, max_value=2.0))
+    turn, grip = dict(type="float", min_value=-1.0, max_value=2.0), dict(type="bool", shape=(2,))
     exploration = {
         "a": decaying("exponential", initial_value=0.1, decay_steps=1, decay_rate=0.5),
         "b/c": dict(type="piecewise_constant", unit="timesteps", boundaries=[0], values=[0.1, 0.0]),
         "b/d": decaying("polynomial", initial_value=1.0, final_value=0.0, decay_steps=10),
     }
     with in_tensorflow():
-        return generic(
-            actions=dict(a=dict(type="int", num_values=2), b=dict(c=dict(type="float"), **grip)),
-            exploration=exploration,
-        )
+        return generic(actions=dict(a=dict(type="int", num_values=2), b=dict(c=turn, d=grip)), exploration=exploration)
 
 
 def run(agent: Agent, episodes: int, length: int, terminal: Any = True, reward: float = 1.0) -> list[int]:
@@ -182,8 +179,8 @@ def test_13_types_of_actions(nested: Agent) -> None:
 
 
 def test_14_noise_stays_within_bounds(nested: Agent) -> None:
-    noise: dict[str, Any] = {"b/e-exploration": 10.0}
-    found = np.array([nested.act(S, independent=True, **noise)["b"]["e"] for _ in range(60)])
+    noise: dict[str, Any] = {"b/c-exploration": 10.0}
+    found = np.array([nested.act(S, independent=True, **noise)["b"]["c"] for _ in range(60)])
     assert found.min() == -1.0
     assert found.max() == 2.0
 
@@ -335,7 +332,6 @@ def test_35_output_tensors(learner: Agent) -> None:
         learner.get_output_tensors("fly")
 
 
-@pytest.mark.usefixtures("unconverted")
 def test_37_internal_states() -> None:
     agent = generic(policy=[dict(type="internal_lstm", size=4, length=2)])
     internals = agent.initial_internals()
@@ -344,6 +340,7 @@ def test_37_internal_states() -> None:
     _, second = agent.act(S, internals=first, evaluation=True)
     assert not np.array_equal(*(next(iter(x.values())) for x in (first, second)))
     assert run(agent, 2, 3) == [1, 2]
+    assert type(agent.executor).__name__ == "LiteRTExecutor"
 
 
 def test_38_ways_to_create(tmp_path: Path) -> None:

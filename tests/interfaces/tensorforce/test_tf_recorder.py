@@ -112,9 +112,10 @@ def test_writers_at_the_same_time_do_not_overwrite_each_other(tmp_path: Path) ->
     assert sorted(int(trace["x"][0]) for trace in traces(tmp_path)) == list(range(20))
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_20_lanes_have_their_own_rows_in_the_order_of_their_ends(tmp_path: Path) -> None:
-    ppo = dict(batch_size=50, network=[dict(type="dense", size=4)])
-    agent = make(dict(directory=tmp_path, frequency=2), "ppo", parallel_interactions=2, **ppo)
+    vpg = dict(batch_size=50, network=[dict(type="linear", size=1)])
+    agent = make(dict(directory=tmp_path, frequency=2), "vpg", parallel_interactions=2, **vpg)
     agent.act([[0, 0, 0], [1, 0, 0]], parallel=[0, 1])
     agent.observe([0.5, 1.5], [0, 0], parallel=[0, 1])
     for t, end in ((1, 0), (2, 2)):
@@ -126,6 +127,26 @@ def test_20_lanes_have_their_own_rows_in_the_order_of_their_ends(tmp_path: Path)
     assert trace["state"][:, :2].tolist() == [[1, 0], [1, 1], [1, 2], [0, 0], [0, 1]]
     assert trace["reward"].tolist() == [1.5, 11.0, 12.0, 0.5, 20.0]
     assert trace["terminal"].tolist() == [0, 0, 2, 0, 1]
+
+
+@pytest.mark.usefixtures("unconverted")
+def test_26_agents_learn_from_traces(tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    agent = make(dict(directory=tmp_path / "own"), "vpg", batch_size=2, network=[dict(type="linear", size=1)])
+    for missing in (folder, tmp_path / "own"):
+        with pytest.raises(TensorforceError) as error:
+            agent.pretrain(str(missing), num_iterations=2)
+        assert error.value.value == str(missing)
+    play(make(dict(directory=folder)), 3)
+    agent.pretrain(str(folder), num_iterations=2, num_traces=2, num_updates=3)
+    assert (agent.updates, agent.timesteps, agent.episodes) == (6, 0, 0)
+    for content in (b"", b"no archive", (sorted(folder.iterdir())[0]).read_bytes()[:-30]):
+        damaged = folder / "trace-4-damaged.npz"
+        damaged.write_bytes(content)
+        with pytest.raises(TensorforceError) as error:  # and no file stays open: warnings are errors
+            agent.pretrain(str(folder), num_iterations=1)
+        assert error.value.value == str(damaged)
+    assert agent.updates == 6
 
 
 def test_independent_acts_and_dropped_episodes_are_not_recorded(tmp_path: Path) -> None:

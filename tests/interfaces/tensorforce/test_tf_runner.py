@@ -144,7 +144,7 @@ def test_an_abort_of_the_time_limit_passes_what_follows() -> None:
     assert agent.calls == ["reset", ("act", 0, 0), ("observe", 0, 0), ("act", 1, 0), ("abort", 2, 0)]
 
 
-def test_timesteps_are_exact_and_the_last_episode_counts() -> None:
+def test_41_timesteps_are_exact_and_the_last_episode_counts() -> None:
     agent = FakeAgent()
     runner = Runner(agent=agent, environment=Count(10))
     runner.run(num_timesteps=37)
@@ -156,7 +156,7 @@ def test_timesteps_are_exact_and_the_last_episode_counts() -> None:
     assert agent.calls[-1] == ("observe", 1, 0)
 
 
-def test_updates_are_exact() -> None:
+def test_41_updates_are_exact() -> None:
     agent = FakeAgent(every=4)
     runner = Runner(agent=agent, environment=Count(5))
     runner.run(num_updates=3)
@@ -164,7 +164,7 @@ def test_updates_are_exact() -> None:
     assert agent.calls[-2:] == [("observe", 0, 0), "reset"]  # the third episode is dropped
 
 
-def test_callbacks_come_every_few_episodes_and_only_false_ends_the_run() -> None:
+def test_41_callbacks_come_every_few_episodes_and_only_false_ends_the_run() -> None:
     seen: list[Any] = []
 
     def note(runner: Runner, parallel: int) -> None:
@@ -192,7 +192,7 @@ def test_timestep_callbacks_count_within_episodes_also_in_evaluation() -> None:
         assert (runner.timesteps, runner.episodes) == (3, 0)
 
 
-def test_evaluation_leaves_the_agent_alone_and_carries_internals() -> None:
+def test_41_evaluation_leaves_the_agent_alone_and_carries_internals() -> None:
     agent = FakeAgent(remembers=True)
     runner = Runner(agent=agent, environment=Count(2))
     runner.run(num_episodes=2, evaluation=True)

@@ -32,8 +32,8 @@ def make(summarizer: Any, agent: str = "random", **kwargs: Any) -> Agent:
     return made
 
 
-def ppo(summarizer: Any, **kwargs: Any) -> Agent:
-    return make(summarizer, "ppo", batch_size=1, network=[dict(type="dense", size=4)], **kwargs)
+def learner(summarizer: Any, **kwargs: Any) -> Agent:
+    return make(summarizer, "vpg", batch_size=1, network=[dict(type="dense", size=4)], **kwargs)
 
 
 def play(agent: Agent, episodes: int, length: int = 2) -> list[int]:
@@ -185,11 +185,12 @@ def test_what_a_random_agent_can_record() -> None:
     assert make(None).get_available_summaries() == ["episode-reward", "raw-reward", "rewards", "timestep-reward"]
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_an_agent_that_learns_writes_what_it_measured(tmp_path: Path) -> None:
     labels = ["losses", "entropy", "update-norm", "updates", "variables", "parameters", "categorical", "rewards"]
     summarizer = dict(directory=tmp_path, labels=[*labels, "variables-histogram"], frequency=2)
     reward = dict(reward=dict(type="clipping", upper=1.5))
-    agent = ppo(summarizer, exploration=0.25, preprocessing=reward, discount=0.5)
+    agent = learner(summarizer, exploration=0.25, preprocessing=reward, discount=0.5)
     play(agent, 1)
     loss = agent.update(query="loss")
     name = next(name for name in agent.get_variables() if name.endswith("logits/bias"))
@@ -219,12 +220,15 @@ def test_an_agent_that_learns_writes_what_it_measured(tmp_path: Path) -> None:
     assert sum(part[0][1] for part in parts) == pytest.approx(1)
     assert scalars(tmp_path, "rewards/timestep-reward") == [(1, 1.0), (2, 1.5), (3, 1.0), (4, 1.5)]
     assert scalars(tmp_path, "rewards/raw-reward") == [(1, 1.0), (2, 2.0), (3, 1.0), (4, 2.0)]
+    sums = [(k, (1 + 0.5 * 1.5 + 1.5) / 2) for k in (1, 2, 3)]  # of clipped rewards
+    assert scalars(tmp_path, "rewards/empirical-reward") == scalars(tmp_path, "rewards/estimated-reward") == sums
     assert "variables-histogram/policy/action-distribution/logits/bias" in events(tmp_path).Tags()["tensors"]
     assert not any("optimizer" in tag for tag in events(tmp_path).Tags()["scalars"] if tag.startswith("variables"))
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_frequencies_of_updates(tmp_path: Path) -> None:
-    agent = ppo(
+    agent = learner(
         dict(directory=tmp_path, labels=["loss", "updates", "variables"], frequency=dict(update=2, variables=3))
     )
     play(agent, 6)
@@ -235,21 +239,19 @@ def test_frequencies_of_updates(tmp_path: Path) -> None:
     assert [step for step, _ in scalars(tmp_path, f"variables/{tag}")] == [3, 6]
 
 
-def test_a_summarizer_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("unconverted")
+def test_a_summarizer_changes_nothing_and_agents_say_what_they_can_record(tmp_path: Path) -> None:
     drawn = dict(type="random", distribution="uniform", minval=0.1, maxval=0.2)
     found = []
     for summarizer in (None, dict(directory=tmp_path, labels="all")):
-        agent = ppo(summarizer, exploration=drawn, learning_rate=drawn, discount=drawn)
+        agent = learner(summarizer, exploration=drawn, learning_rate=drawn, discount=drawn)
+        own = agent.get_available_summaries()
+        assert {"categorical", "distributions", "losses", "loss", "entropy", "updates-histogram"} <= set(own)
+        assert own == sorted(own)
+        assert not {"gaussian", "beta", "bernoulli", "baseline-loss"} & set(own)
         actions = play(agent, 3, length=5)
         found.append((actions, {name: agent.get_variable(name).tolist() for name in agent.get_variables()}))
     assert found[0] == found[1]
-
-
-def test_what_learning_agents_can_record() -> None:
-    own = ppo(None).get_available_summaries()
-    assert {"categorical", "distributions", "losses", "loss", "entropy", "updates-histogram"} <= set(own)
-    assert own == sorted(own)
-    assert not {"gaussian", "beta", "bernoulli", "baseline-loss"} & set(own)
 
 
 def test_summaries_load_no_tensorflow(tmp_path: Path) -> None:

@@ -113,6 +113,15 @@ def test_what_was_saved_is_what_is_stored_but_for_the_running_episode() -> None:
         np.testing.assert_equal(other.sample()[key], value)
 
 
+def test_a_smaller_memory_takes_the_newest() -> None:
+    made, smaller = memory(size=3), memory(capacity=5, size=3)
+    fill(made, 0, 4, TERMINATED)
+    fill(made, 10, 4, TERMINATED)
+    smaller.load_state_dict(made.state_dict())
+    smaller.batch_size = 5
+    assert smaller.sample()["observation"]["state"].tolist() == [3, 10, 11, 12, 13]
+
+
 def test_an_episode_whose_beginning_is_overwritten_is_none() -> None:
     made = memory(capacity=5, episodes=True, size=1)
     fill(made, 0, 4, TERMINATED)
