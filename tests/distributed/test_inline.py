@@ -53,6 +53,19 @@ def rollouts(folder: Path, **params: Any) -> Agent:
     return Agent(impala.model_fn, BatchMemory(40), folder, RunConfig(seed=1, progress=False), {**SMALL, **params})
 
 
+def test_a_compiled_program_learns_from_actors_without_tensorflow_alike(tmp_path: Path) -> None:
+    cluster = Cluster(**INLINE, lockstep=True)
+    traced = rollouts(tmp_path / "traced").train("CartPole-v1", cluster=cluster, max_timesteps=200)
+    rollouts(tmp_path / "compiling").compile(tmp_path / "program", make("CartPole-v1", 4))
+    config = RunConfig(seed=1, progress=False)
+    compiled = Agent(None, BatchMemory(40), tmp_path / "compiled", config, compiled=tmp_path / "program")
+    compiled.train("CartPole-v1", cluster=cluster, max_timesteps=200)
+    assert compiled.global_step == traced.global_step == 5
+    observation = np.zeros((1, 4), np.float32)
+    expected, found = traced.predict(observation), compiled.predict(observation)
+    assert all(np.array_equal(expected[name], found[name]) for name in expected)
+
+
 def replay(folder: Path) -> Agent:
     memory = ReplayMemory(200, 8, n_step=3, sampler=Prioritized())
     return Agent(dqn.model_fn, memory, folder, RunConfig(seed=1, progress=False), SMALL)
