@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .execution.runner import Runner
-from .values.errors import TensorforceError
+from .values.errors import TensorforceError, integer, refuse
 
 _LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds")
 """What ``--path`` holds of each episode."""
@@ -50,17 +50,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = parser().parse_args(arguments)
     try:
+        integer("--repeat", given.repeat, at_least=1)
+        path = _writable(given.path)
         for module in filter(None, given.import_modules.split(",")):
             importlib.import_module(module.strip())
         results = [_once(given) for _ in range(given.repeat)]
     except (TensorforceError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return _USAGE
-    if given.path is not None:
-        path = Path(f"{given.path}.json")
-        path.parent.mkdir(parents=True, exist_ok=True)
+    if path is not None:
         path.write_text(json.dumps({name: [result[name] for result in results] for name in _LISTS}), encoding="utf-8")
     return 0
+
+
+def _writable(given: str | None) -> Path | None:
+    """The file for the results, whose folder exists now: that it cannot is told before the run, and not after it."""
+    if given is None:
+        return None
+    path = Path(f"{given}.json")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse("--path", f"cannot be written, {path.parent} is no folder: {error.strerror}", given)
+    return path
 
 
 def _once(given: argparse.Namespace) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ....contracts import Array, State
 from ....runs.snapshot import Counters
 from ..values.errors import refuse
 from .acting import ModelActing
-from .variables import COUNTERS, shown
+from .variables import COUNTERS, by_shown_name, shown
 
 if TYPE_CHECKING:
     from ..processing.parameters import Parameter
@@ -182,7 +182,7 @@ def variables_of(agent: ActObserve) -> dict[str, Array]:
     """Variables, those of the optimizer and the counters, by the names that ``get_variables`` lists."""
     weights = {} if agent.learning is None else agent.learning.stepper.weights()
     counters = {shown_name: np.array(getattr(agent, name), np.int64) for shown_name, name in COUNTERS.items()}
-    return {**{shown(name): array for name, array in weights.items()}, **counters}
+    return {**{name: weights[own] for name, own in by_shown_name(weights).items()}, **counters}
 
 
 def load_variables(where: str, agent: ActObserve, given: Mapping[str, Array]) -> None:
@@ -205,7 +205,7 @@ def load_variables(where: str, agent: ActObserve, given: Mapping[str, Array]) ->
     weights = {name: array for name, array in given.items() if name not in COUNTERS}
     learning = agent.learning
     if learning is not None:
-        inside = {shown(name): name for name in learning.stepper.weights()}
+        inside = by_shown_name(learning.stepper.weights())
         _set_weights(where, learning, {inside.get(name, name): array for name, array in weights.items()})
         learning.stepper.counters.global_step = counters["updates"]
     elif weights:

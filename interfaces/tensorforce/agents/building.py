@@ -38,6 +38,7 @@ def build(agent: ActObserve) -> Parts:
     """
     given, where = agent.arguments, str(agent)
     states, actions = agent.states_values, agent.actions_values
+    companions = _companions(agent)  # first: what is wrong with them is said before a model is built
     seed = given.get("seed")
     seed = secrets.randbits(32) if seed is None else int(seed)
     if agent.kind in ("random", "constant"):
@@ -47,7 +48,7 @@ def build(agent: ActObserve) -> Parts:
             place = f"{where}: action_values"
             constants = {} if values is None else read_actions(place, values, actions, partial=True)
         preprocessing = make_preprocessing(where, None, states.flat, agent.parallel_interactions + 1)
-        return Parts(SimpleActing(actions, constants, seed), None, preprocessing, _companions(agent), None)
+        return Parts(SimpleActing(actions, constants, seed), None, preprocessing, companions, None)
     form = normal_form(agent.kind, given, states, actions)
     # One more history: of experience that others made.
     preprocessing = make_preprocessing(where, form["preprocessing"], states.flat, agent.parallel_interactions + 1)
@@ -61,7 +62,7 @@ def build(agent: ActObserve) -> Parts:
         make_parameter(f"{where}: variable_noise", form["variable_noise"], at_least=0),
         seed,
     )
-    return Parts(acting, learning, preprocessing, _companions(agent), form)
+    return Parts(acting, learning, preprocessing, companions, form)
 
 
 def distributions(form: Mapping[str, Any], actions: Values) -> dict[str, str]:

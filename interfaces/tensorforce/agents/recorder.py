@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from ....contracts import Array
-from ..values.errors import TensorforceError, integer, refuse
+from ..values.errors import TensorforceError, integer
 from ..values.specs import MASK
 from .companions import Companion
 from .folders import make_directory, read_keys, stamps
@@ -58,9 +58,6 @@ class Recorder(Companion):
         self._seen = [*agent.states_values.flat]
         self._taken = [*actions]
         self._masks = [f"{name}{MASK}" for name, spec in actions.items() if spec.type == "int"]
-        for name in self._masks:
-            if name in actions:
-                refuse(place, f"cannot name the mask of {name.removesuffix(MASK)!r}: {name!r} is an action", name)
         self._running: dict[int, list[Row]] = {}
         """Rows of unfinished episodes, by parallel index."""
         self._ended: list[Row] = []

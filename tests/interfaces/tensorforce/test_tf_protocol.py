@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from axonrl.interfaces.tensorforce import Agent, TensorforceError
-from axonrl.interfaces.tensorforce.agents import PPOAgent
+from axonrl.interfaces.tensorforce.agents import RandomAgent
 
 S = [0.1, -0.2, 0.3]
 STATES = dict(type="float", shape=(3,))
@@ -34,9 +34,35 @@ def generic(**kwargs: Any) -> Agent:
 
 
 @pytest.fixture(scope="module")
-def learner() -> Agent:
-    """An agent with a model, for what leaves no trace in it."""
-    return generic(exploration=1.0)
+def one_learner() -> Agent:
+    return generic(exploration=1.0, parallel_interactions=2)
+
+
+@pytest.fixture
+def learner(one_learner: Agent) -> Agent:
+    """An agent with a model, in which no episode runs."""
+    one_learner.reset()
+    return one_learner
+
+
+def decaying(decay: str, **arguments: Any) -> dict[str, Any]:
+    return dict(type="decaying", decay=decay, unit="timesteps", **arguments)
+
+
+@pytest.fixture(scope="module")
+def nested(in_tensorflow: Any) -> Agent:
+    """An agent with actions of all types, each with a schedule of its own, at timestep 0."""
+    grip = dict(d=dict(type="bool", shape=(2,)), e=dict(type="float", min_value=-1.0, max_value=2.0))
+    exploration = {
+        "a": decaying("exponential", initial_value=0.1, decay_steps=1, decay_rate=0.5),
+        "b/c": dict(type="piecewise_constant", unit="timesteps", boundaries=[0], values=[0.1, 0.0]),
+        "b/d": decaying("polynomial", initial_value=1.0, final_value=0.0, decay_steps=10),
+    }
+    with in_tensorflow():
+        return generic(
+            actions=dict(a=dict(type="int", num_values=2), b=dict(c=dict(type="float"), **grip)),
+            exploration=exploration,
+        )
 
 
 def run(agent: Agent, episodes: int, length: int, terminal: Any = True, reward: float = 1.0) -> list[int]:
@@ -87,41 +113,32 @@ def test_04_main_mode_refuses_what_is_for_independent_acts(extra: dict[str, Any]
 
 
 def test_05_and_06_evaluation_is_greedy_and_leaves_no_trace(learner: Agent) -> None:
+    before = learner.timesteps
     found = {int(learner.act(S, evaluation=True)) for _ in range(20)}
     assert len(found) == 1
-    assert learner.timesteps == 0
+    assert learner.timesteps == before
     action = learner.act(S, evaluation=True)
     assert learner.act(S, internals=learner.initial_internals(), evaluation=True) == (action, {})
 
 
-def test_07_queries_and_values_for_one_call() -> None:
-    agent = generic(exploration=0.25)
-    action, shown = agent.act(S, query="exploration", exploration=0.5)
+def test_07_queries_and_values_for_one_call(learner: Agent) -> None:
+    action, shown = learner.act(S, query="exploration", exploration=0.5)
     assert shown == 0.5
     assert action.dtype == np.int32
-    agent.observe(0.0)
-    assert agent.act(S, query=["exploration"], exploration=0.5)[1] == [0.5]
-    agent.observe(0.0)
-    assert agent.act(S, query="exploration")[1] == 0.25
+    learner.observe(0.0)
+    assert learner.act(S, query=["exploration"], exploration=0.5)[1] == [0.5]
+    learner.observe(0.0)
+    assert learner.act(S, query="exploration")[1] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("spec", "shown"),
-    [
-        (dict(type="decaying", decay="exponential", unit="timesteps", initial_value=0.1, decay_steps=1, decay_rate=0.5),
-         [0.1, 0.05, 0.025]),
-        (dict(type="piecewise_constant", unit="timesteps", boundaries=[0], values=[0.1, 0.0]), [0.1, 0.0, 0.0]),
-        (dict(type="decaying", decay="polynomial", unit="timesteps", initial_value=1.0, final_value=0.0,
-              decay_steps=10), [1.0, 0.9, 0.8]),
-    ],
-)  # fmt: skip
-def test_08_and_09_schedules(spec: dict[str, Any], shown: list[float]) -> None:
-    agent = generic(exploration=spec)
+def test_08_and_09_schedules(nested: Agent) -> None:
+    shown = {"a": [0.1, 0.05, 0.025], "b/c": [0.1, 0.0, 0.0], "b/d": [1.0, 0.9, 0.8]}
+    names = [f"{name}-exploration" for name in shown]
     found = []
-    for _ in shown:
-        found.append(agent.act(S, query="exploration")[1])
-        agent.observe(0.0)
-    assert np.array_equal(np.array(found), np.array(shown, np.float32))
+    for _ in range(3):
+        found.append(nested.act(S, query=names)[1])
+        nested.observe(0.0)
+    assert np.array_equal(np.array(found).T, np.array(list(shown.values()), np.float32))
 
 
 def test_10_unknown_names(learner: Agent) -> None:
@@ -156,25 +173,22 @@ def test_12_masks(kind: str, learner: Agent) -> None:
             agent.act(dict(state=S, action_mask=mask), independent=True)
 
 
-def test_13_types_of_actions() -> None:
-    nest = dict(a=dict(type="int", num_values=2), b=dict(c=dict(type="float"), d=dict(type="bool", shape=(2,))))
-    for agent in (
-        make(actions=nest),
-        generic(actions=nest),
-    ):
-        action = agent.act(S)
+def test_13_types_of_actions(nested: Agent) -> None:
+    for agent in (make(actions=nested.actions_spec), nested):
+        action = agent.act(S, independent=True)
         assert isinstance(action["a"], np.int32)
         assert isinstance(action["b"]["c"], np.float32)
         assert (action["b"]["d"].dtype, action["b"]["d"].shape) == (np.bool_, (2,))
 
 
-def test_14_noise_stays_within_bounds() -> None:
-    agent = generic(actions=dict(type="float", min_value=-1.0, max_value=2.0), exploration=10.0)
-    found = np.array([agent.act(S, independent=True) for _ in range(60)])
+def test_14_noise_stays_within_bounds(nested: Agent) -> None:
+    noise: dict[str, Any] = {"b/e-exploration": 10.0}
+    found = np.array([nested.act(S, independent=True, **noise)["b"]["e"] for _ in range(60)])
     assert found.min() == -1.0
     assert found.max() == 2.0
 
 
+@pytest.mark.usefixtures("unconverted")
 @pytest.mark.parametrize(("frequency", "at"), [(None, [3, 6, 9]), (1, [3, 4, 5, 6, 7, 8, 9]), ("never", [])])
 def test_15_updates_by_episodes(frequency: Any, at: list[int]) -> None:
     update = dict(unit="episodes", batch_size=3)
@@ -183,15 +197,21 @@ def test_15_updates_by_episodes(frequency: Any, at: list[int]) -> None:
     assert agent.updates == len(at)
 
 
+TINY = [dict(type="linear", size=2)]
+DQN = dict(memory=100, batch_size=4, update_frequency=3, exploration=0.1, network=TINY)
+
+
+@pytest.mark.usefixtures("unconverted")
 @pytest.mark.parametrize(
     ("agent", "arguments", "at"),
     [
-        ("dqn", dict(memory=100, batch_size=4, update_frequency=3, exploration=0.1), [6, 9, 12, 15]),
-        ("dqn", dict(memory=100, batch_size=4, update_frequency=3, start_updating=10, exploration=0.1), [10, 13, 16]),
-        ("tensorforce", dict(update=5, objective="policy_gradient", reward_estimation=dict(horizon=3)), [9, 14]),
-        ("a2c", dict(batch_size=10), [11]),
+        ("dqn", DQN, [6, 9, 12, 15]),
+        ("dqn", dict(DQN, start_updating=10), [10, 13, 16]),
+        ("tensorforce", dict(update=5, objective="policy_gradient", reward_estimation=dict(horizon=3), policy=TINY),
+         [9, 14]),
+        ("a2c", dict(batch_size=10, network=TINY, critic_network=TINY), [11]),
     ],
-)
+)  # fmt: skip
 def test_16_and_17_updates_by_timesteps(agent: str, arguments: dict[str, Any], at: list[int]) -> None:
     made = make(agent, **arguments)
     updated = []
@@ -202,8 +222,8 @@ def test_16_and_17_updates_by_timesteps(agent: str, arguments: dict[str, Any], a
     assert updated == at
 
 
-def test_18_to_20_lanes() -> None:
-    agent = generic(parallel_interactions=2)
+def test_18_to_20_lanes(learner: Agent) -> None:
+    agent = learner
     moves = agent.act([S, S], parallel=[0, 1])
     assert len(moves) == 2
     assert agent.observe([1.0, 1.0], [True, True], parallel=[0, 1]) == 2
@@ -237,8 +257,9 @@ def test_22_aborted_episodes_bootstrap(terminal: int, value: float) -> None:
     """With discount 0.5 and reward 1: 1 + 0.5 + 0.25 + ... = 2; and ended after 4: the mean of 1, 1.5, 1.75, 1.875."""
     agent = make(
         "dqn", memory=200, batch_size=32, learning_rate=3e-2, discount=0.5, exploration=1.0, update_frequency=1,
-        target_sync_frequency=5, network=[dict(type="dense", size=8)],
+        target_sync_frequency=5, network=TINY,
     )  # fmt: skip
+    assert type(agent.executor).__name__ == "LiteRTExecutor"
     for _ in range(80):
         for t in range(4):
             agent.act(S)
@@ -261,6 +282,7 @@ def experience(agent: Agent, at_once: bool) -> None:
                 agent.experience(states=states[t], actions=actions[t], terminal=bool(terminal[t]), reward=reward[t])
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_23_and_24_experience_and_update() -> None:
     losses = []
     for at_once in (True, False):
@@ -313,6 +335,7 @@ def test_35_output_tensors(learner: Agent) -> None:
         learner.get_output_tensors("fly")
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_37_internal_states() -> None:
     agent = generic(policy=[dict(type="internal_lstm", size=4, length=2)])
     internals = agent.initial_internals()
@@ -324,21 +347,21 @@ def test_37_internal_states() -> None:
 
 
 def test_38_ways_to_create(tmp_path: Path) -> None:
-    spec = dict(agent="ppo", batch_size=2, network=[dict(type="dense", size=4)])
+    spec = dict(agent="random", name="lucky")
     file = tmp_path / "agent.json"
     file.write_text(json.dumps(spec))
     given: dict[str, Any] = {key: value for key, value in spec.items() if key != "agent"}
     agents = [
-        make("ppo", **given),
+        make("random", **given),
         make(spec),  # type: ignore[arg-type]
         make(str(file)),
-        make("axonrl.interfaces.tensorforce.agents.PPOAgent", **given),
-        make(PPOAgent, **given),  # type: ignore[arg-type]
+        make("axonrl.interfaces.tensorforce.agents.RandomAgent", **given),
+        make(RandomAgent, **given),  # type: ignore[arg-type]
     ]
     again = Agent.create(agents[0], states=STATES)
     assert again is agents[0]
     assert all(one.spec == agents[0].spec for one in agents)
-    assert spec == dict(agent="ppo", batch_size=2, network=[dict(type="dense", size=4)])
+    assert spec == dict(agent="random", name="lucky")
     with pytest.raises(TensorforceError, match="'ppo'"):
         make("pppo")
 
@@ -349,6 +372,7 @@ def test_38_ways_to_create(tmp_path: Path) -> None:
         dict(states=dict(type="int", shape=())),
         dict(states=dict(type="float", shape=(1,), min_value=1.0, max_value=1.0)),
         dict(states=dict(a=STATES), actions=dict(a=ACTIONS)),
+        dict(actions=dict(go=ACTIONS, go_mask=dict(type="bool"))),
         dict(policy=[dict(type="dense")]),
         dict(policy=[dict(type="dence", size=3)]),
     ],

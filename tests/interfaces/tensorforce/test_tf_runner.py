@@ -430,4 +430,7 @@ def test_the_command_runs_and_writes_what_happened(tmp_path: Path, capsys: pytes
     results = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     assert results["timesteps"] == [[4, 4, 4]] * 2
     assert command.main(["-a", "fake", "-l", "CartPool-v1"]) == 2
+    assert command.main([*given, "-r", "0"]) == 2
+    (tmp_path / "file").touch()
+    assert command.main([*given, "--path", str(tmp_path / "file" / "results")]) == 2
     assert "CartPole-v1" in capsys.readouterr().err
