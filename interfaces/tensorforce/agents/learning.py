@@ -172,10 +172,16 @@ class Learning:
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def end(self, code: int, observation: Mapping[str, Array] | None, state: Mapping[str, Array] | None) -> None:
-        """The episode that was stored last is over; ``code`` is 1, or 2 with or without what would have come next."""
+        """The episode that was stored last is over; ``code`` is 1, or 2 with or without what would have come next.
+
+        Where ends are estimated and nothing is known of what came next, it is taken to be what the last timestep acted
+        in: rewards at the end matter too much to be left out.
+        """
         estimates_end = self.form["reward_estimation"]["estimate_terminal"]
         if not self.bootstraps or (code == TERMINATED and not estimates_end):
             self.memory.end(TERMINATED)
+        elif observation is None and code == TERMINATED:
+            self.memory.end(ABORTED, *self.memory.newest())
         elif observation is None:
             self.memory.end(CUT)
         else:

@@ -117,6 +117,15 @@ class Ring:
             self._episodes.append((self._open, last))
         self._open = self._count
 
+    def newest(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The observation of the newest timestep, and the internals with which it acted; copied."""
+        place = (self._count - 1) % self.capacity
+        observation, state = (
+            {name: column[place].copy() for name, column in self._columns[group].items()}
+            for group in ("observation", "state")
+        )
+        return observation, state
+
     def drop_open(self) -> None:
         """Forget the rows of the running episode."""
         self._count = max(self._open, self._low)

@@ -87,14 +87,14 @@ class Setting:
             path: of the objective in the normal form.
             view: what the policy says that is trained.
             rows: the rows.
-            target: float32 [B]: returns, or advantages.
+            target: float32 [B]: returns, or advantages; values that are learnt beside likelihoods are of returns.
         """
-        each = []
+        each, values = [], rows["return"] if "policy_gradient" in kinds(objective) else target
         for place, term in terms(objective, path):
             if term["type"] == "policy_gradient":
                 each.append(self._likelihood(term, place, view, rows, target))
             elif term["type"] == "value":
-                each.append(self._value(term, place, view, rows, target))
+                each.append(self._value(term, place, view, rows, values))
             else:
                 each.append(-self._criticised(view, rows["inputs"]))
         return each[0] if len(each) == 1 else tf.add_n(each)

@@ -104,8 +104,9 @@ class Training:
         return kl
 
     def _add_to_statistics(self, inputs: Inputs) -> None:
-        """Show the batch to layers with statistics, where an optimizer does not: a natural gradient runs layers on
-        weights that stand for their variables, which then stay as they are.
+        """Show the batch to layers with statistics, where an optimizer does not.
+
+        A natural gradient runs layers on weights that stand for their variables, which then stay as they are.
         """
         by_policy = is_natural(self._form["optimizer"])
         by_baseline = is_natural(self._model.baseline_form["optimizer"]) if self._is_separate else by_policy

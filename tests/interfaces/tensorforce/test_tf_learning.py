@@ -73,8 +73,7 @@ def test_statistics_are_of_the_rows_that_count(agent: str) -> None:
 
 def test_noise_is_on_what_is_trained() -> None:
     agent = make(network=[{"type": "exponential_normalization"}])
-    for name in ("weights", "bias"):
-        name = f"policy/action-distribution/logits/{name}"
+    for name in [name for name in agent.get_variables() if "logits" in name and "optimizer" not in name]:
         agent.assign_variable(name, np.zeros_like(agent.get_variable(name)))
     query: dict[str, Any] = {"independent": True, "query": "action-distribution-values", "variable-noise": 1.0}
     found = [agent.act([0.0], **query)[1] for _ in range(20)]
@@ -87,3 +86,29 @@ def test_constants_of_some_actions() -> None:
     agent = Agent.create(agent="constant", states=STATES, actions=actions, action_values={"lamp": True, "move": 1})
     found = agent.act([0.0])
     assert (found["lamp"].tolist(), found["move"], found["turn"]) == ([True, True], 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("end", "given", "target"),
+    [
+        (1, {}, 1 + 0.5 * 4),  # the value of the state that it acted in
+        (1, {"next_states": [3.0]}, 1 + 0.5 * 3),
+        (2, {"next_states": [3.0]}, 1 + 0.5 * 3),
+    ],
+)
+def test_estimated_ends(end: int, given: dict[str, Any], target: float) -> None:
+    rewards = {"horizon": 0, "discount": 0.5, "estimate_horizon": "late", "estimate_terminal": True}
+    agent = Agent.create(
+        states=STATES,
+        actions=ACTIONS,
+        update={"unit": "timesteps", "batch_size": 1, "frequency": "never"},
+        objective="value",
+        policy=[{"type": "linear", "size": 1, "bias": False}],
+        reward_estimation=rewards,
+        seed=0,
+    )
+    for name in ("policy-network/linear0", "states-value"):
+        agent.assign_variable(f"policy/{name}/weights", np.ones((1, 1), np.float32))
+    agent.act([4.0])
+    agent.observe(1.0, end, **given)
+    assert agent.update(query="loss") == pytest.approx(0.5 * (target - 4) ** 2)

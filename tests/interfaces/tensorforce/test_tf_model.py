@@ -349,6 +349,14 @@ def test_a_baseline_with_a_weight_is_trained_with_the_policy() -> None:
     assert agent["baseline/states-value/bias"] == pytest.approx([0.5])
 
 
+def test_values_beside_likelihoods_learn_returns_and_not_advantages() -> None:
+    both = {"type": "plus", "objective1": LIKELIHOOD, "objective2": value("state")}
+    batch = {"action": np.array([0]), "reward": [1.0]}
+    agent = Agent(form(advantage=True, objective=both), batch, weights={"states-value/bias": 0.5})
+    assert agent.update()["loss"] == pytest.approx(0.5 * np.log(3) + 0.5 * 0.5**2, rel=1e-5)
+    assert agent["states-value/bias"] == pytest.approx([1.0])
+
+
 def test_a_baseline_alone_is_trained_through_the_advantage() -> None:
     agent = Agent(
         form(advantage=True, baseline=baseline(policy=policy())),
