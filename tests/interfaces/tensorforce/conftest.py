@@ -1,4 +1,4 @@
-"""What the tests of Tensorforce's interface share."""
+"""What the tests of Tensorforce's interface share: most of what they cost is the creation of agents with a model."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -9,6 +9,32 @@ import pytest
 InTensorFlow: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
 
 
+@pytest.fixture(scope="module")
+def traced_once() -> Iterator[None]:
+    """Equal models of a module are traced once; they run in LiteRT, where each agent has variables of its own."""
+    from axonrl.runtimes.tracing import program
+
+    original: Any = program.Program
+    made: dict[str, Any] = {}
+
+    class Once(original):  # type: ignore[misc]
+        def trace_train(self, batch: Any) -> Any:
+            if not hasattr(self, "train"):
+                self.train = super().trace_train(batch)
+            return self.train
+
+    def once(model_fn: Any, observation: Any, seed: int) -> Any:
+        key = repr((vars(model_fn), observation, seed))
+        if key not in made:
+            made[key] = Once(model_fn, observation, seed)
+        return made[key]
+
+    once.original = original  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "Program", once)
+        yield
+
+
 @pytest.fixture(scope="session")
 def in_tensorflow() -> InTensorFlow:
     """Within it, agents are created that run in TensorFlow: conversion to LiteRT takes most of a creation."""
@@ -16,6 +42,7 @@ def in_tensorflow() -> InTensorFlow:
     @contextlib.contextmanager
     def entered() -> Iterator[None]:
         from axonrl.runtimes import choosing
+        from axonrl.runtimes.tracing import program
 
         choose = choosing.choose
 
@@ -23,6 +50,7 @@ def in_tensorflow() -> InTensorFlow:
             return choose(program, train, "tensorflow", kept, cache)
 
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(program, "Program", getattr(program.Program, "original", program.Program))
             patch.setattr(choosing, "choose", tensorflow)
             yield
 

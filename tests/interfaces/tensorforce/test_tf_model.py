@@ -231,8 +231,8 @@ def test_log_probabilities_of_several_actions_are_summed_and_values_averaged() -
     both = {"type": "plus", "objective1": value("action"), "objective2": value("action", early_reduce=False)}
     agent = Agent(form(objective=both), batch, actions, weights | {"states-value/bias": 4.5})
     early, late = 0.5 * (1 - (1 + 3 + 5) / 3) ** 2, 0.5 * (0 + 4 + 16) / 3  # 5 = 4.5 + 1 / 2
-    assert agent.update()["loss"] == pytest.approx(early + late, rel=1e-5)
     predicted = agent.act(state=[[0.0, 0.0]], arm_mask=np.ones((1, 2, 3), np.bool_))
+    assert agent.update()["loss"] == pytest.approx(early + late, rel=1e-5)
     action = predicted.pop("action")
     assert {name: array.shape for name, array in predicted.items()} == {"logits/arm": (1, 2, 3), "logit/lamp": (1,)}
     assert (action["arm"].tolist(), action["lamp"].tolist()) == ([[0, 2]], [True])

@@ -11,6 +11,7 @@ import pytest
 
 from axonrl.interfaces.tensorforce import Agent, TensorforceError
 
+pytestmark = pytest.mark.usefixtures("traced_once")
 S = [0.1, -0.2, 0.3]
 
 
