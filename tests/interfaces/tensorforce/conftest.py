@@ -1,6 +1,7 @@
 """What the tests of Tensorforce's interface share: most of what they cost is the creation of agents with a model."""
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -9,11 +10,20 @@ import pytest
 InTensorFlow: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
 
 
+def runtimes() -> tuple[Any, Any]:
+    """The modules with the names that are replaced, after all that import these names have done so."""
+    for name in ("frozen", "retracing", "trial", "tensorflow", "litert.executor"):
+        importlib.import_module(f"axonrl.runtimes.{name}")
+    from axonrl.runtimes import choosing
+    from axonrl.runtimes.tracing import program
+
+    return choosing, program
+
+
 @pytest.fixture(scope="module")
 def traced_once() -> Iterator[None]:
     """Equal models of a module are traced once; they run in LiteRT, where each agent has variables of its own."""
-    from axonrl.runtimes.tracing import program
-
+    _, program = runtimes()
     original: Any = program.Program
     made: dict[str, Any] = {}
 
@@ -41,9 +51,7 @@ def in_tensorflow() -> InTensorFlow:
 
     @contextlib.contextmanager
     def entered() -> Iterator[None]:
-        from axonrl.runtimes import choosing
-        from axonrl.runtimes.tracing import program
-
+        choosing, program = runtimes()
         choose = choosing.choose
 
         def tensorflow(program: Any, train: Any, runtime: str, kept: Any, cache: Any) -> Any:

@@ -25,7 +25,7 @@ def make(agent: str = "tensorforce", **kwargs: Any) -> Any:
     )
     if agent == "tensorforce":
         given |= dict(
-            update=dict(unit="episodes", batch_size=2),
+            update=dict(unit="episodes", batch_size=1),
             objective="policy_gradient",
             reward_estimation=dict(horizon="episode"),
             policy=[dict(type="dense", size=8)],
@@ -152,20 +152,19 @@ def test_28_every_variable_and_counter(saved: tuple[Any, Path], tmp_path: Path, 
     agent, _ = saved
     agent.save(directory=str(tmp_path), format=format)
     other = load(tmp_path)
-    assert (other.timesteps, other.episodes, other.updates) == (22, 5, 2)
+    assert (other.timesteps, other.episodes, other.updates) == (22, 5, 5)
     assert_same(agent, other)
     assert other.spec == agent.spec
     other.act(S)  # no episode runs
 
 
-@pytest.mark.usefixtures("unconverted")
-@pytest.mark.parametrize("format", ["numpy", "hdf5"])
-def test_variables_of_two_optimizers_that_are_shown_alike(tmp_path: Path, format: str) -> None:
+def test_variables_of_two_optimizers_that_are_shown_alike(tmp_path: Path) -> None:
     agent = make(baseline_policy=[dict(type="dense", size=2)], baseline_objective="value", baseline_optimizer="adam")
     run(agent, 0, 8)
-    agent.save(directory=str(tmp_path), format=format)
     assert sum(name.endswith("adam/iteration") for name in agent.get_variables()) == 2
-    assert_same(load(tmp_path), agent)
+    for format in ("numpy", "hdf5"):
+        agent.save(directory=str(tmp_path), format=format)
+        assert_same(load(tmp_path, format=format), agent)
 
 
 @pytest.mark.parametrize("kind", ["tensorforce", "dqn"])
@@ -311,16 +310,15 @@ def test_acting_only_takes_batches_masks_and_flags(saved: tuple[Any, Path]) -> N
 
 @pytest.mark.usefixtures("unconverted")
 def test_acting_only_with_internals_preprocessing_and_several_actions(tmp_path: Path) -> None:
-    eye, lamp = dict(type="float", shape=2), dict(type="bool", shape=())
     turn, grip = dict(type="float", min_value=-1.0, max_value=2.0), dict(type="bool", shape=(2,))
     agent = make(
-        states=dict(eye=eye, lamp=lamp),
+        states=dict(eye=dict(type="float", shape=2)),
         actions=dict(a=turn, b=dict(c=grip)),
         policy=dict(network=dict(type="auto", size=4, depth=1, internal_rnn=1)),
         max_episode_timesteps=4,
         preprocessing=dict(eye="exponential_normalization"),
     )
-    views = [dict(eye=[0.5 * k, -k], lamp=k % 2 == 0) for k in range(4)]
+    views = [dict(eye=[0.5 * k, -k]) for k in range(4)]
     for k, view in enumerate(views):
         agent.act(view)
         agent.observe(1.0, terminal=k == 3)
@@ -382,7 +380,7 @@ def test_the_saver_continues_from_the_newest_file(tmp_path: Path) -> None:
         (tmp_path / "m.safetensors").unlink()
     assert names(tmp_path) == ["m-0", "m-8"]
     again = make(saver=saver)
-    assert (again.timesteps, again.episodes, again.updates) == (8, 2, 1)
+    assert (again.timesteps, again.episodes, again.updates) == (8, 2, 2)
     Saver("Agent", dict(saver, load=False), again).begin(again)
     assert again.timesteps == 8
     Saver("Agent", dict(saver, load="m-0"), again).begin(again)
