@@ -421,20 +421,20 @@ def test_float_actions_have_no_values_without_a_baseline(given: dict[str, Any]) 
 
 
 def test_windows_and_the_internals_of_a_baseline() -> None:
-    lstm = {"type": "layered", "layers": [{"type": "internal_lstm", "size": 3, "length": 2}]}
-    own = baseline(policy=policy(lstm), objective=value("state"), weight=1.0)
-    normal = form(policy=policy(lstm), baseline=own, advantage=True, late=True, optimizer=ADAM)
+    gru = {"type": "layered", "layers": [{"type": "internal_gru", "size": 3, "length": 2}]}
+    own = baseline(policy=policy(gru), objective=value("state"), weight=1.0)
+    normal = form(policy=policy(gru), baseline=own, advantage=True, late=True, optimizer=ADAM)
     params = {"form": normal, "states": STATES, "actions": INT}
     observation = {"state": ArraySpec((2,), np.float32), "action_mask": INT["action"].mask}
     program = Program(BoundModelFn(model_fn, params, RunConfig(), None), observation, 0)
     assert program.predict.state is not None
     assert sorted(program.predict.state) == [
-        "baseline-policy-network-internal_lstm0-state",
-        "policy-network-internal_lstm0-state",
+        "baseline-policy-network-internal_gru0-state",
+        "policy-network-internal_gru0-state",
     ]
     rng = np.random.default_rng(0)
     window = {"state": rng.random((4, 2, 2)).astype(F32), "action_mask": np.ones((4, 2, 3), np.bool_)}
-    state = {name: np.zeros((4, 2, 3), F32) for name in program.predict.state}
+    state = {name: np.zeros((4, 3), F32) for name in program.predict.state}
     valid = np.array([[False, True], [True, True], [True, True], [True, True]])
     floats = {name: np.ones(4, F32) for name in ("reward", "discount", "valid")}
     batch: dict[str, Any] = {

@@ -5,6 +5,7 @@
 import pytest
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_program_1_quickstart() -> None:
     """The loop is yours: quickstart."""
     from axonrl.interfaces.tensorforce import Agent, Environment
