@@ -9,7 +9,7 @@ import pytest
 
 from axonrl.interfaces.tensorforce import Agent, TensorforceError
 
-pytestmark = pytest.mark.usefixtures("unconverted")
+pytestmark = pytest.mark.usefixtures("traced_once")
 STATES = {"type": "float", "shape": (1,)}
 ACTIONS = {"type": "int", "num_values": 2}
 UNIFORM = {"type": "random", "distribution": "uniform", "minval": 0.001, "maxval": 0.1}
@@ -51,6 +51,7 @@ def test_schedules_keep_their_bounds() -> None:
         assert error.value.value == end
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_a_longer_horizon_for_one_call_skips_an_update_that_has_too_little() -> None:
     agent = make(agent="a2c", max_episode_timesteps=None, batch_size=2, critic_network=[{"type": "linear", "size": 1}])
     updates = []

@@ -189,11 +189,18 @@ def test_clipped_changes(mode: str, expected: Any) -> None:
 
 # -- likelihoods ------------------------------------------------------------------------------------------------------
 
+NUMBERS = {"optimizer/learning_rate": 1.0, "l2_regularization": 0.0, "entropy_regularization": 0.0}
 UNIFORM = {"action": np.array([0, 2, 1]), "reward": [1.0, -2.0, 7.0], "valid": [1.0, 1.0, 0.0]}
 
 
-def test_policy_gradient() -> None:
-    agent = Agent(form(), UNIFORM, weights={})
+@pytest.fixture(scope="module")
+def gradient() -> Agent:
+    return Agent(form(), {**UNIFORM, "hyper": arrays(NUMBERS)})
+
+
+def test_policy_gradient(gradient: Agent) -> None:
+    agent = gradient
+    agent.set({})
     found = agent.update()
     assert found["loss"] == found["policy_loss"] == pytest.approx(-np.log(3) / 2, rel=1e-5)
     assert (found["empirical_reward"], found["estimated_reward"]) == (-0.5, -0.5)
@@ -205,17 +212,18 @@ def test_policy_gradient() -> None:
     assert found["kl"] == pytest.approx(-np.log(3) - np.log(p / p.sum()).mean(), rel=1e-4)
 
 
-def test_masked_values_have_no_likelihood() -> None:
+def test_masked_values_have_no_likelihood(gradient: Agent) -> None:
     mask = np.array([[True, False, True], [True, True, True], [True, True, True]])
-    found = Agent(form(), {**UNIFORM, "observation": {"action_mask": mask}}, weights={}).update()
+    gradient.set({})
+    found = gradient.update(observation={**gradient.batch["observation"], "action_mask": mask})
     assert found["loss"] == pytest.approx(-(np.log(1 / 2) - 2 * np.log(1 / 3)) / 2, rel=1e-5)
 
 
-def test_regularisation_and_fed_numbers() -> None:
-    normal = form(l2_regularization=0.1, entropy_regularization=0.5, optimizer=sgd(1.0))
-    hyper = {"optimizer/learning_rate": 0.0, "l2_regularization": 0.01}
-    agent = Agent(normal, {**UNIFORM, "hyper": hyper}, weights={"logits/bias": 2.0})
-    found = agent.update()
+def test_regularisation_and_fed_numbers(gradient: Agent) -> None:
+    agent = gradient
+    agent.set({"logits/bias": 2.0})
+    hyper = {"optimizer/learning_rate": 0.0, "l2_regularization": 0.01, "entropy_regularization": 0.5}
+    found = agent.update(hyper=arrays(hyper))
     assert found["regularization_loss"] == pytest.approx(0.01 * 12 - 0.5 * np.log(3), rel=1e-5)
     assert found["loss"] == pytest.approx(found["policy_loss"] + found["regularization_loss"], rel=1e-5)
     assert agent["logits/bias"].tolist() == [2, 2, 2]  # a learning rate of 0 is legal
@@ -231,8 +239,8 @@ def test_log_probabilities_of_several_actions_are_summed_and_values_averaged() -
     both = {"type": "plus", "objective1": value("action"), "objective2": value("action", early_reduce=False)}
     agent = Agent(form(objective=both), batch, actions, weights | {"states-value/bias": 4.5})
     early, late = 0.5 * (1 - (1 + 3 + 5) / 3) ** 2, 0.5 * (0 + 4 + 16) / 3  # 5 = 4.5 + 1 / 2
-    assert agent.update()["loss"] == pytest.approx(early + late, rel=1e-5)
     predicted = agent.act(state=[[0.0, 0.0]], arm_mask=np.ones((1, 2, 3), np.bool_))
+    assert agent.update()["loss"] == pytest.approx(early + late, rel=1e-5)
     action = predicted.pop("action")
     assert {name: array.shape for name, array in predicted.items()} == {"logits/arm": (1, 2, 3), "logit/lamp": (1,)}
     assert (action["arm"].tolist(), action["lamp"].tolist()) == ([[0, 2]], [True])
@@ -421,20 +429,20 @@ def test_float_actions_have_no_values_without_a_baseline(given: dict[str, Any]) 
 
 
 def test_windows_and_the_internals_of_a_baseline() -> None:
-    lstm = {"type": "layered", "layers": [{"type": "internal_lstm", "size": 3, "length": 2}]}
-    own = baseline(policy=policy(lstm), objective=value("state"), weight=1.0)
-    normal = form(policy=policy(lstm), baseline=own, advantage=True, late=True, optimizer=ADAM)
+    gru = {"type": "layered", "layers": [{"type": "internal_gru", "size": 3, "length": 2}]}
+    own = baseline(policy=policy(gru), objective=value("state"), weight=1.0)
+    normal = form(policy=policy(gru), baseline=own, advantage=True, late=True, optimizer=ADAM)
     params = {"form": normal, "states": STATES, "actions": INT}
     observation = {"state": ArraySpec((2,), np.float32), "action_mask": INT["action"].mask}
     program = Program(BoundModelFn(model_fn, params, RunConfig(), None), observation, 0)
     assert program.predict.state is not None
     assert sorted(program.predict.state) == [
-        "baseline-policy-network-internal_lstm0-state",
-        "policy-network-internal_lstm0-state",
+        "baseline-policy-network-internal_gru0-state",
+        "policy-network-internal_gru0-state",
     ]
     rng = np.random.default_rng(0)
     window = {"state": rng.random((4, 2, 2)).astype(F32), "action_mask": np.ones((4, 2, 3), np.bool_)}
-    state = {name: np.zeros((4, 2, 3), F32) for name in program.predict.state}
+    state = {name: np.zeros((4, 3), F32) for name in program.predict.state}
     valid = np.array([[False, True], [True, True], [True, True], [True, True]])
     floats = {name: np.ones(4, F32) for name in ("reward", "discount", "valid")}
     batch: dict[str, Any] = {
@@ -459,7 +467,7 @@ def dense(*, infer: Any = False) -> dict[str, Any]:
 SEARCHED = {"type": "optimizing_step", "ls_max_iterations": 10, "ls_accept_ratio": 0.9, "ls_mode": "exponential"}
 AGENTS: dict[str, tuple[dict[str, Any], Any]] = {
     "dpg": (
-        {"objective": {"type": "deterministic_policy_gradient"}, "optimizer": ADAM, "late": True}
+        {"objective": {"type": "deterministic_policy_gradient"}, "optimizer": sgd(0.1), "late": True}
         | {"baseline": baseline(policy=dense(), objective=value("action"), weight=1.0)},
         FLOAT,
     ),

@@ -5,6 +5,7 @@
 import pytest
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_program_1_quickstart() -> None:
     """The loop is yours: quickstart."""
     from axonrl.interfaces.tensorforce import Agent, Environment
@@ -66,6 +67,7 @@ def test_program_2_runner_and_json() -> None:
     runner.close()
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_program_3_own_world() -> None:
     """A world of one's own with an illegal move; save, load, act only."""
     import os, tempfile

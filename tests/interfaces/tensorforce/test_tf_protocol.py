@@ -11,10 +11,13 @@ import pytest
 
 from axonrl.interfaces.tensorforce import Agent, TensorforceError
 from axonrl.interfaces.tensorforce.agents import RandomAgent
+from axonrl.interfaces.tensorforce.processing.parameters import Counts
 
+pytestmark = pytest.mark.usefixtures("traced_once")
 S = [0.1, -0.2, 0.3]
 STATES = dict(type="float", shape=(3,))
 ACTIONS = dict(type="int", num_values=3)
+TINY = [dict(type="linear", size=2)]
 
 
 def make(agent: str = "random", **kwargs: Any) -> Agent:
@@ -59,7 +62,11 @@ def nested(in_tensorflow: Any) -> Agent:
         "b/d": decaying("polynomial", initial_value=1.0, final_value=0.0, decay_steps=10),
     }
     with in_tensorflow():
-        return generic(actions=dict(a=dict(type="int", num_values=2), b=dict(c=turn, d=grip)), exploration=exploration)
+        return generic(
+            actions=dict(a=dict(type="int", num_values=2), b=dict(c=turn, d=grip)),
+            policy=dict(network=TINY, use_beta_distribution=False),
+            exploration=exploration,
+        )
 
 
 def run(agent: Agent, episodes: int, length: int, terminal: Any = True, reward: float = 1.0) -> list[int]:
@@ -186,15 +193,22 @@ def test_14_noise_stays_within_bounds(nested: Agent) -> None:
 
 
 @pytest.mark.usefixtures("unconverted")
-@pytest.mark.parametrize(("frequency", "at"), [(None, [3, 6, 9]), (1, [3, 4, 5, 6, 7, 8, 9]), ("never", [])])
-def test_15_updates_by_episodes(frequency: Any, at: list[int]) -> None:
-    update = dict(unit="episodes", batch_size=3)
-    agent = generic(update=update if frequency is None else dict(update, frequency=frequency))
-    assert run(agent, 9, 2) == at
-    assert agent.updates == len(at)
+def test_15_updates_by_episodes() -> None:
+    agent = generic(update=dict(unit="episodes", batch_size=3), policy=TINY)
+    assert run(agent, 9, 2) == [3, 6, 9]
+    assert agent.updates == 3
+    assert due(agent, 9, "episodes", {"update/frequency": 1.0}) == [3, 4, 5, 6, 7, 8, 9]
+    agent = generic(update=dict(unit="episodes", batch_size=3, frequency="never"), policy=TINY)
+    assert run(agent, 9, 2) == []
+    assert agent.updates == 0
 
 
-TINY = [dict(type="linear", size=2)]
+def due(agent: Agent, last: int, unit: str, settings: dict[str, float]) -> list[int]:
+    """The timesteps or episodes up to the last one at which an update would be due with other settings."""
+    learning: Any = agent.learning
+    return [n for n in range(1, last + 1) if learning.due(Counts(0, 0, 0)._replace(**{unit: n}), settings)]
+
+
 DQN = dict(memory=100, batch_size=4, update_frequency=3, exploration=0.1, network=TINY)
 
 
@@ -203,7 +217,6 @@ DQN = dict(memory=100, batch_size=4, update_frequency=3, exploration=0.1, networ
     ("agent", "arguments", "at"),
     [
         ("dqn", DQN, [6, 9, 12, 15]),
-        ("dqn", dict(DQN, start_updating=10), [10, 13, 16]),
         ("tensorforce", dict(update=5, objective="policy_gradient", reward_estimation=dict(horizon=3), policy=TINY),
          [9, 14]),
         ("a2c", dict(batch_size=10, network=TINY, critic_network=TINY), [11]),
@@ -217,6 +230,8 @@ def test_16_and_17_updates_by_timesteps(agent: str, arguments: dict[str, Any], a
         if made.observe(0.5):
             updated.append(made.timesteps)
     assert updated == at
+    if agent == "dqn":
+        assert due(made, 17, "timesteps", {"update/start": 10.0}) == [10, 13, 16]
 
 
 def test_18_to_20_lanes(learner: Agent) -> None:
@@ -300,12 +315,12 @@ def test_23_and_24_experience_and_update() -> None:
 def test_33_equal_seeds_give_equal_agents_whatever_acts_independently() -> None:
     found = []
     for independent in (False, True):
-        agent = generic(exploration=0.3, seed=7)
+        agent = generic(exploration=1.0)
         actions = []
         for t in range(12):
             if independent:
                 agent.act(S, independent=True)
-            actions.append(int(agent.act([0.1 * t, 0.0, 1.0])))
+            actions.append(int(agent.act([0.1 * t, 0.0, 1.0], exploration=0.3)))
             agent.observe(float(t % 3), terminal=t % 4 == 3)
         found.append((actions, [agent.get_variable(name) for name in agent.get_variables()]))
     assert found[0][0] == found[1][0]

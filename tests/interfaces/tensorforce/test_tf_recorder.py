@@ -140,7 +140,7 @@ def test_26_agents_learn_from_traces(tmp_path: Path) -> None:
     play(make(dict(directory=folder)), 3)
     agent.pretrain(str(folder), num_iterations=2, num_traces=2, num_updates=3)
     assert (agent.updates, agent.timesteps, agent.episodes) == (6, 0, 0)
-    for content in (b"", b"no archive", (sorted(folder.iterdir())[0]).read_bytes()[:-30]):
+    for content in (b"", b"no archive"):
         damaged = folder / "trace-4-damaged.npz"
         damaged.write_bytes(content)
         with pytest.raises(TensorforceError) as error:  # and no file stays open: warnings are errors

@@ -11,6 +11,7 @@ import pytest
 
 from axonrl.interfaces.tensorforce import Agent, TensorforceError
 
+pytestmark = pytest.mark.usefixtures("traced_once")
 S = [0.1, -0.2, 0.3]
 
 
@@ -23,7 +24,7 @@ def make(agent: str = "random", **kwargs: Any) -> Any:
 
 def generic(**kwargs: Any) -> Any:
     given: dict[str, Any] = dict(
-        update=dict(unit="episodes", batch_size=1),
+        update=dict(unit="episodes", batch_size=2),
         objective="policy_gradient",
         reward_estimation=dict(horizon="episode"),
         policy=[dict(type="dense", size=4)],
@@ -34,7 +35,7 @@ def generic(**kwargs: Any) -> Any:
 @pytest.fixture(scope="module")
 def learner() -> Any:
     """An agent with a model whose episodes never end, and so never learns in acting."""
-    return generic(update=dict(unit="episodes", batch_size=2))
+    return generic()
 
 
 def progress(agent: Any) -> Any:
@@ -105,6 +106,7 @@ def test_no_lane_ends_by_default_and_empty_internals_are_taken_back() -> None:
     assert [lane.steps for lane in agent._lanes] == [1, 1]
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_a_refused_update_leaves_later_ones_alone() -> None:
     """A horizon for one call that nothing stored suffices for; and asking does not draw from random parameters."""
     rewards = dict(horizon=0, discount=dict(type="random", distribution="uniform", minval=0.5, maxval=1.0))
