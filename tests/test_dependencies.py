@@ -104,6 +104,11 @@ def sums_rewards() -> bool:
     return hasattr(gymnasium.wrappers.vector.NormalizeReward(vector), "_prev_dones")
 
 
+def has_ids_that_only_raise() -> bool:
+    names = [getattr(spec.entry_point, "__name__", "") for spec in gymnasium.registry.values()]
+    return any(name.startswith("_raise") for name in names)
+
+
 def importable(name: str) -> Callable[[], bool]:
     module, _, attribute = name.rpartition(".")
     return lambda: hasattr(importlib.import_module(module), attribute)
@@ -134,6 +139,7 @@ PRIVATE: Final = {
         "its Atari wrapper reads the same of a game",
         lambda: "_frameskip" in inspect.getsource(gymnasium.wrappers.AtariPreprocessing),
     ),
+    "_raise": Private("gymnasium", "ids that only say where their environments went", has_ids_that_only_raise),
     FQN: Private("polyaxon", "names that servers take", importable(FQN)),
     "_run_data": Private("polyaxon", "a run is written without a server", has_run_data),
     CONFIG: Private("ray", "a token for a local cluster alone", importable(CONFIG)),
@@ -147,7 +153,7 @@ INTERNAL: Final = {"python", "src"}
 """Packages in which TensorFlow and Keras keep what they export elsewhere."""
 PUBLIC: Final = {"_replace", "_asdict", "_fields", "_exit"}
 """Documented, of named tuples and of ``os``."""
-OURS: Final = {"_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_", "_gradient_norm"}
+OURS: Final = {"_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_", "_gradient_norm", "_optimizer"}
 """Of our own classes and objects, and parts of longer strings."""
 
 
