@@ -73,9 +73,6 @@ class Acting(Protocol):
     def described(self) -> dict[str, Array]:
         """Parameters of the last act's distributions, by the names of :meth:`query_names`."""
 
-    def learned(self) -> None:
-        """Weights have changed."""
-
 
 class ModelActing:
     """Acts by a model.
@@ -183,11 +180,8 @@ class ModelActing:
         last = self.last
         return {} if last is None else self.chooser.parameters(last.predictions, last.features, last.levels.temperature)
 
-    def learned(self) -> None:
-        """Nothing is kept that depends on weights."""
-
     def _now(self, counts: Counts) -> Levels:
-        rng = self.parameter_rng if hasattr(self, "parameter_rng") else np.random.default_rng(0)
+        rng = self.parameter_rng
         temperature = {name: one.value(counts, rng) for name, one in self._temperature.items()}
         return Levels(temperature, {name: one.value(counts, rng) for name, one in self._exploration.items()})
 
@@ -272,9 +266,6 @@ class SimpleActing:
     def described(self) -> dict[str, Array]:
         """There are no distributions."""
         return {}
-
-    def learned(self) -> None:
-        """It does not learn."""
 
     def _actions_for(self, features: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
         size = len(next(iter(features.values())))

@@ -160,9 +160,7 @@ class Acts:
     ) -> list[dict[str, Array]]:
         """Act for lanes, whose observes follow."""
         lanes = [self._lanes[index] for index in chosen]
-        seen = rows
-        if not self.preprocessing.idle:
-            seen = [self.preprocessed(index, row) for index, row in zip(chosen, rows, strict=True)]
+        seen = [self.preprocessed(index, row) for index, row in zip(chosen, rows, strict=True)]
         internals = readers.stacked([lane.internals for lane in lanes]) if self._initial else None
         if internals is not None:
             internals = {name: array[:, 0] for name, array in internals.items()}
@@ -182,6 +180,8 @@ class Acts:
 
     def preprocessed(self, index: int, row: dict[str, Array], *, independent: bool = False) -> dict[str, Array]:
         """What the model sees; masks stay as they are."""
+        if self.preprocessing.idle:
+            return row
         states = {name: row[name] for name in self.states_values.flat}
         apply = self.preprocessing.apply_independent if independent else self.preprocessing.apply
         return {**row, **apply(index, states)}
@@ -197,10 +197,6 @@ class Acts:
     def preprocessed_reward(self, index: int, reward: float) -> float:
         """What is learnt from in the place of a reward."""
         return reward if self.preprocessing.idle else self.preprocessing.reward(reward, index)
-
-    def preprocessed_reset(self, index: int) -> None:
-        """The preprocessing's history of an index is over."""
-        self.preprocessing.reset(index)
 
     @property
     def executor(self) -> Any:
@@ -227,9 +223,7 @@ class Acts:
     ) -> Any:
         """Act without an observe."""
         given = readers.read_batch_of_internals("Agent.act", internals, self._internals, len(chosen), single)
-        seen = rows
-        if not self.preprocessing.idle:
-            seen = [self.preprocessed(i, row, independent=True) for i, row in zip(chosen, rows, strict=True)]
+        seen = [self.preprocessed(i, row, independent=True) for i, row in zip(chosen, rows, strict=True)]
         actions, following = self.core.act_independently(
             readers.stacked(seen), given, self._counts(), settings, deterministic
         )

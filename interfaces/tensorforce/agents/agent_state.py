@@ -77,7 +77,6 @@ def load_state(where: str, agent: ActObserve, state: State) -> None:
     for name, parameter in _parameters(agent).items():
         if name in state["parameters"]:
             parameter.load_state_dict(state["parameters"][name])
-    agent.core.learned()
 
 
 def _learning_state(learning: Learning) -> dict[str, Any]:
@@ -212,4 +211,3 @@ def load_variables(where: str, agent: ActObserve, given: Mapping[str, Array]) ->
         refuse(f"{where}: agent", f"is {agent.kind!r}, which has no variables; the file has some", agent.kind)
     for name, value in counters.items():
         setattr(agent, name, value)
-    agent.core.learned()

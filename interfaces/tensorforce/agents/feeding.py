@@ -107,7 +107,7 @@ def _store(agent: ActObserve, learning: Learning, timestep: Timestep, end: int) 
         learning.memory.extend(*fed.columns())
         learning.end(end, None, None)
         fed.reset()
-        agent.preprocessed_reset(index)
+        agent.preprocessing.reset(index)
 
 
 def pretrain(

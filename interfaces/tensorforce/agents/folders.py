@@ -1,4 +1,4 @@
-"""Folders of recorders and summarizers: how they are specified, and names with the time in them."""
+"""How recorders, summarizers and savers are specified, their folders, and names with the time in them."""
 
 from __future__ import annotations
 

@@ -192,11 +192,7 @@ class Learning:
         count = counts.episodes if self.by_episodes else counts.timesteps
         first = first_update(self.form, self.longest, self.start_at(counts, overrides))
         frequency = self.frequency_at(counts, overrides)
-        if frequency is None or count < first or (count - first) % frequency:
-            return False
-        given = overrides.get("reward_estimation/horizon")
-        self._look_ahead(self.horizon.value(counts, self.rng) if given is None else given)  # for what can be sampled
-        return True
+        return frequency is not None and count >= first and (count - first) % frequency == 0
 
     def start_at(self, counts: Counts, overrides: Mapping[str, float]) -> int:
         """Timesteps or episodes before the first update, as far as that was asked for."""

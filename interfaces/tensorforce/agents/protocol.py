@@ -23,7 +23,7 @@ class ActObserve(Acts):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._said: set[str] = set()
+        self._has_skipped = False
 
     def observe(
         self,
@@ -143,9 +143,7 @@ class ActObserve(Acts):
             if terminal:
                 memory.extend(*lane.columns())
         if terminal:
-            seen = following
-            if seen is not None and not self.preprocessing.idle:
-                seen = self.preprocessed(index, seen, independent=True)
+            seen = None if following is None else self.preprocessed(index, following, independent=True)
             learning.end(terminal, seen, {name: array[0] for name, array in lane.internals.items()})
 
     def _update_if_due(self, learning: Learning, overrides: Mapping[str, float]) -> bool:
@@ -153,10 +151,11 @@ class ActObserve(Acts):
         if not learning.due(counts, overrides):
             return False
         if not learning.prepare(counts, overrides):
-            self._say_once(
-                f"An update was due at timestep {self.timesteps} and skipped: a batch needs"
-                f" {learning.memory.batch_size}, and {learning.memory.available()} are stored that could be used."
-            )
+            if not self._has_skipped:  # said once
+                self._has_skipped = True
+                size, available = learning.memory.batch_size, learning.memory.available()
+                skipped = f"An update was due at timestep {self.timesteps} and skipped"
+                logger.warning("%s: a batch needs %s, and %s are stored that could be used.", skipped, size, available)
             return False
         self._learn(learning)
         return True
@@ -164,11 +163,5 @@ class ActObserve(Acts):
     def _learn(self, learning: Learning) -> None:
         learning.learn()
         self.updates += 1
-        self.core.learned()
         for one in self.companions:
             one.updated(self)
-
-    def _say_once(self, message: str) -> None:
-        if message[:24] not in self._said:
-            self._said.add(message[:24])
-            logger.warning("%s", message)

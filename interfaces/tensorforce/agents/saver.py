@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ....runs.files import remove
-from ..values.errors import integer, known, mapping, number, refuse
+from ..values.errors import integer, number, refuse
 from .agent_state import load_state
 from .companions import Companion
+from .folders import read_keys
 from .saved_files import ACT_ONLY, SUFFIXES, TENSORFLOW, Saved, find, numbered, read_state
 from .saving import save
 
@@ -37,15 +37,13 @@ class Saver(Companion):
 
     def __init__(self, where: str, spec: Any, agent: ActObserve) -> None:
         place = f"{where}: saver"
-        given: Mapping[str, Any] = {key.replace("_", "-"): value for key, value in mapping(place, spec).items()}
-        known(place, given, _KEYS, what="key")
-        for key in ("directory", "filename"):
-            value = given.get(key, agent.name if key == "filename" else None)
-            if not isinstance(value, str | os.PathLike) or not os.fspath(value):
-                refuse(f"{place}[{key!r}]", f"must be a path, got {value!r}", value)
+        given = read_keys(place, spec, _KEYS)
+        filename = given.get("filename", agent.name)
+        if not isinstance(filename, str | os.PathLike) or not os.fspath(filename):
+            refuse(f"{place}['filename']", f"must be a path, got {filename!r}", filename)
         self._place = place
         self._directory = Path(given["directory"])
-        self._filename = os.fspath(given.get("filename", agent.name))
+        self._filename = os.fspath(filename)
         self._frequency = number(f"{place}['frequency']", given.get("frequency", 600), above=0)
         self._most = integer(f"{place}['max-checkpoints']", given.get("max-checkpoints", 5), at_least=1)
         self._load = given.get("load", True)

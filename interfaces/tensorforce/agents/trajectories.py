@@ -73,9 +73,6 @@ class Trajectories(Ring):
         """Would ``count`` timesteps fill a batch? None: do those that are stored?"""
         return (self.available() if count is None else count - self._ahead) >= self.batch_size
 
-    def update_priorities(self, td_error: Array) -> None:
-        """Nothing here depends on TD errors."""
-
     def sample(self) -> dict[str, Any]:
         """A batch of R rows: timesteps, or episodes one after another, each padded to the longest.
 
