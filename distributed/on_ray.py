@@ -254,6 +254,7 @@ class OnRay:
                 if self._placing is not None:
                     ray.util.remove_placement_group(self._placing)
         finally:
+            self._program = None  # in the object store, perhaps in one file with what others have let go of
             self._connection.close()
 
 

@@ -262,7 +262,7 @@ class ShardedReplay:
             chosen = int(self._rng.choice(self.number, p=weights / weights.sum())) if self.number > 1 else 0
             drawn = shards.sample(chosen)
             if drawn is not None:
-                self._last = drawn
+                self._last = drawn if self.needs_td_error else None
                 self.drawn += self.batch_size
                 self.held[chosen] = drawn.stored
                 return drawn.batch
@@ -279,8 +279,9 @@ class ShardedReplay:
 
     def update_priorities(self, td_error: Array) -> None:
         """Those of the batch sampled last go to its shard."""
-        if self._last is not None and self.needs_td_error:
-            last = self._last
+        # Let go of: a batch keeps the whole message that it came in, in the object store.
+        last, self._last = self._last, None
+        if last is not None:
             self._needed().update(last.shard, last.incarnation, last.tickets, np.asarray(td_error))
 
     def step(self, **transition: Any) -> None:
