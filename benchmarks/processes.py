@@ -16,6 +16,8 @@ MARK: Final = "AXONRL_BENCHMARK"
 """A variable of the environment, by whose value processes are found that have lost their parents."""
 GRACE_SECONDS: Final = 5.0
 """For daemons to end that were told to."""
+KILL_SECONDS: Final = 30.0
+"""For what was killed to be gone: the system takes a moment, and longer on a busy machine."""
 
 
 class Process(NamedTuple):
@@ -67,12 +69,19 @@ def _pss(pid: int) -> int:
 
 def end(seen: set[Process], mark: str) -> int:
     """Kill those of ``seen``, or with the mark, that do not end by themselves soon; returns how many there were."""
-    until = time.monotonic() + GRACE_SECONDS
+    left = _left(seen, mark, GRACE_SECONDS)
+    for one in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one.pid, signal.SIGKILL)
+    _left(left, mark, KILL_SECONDS)
+    return len(left)
+
+
+def _left(seen: set[Process], mark: str, seconds: float) -> set[Process]:
+    """Those of ``seen``, or with the mark, that live after so many seconds; returns at once when none does."""
+    until = time.monotonic() + seconds
     while left := {one for one in seen | _known(_marked(mark)) if _start_of(one.pid) == one.start}:
         if time.monotonic() > until:
             break
         time.sleep(0.1)
-    for one in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(one.pid, signal.SIGKILL)
-    return len(left)
+    return left
