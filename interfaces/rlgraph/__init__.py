@@ -1,0 +1,1 @@
+"""RLgraph's interface over axonrl."""

@@ -1,0 +1,1 @@
+"""Spaces, and the error of a call that is wrong."""
