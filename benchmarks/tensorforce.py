@@ -46,7 +46,7 @@ TRIALS: Final[dict[str, Trial]] = {
             "reward_estimation": {"horizon": 20, "discount": 0.99},
         },
     ),
-    "ppo": Trial(100_000, {"agent": "ppo", "batch_size": 10, "learning_rate": 1e-3}),
+    "ppo": Trial(100_000, {"agent": "ppo", "batch_size": 10}),
     "dqn": Trial(
         50_000,
         {
@@ -83,13 +83,16 @@ TRIALS: Final[dict[str, Trial]] = {
 
 def learn(name: str, seed: int, timesteps: int | None = None) -> tuple[float, list[float]]:
     """The mean return of the last episodes, and the returns of all."""
+    from .. import environments
     from ..interfaces.tensorforce import Runner
 
     trial = TRIALS[name]
-    environment = {"environment": "gym", "level": "CartPole-v1"}
-    runner = Runner(agent={**trial.arguments, "seed": seed}, environment=environment, max_episode_timesteps=500)
-    runner.run(num_timesteps=timesteps or trial.timesteps, use_tqdm=False)
-    runner.close()
+    with environments.make("CartPole-v1", None) as env:
+        env.reset(seed=seed)  # the interface has no seeds of environments; those that follow draw from the same one
+        environment = {"environment": "gym", "level": env}
+        runner = Runner(agent={**trial.arguments, "seed": seed}, environment=environment, max_episode_timesteps=500)
+        runner.run(num_timesteps=timesteps or trial.timesteps, use_tqdm=False)
+        runner.close()
     returns = [float(x) for x in runner.episode_rewards]
     return statistics.fmean(returns[-LAST - 1 : -1]), returns  # the last one was cut
 

@@ -163,6 +163,7 @@ def test_ppo_with_a_critic() -> None:
 def test_vpg_and_trpo() -> None:
     assert form_of("vpg")["optimizer"] == ADAM
     assert form_of("vpg")["objective"]["ratio_based"] is False
+    assert form_of("vpg", update_frequency=1)["update"]["frequency"] == 1
     form = form_of("trpo")
     natural = {"type": "natural_gradient", "learning_rate": 1e-3, "cg_max_iterations": 10, "cg_damping": 1e-3}
     search = {"ls_max_iterations": 10, "ls_accept_ratio": 0.9, "ls_mode": "exponential", "ls_parameter": 0.5}
@@ -231,6 +232,7 @@ def test_the_generic_agent() -> None:
     update = {"unit": "timesteps", "batch_size": 64, "start": {"type": "random", "distribution": "uniform"}}
     form = form_of("tensorforce", update=update, reward_estimation={"horizon": 20})
     assert (first_update(form), first_update(form, start=100)) == (85, 100)
+    assert form["update"]["frequency"] == 64  # after 85 at 149
 
 
 def test_baselines_of_the_generic_agent() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.interfaces.tensorforce import Agent, TensorforceError
+from axonrl.interfaces.tensorforce import Agent, Environment, Runner, TensorforceError
 from axonrl.interfaces.tensorforce.agents import RandomAgent
-from axonrl.interfaces.tensorforce.processing.parameters import Counts
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 S = [0.1, -0.2, 0.3]
@@ -69,13 +68,13 @@ def nested(in_tensorflow: Any) -> Agent:
         )
 
 
-def run(agent: Agent, episodes: int, length: int, terminal: Any = True, reward: float = 1.0) -> list[int]:
+def run(agent: Agent, episodes: int, length: int, **settings: Any) -> list[int]:
     """Episodes of equal length; the episodes after which there was an update."""
     updated = []
     for _ in range(episodes):
         for t in range(length):
             agent.act(S)
-            if agent.observe(reward, terminal if t == length - 1 else False):
+            if agent.observe(1.0, t == length - 1, **settings):
                 updated.append(agent.episodes)
     return updated
 
@@ -122,13 +121,14 @@ def test_05_and_06_evaluation_is_greedy_and_leaves_no_trace(learner: Agent) -> N
     assert len(found) == 1
     assert learner.timesteps == before
     action = learner.act(S, evaluation=True)
+    assert isinstance(action, np.int32)
     assert learner.act(S, internals=learner.initial_internals(), evaluation=True) == (action, {})
 
 
 def test_07_queries_and_values_for_one_call(learner: Agent) -> None:
     action, shown = learner.act(S, query="exploration", exploration=0.5)
     assert shown == 0.5
-    assert action.dtype == np.int32
+    assert isinstance(action, np.int32)
     learner.observe(0.0)
     assert learner.act(S, query=["exploration"], exploration=0.5)[1] == [0.5]
     learner.observe(0.0)
@@ -152,6 +152,12 @@ def test_10_unknown_names(learner: Agent) -> None:
     with pytest.raises(TensorforceError) as error:
         learner.act(S, independent=True, query="explorations")
     assert error.value.argument == "explorations"
+    learner.act(S)
+    for wrong in (dict(learning_rat=0.5), dict(query="learning-rat")):
+        with pytest.raises(TensorforceError) as error:
+            learner.observe(0.0, **wrong)
+        assert error.value.argument == "learning-rat"
+    assert learner.observe(0.0, learning_rate=0.5, query="learning-rate") == (False, 0.5)
 
 
 def test_11_nan_and_infinity_change_nothing() -> None:
@@ -197,16 +203,22 @@ def test_15_updates_by_episodes() -> None:
     agent = generic(update=dict(unit="episodes", batch_size=3), policy=TINY)
     assert run(agent, 9, 2) == [3, 6, 9]
     assert agent.updates == 3
-    assert due(agent, 9, "episodes", {"update/frequency": 1.0}) == [3, 4, 5, 6, 7, 8, 9]
+    agent.assign_variable("global-episode", 0)
+    assert run(agent, 5, 2, update_frequency=1) == [3, 4, 5]
+    assert agent.updates == 6
     agent = generic(update=dict(unit="episodes", batch_size=3, frequency="never"), policy=TINY)
     assert run(agent, 9, 2) == []
     assert agent.updates == 0
 
 
-def due(agent: Agent, last: int, unit: str, settings: dict[str, float]) -> list[int]:
-    """The timesteps or episodes up to the last one at which an update would be due with other settings."""
-    learning: Any = agent.learning
-    return [n for n in range(1, last + 1) if learning.due(Counts(0, 0, 0)._replace(**{unit: n}), settings)]
+def updated_at(agent: Agent, last: int, **settings: Any) -> list[int]:
+    """The timesteps up to the last one at which there was an update; the 20th ends an episode."""
+    updated = []
+    for t in range(1, last + 1):
+        agent.act(S)
+        if agent.observe(0.5, t == 20, **settings):
+            updated.append(agent.timesteps)
+    return updated
 
 
 DQN = dict(memory=100, batch_size=4, update_frequency=3, exploration=0.1, network=TINY)
@@ -214,24 +226,22 @@ DQN = dict(memory=100, batch_size=4, update_frequency=3, exploration=0.1, networ
 
 @pytest.mark.usefixtures("unconverted")
 @pytest.mark.parametrize(
-    ("agent", "arguments", "at"),
+    ("agent", "arguments", "last", "at"),
     [
-        ("dqn", DQN, [6, 9, 12, 15]),
+        ("dqn", DQN, 17, [6, 9, 12, 15]),
         ("tensorforce", dict(update=5, objective="policy_gradient", reward_estimation=dict(horizon=3), policy=TINY),
-         [9, 14]),
-        ("a2c", dict(batch_size=10, network=TINY, critic_network=TINY), [11]),
+         20, [9, 14, 19]),
+        ("a2c", dict(batch_size=10, network=TINY, critic_network=TINY), 31, [11, 21, 31]),
     ],
 )  # fmt: skip
-def test_16_and_17_updates_by_timesteps(agent: str, arguments: dict[str, Any], at: list[int]) -> None:
+def test_16_and_17_updates_by_timesteps(agent: str, arguments: dict[str, Any], last: int, at: list[int]) -> None:
     made = make(agent, **arguments)
-    updated = []
-    for _ in range(17):
-        made.act(S)
-        if made.observe(0.5):
-            updated.append(made.timesteps)
-    assert updated == at
+    assert updated_at(made, last) == at
+    assert made.updates == len(at)
     if agent == "dqn":
-        assert due(made, 17, "timesteps", {"update/start": 10.0}) == [10, 13, 16]
+        made.reset()
+        made.assign_variable("global-timestep", 0)
+        assert updated_at(made, 17, update_start=10) == [10, 13, 16]
 
 
 def test_18_to_20_lanes(learner: Agent) -> None:
@@ -241,12 +251,21 @@ def test_18_to_20_lanes(learner: Agent) -> None:
     assert agent.observe([1.0, 1.0], [True, True], parallel=[0, 1]) == 2
     agent.act(S, parallel=1)
     assert agent.observe(1.0, parallel=np.int64(1)) is False
-    for parallel in (2, -1, [], [0, 0]):
-        with pytest.raises(TensorforceError):
-            agent.act([S, S] if parallel == [0, 0] else S, parallel=parallel)
-    with pytest.raises(TensorforceError):
+    wrong: dict[Any, Any] = {2: 1.0, -1: 1.0, (): [], (0, 0): [1.0, 1.0]}
+    for parallel in wrong:
+        with pytest.raises(TensorforceError) as error:
+            agent.act([S] * len(parallel) if isinstance(parallel, tuple) else S, parallel=parallel)
+        assert (error.value.argument, error.value.value) == ("Agent.act: parallel", parallel)
+    agent.act([S, S], parallel=[0, 1])
+    for parallel, reward in wrong.items():
+        with pytest.raises(TensorforceError) as error:
+            agent.observe(reward, parallel=parallel)
+        assert (error.value.argument, error.value.value) == ("Agent.observe: parallel", parallel)
+    assert agent.observe([1.0, 1.0], parallel=[0, 1]) == 0
+    with pytest.raises(TensorforceError) as error:
         make("tensorforce", update=5, objective="policy_gradient", reward_estimation=dict(horizon=3),
              parallel_interactions=2)  # fmt: skip
+    assert error.value.argument == "Agent.create: parallel_interactions"
 
 
 def test_21_terminals_and_the_longest_episode() -> None:
@@ -354,7 +373,10 @@ def test_37_internal_states() -> None:
     _, first = agent.act(S, internals=internals, evaluation=True)
     _, second = agent.act(S, internals=first, evaluation=True)
     assert not np.array_equal(*(next(iter(x.values())) for x in (first, second)))
+    name = "policy/policy-network/internal_lstm0/weights"
+    before = agent.get_variable(name)
     assert run(agent, 2, 3) == [1, 2]
+    assert not np.array_equal(agent.get_variable(name), before)
     assert type(agent.executor).__name__ == "LiteRTExecutor"
 
 
@@ -379,24 +401,41 @@ def test_38_ways_to_create(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "argument"),
     [
-        dict(states=dict(type="int", shape=())),
-        dict(states=dict(type="float", shape=(1,), min_value=1.0, max_value=1.0)),
-        dict(states=dict(a=STATES), actions=dict(a=ACTIONS)),
-        dict(actions=dict(go=ACTIONS, go_mask=dict(type="bool"))),
-        dict(policy=[dict(type="dense")]),
-        dict(policy=[dict(type="dence", size=3)]),
+        (dict(states=dict(type="int", shape=())), "states['num_values']"),
+        (dict(states=dict(type="float", shape=(1,), min_value=1.0, max_value=1.0)), "states['min_value']"),
+        (dict(actions=dict(type="float", min_value=2.0, max_value=1.0)), "actions['min_value']"),
+        (dict(states=dict(a=STATES), actions=dict(a=ACTIONS)), "actions"),
+        (dict(actions=dict(go=ACTIONS, go_mask=dict(type="bool"))), "actions"),
+        (dict(policy=[dict(type="dense")]), "policy['network']['layers'][0]['size']"),
+        (dict(policy=[dict(type="dence", size=3)]), "policy['network']['layers'][0]['type']"),
     ],
 )
-def test_39_refused_before_training(wrong: dict[str, Any]) -> None:
-    with pytest.raises(TensorforceError):
+def test_39_refused_before_training(wrong: dict[str, Any], argument: str) -> None:
+    with pytest.raises(TensorforceError) as error:
         generic(**wrong)
+    assert error.value.argument.partition(": ")[2] == argument
+
+
+def test_41_a_runner_and_its_agent_count_alike(tmp_path: Path) -> None:
+    """An agent as users have it; those in test_tf_runner.py only record their calls."""
+    world = Environment.create("CartPole-v1", max_episode_timesteps=7)
+    with Runner(agent=dict(agent="random", recorder=dict(directory=tmp_path)), environment=world) as runner:
+        runner.run(num_timesteps=37, use_tqdm=False)
+        counts = runner.agent.timesteps, runner.agent.episodes
+        assert counts == (37, len(list(tmp_path.iterdir()))) == (runner.timesteps, runner.episodes)
+        with np.load(max(tmp_path.iterdir())) as last:
+            assert last["terminal"][-1] == 2
+        runner.run(num_episodes=2, evaluation=True, use_tqdm=False)
+        assert (runner.agent.timesteps, runner.agent.episodes) == counts
+    world.close()
 
 
 def test_42_closing() -> None:
     with make() as agent:
-        agent.act(S)
-    agent.close()
-    with pytest.raises(TensorforceError):
-        agent.act(S)
+        agent.act(S, independent=True)
+    for _ in range(2):
+        with pytest.raises(TensorforceError, match="closed"):
+            agent.act(S, independent=True)
+        agent.close()

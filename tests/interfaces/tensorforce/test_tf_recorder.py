@@ -123,10 +123,17 @@ def test_20_lanes_have_their_own_rows_in_the_order_of_their_ends(tmp_path: Path)
         agent.observe(10.0 + t, end, parallel=1)
     agent.act([0, 1, 0], parallel=0)
     agent.observe(20.0, True, parallel=0)
-    (trace,) = traces(tmp_path)
-    assert trace["state"][:, :2].tolist() == [[1, 0], [1, 1], [1, 2], [0, 0], [0, 1]]
-    assert trace["reward"].tolist() == [1.5, 11.0, 12.0, 0.5, 20.0]
-    assert trace["terminal"].tolist() == [0, 0, 2, 0, 1]
+    for lane, t, reward, end in ((1, 0, 1.5, 0), (1, 1, 11.0, 0), (1, 2, 12.0, 2), (0, 0, 0.5, 0), (0, 1, 20.0, 1)):
+        agent.act([lane, t, 0], parallel=lane)
+        agent.observe(reward, end, parallel=lane)
+    for trace in traces(tmp_path):
+        assert trace["state"][:, :2].tolist() == [[1, 0], [1, 1], [1, 2], [0, 0], [0, 1]]
+        assert trace["reward"].tolist() == [1.5, 11.0, 12.0, 0.5, 20.0]
+        assert trace["terminal"].tolist() == [0, 0, 2, 0, 1]
+    learning: Any = agent.learning
+    stored = learning.memory.state_dict()
+    assert stored["observation"]["state"][:, :2].tolist() == [[1, 0], [1, 1], [1, 2], [0, 0], [0, 1]] * 2
+    assert stored["reward"].tolist() == [1.5, 11.0, 12.0, 0.5, 20.0] * 2
 
 
 @pytest.mark.usefixtures("unconverted")

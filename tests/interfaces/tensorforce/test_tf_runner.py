@@ -85,6 +85,8 @@ class FakeAgent:
     def observe(self, reward: Any, terminal: Any, parallel: Any = 0, next_states: Any = None) -> int:
         self.calls.append(("observe", terminal, parallel) if next_states is None else ("abort", next_states, parallel))
         lanes, terminals = (parallel, terminal) if isinstance(parallel, list) else ([parallel], [terminal])
+        following = next_states if isinstance(next_states, list) else [next_states] * len(lanes)
+        assert [one is not None for one in following] == [one == 2 for one in terminals]
         assert set(lanes) <= self.pending
         self.pending -= set(lanes)
         self.episodes += sum(one != 0 for one in terminals)
@@ -150,6 +152,7 @@ def test_41_timesteps_are_exact_and_the_last_episode_counts() -> None:
     runner.run(num_timesteps=37)
     assert runner.timesteps == agent.timesteps == agent.observed == 37
     assert runner.episode_timesteps == [10, 10, 10, 7]
+    assert runner.episodes == agent.episodes == 4
     assert agent.calls[-1] == ("abort", 7, 0)
     assert agent.calls.count("reset") == 1  # nothing is left to be dropped
     runner.run(num_timesteps=10)

@@ -111,7 +111,7 @@ def test_27_paths(tmp_path: Path) -> None:
         ),
         (["agent-9.npz", "agent-12.npz", "agent.npz"], "agent", None, "agent.npz"),
         (["agent-9.npz", "agent-12.npz"], "agent-9", None, "agent-9.npz"),
-        (["agent-9.npz", "agent-9.hdf5"], "agent-9.npz", None, "agent-9.npz"),
+        (["agent-9.npz", "agent-12.npz", "agent-9.hdf5"], "agent-9.npz", None, "agent-9.npz"),
         (["agent.npz", "agent-3.h5"], "agent", "hdf5", "agent-3.h5"),
         (["agent.hdf5", "agent.h5"], "agent", None, "agent.hdf5"),
         (["agent.hdf5", "agent.h5"], "agent.h5", None, "agent.h5"),
@@ -203,8 +203,9 @@ def test_30_arguments_win_over_the_saved_ones(saved: tuple[Any, Path], in_tensor
     assert np.array_equal(other.get_variable("policy/policy-network/dense0/weights"),
                           agent.get_variable("policy/policy-network/dense0/weights"))  # fmt: skip
     for wrong in (dict(agent="dqn"), dict(policy=[dict(type="dense", size=9)]), dict(nonsense=1)):
-        with pytest.raises(TensorforceError), in_tensorflow():
+        with pytest.raises(TensorforceError) as error, in_tensorflow():
             load(folder, **wrong)
+        assert "agent" not in wrong or error.value.argument == "Agent.load: agent"
 
 
 @pytest.mark.usefixtures("unconverted")
@@ -288,8 +289,9 @@ def test_31_acting_without_tensorflow(saved: tuple[Any, Path]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == [*map(str, wanted), "False", "False"], done.stderr
     for given in (dict(environment="CartPole-v1"), dict(exploration=0.0)):
-        with pytest.raises(TensorforceError):
+        with pytest.raises(TensorforceError) as error:
             load(folder, format="pb-actonly", **given)
+        assert error.value.argument == f"Agent.load: {next(iter(given))}"
 
 
 def test_acting_only_takes_batches_masks_and_flags(saved: tuple[Any, Path]) -> None:
@@ -360,13 +362,17 @@ def test_random_agents_are_saved_too(tmp_path: Path) -> None:
     agent = make("random")
     run(agent, 0, 6)
     for format in ("tensorflow", "numpy"):
-        agent.save(directory=str(tmp_path), filename=format, format=format)
-        other = load(tmp_path, filename=format)
+        agent.save(directory=str(tmp_path), format=format)
+    with pytest.raises(TensorforceError) as error:
+        load(tmp_path)
+    assert error.value.argument == "Agent.load: format"
+    for format in ("tensorflow", "numpy"):
+        other = load(tmp_path, format=format)
         assert (other.timesteps, other.episodes, other.updates) == (6, 1, 0)
-    again = load(tmp_path, filename="tensorflow")
+    again = load(tmp_path, format="tensorflow")
     assert [agent.act(S, independent=True) for _ in range(9)] == [again.act(S, independent=True) for _ in range(9)]
     with pytest.raises(TensorforceError, match="no model"):
-        load(tmp_path, filename="tensorflow", format="pb-actonly")
+        load(tmp_path, format="pb-actonly")
 
 
 # -- the saver --------------------------------------------------------------------------------------------------------
