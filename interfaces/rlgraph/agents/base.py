@@ -1,0 +1,214 @@
+"""What all agents have: arguments, spaces, counters, and what they remember of each environment."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from ....contracts import Array
+from ..forms.agents import bind
+from ..forms.normal import normal_form
+from ..processing.preprocessing import Preprocessor
+from ..values.errors import RLGraphError, refuse
+from ..values.readers import StatesReader, actions_out
+from ..values.spaces import Space, space_of
+from .buffers import Buffer, Record
+from .core import Acted, Core
+
+FIRST_ID: Final = "env_0"
+"""The environment of records and states that name none."""
+
+
+class Base:
+    """The part of an agent that everything else works with.
+
+    Attributes:
+        arguments: all of them, as they were given or with their defaults.
+        form: what they mean: every spec with all its defaults.
+        state_space: of what :meth:`get_action` takes.
+        preprocessed_state_space: of what the model sees.
+        action_space: of what it chooses.
+        discount: of future rewards.
+        timesteps: actions so far.
+        updates: so far.
+        seed: of all that the agent draws.
+        core: what is special to this kind of agent; None before :meth:`build`.
+    """
+
+    kind: ClassVar[str] = ""
+    """The key of the agent; empty of what is no agent by itself."""
+    kinds: ClassVar[dict[str, type[Base]]] = {}
+    """Agents by key."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__dict__.get("kind") and cls.__module__.startswith(__name__.rpartition(".")[0]):
+            Base.kinds[cls.kind] = cls
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        where = type(self).__name__
+        if not self.kind:
+            agents = ", ".join(one.__name__ for one in Base.kinds.values())
+            raise RLGraphError(f"{where} is not an agent by itself: use one of {agents}", where)
+        self.arguments = bind(self.kind, where, args, kwargs)
+        self.state_space: Space = space_of(f"{where}: state_space", self.arguments["state_space"])
+        self.action_space: Space = space_of(f"{where}: action_space", self.arguments["action_space"])
+        self._preprocessor = Preprocessor(
+            f"{where}: preprocessing_spec", self.arguments["preprocessing_spec"], self.state_space.flat()
+        )
+        self.preprocessed_state_space: Space = self.state_space.like(self._preprocessor.outputs)
+        self.form = normal_form(
+            self.kind, where, self.arguments, self.preprocessed_state_space, self.action_space
+        )
+        self.discount: float = self.form["discount"]
+        self.name: str = self.form["name"]
+        self.observe_spec: Mapping[str, Any] = self.form["observe_spec"]
+        self.update_spec: Mapping[str, Any] = self.form["update_spec"]
+        seed = self.form["execution_spec"]["seed"]
+        self.seed: int = secrets.randbits(32) if seed is None else seed
+        self.timesteps = self.updates = 0
+        self._core: Core | None = None
+        self._terminated = False
+        self._read = StatesReader(where, self.state_space)
+        self._read_preprocessed = StatesReader(where, self.preprocessed_state_space)
+        self._read_actions = StatesReader(where, self.action_space)
+        self._out = actions_out(self.action_space)
+        self._lanes: dict[str, int] = {}
+        self._own_internals: dict[int, dict[str, Array]] = {}
+        self._buffers: dict[str, Buffer] = {}
+        self._acts: dict[str, Any] = {}
+        if self.form["auto_build"]:
+            self.build()
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def build(self, build_options: Any = None) -> None:
+        """Build the model. It is only needed after ``auto_build=False``.
+
+        Args:
+            build_options: has no effect.
+
+        Raises:
+            RLGraphError: the agent is built, or its parts do not fit each other.
+        """
+        del build_options
+        if self._terminated:
+            raise RLGraphError(f"{type(self).__name__}.build: the agent is terminated", "build")
+        if self._core is not None:
+            raise RLGraphError(f"{type(self).__name__}.build: the agent is built already", "build")
+        self._core = self._make_core()
+
+    @property
+    def graph_built(self) -> bool:
+        """Is the model there?"""
+        return self._core is not None
+
+    @property
+    def core(self) -> Core:
+        """What is special to this kind of agent."""
+        if self._core is None:
+            raise RLGraphError(f"{type(self).__name__}: the agent is not built: call build() first", "build")
+        return self._core
+
+    def terminate(self) -> None:
+        """End the agent: every call but this one is an error afterwards."""
+        self._terminated = True
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
+
+    def _make_core(self) -> Core:
+        """What subclasses define."""
+        raise NotImplementedError
+
+    def _begin(self, method: str) -> str:
+        """The place of a call, for messages; RLGraphError if the agent cannot do it now."""
+        where = f"{type(self).__name__}.{method}"
+        if self._terminated:
+            raise RLGraphError(f"{where}: the agent is terminated", method)
+        if self._core is None:
+            raise RLGraphError(f"{where}: the agent is not built: call build() first", method)
+        return where
+
+    # -- environments -------------------------------------------------------------------------------------------------
+
+    def _id(self, where: str, given: Any) -> str:
+        if not isinstance(given, str) or not given:
+            refuse(f"{where}: env_id", f"must be a name, got {given!r}", given)
+        return given
+
+    def _ids(self, where: str, given: Any, rows: int) -> list[str]:
+        """The environment of each state."""
+        if given is None:
+            return [f"env_{row}" for row in range(rows)]
+        names = [given] if isinstance(given, str) else list(given)
+        if len(names) != rows or len(set(names)) != rows:
+            refuse(f"{where}: env_ids", f"must be {rows} different names, one for each state; got {given!r}", given)
+        return [self._id(where, name) for name in names]
+
+    def _lane(self, env_id: str) -> int:
+        """The number under which stateful steps remember an environment."""
+        return self._lanes.setdefault(env_id, len(self._lanes))
+
+    def _preprocessed(self, where: str, arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
+        return self._preprocessor(arrays, lanes)
+
+    def _note(self, ids: list[str], seen: Mapping[str, Array], acted: Acted) -> None:
+        """Remember what was known when the agent acted, until the records are observed."""
+        if acted.extras is None:
+            return
+        for row, name in enumerate(ids):
+            extras = {key: part[row] for key, part in acted.extras.items()}
+            action = {key: part[row] for key, part in acted.actions.items()}
+            self._acts[name] = ({key: part[row] for key, part in seen.items()}, action, extras)
+
+    def _noted(self, name: str, record: Record) -> dict[str, Array] | None:
+        """What was noted of this very record; None if the agent did not act so."""
+        state, action, extras = self._acts.pop(name, (None, None, None))
+        same = state is not None and _equal(state, record.state) and _equal(action, record.action)
+        return extras if same else None
+
+    # -- buffers ------------------------------------------------------------------------------------------------------
+
+    @property
+    def states_buffer(self) -> dict[str, list[Any]]:
+        """Preprocessed states that are not in the memory yet, by environment."""
+        space = self.preprocessed_state_space
+        return self._buffered(lambda record: space.unflatten(record.state))
+
+    @property
+    def actions_buffer(self) -> dict[str, list[Any]]:
+        """Their actions."""
+        return self._buffered(lambda record: self.action_space.unflatten(record.action))
+
+    @property
+    def internals_buffer(self) -> dict[str, list[Any]]:
+        """Nothing: recurrent states are not learnt from."""
+        return {name: [] for name in self._buffers}
+
+    @property
+    def rewards_buffer(self) -> dict[str, list[float]]:
+        """Their rewards."""
+        return self._buffered(lambda record: record.reward)
+
+    @property
+    def next_states_buffer(self) -> dict[str, list[Any]]:
+        """What followed."""
+        space = self.preprocessed_state_space
+        return self._buffered(lambda record: space.unflatten(record.next_state))
+
+    @property
+    def terminals_buffer(self) -> dict[str, list[bool]]:
+        """Whether the episode ended."""
+        return self._buffered(lambda record: record.terminal)
+
+    def _buffered(self, part: Any) -> dict[str, list[Any]]:
+        return {name: [part(record) for record in buffer.records] for name, buffer in self._buffers.items()}
+
+
+def _equal(first: Mapping[str, Array] | None, second: Mapping[str, Array]) -> bool:
+    return first is not None and all((first[name] == part).all() for name, part in second.items())

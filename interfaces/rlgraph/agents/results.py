@@ -1,0 +1,31 @@
+"""What ``update`` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class Loss(float):
+    """A loss, as a number; it also unpacks and indexes like the tuple that RLgraph 0.1's code returned.
+
+    Args:
+        value: the mean loss.
+        parts: the tuple.
+    """
+
+    _parts: tuple[Any, ...]
+
+    def __new__(cls, value: float, parts: tuple[Any, ...]) -> Loss:
+        made = super().__new__(cls, value)
+        made._parts = parts
+        return made
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._parts)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._parts[index]
+
+    def __len__(self) -> int:
+        return len(self._parts)

@@ -1,0 +1,1 @@
+"""What agents and the parts of their specifications take, as data; what a specification means, in full."""

@@ -1,0 +1,1 @@
+"""The models of agents, which TensorFlow runs or LiteRT. They load TensorFlow."""
