@@ -10,25 +10,25 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from ..interfaces.tensorforce.forms.arguments import (
-    _FROM_06,
-    AGENTS,
-    IGNORED,
-    AgentKind,
-)
-from ..interfaces.tensorforce.forms.opening import (
+from ..errors import ArgumentError
+from ..interfaces.common.forms.rooms import (
     ABSENT,
     REQUIRED,
     Argument,
     Entry,
     Room,
 )
+from ..interfaces.tensorforce.forms.arguments import (
+    _FROM_06,
+    AGENTS,
+    IGNORED,
+    AgentKind,
+)
 from ..interfaces.tensorforce.forms.room_checks import PARAMETERS
 from ..interfaces.tensorforce.forms.rooms import ROOMS
 from ..interfaces.tensorforce.processing.decays import DECAYS
 from ..interfaces.tensorforce.processing.preprocessing_layers import LAYERS
 from ..interfaces.tensorforce.processing.reading import REQUIRED as NEEDED
-from ..interfaces.tensorforce.values.errors import TensorforceError
 
 Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
 
@@ -280,6 +280,6 @@ def _may_change(argument: Argument) -> bool:
         return False
     try:
         taken = argument.check(argument.name, dict(_SCHEDULE))
-    except TensorforceError:
+    except ArgumentError:
         return False
     return isinstance(taken, Mapping)

@@ -79,3 +79,9 @@ class Refusals:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             self.refuse(where, f"must be a dictionary with strings as keys, got {value!r}", value)
         return value
+
+
+_plain = Refusals(ArgumentError)
+refuse, choice, number, integer = _plain.refuse, _plain.choice, _plain.number, _plain.integer
+flag, known, mapping = _plain.flag, _plain.known, _plain.mapping
+"""For what the interfaces share: plain errors, which each interface makes its own at its doors, with ``told``."""

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from ....contracts import Array
+from ...common.drawing import random_choice
+from ...common.value_specs import ValueSpec
 from ..processing.parameters import Counts, Parameter
 from ..values.errors import TensorforceError, known, number, refuse
-from ..values.specs import MASK, Values, ValueSpec
-from .choosing import Chooser, Levels, random_choice
+from ..values.specs import MASK, Values
+from .choosing import Chooser, Levels
 
 if TYPE_CHECKING:
     from .learning import Learning

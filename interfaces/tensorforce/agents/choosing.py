@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ....contracts import Array
-from ..values.specs import MASK, Values, ValueSpec
+from ...common.drawing import drawn_from, random_choice
+from ...common.value_specs import ValueSpec
+from ..values.specs import MASK, Values
 
 _LOWEST = float(np.finfo(np.float32).min)
 
@@ -128,22 +130,6 @@ def _choice(logits: Array, mask: Array, temperature: float, exploration: float, 
         if explores.any():
             chosen = np.where(explores, random_choice(mask, rng), chosen)
     return chosen.astype(np.int32)
-
-
-def drawn_from(values: Array, rng: np.random.Generator) -> Array:
-    """Indices [...] drawn from the softmax of values [..., K]; -inf is never drawn."""
-    sums = np.exp(values - values.max(-1, keepdims=True)).cumsum(-1)
-    drawn = rng.random(sums.shape[:-1]) * sums[..., -1]
-    found: Array = (sums > drawn[..., None]).argmax(-1)
-    return found
-
-
-def random_choice(mask: Array, rng: np.random.Generator) -> Array:
-    """One of the values that a mask [..., K] allows, all alike likely."""
-    sums = mask.cumsum(-1)
-    drawn = rng.random(sums.shape[:-1]) * sums[..., -1]
-    found: Array = (sums > drawn[..., None]).argmax(-1)
-    return found
 
 
 def _bits(logit: Array, temperature: float, exploration: float, rng: np.random.Generator) -> Array:

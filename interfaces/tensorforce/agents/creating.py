@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ...common.forms.files import imported, read_file
 from ..forms.arguments import kind_of
-from ..values.errors import TensorforceError, integer, refuse
+from ..values.errors import integer, refuse, told
 from ..values.specs import read_values
 from .agent import LearningAgent as Agent
 
@@ -73,21 +72,16 @@ def resolved(
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise TensorforceError(f"{_WHERE}: {path} is not a JSON file: {error}", "agent", str(path)) from None
+    with told():
+        content = read_file(f"{_WHERE}: agent", path)
     if not isinstance(content, Mapping):
         refuse(f"{_WHERE}: agent", f"{path} must hold a dictionary, got {type(content).__name__}", str(path))
     return content
 
 
 def _imported(name: str) -> type[Agent]:
-    module, _, attribute = name.rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise TensorforceError(f"{_WHERE}: agent {name!r} cannot be imported: {error}", "agent", name) from None
+    with told():
+        found = imported(f"{_WHERE}: agent", name)
     if not isinstance(found, type) or not issubclass(found, Agent):
         refuse(f"{_WHERE}: agent", f"{name!r} is not a subclass of Agent, but {found!r}", name)
     return found

@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ....contracts import Array, State
+from ....contracts import Array
 from ....errors import CheckpointError
-from ....runs.arrays import encode_arrays, join_state, load_arrays, split_state
-from ....runs.files import replacing, write_atomically
+from ....runs.files import replacing
+from ...common import state_files
 from ..values.errors import TensorforceError, choice, refuse
 
 TENSORFLOW, NUMPY, HDF5, ACT_ONLY = "tensorflow", "numpy", "hdf5", "pb-actonly"
@@ -31,8 +31,6 @@ SUFFIXES: Final = {
 """By format: the first is what is written, all are read."""
 _FORMATS: Final = {suffix: format for format, suffixes in SUFFIXES.items() for suffix in suffixes}
 _DAMAGED: Final = (CheckpointError, OSError, ValueError, zipfile.BadZipFile, zlib.error)
-_TREE: Final = "state"
-"""Where a safetensors file has, in its header, what is no array."""
 
 
 class Saved(NamedTuple):
@@ -120,27 +118,17 @@ def _split(name: str) -> tuple[str, str]:
 # -- reading and writing ----------------------------------------------------------------------------------------------
 
 
-def write_state(path: Path, state: State) -> None:
-    """Write a state as a safetensors file; an earlier one is replaced whole.
-
-    Raises:
-        CheckpointError: it cannot be written.
-    """
-    arrays, tree = split_state(state)
-    write_atomically(path, encode_arrays(arrays, {_TREE: json.dumps(tree)}))
-
-
 def read_state(where: str, path: Path) -> Any:
-    """What :func:`write_state` wrote.
+    """What ``common.state_files`` wrote.
 
     Raises:
         TensorforceError: the file is damaged, or something else.
     """
     with _readable(where, path):
-        arrays, about = load_arrays(path)
-        if _TREE not in about:
-            refuse(f"{where}: filename", f"means {path}, which is not a saved agent", str(path))
-        return join_state(arrays, json.loads(about[_TREE]))
+        state = state_files.read_state(path)
+    if state is None:
+        refuse(f"{where}: filename", f"means {path}, which is not a saved agent", str(path))
+    return state
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:

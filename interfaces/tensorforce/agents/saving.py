@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import CheckpointError
 from ....runs.files import make_folders, write_json_atomically
+from ...common.state_files import write_state
 from ..forms.arguments import to_json_or_none
 from ..values.errors import TensorforceError, choice, refuse
 from . import actonly
 from .agent_state import state_of, variables_of
-from .saved_files import ACT_ONLY, SUFFIXES, TENSORFLOW, write_arrays, write_state
+from .saved_files import ACT_ONLY, SUFFIXES, TENSORFLOW, write_arrays
 from .variables import COUNTERS
 
 if TYPE_CHECKING:

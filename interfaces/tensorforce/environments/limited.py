@@ -10,8 +10,9 @@ import numpy as np
 
 from ....checks import all_finite, shortened
 from ....contracts import Array
+from ...common.value_specs import ValueSpec
 from ..values.errors import integer, refuse
-from ..values.specs import MASK, Nest, Values, ValueSpec, check_together, read_values
+from ..values.specs import MASK, Nest, Values, check_together, read_values
 from .environment import Environment
 
 _KINDS: Final = {"bool": "b", "int": "iuf", "float": "fiu"}

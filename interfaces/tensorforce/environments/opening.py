@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ....checks import did_you_mean, nearest, shortened
-from ..values.errors import choice, flag, integer, mapping, refuse
+from ...common.forms.files import imported, read_file
+from ..values.errors import choice, flag, integer, mapping, refuse, told
 from .environment import Environment, opens
 from .limited import LimitedEnvironment
 from .remote import RemoteEnvironment
@@ -55,7 +54,8 @@ def _created(environment: Any, given: Mapping[str, Any], files: tuple[Path, ...]
         path = Path(environment).resolve()
         if path in files:
             refuse(f"{WHERE}: environment", f"names the file {environment}, which contains itself", environment)
-        environment, files = _read(environment), (*files, path)
+        with told():
+            environment, files = read_file(f"{WHERE}: environment", environment), (*files, path)
     if isinstance(environment, str) and environment.endswith(".json"):
         refuse(f"{WHERE}: environment", f"names the file {environment}, which does not exist", environment)
     if isinstance(environment, Mapping):
@@ -134,7 +134,9 @@ def _by_name(name: str, arguments: dict[str, Any]) -> Environment:
     if name in GYM:
         return _gym(arguments)
     if "." in name and "/" not in name and ":" not in name and not _registered(name):
-        return _by_class(_imported(name), arguments)
+        with told():
+            kind = imported(f"{WHERE}: environment", name)
+        return _by_class(kind, arguments)
     if "level" in arguments:
         known = nearest(name, GYM)
         hint = f" (did you mean {known!r}?)" if known else ""
@@ -167,22 +169,7 @@ def _check_arguments(kind: Any, name: str, arguments: Mapping[str, Any]) -> None
         refuse(f"{WHERE}: environment", f"{name}: {error}", dict(arguments))
 
 
-def _imported(name: str) -> Any:
-    module, _, attribute = name.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        refuse(f"{WHERE}: environment", f"{name!r} cannot be imported: {error}", name)
-
-
 def _registered(name: str) -> bool:
     import gymnasium
 
     return name in gymnasium.registry
-
-
-def _read(path: str) -> Any:
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        refuse(f"{WHERE}: environment", f"{path} is not valid JSON: {error}", path)

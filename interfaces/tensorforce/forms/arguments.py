@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ....checks import did_you_mean, shortened
-from ..values.errors import TensorforceError, integer, known, refuse
+from ....errors import ArgumentError
+from ...common.forms.argument_checks import as_json, by_name, flag, or_none, text
+from ...common.forms.rooms import REQUIRED, Argument
+from ..values.errors import TensorforceError, integer, known, refuse, told
 from ..values.specs import Values
-from .opening import REQUIRED, Argument
-from .room_checks import EPISODE, as_json, by_name, flag, frequency, or_none, parameter, real, text, whole
+from .room_checks import EPISODE, frequency, parameter, real, whole
 
 WHERE: Final = "Agent.create"
 """What messages begin with."""
@@ -202,12 +204,13 @@ def checked(kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TensorforceError: an argument is invalid.
     """
-    return {
-        argument.name: values[argument.name]
-        if argument.check is None
-        else argument.check(f"{WHERE}: {argument.name}", values[argument.name])
-        for argument in AGENTS[kind].arguments
-    }
+    with told():
+        return {
+            argument.name: values[argument.name]
+            if argument.check is None
+            else argument.check(f"{WHERE}: {argument.name}", values[argument.name])
+            for argument in AGENTS[kind].arguments
+        }
 
 
 def to_json_or_none(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -215,7 +218,7 @@ def to_json_or_none(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     values = {key: value.to_json() if isinstance(value, Values) else value for key, value in arguments.items()}
     try:
         return {key: as_json(key, value) for key, value in values.items()}
-    except TensorforceError:
+    except ArgumentError:
         return None
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ....checks import shortened
-from ..values.errors import known, refuse
-from ..values.specs import TYPES, Values, ValueSpec
+from ...common.value_specs import TYPES, ValueSpec
+from ..values.errors import known, refuse, told
+from ..values.specs import Values
 from .agent_forms import PARTS, has_policy_gradient
 from .arguments import WHERE, checked
 from .estimates import check_values
@@ -42,8 +43,10 @@ def normal_form(kind: str, arguments: Mapping[str, Any], states: Values, actions
     """
     del states  # no check needs them
     values, ignored = checked(kind, arguments), list[str]()
+    with told():
+        parts = PARTS[kind](values, ignored)
     form: dict[str, Any] = {
-        **PARTS[kind](values, ignored),
+        **parts,
         **{name: values[name] for name in _COMMON},
         "dueling": kind == "dueling_dqn",
         "double": kind == "double_dqn",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...common.forms.argument_checks import flag, one_of, one_or_several, or_none, several, text
+from ...common.forms.files import imported
+from ...common.forms.rooms import ABSENT, Argument, Entry
 from ..values.errors import integer, refuse
-from .opening import ABSENT, Argument, Entry, Room, imported
-from .room_checks import IGNORED, flag, one_of, one_or_several, or_none, real, several, text, whole
+from .room_checks import IGNORED, Room, real, whole
 
 ACTIVATIONS: Final = (
     *("crelu", "elu", "leaky-relu", "none", "relu", "selu"),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from .opening import Argument, Check, Entry, Room
-from .room_checks import IGNORED, fed, flag, keyword_arguments, one_of, or_none, parameter, real, whole
+from ....checks import shortened
+from ...common.forms.argument_checks import flag, keyword_arguments, one_of, or_none
+from ...common.forms.opening import merged, opened
+from ...common.forms.rooms import ABSENT, Argument, Check, Entry
+from ..values.errors import known, refuse
+from .room_checks import IGNORED, Room, fed, parameter, real, whole
 
 KERAS_ARGUMENTS: Final[Mapping[str, Mapping[str, Check]]] = {
     "adadelta": {"rho": real(at_least=0, at_most=1), "epsilon": real(at_least=0)},
@@ -39,6 +43,51 @@ def _keras_optimizer(name: str, checks: Mapping[str, Check]) -> Entry:
     own = {**_MOMENTS, **checks} if name in {"adam", "adamax", "adamw", "nadam"} else checks
     clipping = fed("gradient_norm_clipping", 1.0, parameter(above=0))
     return Entry((fed("learning_rate", 3e-4, parameter(at_least=0)), clipping, *keyword_arguments(own)))
+
+
+def _rewritten(where: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """``tf_optimizer`` is the optimizer that it names, and ``wrapper`` has its arguments apart from its optimizer's."""
+    if name == "tf_optimizer" and "optimizer" in given:
+        kind = one_of(*KERAS_ARGUMENTS)(f"{where}['optimizer']", given["optimizer"])
+        return kind, {key: value for key, value in given.items() if key != "optimizer"}
+    return (name, _wrapped(where, given)) if name == "wrapper" else (name, given)
+
+
+def _wrapped(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A wrapper's arguments; those that are not its own go to the optimizer in it."""
+    if "optimizer" not in given:
+        refuse(f"{where}['optimizer']", f"is missing: an optimizer without type needs it; got {shortened(given)}", None)
+    name, arguments = opened(f"{where}['optimizer']", given["optimizer"], OPTIMIZERS)
+    entry, own = OPTIMIZERS.entries[name], OPTIMIZERS.entries["wrapper"].names
+    extra = {key: value for key, value in given.items() if key not in own}
+    if not entry.open:
+        known(where, extra, [*own, *entry.names, *OPTIMIZERS.ignored])
+    inner = {"type": name, **merged(where, arguments, extra)}
+    return {**{key: value for key, value in given.items() if key in own}, "optimizer": inner}
+
+
+def _unwrapped(_: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The optimizer in a wrapper, inside the steps that its other arguments ask for."""
+    optimizer: dict[str, Any] = values["optimizer"]
+
+    def around(name: str, **arguments: Any) -> dict[str, Any]:
+        return _complete(OPTIMIZERS.entries[name], {"type": name, "optimizer": optimizer, **arguments})
+
+    if values["optimizing_iterations"] > 0:
+        optimizer = around("optimizing_step", ls_max_iterations=values["optimizing_iterations"])
+    if values["clipping_threshold"] is not None:
+        optimizer = around("clipping_step", threshold=values["clipping_threshold"])
+    if values["subsampling_fraction"] < 1.0:
+        optimizer = around("subsampling_step", fraction=values["subsampling_fraction"])
+    if values["multi_step"] > 1:
+        optimizer = around("multi_step", num_steps=values["multi_step"])
+    return optimizer
+
+
+def _complete(entry: Entry, values: dict[str, Any]) -> dict[str, Any]:
+    """With the defaults that are not given, in the entry's order."""
+    defaults = {argument.name: argument.default for argument in entry.arguments if argument.default is not ABSENT}
+    return {"type": values["type"], **defaults, **values}
 
 
 _INNER: Final = Argument("optimizer", room="optimizer")
@@ -82,6 +131,7 @@ OPTIMIZERS: Final = Room(
                 Argument("optimizing_iterations", 0, whole(0)),
             ),
             open=True,
+            finish=_unwrapped,
             classes=("OptimizerWrapper",),
         ),
     },
@@ -100,8 +150,9 @@ OPTIMIZERS: Final = Room(
         "decoupled_weight_decay": "use adamw",
     },
     ignored={**IGNORED, "unroll_loop": False, "cg_unroll_loop": False},
+    rewrite=_rewritten,
 )
-"""Optimizers of policies. In modules.py ``wrapper`` and ``tf_optimizer`` become others."""
+"""Optimizers of policies. ``wrapper`` and ``tf_optimizer`` become others."""
 
 _SYNCHRONIZATION: Final = Entry(
     (
@@ -115,4 +166,5 @@ BASELINE_OPTIMIZERS: Final = Room(
     default="wrapper",
     refused={name: instead for name, instead in OPTIMIZERS.refused.items() if name != "synchronization"},
     ignored=OPTIMIZERS.ignored,
+    rewrite=_rewritten,
 )

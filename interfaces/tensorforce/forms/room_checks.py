@@ -1,18 +1,19 @@
-"""What an argument of a module or an agent may be: each check takes its place and value, and returns its final one."""
+"""What is particular to the arguments of Tensorforce's modules: rooms, parameters, numbers that may be constants."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
 from ....checks import shortened
+from ...common.forms import argument_checks, rooms
+from ...common.forms.argument_checks import as_json, or_none, unboxed
+from ...common.forms.opening import opened
+from ...common.forms.rooms import Argument, Check, Entry
 from ..values import errors
 from ..values.errors import refuse
-from .opening import ABSENT, Argument, Check, Entry, Room, opened
 
 EPISODE: Final = "episode"
 """A horizon as long as the longest episode."""
@@ -21,6 +22,14 @@ NEVER: Final = "never"
 
 IGNORED: Final = {"summary_labels": None}
 """Arguments of modules that have no meaning here, and their defaults."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Room(rooms.Room):
+    """A room of this interface: names of Tensorforce's own classes mean entries."""
+
+    prefix: str = "tensorforce."
+
 
 PARAMETERS: Final = Room(
     "parameter",
@@ -70,7 +79,7 @@ def parameter(
             if "value" not in arguments:
                 refuse(f"{where}['value']", "is missing: a constant needs its value", None)
             where, value = f"{where}['value']", arguments["value"]
-        value = value.item() if isinstance(value, np.generic) else value
+        value = unboxed(value)
         if is_whole:
             return errors.integer(where, value, at_least=int(at_least))
         errors.number(where, value, above=above, at_least=at_least, at_most=at_most)
@@ -81,76 +90,12 @@ def parameter(
 
 def whole(at_least: int) -> Check:
     """An integer that stays the same: of shapes and loops."""
-
-    def check(where: str, value: Any) -> int:
-        return errors.integer(where, _constant(where, value), at_least=at_least)
-
-    return check
+    return _constant(argument_checks.whole(at_least))
 
 
 def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
     """A number that stays the same."""
-
-    def check(where: str, value: Any) -> float:
-        return errors.number(where, _constant(where, value), above=above, at_least=at_least, at_most=at_most)
-
-    return check
-
-
-def one_of(*names: str) -> Check:
-    """One of some names."""
-    return lambda where, value: errors.choice(where, value, names)
-
-
-def flag(where: str, value: Any) -> bool:
-    """True or False."""
-    return errors.flag(where, value)
-
-
-def text(where: str, value: Any) -> str:
-    """A string that is not empty."""
-    if not isinstance(value, str) or not value:
-        refuse(where, f"must be a name, got {shortened(value)}", value)
-    return value
-
-
-def or_none(check: Check) -> Check:
-    """None, or what ``check`` takes."""
-    return lambda where, value: None if value is None else check(where, value)
-
-
-def or_false(check: Check) -> Check:
-    """False, or what ``check`` takes."""
-    return lambda where, value: False if value is False else check(where, value)
-
-
-def several(check: Check, *, count: int | None = None) -> Check:
-    """A list of what ``check`` takes."""
-
-    def check_all(where: str, value: Any) -> list[Any]:
-        values = value.tolist() if isinstance(value, np.ndarray) else value
-        if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
-            refuse(where, f"must be a list{f' of {count}' if count is not None else ''}, got {shortened(value)}", value)
-        return [check(f"{where}[{index}]", one) for index, one in enumerate(values)]
-
-    return check_all
-
-
-def one_or_several(check: Check, *, count: int | None = None) -> Check:
-    """What ``check`` takes, or a list of it."""
-    many = several(check, count=count)
-    return lambda where, value: (many if isinstance(value, list | tuple | np.ndarray) else check)(where, value)
-
-
-def by_name(check: Check) -> Check:
-    """What ``check`` takes, or a dictionary of it by name."""
-
-    def check_all(where: str, value: Any) -> Any:
-        if not isinstance(value, Mapping) or "type" in value:
-            return check(where, value)
-        return {name: check(f"{where}[{name!r}]", one) for name, one in errors.mapping(where, value).items()}
-
-    return check_all
+    return _constant(argument_checks.real(above=above, at_least=at_least, at_most=at_most))
 
 
 def frequency(where: str, value: Any) -> Any:
@@ -165,34 +110,14 @@ def fed(name: str, default: Any, check: Check) -> Argument:
     return Argument(name, default, check, fed=True)
 
 
-def keyword_arguments(checks: Mapping[str, Check]) -> tuple[Argument, ...]:
-    """Arguments that are left out where they are not given."""
-    return tuple(Argument(name, ABSENT, check) for name, check in checks.items())
+def _constant(check: Check) -> Check:
+    """What ``check`` takes, or a constant parameter of it; parameters that change are refused."""
 
+    def check_constant(where: str, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            if value.get("type", "constant") != "constant" or "value" not in value:
+                refuse(where, f"must be a number, which stays the same; got {shortened(value)}", value)
+            value = value["value"]
+        return check(where, value)
 
-def as_json(where: str, value: Any) -> Any:
-    """The value in JSON's types: tuples and arrays become lists, NumPy's numbers Python's, paths strings.
-
-    Raises:
-        TensorforceError: it has a part that JSON has no type for, such as a function.
-    """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.generic | np.ndarray):
-        return as_json(where, value.tolist())
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, Mapping):
-        return {key: as_json(f"{where}[{key!r}]", part) for key, part in errors.mapping(where, value).items()}
-    if not isinstance(value, list | tuple | set | frozenset | range):
-        refuse(where, f"cannot be written as JSON: {shortened(value)}", value)
-    return [as_json(f"{where}[{index}]", part) for index, part in enumerate(value)]
-
-
-def _constant(where: str, value: Any) -> Any:
-    """The number of a constant; parameters that change are refused."""
-    if not isinstance(value, Mapping):
-        return value.item() if isinstance(value, np.generic) else value
-    if value.get("type", "constant") != "constant" or "value" not in value:
-        refuse(where, f"must be a number, which stays the same; got {shortened(value)}", value)
-    return value["value"]
+    return check_constant

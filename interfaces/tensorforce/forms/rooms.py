@@ -5,23 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ...common.forms.argument_checks import by_name, flag, one_of, or_false, or_none
+from ...common.forms.rooms import Argument, Entry
 from ..values.errors import refuse
 from .layer_rooms import LAYERS
-from .opening import Argument, Entry, Room
 from .optimizer_rooms import BASELINE_OPTIMIZERS, OPTIMIZERS
-from .room_checks import (
-    EPISODE,
-    IGNORED,
-    by_name,
-    fed,
-    flag,
-    frequency,
-    one_of,
-    or_false,
-    or_none,
-    parameter,
-    whole,
-)
+from .room_checks import EPISODE, IGNORED, Room, fed, frequency, parameter, whole
 
 
 def _of_user_network(where: str, spec: Any) -> tuple[str, dict[str, Any]]:

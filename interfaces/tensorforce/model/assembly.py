@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-import keras
-
+from ...common.layers.flow import Flow
+from ...common.layers.internal import Internal
+from ...common.layers.joining import joined
+from ...common.layers.layer import Layer
+from ...common.layers.scopes import scope, scopes
+from ...common.value_specs import ValueSpec
 from ..values.errors import choice, refuse
-from ..values.specs import ValueSpec
-from .custom_layers import CUSTOM_LAYERS, Keras
-from .flow import Flow
-from .internal import RECURRENT_LAYERS, Internal
-from .joining import joined
-from .layer import Layer
-from .layers import LAYERS
+from .custom_layers import Keras
+from .layer_types import LAYERS
 
 LayerSpec: TypeAlias = Mapping[str, Any]
 """A layer in normal form: ``type``, perhaps ``name``, and arguments."""
 Node: TypeAlias = "Callable[[Flow], None]"
 """One step of running a network: changes the current tensor of a flow."""
 
-_LAYERS: Final = LAYERS | CUSTOM_LAYERS | RECURRENT_LAYERS
 _NOT_ARGUMENTS: Final = ("type", "name", "summary_labels")
 CURRENT: Final = "*"
 """The current tensor, among those to retrieve."""
@@ -88,15 +84,15 @@ class Assembly:
         return output
 
     def _add_layer(self, place: str, layer: LayerSpec, name: str, spec: ValueSpec) -> ValueSpec:
-        kind = choice(f"{place}: type", layer["type"], _LAYERS)
+        kind = choice(f"{place}: type", layer["type"], LAYERS)
         arguments = {key: value for key, value in layer.items() if key not in _NOT_ARGUMENTS}
         *outer, last = name.split("/")
         if kind == "keras":  # opens a scope by itself
             with scopes(*outer):
-                made: Layer = Keras(place, spec, name=_scope(last), **arguments)
+                made: Layer = Keras(place, spec, name=scope(last), **arguments)
         else:
             with scopes(*outer, last):
-                made = _LAYERS[kind](place, spec, **arguments)
+                made = LAYERS[kind](place, spec, **arguments)
         self.variables += made.variables
         self.untrained += made.untrained
         if isinstance(made, Internal):
@@ -171,21 +167,3 @@ class Assembly:
             self._numbers[kind] += 1
             if name not in self._names:
                 return name
-
-
-@contextlib.contextmanager
-def scopes(*names: str) -> Iterator[None]:
-    """Within it variables have these names before theirs."""
-    with contextlib.ExitStack() as stack:
-        for name in names:
-            stack.enter_context(keras.name_scope(_scope(name)))
-        yield
-
-
-def _scope(name: str) -> str:
-    """A name as a name scope: with the characters that TensorFlow takes.
-
-    Traces drop the numbers that Keras appends to names (``dense_3``). A user's own is followed by a dot, which names
-    cannot have, so that it stays: ``conv_1`` is ``conv_1.``.
-    """
-    return re.sub(r"(_\d+)(?=_|$)", r"\1.", re.sub(r"[^A-Za-z0-9_-]", "_", name))

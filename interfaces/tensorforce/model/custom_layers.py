@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ....checks import did_you_mean
+from ...common.layers.layer import Layer, Step, Tensor
+from ...common.value_specs import ValueSpec
 from ..values.errors import TensorforceError, refuse
-from ..values.specs import ValueSpec
-from .layer import Layer, Step, Tensor
 
 _EPSILON = 1e-6  # of variances
 
@@ -138,15 +138,6 @@ class ExponentialNormalization(Layer):
         self._mean.assign(mean + decay * (self._mean - mean))
         self._variance.assign(variance + decay * (self._variance - variance))
         self._updated.assign(tf.ones([]))
-
-
-CUSTOM_LAYERS: Final[dict[str, Callable[..., Layer]]] = {
-    "exponential_normalization": ExponentialNormalization,
-    "function": Function,
-    "instance_normalization": InstanceNormalization,
-    "keras": Keras,
-}
-"""As ``layers.LAYERS``."""
 
 
 def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any:

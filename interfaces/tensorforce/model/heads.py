@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ....models.blocks import losses, masks
 from ....models.blocks.distributions import Bernoulli, Beta, Categorical, Distribution, Gaussian
-from ..values.specs import ValueSpec
+from ...common.value_specs import ValueSpec
 
 Tensor: TypeAlias = Any
 Outputs: TypeAlias = Mapping[str, Tensor]

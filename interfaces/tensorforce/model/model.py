@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ....contracts import EstimatorSpec, Modes
-from ..values.specs import ValueSpec
+from ...common.value_specs import ValueSpec
 from .objectives import kinds
 from .policies import Inputs, Needs, Policy, View, best_values, expected_values
 

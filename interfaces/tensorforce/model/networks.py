@@ -7,11 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..values.errors import refuse
-from ..values.specs import ValueSpec
-from .assembly import Assembly, scopes
-from .flow import Flow
-from .layer import Step, Tensor
+from ...common.layers.flow import Flow
+from ...common.layers.layer import Step, Tensor
+from ...common.layers.scopes import scopes
+from ...common.value_specs import ValueSpec
+from ..values.errors import refuse, told
+from .assembly import Assembly
 
 
 def build_network(
@@ -30,7 +31,7 @@ def build_network(
         TensorforceError: the layers do not fit one another, or the output is not a vector.
     """
     internal = f"{prefix}policy-network"
-    with scopes(name):
+    with told(), scopes(name):
         if network["type"] == "auto":
             return Network(where, automatic_layers(where, network, inputs), inputs, internal, one_internal=True)
         return Network(where, network["layers"], inputs, internal)

@@ -15,9 +15,10 @@ import tensorflow as tf
 
 from ....models.blocks import masks
 from ....models.blocks.distributions import Categorical, Distribution
+from ...common.value_specs import ValueSpec
 from ..forms.kinds import distribution_of
 from ..values.errors import refuse
-from ..values.specs import MASK, ValueSpec
+from ..values.specs import MASK
 from .heads import HEADS, Head, Linear, scopes
 from .networks import build_network
 

@@ -8,10 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from ....contracts import Array, State
-from ..forms.opening import Entry, Room, is_file_name, opened, read_json
-from ..forms.room_checks import IGNORED
-from ..values.errors import known, mapping, refuse
-from ..values.specs import TYPES, ValueSpec
+from ...common.forms.files import is_file_name, read_file
+from ...common.forms.opening import opened
+from ...common.forms.rooms import Entry
+from ...common.value_specs import TYPES, ValueSpec
+from ..forms.room_checks import IGNORED, Room
+from ..values.errors import known, mapping, refuse, told
 from .preprocessing_layers import ALL, LAYERS, Dropout, Layer
 from .reading import read_arguments
 
@@ -176,15 +178,16 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec], l
     Raises:
         TensorforceError: a key or a layer is unknown, or an argument is invalid or does not fit the state; names it.
     """
-    given = mapping(where, {} if spec is None else _from_file(where, spec))
-    known(where, given, [*states, *TYPES, REWARD], what="state")
-    layers = {key: _read_layers(f"{where}[{key!r}]", value) for key, value in given.items() if value is not None}
+    with told():
+        given = mapping(where, {} if spec is None else _from_file(where, spec))
+        known(where, given, [*states, *TYPES, REWARD], what="state")
+        layers = {key: _read_layers(f"{where}[{key!r}]", value) for key, value in given.items() if value is not None}
     return Preprocessing(where, layers, states, lanes)
 
 
 def _from_file(where: str, given: Any) -> Any:
     """What a JSON file holds, if one is named."""
-    return read_json(where, given) if isinstance(given, str) and is_file_name(given) else given
+    return read_file(where, given) if isinstance(given, str) and is_file_name(given) else given
 
 
 def _read_layers(where: str, given: Any) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 import numpy as np
 
 from ....contracts import Array
+from ...common.value_specs import ValueSpec
 from ..values.errors import flag, refuse
-from ..values.specs import ValueSpec
 from .array_functions import ACTIVATIONS, resizer
 from .preprocessing_arguments import AXES, axis, constant, false_or_axis, fitted_axes, fitted_axis, grayscale
 from .preprocessing_arguments import nonlinearity as activation_name

@@ -9,8 +9,9 @@ import numpy as np
 
 from ....checks import all_finite, shortened
 from ....contracts import Array, ArraySpec
+from ...common.value_specs import ValueSpec
 from .errors import refuse
-from .specs import MASK, Values, ValueSpec
+from .specs import MASK, Values
 
 _KINDS: Final = {"bool": "b", "int": "iuf", "float": "fiu"}
 """Kinds of NumPy dtypes that are taken for a type; floats for ints only if they are whole."""

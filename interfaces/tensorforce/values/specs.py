@@ -6,13 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
-from ....contracts import ArraySpec
+from ...common.value_specs import TYPES, ValueSpec
 from .errors import integer, known, number, refuse
 
-TYPES: Final = {"bool": np.bool_, "int": np.int32, "float": np.float32}
-"""Of values, and the dtype of each."""
 _ALIASES: Final = {"long": "int"}
 _KEYS: Final = ("type", "shape", "num_values", "num_states", "num_actions", "min_value", "max_value")
 RESERVED: Final = frozenset(
@@ -25,53 +21,6 @@ RESERVED: Final = frozenset(
 """Names that neither states nor actions of a dictionary may have."""
 MASK: Final = "_mask"
 """What the name of an int action's mask ends with."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ValueSpec:
-    """One state or action.
-
-    Args:
-        name: its names in nested dictionaries, joined by ``/``.
-        type: ``bool``, ``int`` or ``float``.
-        shape: without a batch axis.
-        num_values: of an int: it lies in 0 .. ``num_values - 1``.
-        min_value: of a float with bounds.
-        max_value: likewise.
-    """
-
-    name: str
-    type: str
-    shape: tuple[int, ...]
-    num_values: int | None = None
-    min_value: float | None = None
-    max_value: float | None = None
-
-    @property
-    def dtype(self) -> Any:
-        """``np.bool_``, ``np.int32`` or ``np.float32``."""
-        return TYPES[self.type]
-
-    @property
-    def array(self) -> ArraySpec:
-        """Shape and dtype, as memories and programs need them."""
-        return ArraySpec(self.shape, self.dtype)
-
-    @property
-    def mask(self) -> ArraySpec:
-        """Of an int action: bool, one for each of its values."""
-        return ArraySpec((*self.shape, self.num_values or 0), np.bool_)
-
-    @property
-    def bounded(self) -> bool:
-        """Is it a float with bounds?"""
-        return self.min_value is not None
-
-    def to_json(self) -> dict[str, Any]:
-        """As a user would have written it, in JSON's types."""
-        values: dict[str, Any] = {"type": self.type, "shape": list(self.shape), "num_values": self.num_values}
-        values |= {"min_value": self.min_value, "max_value": self.max_value}
-        return {key: value for key, value in values.items() if value is not None}
 
 
 Nest: TypeAlias = "ValueSpec | dict[str, Nest]"

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from axonrl.contracts import ArraySpec, RunConfig
+from axonrl.interfaces.common.value_specs import ValueSpec
 from axonrl.interfaces.tensorforce.model.function import model_fn
 from axonrl.interfaces.tensorforce.model.objectives import clipped_ratio, kinds, squared_or_huber, valid_mean
 from axonrl.interfaces.tensorforce.model.optimizers import clip_change, subsample, valid_first
 from axonrl.interfaces.tensorforce.values.errors import TensorforceError
-from axonrl.interfaces.tensorforce.values.specs import ValueSpec
 from axonrl.policies.executors import Executor
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tensorflow import TensorFlowExecutor

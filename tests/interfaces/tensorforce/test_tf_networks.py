@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from axonrl import noise
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes, RunConfig
+from axonrl.interfaces.common.value_specs import ValueSpec
 from axonrl.interfaces.tensorforce.model.networks import Network, build_network
 from axonrl.interfaces.tensorforce.values.errors import TensorforceError
-from axonrl.interfaces.tensorforce.values.specs import ValueSpec
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axonrl.interfaces.common.value_specs import ValueSpec
 from axonrl.interfaces.tensorforce.processing.preprocessing import Preprocessing, make_preprocessing
 from axonrl.interfaces.tensorforce.values.errors import TensorforceError
-from axonrl.interfaces.tensorforce.values.specs import ValueSpec
 
 
 def made(layers: Any, shape: tuple[int, ...] = (2,), lanes: int = 1, kind: str = "float") -> Preprocessing:

@@ -9,9 +9,9 @@ from typing import Final
 import keras
 import tensorflow as tf
 
-from ..values.errors import choice, refuse
-from ..values.specs import ValueSpec
-from .layer import ACTIVATIONS, Layer, Step, Tensor, Transform, dropped, projected
+from ..refusals import choice, refuse
+from ..value_specs import ValueSpec
+from .layer import ACTIVATIONS, Initial, Layer, Step, Tensor, Transform, dropped, projected
 
 
 class Linear(Transform):
@@ -28,12 +28,23 @@ class Linear(Transform):
         activation: str | None = None,
         dropout: float = 0.0,
         is_trainable: bool = True,
+        *,
+        kernel_initializer: Initial = None,
+        bias_initializer: Initial = None,
     ) -> None:
         super().__init__(
-            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
+            place,
+            inputs,
+            size,
+            bias=bias,
+            activation=activation,
+            dropout=dropout,
+            is_trainable=is_trainable,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
         )
         *axes, features = self.require(*self.RANKS)
-        self._kernel = self.variable("kernel", (features, self.units), self.orthogonal())
+        self._kernel = self.kernel(features, self.units)
         self.ends(*axes)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
@@ -54,6 +65,9 @@ class Dense(Linear):
         activation: str | None = "tanh",
         dropout: float = 0.0,
         is_trainable: bool = True,
+        *,
+        kernel_initializer: Initial = None,
+        bias_initializer: Initial = None,
     ) -> None:
         super().__init__(place, inputs, size, bias, activation, dropout, is_trainable)
 
@@ -118,9 +132,20 @@ class Convolution(Transform):
         activation: str | None = "relu",
         dropout: float = 0.0,
         is_trainable: bool = True,
+        *,
+        kernel_initializer: Initial = None,
+        bias_initializer: Initial = None,
     ) -> None:
         super().__init__(
-            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
+            place,
+            inputs,
+            size,
+            bias=bias,
+            activation=activation,
+            dropout=dropout,
+            is_trainable=is_trainable,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
         )
         *axes, channels = self.require(self.AXES + 1)
         windows = _each(f"{place}: window", window, self.AXES)
@@ -130,7 +155,7 @@ class Convolution(Transform):
             refuse(f"{place}: dilation", f"must be 1 where the stride is not, got {dilation!r}", dilation)
         spans = [(size - 1) * holes + 1 for size, holes in zip(windows, self._dilations, strict=True)]
         self._padding = choice(f"{place}: padding", padding, ("same", "valid")).upper()
-        self._kernel = self.variable("kernel", (*windows, channels, self.units), self.orthogonal())
+        self._kernel = self.kernel(*windows, channels, self.units)
         self.ends(*_windowed(place, axes, spans, self._strides, padding))
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
@@ -248,23 +273,6 @@ class Dropout(Layer):
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
         return dropped(x, self._rate, step)
-
-
-LAYERS: Final[dict[str, Callable[..., Layer]]] = {
-    "activation": Activation,
-    "conv1d": Convolution,
-    "conv2d": Convolution2d,
-    "dense": Dense,
-    "dropout": Dropout,
-    "embedding": Embedding,
-    "flatten": Flatten,
-    "linear": Linear,
-    "pool1d": WindowPooling,
-    "pool2d": WindowPooling2d,
-    "pooling": Pooling,
-    "reshape": Reshape,
-}
-"""By type; each is called with a place for messages, the spec of its inputs, and its arguments by name."""
 
 
 def _each(argument: str, value: int | Sequence[int], axes: int) -> list[int]:

@@ -1,19 +1,17 @@
-"""Layers with memory: over an axis of their inputs (``lstm``), or over timesteps (``internal_lstm``).
+"""Layers with memory: over an axis of their inputs, or over timesteps.
 
 All loops are unrolled, because gradients of rolled ones do not convert to LiteRT, and windows are short.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from ..values.errors import choice, refuse
-from ..values.specs import ValueSpec
+from ..refusals import choice, refuse
+from ..value_specs import ValueSpec
 from .layer import Layer, Step, Tensor, Transform, projected
 
 State: TypeAlias = "tuple[Tensor, ...]"
@@ -176,17 +174,6 @@ class Internal(Transform):
                 following = tuple(count * new + (1.0 - count) * old for new, old in zip(following, now, strict=True))
             now = following
         return outputs, self._cell.packed(now)
-
-
-RECURRENT_LAYERS: Final[dict[str, Callable[..., Layer]]] = {
-    "gru": functools.partial(Recurrent, cell="gru"),
-    "lstm": functools.partial(Recurrent, cell="lstm"),
-    "rnn": Recurrent,
-    "internal_gru": functools.partial(Internal, cell="gru"),
-    "internal_lstm": functools.partial(Internal, cell="lstm"),
-    "internal_rnn": Internal,
-}
-"""As ``layers.LAYERS``."""
 
 
 def _forget_gates_open(shape: tuple[int, ...], dtype: Any = None) -> Tensor:

@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ..values.errors import choice, refuse
-from ..values.specs import ValueSpec
+from ..refusals import choice, refuse
+from ..value_specs import ValueSpec
 from .layer import Tensor
 
 Join: TypeAlias = Callable[[Sequence[Tensor]], Tensor]
@@ -29,7 +29,7 @@ def joined(place: str, specs: Sequence[ValueSpec], kind: str, axis: int) -> tupl
         axis: of ``concat`` and ``stack``, without the batch axis.
 
     Raises:
-        TensorforceError: the specs do not fit.
+        ArgumentError: the specs do not fit.
     """
     choice(f"{place}: aggregation", kind, _KINDS)
     argument = f"{place}: tensors"

@@ -8,13 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from .... import noise
-from ..values.errors import choice, refuse
-from ..values.specs import ValueSpec
+from ....checks import shortened
+from ....contracts import Array
+from ..refusals import choice, refuse
+from ..value_specs import ValueSpec
 
 Tensor: TypeAlias = Any
+Initial: TypeAlias = "Callable[..., Any] | Array | float | None"
+"""Initial values of a variable: a Keras initializer, an array of its shape, or a number; None: the layer's own."""
 
 
 def _crelu(x: Tensor) -> Tensor:
@@ -112,6 +117,8 @@ class Transform(Layer):
         activation: a name of :data:`ACTIVATIONS`; None is ``none``.
         dropout: the probability with which outputs are set to zero in training.
         is_trainable: are its variables trained?
+        kernel_initializer: of the kernel that :meth:`kernel` creates; None: orthogonal.
+        bias_initializer: None: zeros.
     """
 
     def __init__(
@@ -124,8 +131,11 @@ class Transform(Layer):
         activation: str | None,
         dropout: float = 0.0,
         is_trainable: bool = True,
+        kernel_initializer: Initial = None,
+        bias_initializer: Initial = None,
     ) -> None:
         super().__init__(place, inputs, is_trainable=is_trainable)
+        self._kernel_initializer, self._bias_initializer = kernel_initializer, bias_initializer
         self.size, self.units = size, max(size, 1)
         self._activation = choice(f"{place}: activation", activation or "none", ACTIVATIONS)
         self._has_bias, self._rate = bias, dropout
@@ -133,14 +143,17 @@ class Transform(Layer):
         if size == 0 and self._activation == "crelu":
             refuse(f"{place}: activation", "crelu doubles the last axis, which size 0 drops", activation)
 
-    def orthogonal(self) -> Any:
-        """The initial value of a kernel before the activation."""
-        return keras.initializers.Orthogonal(gain=math.sqrt(2.0) if self._activation == "relu" else 1.0)
+    def kernel(self, *shape: int) -> Any:
+        """Create the kernel."""
+        orthogonal = keras.initializers.Orthogonal(gain=math.sqrt(2.0) if self._activation == "relu" else 1.0)
+        argument = f"{self.place}: kernel_initializer"
+        return self.variable("kernel", shape, initializer(argument, self._kernel_initializer, shape, orthogonal))
 
     def ends(self, *shape: int, bias: str = "bias") -> None:
         """Create the bias, under this name; the output is ``shape`` and the units."""
         if self._has_bias:
-            self._bias = self.variable(bias, (self.units,), "zeros")
+            shape, argument = (self.units,), f"{self.place}: bias_initializer"
+            self._bias = self.variable(bias, shape, initializer(argument, self._bias_initializer, shape, "zeros"))
         units = self.units * 2 if self._activation == "crelu" else self.units
         self.returns(*shape, *([] if self.size == 0 else [units]))
 
@@ -152,6 +165,22 @@ class Transform(Layer):
         if self.size == 0:
             x = tf.squeeze(x, axis=-1)
         return dropped(x, self._rate, step)
+
+
+def initializer(argument: str, given: Initial, shape: tuple[int, ...], default: Any) -> Any:
+    """What makes a variable of this shape; ``default`` where nothing is given.
+
+    Raises:
+        ArgumentError: an array has another shape, or values that are no finite numbers.
+    """
+    if given is None or callable(given):
+        return default if given is None else given
+    values = np.asarray(given)
+    if values.dtype.kind not in "iuf" or not np.isfinite(values.astype(np.float32)).all():
+        refuse(argument, f"must be finite numbers, got {shortened(given)}", given)
+    if values.shape not in ((), shape):
+        refuse(argument, f"must be a number or of shape {shape}, got an array of shape {values.shape}", given)
+    return lambda wanted, dtype=None: tf.broadcast_to(tf.constant(values, tf.float32), wanted)
 
 
 def dropped(x: Tensor, rate: float, step: Step) -> Tensor:

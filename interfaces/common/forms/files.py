@@ -1,0 +1,71 @@
+"""What a specification names and does not contain: files, and what modules define."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from ..refusals import refuse
+
+JSON: Final = (".json",)
+"""What names of JSON files end with."""
+YAML: Final = (".yml", ".yaml")
+"""Likewise."""
+
+
+def is_file_name(name: str, suffixes: tuple[str, ...] = JSON) -> bool:
+    """Whether a string of a specification names a file: one with such a suffix, which may be missing, or any other."""
+    return name.endswith(suffixes) or (len(name) < 1000 and "\0" not in name and Path(name).is_file())
+
+
+def read_file(where: str, name: str | os.PathLike[str], suffixes: tuple[str, ...] = JSON) -> Any:
+    """What a file holds: YAML, if its suffix says so and is one of ``suffixes``, else JSON.
+
+    Raises:
+        ArgumentError: there is no such file, or it is not valid.
+    """
+    path = os.fspath(name)
+    is_yaml = path.endswith(YAML) and path.endswith(suffixes)
+    try:
+        content = Path(path).read_text(encoding="utf-8")
+        return _from_yaml(content) if is_yaml else json.loads(content)
+    except OSError as error:
+        refuse(where, f"names the file {path}, which cannot be read: {error.strerror or error}", name)
+    except ValueError as error:  # of the format, or of the encoding
+        refuse(where, f"names the file {path}, which is not valid {'YAML' if is_yaml else 'JSON'}: {error}", name)
+
+
+def imported(where: str, name: str) -> Any:
+    """What ``package.module.name`` stands for.
+
+    Raises:
+        ArgumentError: no such module, or it has no such name.
+    """
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        refuse(where, f"names {name!r}, which cannot be imported: {error}", name)
+
+
+def _from_yaml(content: str) -> Any:
+    """YAML without tags, in which ``1e-3`` is a number, as in YAML 1.2.
+
+    Raises:
+        ValueError: it is not valid.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """A loader of its own, to which the form of numbers is added."""
+
+    exponent = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", exponent, list("-+0123456789"))
+    try:
+        return yaml.load(content, Loader)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
