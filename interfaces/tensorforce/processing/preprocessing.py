@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from ....contracts import Array, State
+from ...common.reading import read_arguments
 from ..forms.opening import Entry, Room, is_file_name, opened, read_json
 from ..forms.room_checks import IGNORED
-from ..values.errors import known, mapping, refuse
+from ..values.errors import known, mapping, refuse, told
 from ..values.specs import TYPES, ValueSpec
 from .preprocessing_layers import ALL, LAYERS, Dropout, Layer
-from .reading import read_arguments
 
 REWARD: Final = "reward"
 """The key of what rewards go through."""
@@ -162,6 +162,7 @@ class _Chain:
         return x
 
 
+@told()
 def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec], lanes: int) -> Preprocessing:
     """Preprocessing from what a user wrote.
 
