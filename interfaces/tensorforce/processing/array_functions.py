@@ -1,4 +1,4 @@
-"""Functions of NumPy arrays that preprocessing needs: activations by name, and resizing of images."""
+"""Activations by name, as functions of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -55,35 +55,3 @@ ACTIVATIONS: Final[dict[str, Callable[[Array], Array]]] = {
     "tanh": np.tanh,
 }
 """By name, of float32 arrays. ``crelu`` doubles the last axis; it and ``softmax`` need one."""
-
-
-def resizer(old: tuple[int, int], new: tuple[int, int]) -> Callable[[Array], Array]:
-    """A function that resizes images float32 [height, width, channels].
-
-    Each new pixel is the mean of the area that it covers in the old image, where pixels are squares. Small things
-    therefore get fainter and do not vanish, as they would where pixels are only interpolated.
-
-    Args:
-        old: height and width of what goes in.
-        new: of what comes out.
-    """
-    if old == new:
-        return lambda image: image
-    rows, columns = _shares(old[0], new[0]), _shares(old[1], new[1])
-
-    def resize(image: Array) -> Array:
-        shrunk = rows @ image.reshape(old[0], -1)  # [H, w * c]
-        y: Array = columns @ shrunk.reshape(new[0], old[1], -1)  # [W, w] @ [H, w, c]
-        return y
-
-    return resize
-
-
-def _shares(old: int, new: int) -> Array:
-    """How much of each new pixel is of each old one, along one axis: float32 [new, old], rows of sum 1."""
-    edges = np.arange(new + 1) * (old / new)
-    begin, end = edges[:-1, None], edges[1:, None]
-    pixels = np.arange(old)
-    overlap = np.clip(np.minimum(end, pixels + 1) - np.maximum(begin, pixels), 0, None)
-    shares: Array = (overlap / overlap.sum(1, keepdims=True)).astype(np.float32)
-    return shares

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from ...common.reading import Argument, Arguments, real
 from ..values.errors import flag, number
-from .reading import Argument, Arguments, real
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....contracts import State
-from ..values.errors import choice, flag, number, refuse
+from ...common.reading import Argument, Arguments, anything, one_of, read_arguments, real, several, whole
+from ..values.errors import choice, flag, number, refuse, told
 from .decays import DECAYS, Curve, changed
-from .reading import Argument, Arguments, anything, one_of, read_arguments, real, several, whole
 
 
 class Counts(NamedTuple):
@@ -171,6 +171,7 @@ class _OrnsteinUhlenbeck(Parameter):
             self._process = number(f"{self._where}: process", state["process"])
 
 
+@told()
 def make_parameter(
     where: str, spec: Any, *, at_least: float = -math.inf, at_most: float = math.inf, above: float = -math.inf
 ) -> Parameter:

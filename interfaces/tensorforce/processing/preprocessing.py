@@ -11,11 +11,11 @@ from ....contracts import Array, State
 from ...common.forms.files import is_file_name, read_file
 from ...common.forms.opening import opened
 from ...common.forms.rooms import Entry
+from ...common.reading import read_arguments
 from ...common.value_specs import TYPES, ValueSpec
 from ..forms.room_checks import IGNORED, Room
 from ..values.errors import known, mapping, refuse, told
 from .preprocessing_layers import ALL, LAYERS, Dropout, Layer
-from .reading import read_arguments
 
 REWARD: Final = "reward"
 """The key of what rewards go through."""
@@ -164,6 +164,7 @@ class _Chain:
         return x
 
 
+@told()
 def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec], lanes: int) -> Preprocessing:
     """Preprocessing from what a user wrote.
 

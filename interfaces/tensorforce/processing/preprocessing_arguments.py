@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ...common.reading import optional, several, whole
 from ..values.errors import choice, integer, number, refuse
 from .array_functions import ACTIVATIONS
 from .parameters import make_parameter
-from .reading import optional, several, whole
 
 AXES: Final = optional(several(whole(0), "axes"))
 """None, or a list of axes, of which the batch is none."""

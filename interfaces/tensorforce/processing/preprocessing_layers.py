@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 import numpy as np
 
 from ....contracts import Array
+from ...common.arrays import LUMA, resizer, weighted
+from ...common.reading import Argument, Arguments, optional, real, whole
 from ...common.value_specs import ValueSpec
 from ..values.errors import flag, refuse
-from .array_functions import ACTIVATIONS, resizer
+from .array_functions import ACTIVATIONS
 from .preprocessing_arguments import AXES, axis, constant, false_or_axis, fitted_axes, fitted_axis, grayscale
 from .preprocessing_arguments import nonlinearity as activation_name
-from .reading import Argument, Arguments, optional, real, whole
 
 Memory: TypeAlias = "Mapping[str, Array] | None"
 LANE: Final = "lane"
@@ -171,18 +172,18 @@ class Image(Layer):
         if width is None:
             width = max(1, round(old[1] * height / old[0]))
         self._resize = resizer((old[0], old[1]), (height, width))
-        self._weights: Array | None = None
+        self._weights: tuple[float, ...] | list[float] | None = None
         if weights is not False:
-            weights = [0.299, 0.587, 0.114] if weights is True else weights
+            weights = LUMA if weights is True else weights
             if len(weights) != channels:
                 self._refuse(f"has {len(weights)} weights for grayscale; {spec.name!r} has {channels} channels", spec)
-            self._weights, channels = np.array(weights, np.float32)[:, None], 1
+            self._weights, channels = weights, 1
         return _of_shape(spec, (height, width, channels))
 
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
         """As :meth:`Layer.step`."""
         if self._weights is not None:  # first: there is less to resize then
-            x = x @ self._weights
+            x = weighted(x, self._weights)
         return self._resize(x), None
 
 

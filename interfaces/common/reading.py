@@ -7,12 +7,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from ..values.errors import choice, integer, known, number, refuse
+from ...errors import ArgumentError
+from .refusals import Refusals
+
+_refusals = Refusals(ArgumentError)
+_refuse = _refusals.refuse
 
 Reader: TypeAlias = Callable[[str, Any], Any]
 """Takes the place of an argument (``"exploration['scale']"``) and what was given.
 
-It returns that in its final type, one of JSON's, or raises a TensorforceError.
+It returns that in its final type, one of JSON's, or raises an ArgumentError.
 """
 REQUIRED: Final = object()
 """The default of an argument that has none."""
@@ -40,16 +44,16 @@ def read_arguments(where: str, given: Mapping[str, Any], table: Arguments, owner
         owner: who takes the arguments, for messages: ``"a clipping layer"``.
 
     Raises:
-        TensorforceError: one is unknown, missing or invalid.
+        ArgumentError: one is unknown, missing or invalid.
     """
-    known(where, given, table)
+    _refusals.known(where, given, table)
     values: dict[str, Any] = {}
     for name, argument in table.items():
         place = f"{where}[{name!r}]"
         if name in given:
             values[name] = argument.read(place, given[name])
         elif argument.default is REQUIRED:
-            refuse(place, f"is missing: {owner} needs it", None)
+            _refuse(place, f"is missing: {owner} needs it", None)
         else:
             values[name] = argument.default
     return values
@@ -57,17 +61,17 @@ def read_arguments(where: str, given: Mapping[str, Any], table: Arguments, owner
 
 def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf) -> Reader:
     """A finite number within bounds."""
-    return lambda place, value: number(place, value, above=above, at_least=at_least, at_most=at_most)
+    return lambda place, value: _refusals.number(place, value, above=above, at_least=at_least, at_most=at_most)
 
 
 def whole(at_least: int) -> Reader:
     """An integer."""
-    return lambda place, value: integer(place, value, at_least=at_least)
+    return lambda place, value: _refusals.integer(place, value, at_least=at_least)
 
 
 def one_of(names: Iterable[str]) -> Reader:
     """One of some names."""
-    return lambda place, value: choice(place, value, names)
+    return lambda place, value: _refusals.choice(place, value, names)
 
 
 def optional(read: Reader) -> Reader:
@@ -80,7 +84,7 @@ def several(read: Reader, what: str) -> Reader:
 
     def read_all(place: str, value: Any) -> list[Any]:
         if not isinstance(value, list | tuple):
-            refuse(place, f"must be a list of {what}, got {value!r}", value)
+            _refuse(place, f"must be a list of {what}, got {value!r}", value)
         return [read(f"{place}[{index}]", one) for index, one in enumerate(value)]
 
     return read_all
