@@ -119,7 +119,9 @@ class Acts(Base):
             array = np.asarray(part, np.float32)
             array = array[None] if single and array.ndim == zero.ndim - 1 else array
             if array.shape != zero.shape or not np.isfinite(array).all():
-                refuse(f"{where}: internals", f"must be finite, of shape {zero.shape[single:]}; got {part!r:.200}", given)
+                refuse(
+                    f"{where}: internals", f"must be finite, of shape {zero.shape[single:]}; got {part!r:.200}", given
+                )
             found[name] = array
         return found
 

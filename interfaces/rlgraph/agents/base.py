@@ -58,9 +58,7 @@ class Base:
             f"{where}: preprocessing_spec", self.arguments["preprocessing_spec"], self.state_space.flat()
         )
         self.preprocessed_state_space: Space = self.state_space.like(self._preprocessor.outputs)
-        self.form = normal_form(
-            self.kind, where, self.arguments, self.preprocessed_state_space, self.action_space
-        )
+        self.form = normal_form(self.kind, where, self.arguments, self.preprocessed_state_space, self.action_space)
         self.discount: float = self.form["discount"]
         self.name: str = self.form["name"]
         self.observe_spec: Mapping[str, Any] = self.form["observe_spec"]

@@ -180,7 +180,11 @@ class Observes(Acts):
     def _numbers(self, where: str, name: str, given: Any, count: int, *, single: bool = False) -> Array:
         """Finite numbers, float32 [B]."""
         array = np.asarray(given)
-        if array.dtype.kind not in "fiub" or array.size != count or (array.shape not in ((count,), () if single else (count,))):
+        if (
+            array.dtype.kind not in "fiub"
+            or array.size != count
+            or (array.shape not in ((count,), () if single else (count,)))
+        ):
             refuse(f"{where}: {name}", f"must be {_counted(count, single)} number(s), got {given!r:.200}", given)
         numbers: Array = array.reshape(count).astype(np.float32)
         if not np.isfinite(numbers).all():

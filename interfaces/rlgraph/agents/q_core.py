@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -208,7 +208,3 @@ class QCore(Core):
         if self._exploration is not None:
             self._exploration.load_state_dict(state["exploration"])
         super().load_state_dict(state)
-
-    def api_methods(self) -> dict[str, Callable[..., Any]]:
-        """Beside those that all agents have."""
-        return {"sync_target_qnet": self.synchronize}

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....contracts import Array, ArraySpec, State
 from ....memories.samplers import Prioritized, Sampler, Uniform
+from ..values.errors import refuse
 
 Columns: TypeAlias = "dict[str, Array | dict[str, Array]]"
 """Arrays [B, ...] by name; observations and composite actions are dictionaries of such."""
@@ -24,9 +25,7 @@ class Records:
         rng: draws them.
     """
 
-    def __init__(
-        self, capacity: int, specs: Mapping[str, Any], sampler: Sampler, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, capacity: int, specs: Mapping[str, Any], sampler: Sampler, rng: np.random.Generator) -> None:
         self.capacity, self._rng = capacity, rng
         self._columns = _empty(capacity, specs)
         self._sampler, self._drawn = sampler, np.zeros(0, np.intp)
@@ -77,9 +76,25 @@ class Records:
         """Give TD errors [B] to the batch that was drawn last."""
         self._sampler.update(td_error)
 
-    def put_priorities(self, places: Array, td_error: Array) -> None:
-        """Give TD errors [B] to the records at places [B]."""
-        self._sampler.put(places, td_error)
+    def update_records(self, indices: Any, priorities: Any) -> None:
+        """Give records new priorities.
+
+        Args:
+            indices: places [B] of records, as ``last_memory_batch["indices"]`` has them.
+            priorities: at least 0, [B].
+
+        Raises:
+            RLGraphError: the memory has no priorities, or an index or a priority is wrong.
+        """
+        where = "memory.update_records"
+        places, values = np.asarray(indices), np.asarray(priorities)
+        if not self.is_prioritized:
+            refuse(f"{where}: priorities", "are for a memory_spec of type prioritized_replay", priorities)
+        if places.dtype.kind not in "iu" or places.ndim != 1 or not ((places >= 0) & (places < self._size)).all():
+            refuse(f"{where}: indices", f"must be ints in 0 .. {self._size - 1}, got {indices!r:.200}", indices)
+        if values.shape != places.shape or values.dtype.kind not in "iuf" or not (values >= 0).all():
+            refuse(f"{where}: priorities", f"must be {len(places)} numbers, at least 0", priorities)
+        self._sampler.put(places.astype(np.intp), values)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

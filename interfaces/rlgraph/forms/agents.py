@@ -104,7 +104,9 @@ def kind_of(where: str, name: str) -> str:
         refuse(where, f"is {name!r}: {_REFUSED[plain]}", name)
     near = did_you_mean(name, AGENTS)
     agents, files = ", ".join(AGENTS), " or ".join(SUFFIXES)
-    raise RLGraphError(f"{where} must be one of {agents}, or the name of a {files} file; got {name!r}{near}", where, name)
+    raise RLGraphError(
+        f"{where} must be one of {agents}, or the name of a {files} file; got {name!r}{near}", where, name
+    )
 
 
 def read_spec(where: str, spec: Any) -> dict[str, Any]:

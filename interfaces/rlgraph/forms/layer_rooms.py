@@ -47,7 +47,11 @@ def weights(where: str, value: Any) -> Any:
         return resolve(where, value, "initializer", {"initializer": INITIALIZERS})
     array = np.asarray(value)
     if isinstance(value, bool) or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        refuse(where, f"must be a number, an array, or one of {', '.join(INITIALIZERS.entries)}; got {shortened(value)}", value)
+        refuse(
+            where,
+            f"must be a number, an array, or one of {', '.join(INITIALIZERS.entries)}; got {shortened(value)}",
+            value,
+        )
     return array.tolist()
 
 

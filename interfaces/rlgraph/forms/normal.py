@@ -31,9 +31,7 @@ _MEMORIES: Final = {
 _STREAMS: Final = ("units_state_value_stream", "units_advantage_stream")
 
 
-def normal_form(
-    kind: str, where: str, arguments: Mapping[str, Any], states: Space, actions: Space
-) -> dict[str, Any]:
+def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Space, actions: Space) -> dict[str, Any]:
     """What the arguments of an agent mean.
 
     Args:
@@ -94,12 +92,14 @@ def _learning(kind: str, where: str, arguments: Mapping[str, Any], form: Mapping
     return {"optimizer_spec": optimizer, "memory_spec": memory, "network_spec": network}
 
 
-def _q_learning(
-    where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], actions: Space
-) -> dict[str, Any]:
+def _q_learning(where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], actions: Space) -> dict[str, Any]:
     """What DQNAgent and ApexAgent have."""
     if not isinstance(actions, IntBox) or not actions.num_categories:
-        refuse(f"{where}: action_space", f"must be an IntBox with a number of values, such as IntBox(4); got {actions!r}", actions)
+        refuse(
+            f"{where}: action_space",
+            f"must be an IntBox with a number of values, such as IntBox(4); got {actions!r}",
+            actions,
+        )
     flags = ("double_q", "dueling_q", "huber_loss", "store_last_memory_batch", "store_last_q_table")
     own = {name: flag(f"{where}: {name}", arguments[name]) for name in flags}
     own["action_adapter_spec"] = _adapter(where, arguments["action_adapter_spec"], own["dueling_q"])
@@ -167,5 +167,3 @@ def _execution(where: str, spec: Any) -> dict[str, Any]:
         names = ", ".join(f"execution_spec[{name!r}]" for name in ignored)
         warnings.warn(f"{where.partition(':')[0]}: no effect have {names}", RLGraphWarning, stacklevel=6)
     return {"seed": or_none(whole(0))(f"{where}['seed']", given.get("seed"))}
-
-

@@ -34,7 +34,11 @@ def _share(name: str, default: float, *aliases: str) -> Argument:
     return Argument(name, default, real(at_least=0, at_most=1), aliases=aliases)
 
 
-_ADAM: Final = (_share("beta_1", 0.9, "beta1"), _share("beta_2", 0.999, "beta2"), Argument("epsilon", 1e-8, real(above=0)))
+_ADAM: Final = (
+    _share("beta_1", 0.9, "beta1"),
+    _share("beta_2", 0.999, "beta2"),
+    Argument("epsilon", 1e-8, real(above=0)),
+)
 
 OPTIMIZERS: Final = Room(
     "optimizer",
@@ -43,9 +47,13 @@ OPTIMIZERS: Final = Room(
         "nadam": _optimizer(*_ADAM),
         "adagrad": _optimizer(Argument("initial_accumulator_value", 0.1, real(at_least=0))),
         "adadelta": _optimizer(_share("rho", 0.95), Argument("epsilon", 1e-8, real(above=0))),
-        "sgd": _optimizer(_share("momentum", 0.0), Argument("decay", 0.0, real(at_least=0)), Argument("nesterov", False, flag)),
+        "sgd": _optimizer(
+            _share("momentum", 0.0), Argument("decay", 0.0, real(at_least=0)), Argument("nesterov", False, flag)
+        ),
         "gradient_descent": _optimizer(),
-        "rmsprop": _optimizer(_share("rho", 0.99, "decay"), _share("momentum", 0.0), Argument("epsilon", 0.1, real(above=0))),
+        "rmsprop": _optimizer(
+            _share("rho", 0.99, "decay"), _share("momentum", 0.0), Argument("epsilon", 0.1, real(above=0))
+        ),
     },
     aliases={
         **{f"{name}_optimizer": name for name in ("adam", "nadam", "adagrad", "adadelta", "sgd", "rmsprop")},
@@ -72,7 +80,12 @@ MEMORIES: Final = Room(
     {
         "replay": Entry((_CAPACITY, _OLD), finish=_no_options),
         "prioritized_replay": Entry(
-            (_CAPACITY, Argument("alpha", 1.0, real(at_least=0)), Argument("beta", 0.0, real(at_least=0, at_most=1)), _OLD),
+            (
+                _CAPACITY,
+                Argument("alpha", 1.0, real(at_least=0)),
+                Argument("beta", 0.0, real(at_least=0, at_most=1)),
+                _OLD,
+            ),
             finish=_no_options,
         ),
         "ring_buffer": Entry((_CAPACITY, Argument("episode_semantics", False, flag), _OLD), finish=_no_options),
@@ -187,7 +200,9 @@ def layers_of(where: str, spec: Any) -> list[Any]:
     given = spec
     if isinstance(given, Mapping):
         if set(given) - {"type", "layers"} or "layers" not in given:
-            refuse(where, f"must be a list of layers, or a dictionary with one under 'layers'; got {shortened(spec)}", spec)
+            refuse(
+                where, f"must be a list of layers, or a dictionary with one under 'layers'; got {shortened(spec)}", spec
+            )
         given = given["layers"]
     if callable(given):
         refuse(where, "cannot be a function or class: use a list of layers", spec)

@@ -1,0 +1,266 @@
+"""Networks from lists of layers, and what makes values of actions of their output.
+
+Shapes in comments: B is the batch, A the number of values of an action, ... the axes of several actions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import keras
+import tensorflow as tf
+
+from ...common.layers.layer import Step, Tensor
+from ...common.layers.layers import Convolution2d, Linear, WindowPooling2d
+from ...common.layers.scopes import scopes
+from ...common.refusals import refuse
+from ...common.value_specs import ValueSpec
+
+Form: TypeAlias = Mapping[str, Any]
+Node: TypeAlias = Callable[[Tensor], Tensor]
+
+_STEP = Step(training=False)  # no layer has dropout
+
+
+class Network:
+    """A list of layers, one after another; all variables are created at once, in the name scope that is open.
+
+    Args:
+        where: for messages.
+        layers: in normal form.
+        inputs: specs by flat name, of which several are joined by a layer ``concat`` at the beginning.
+
+    Attributes:
+        output: the spec of what it returns.
+        variables: in the order of creation.
+
+    Raises:
+        ArgumentError: layers do not fit each other.
+    """
+
+    def __init__(self, where: str, layers: Sequence[Form], inputs: Mapping[str, ValueSpec]) -> None:
+        self._where, self._names = where, tuple(inputs)
+        self._nodes: list[Node] = []
+        self._numbers: Counter[str] = Counter()
+        self._taken: set[str] = set()
+        self.variables: list[Any] = []
+        first = layers[0] if layers else {}
+        self._join = len(inputs) > 1
+        if self._join:
+            self.output = self._joined(first, inputs)
+            layers = layers[1:]
+        else:
+            (self.output,) = inputs.values()
+        if self.output.type == "int" and not self.output.shape and first.get("type") != "reshape":
+            self._one_hot()
+        for layer in layers:
+            self._add(layer)
+
+    def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
+        """From features [B, ...] by flat name to the output [B, ...]."""
+        x = self._all(features) if self._join else features[self._names[0]]
+        for node in self._nodes:
+            x = node(x)
+        return x
+
+    def of(self, x: Tensor) -> Tensor:
+        """As a call, of the only input."""
+        return self({self._names[0]: x})
+
+    @property
+    def size(self) -> int:
+        """The output is float32 [B, size]."""
+        output = self.output
+        if output.type == "int" or len(output.shape) != 1:
+            problem = f"must return a vector, but returns {output.type}s of shape {output.shape}"
+            refuse(self._where, f"{problem}: add a layer dict(type='reshape', flatten=True)", output.shape)
+        return output.shape[0]
+
+    def _joined(self, first: Form, inputs: Mapping[str, ValueSpec]) -> ValueSpec:
+        if first.get("type") != "concat":
+            names = ", ".join(inputs)
+            refuse(f"{self._where}[0]", f"must be a layer concat, which joins the states {names}", first or None)
+        specs = list(inputs.values())
+        sizes = [math.prod(spec.shape) * (spec.num_values or 1) for spec in specs]
+
+        def join(features: Mapping[str, Tensor]) -> Tensor:
+            parts = [_vector(features[name], spec) for name, spec in inputs.items()]
+            return tf.concat(parts, axis=-1)
+
+        self._all = join
+        return ValueSpec("", "float", (sum(sizes),))
+
+    def _one_hot(self) -> None:
+        spec = self.output
+        self._nodes.append(lambda x: _vector(x, spec))
+        self.output = ValueSpec("", "float", (spec.num_values or 1,))
+
+    def _add(self, layer: Form) -> None:
+        kind = layer["type"]
+        name = self._name(layer)
+        place = f"{self._where}: layer {name!r}"
+        if kind == "reshape":
+            self._reshape(place, layer)
+        elif kind == "residual":
+            self._residual(place, name, layer)
+        elif kind in ("lstm", "concat"):
+            why = "is for IMPALAAgent" if kind == "lstm" else "joins the parts of Dict and Tuple states: it comes first"
+            refuse(place, why, kind)
+        else:
+            self._floats()
+            made = self._weighted(place, name, layer)
+            self.variables += made.variables
+            self.output = made.output
+            self._nodes.append(lambda x: made(x, _STEP))
+
+    def _weighted(self, place: str, name: str, layer: Form) -> Any:
+        if layer["type"] == "maxpool2d":
+            return WindowPooling2d(place, self.output, "max", layer["pool_size"], layer["strides"], layer["padding"])
+        more = {
+            "bias": layer["biases_spec"] is not False,
+            "activation": layer["activation"],
+            "kernel_initializer": initializer(layer["weights_spec"]),
+            "bias_initializer": initializer(layer["biases_spec"] or 0.0),
+        }
+        with scopes(name):
+            if layer["type"] == "dense":
+                return Linear(place, self.output, layer["units"], **more)
+            window, stride, padding = layer["kernel_size"], layer["strides"], layer["padding"]
+            return Convolution2d(place, self.output, layer["filters"], window, stride, padding, **more)
+
+    def _reshape(self, place: str, layer: Form) -> None:
+        spec, shape = self.output, layer["new_shape"]
+        one_hot = spec.type == "int" and spec.num_values and layer["flatten_categories"] is not False
+        if layer["flatten"] == (shape is not None):
+            refuse(place, "needs either flatten=True or new_shape", shape)
+        if layer["flatten"]:
+            values = spec if one_hot else ValueSpec("", spec.type, spec.shape)
+            self._nodes.append(lambda x: _vector(x, values))
+            size = math.prod(spec.shape) * ((spec.num_values or 1) if one_hot else 1)
+            self.output = ValueSpec("", "float", (size,))
+            return
+        if math.prod(shape) != math.prod(spec.shape):
+            refuse(f"{place}: new_shape", f"must hold what {spec.shape} holds, got {tuple(shape)}", shape)
+        self._nodes.append(lambda x: tf.reshape(x, [-1, *shape]))
+        self.output = ValueSpec("", spec.type, tuple(shape), spec.num_values)
+
+    def _residual(self, place: str, name: str, layer: Form) -> None:
+        """A unit of layers, repeated, whose output is added to its input."""
+        self._floats()
+        spec, units = self.output, []
+        for number in range(layer["repeats"]):
+            with scopes(name, f"unit-{number}"):
+                unit = Network(f"{place}: residual_unit", layer["residual_unit"], {"": self.output})
+            units.append(unit)
+            self.variables += unit.variables
+            self.output = unit.output
+        if self.output.shape != spec.shape:
+            refuse(place, f"must return the shape that it gets, {spec.shape}; it returns {self.output.shape}", name)
+
+        def node(x: Tensor) -> Tensor:
+            y = x
+            for unit in units:
+                y = unit.of(y)
+            return x + y
+
+        self._nodes.append(node)
+
+    def _floats(self) -> None:
+        """Numbers of any type as floats."""
+        if self.output.type != "float":
+            self._nodes.append(lambda x: tf.cast(x, tf.float32))
+            self.output = ValueSpec("", "float", self.output.shape)
+
+    def _name(self, layer: Form) -> str:
+        name = layer.get("scope")
+        while name is None or (name in self._taken and "scope" not in layer):
+            name = f"{layer['type']}-{self._numbers[layer['type']]}"
+            self._numbers[layer["type"]] += 1
+        if name in self._taken:
+            refuse(f"{self._where}: layer {name!r}", "is the scope of two layers", name)
+        self._taken.add(name)
+        return str(name)
+
+
+class QNetwork:
+    """From states to values of actions, by a network and an action adapter.
+
+    Args:
+        name: of its name scope.
+        form: the agent's normal form.
+        states: specs by flat name.
+        shape: of the action: () for one.
+        categories: values that each has.
+    """
+
+    def __init__(
+        self, name: str, form: Form, states: Mapping[str, ValueSpec], shape: Sequence[int], categories: int
+    ) -> None:
+        adapter, self._shape = form["action_adapter_spec"], (*shape, categories)
+        self._dueling = form["dueling_q"]
+        size = math.prod(self._shape)
+        with scopes(name):
+            self._network = Network("network_spec", form["network_spec"], states)
+            inner = {"": self._network.output}
+            with scopes("action-adapter"):
+                place = "action_adapter_spec"
+                self._pre = Network(f"{place}['pre_network_spec']", adapter["pre_network_spec"], inner)
+                vector = {"": ValueSpec("", "float", (self._pre.size,))}
+                output = _dense("output", size, adapter)
+                if self._dueling:
+                    value = [_stream(adapter, "state_value"), {**_dense("state-value", 1, {}), "type": "dense"}]
+                    self._value = Network(place, value, vector)
+                    self._head = Network(place, [_stream(adapter, "advantage"), output], vector)
+                else:
+                    self._head = Network(place, [output], vector)
+        self.variables = [*self._network.variables, *self._pre.variables]
+        self.variables += self._value.variables if self._dueling else []
+        self.variables += self._head.variables
+
+    def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
+        """Values float32 [B, ..., A]; with dueling streams V + A - mean A (Wang et al. 2016, equation 9)."""
+        hidden = self._pre.of(self._network(features))
+        values = tf.reshape(self._head.of(hidden), [-1, *self._shape])
+        if not self._dueling:
+            return values
+        state_value = tf.reshape(self._value.of(hidden), [-1] + [1] * len(self._shape))
+        return state_value + values - tf.reduce_mean(values, axis=-1, keepdims=True)
+
+
+def initializer(spec: Any) -> Any:
+    """What makes initial values; None is Glorot's uniform distribution."""
+    if spec is None or (isinstance(spec, Mapping) and spec["type"] == "xavier"):
+        return keras.initializers.GlorotUniform()
+    if not isinstance(spec, Mapping):
+        return spec
+    if spec["type"] == "zeros":
+        return 0.0
+    return keras.initializers.TruncatedNormal(mean=spec["mean"], stddev=spec["stddev"])
+
+
+def _dense(scope: str, units: int, spec: Form) -> dict[str, Any]:
+    return {
+        "type": "dense",
+        "scope": scope,
+        "units": units,
+        "activation": spec.get("activation", "none"),
+        "weights_spec": spec.get("weights_spec"),
+        "biases_spec": spec.get("biases_spec"),
+    }
+
+
+def _stream(adapter: Form, name: str) -> dict[str, Any]:
+    """The hidden layer of a stream."""
+    parts = {part: adapter[f"{part}_{name}_stream"] for part in ("activation", "weights_spec", "biases_spec")}
+    return _dense(f"{name.replace('_', '-')}-stream", adapter[f"units_{name}_stream"], parts)
+
+
+def _vector(x: Tensor, spec: ValueSpec) -> Tensor:
+    """Values [B, *shape] as float vectors; ints with a number of values one-hot."""
+    if spec.type == "int" and spec.num_values:
+        x = tf.one_hot(tf.cast(x, tf.int32), spec.num_values, dtype=tf.float32)
+        return tf.reshape(x, [-1, math.prod(spec.shape) * spec.num_values])
+    return tf.reshape(tf.cast(x, tf.float32), [-1, math.prod(spec.shape)])
