@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from .... import noise
-from ....checks import shortened
+from ....checks import all_finite, shortened
 from ....contracts import Array
 from ..refusals import choice, refuse
 from ..value_specs import ValueSpec
@@ -152,8 +152,8 @@ class Transform(Layer):
     def ends(self, *shape: int, bias: str = "bias") -> None:
         """Create the bias, under this name; the output is ``shape`` and the units."""
         if self._has_bias:
-            shape, argument = (self.units,), f"{self.place}: bias_initializer"
-            self._bias = self.variable(bias, shape, initializer(argument, self._bias_initializer, shape, "zeros"))
+            one, argument = (self.units,), f"{self.place}: bias_initializer"
+            self._bias = self.variable(bias, one, initializer(argument, self._bias_initializer, one, "zeros"))
         units = self.units * 2 if self._activation == "crelu" else self.units
         self.returns(*shape, *([] if self.size == 0 else [units]))
 
@@ -175,8 +175,11 @@ def initializer(argument: str, given: Initial, shape: tuple[int, ...], default: 
     """
     if given is None or callable(given):
         return default if given is None else given
-    values = np.asarray(given)
-    if values.dtype.kind not in "iuf" or not np.isfinite(values.astype(np.float32)).all():
+    try:
+        values = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        values = np.asarray(None)
+    if values.dtype.kind not in "iuf" or not all_finite(values.astype(np.float32)):
         refuse(argument, f"must be finite numbers, got {shortened(given)}", given)
     if values.shape not in ((), shape):
         refuse(argument, f"must be a number or of shape {shape}, got an array of shape {values.shape}", given)

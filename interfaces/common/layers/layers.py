@@ -28,7 +28,6 @@ class Linear(Transform):
         activation: str | None = None,
         dropout: float = 0.0,
         is_trainable: bool = True,
-        *,
         kernel_initializer: Initial = None,
         bias_initializer: Initial = None,
     ) -> None:
@@ -65,11 +64,12 @@ class Dense(Linear):
         activation: str | None = "tanh",
         dropout: float = 0.0,
         is_trainable: bool = True,
-        *,
         kernel_initializer: Initial = None,
         bias_initializer: Initial = None,
     ) -> None:
-        super().__init__(place, inputs, size, bias, activation, dropout, is_trainable)
+        super().__init__(
+            place, inputs, size, bias, activation, dropout, is_trainable, kernel_initializer, bias_initializer
+        )
 
 
 class Embedding(Transform):
@@ -132,7 +132,6 @@ class Convolution(Transform):
         activation: str | None = "relu",
         dropout: float = 0.0,
         is_trainable: bool = True,
-        *,
         kernel_initializer: Initial = None,
         bias_initializer: Initial = None,
     ) -> None:

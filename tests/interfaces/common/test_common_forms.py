@@ -7,7 +7,7 @@ import pytest
 
 from axonrl.errors import ArgumentError
 from axonrl.interfaces.common.forms.argument_checks import real, whole
-from axonrl.interfaces.common.forms.files import JSON, YAML, imported, is_file_name, read_file
+from axonrl.interfaces.common.forms.files import JSON, YAML
 from axonrl.interfaces.common.forms.modules import resolve
 from axonrl.interfaces.common.forms.rooms import Argument, Entry, Room, without_case
 
@@ -68,14 +68,6 @@ def test_yaml_files_where_the_room_has_them(tmp_path: Path) -> None:
     file.write_text("!!python/object/apply:os.getcwd []")
     assert "not valid YAML" in str(refused(str(file)))
     assert "cannot be read" in str(refused("missing.yaml"))
-
-
-def test_files_and_names_outside_of_rooms(tmp_path: Path) -> None:
-    file = tmp_path / "values"
-    file.write_text("[1, 2]")
-    assert is_file_name(str(file)) and is_file_name("missing.json") and not is_file_name("missing.yml")
-    assert read_file("m", file) == [1, 2]
-    assert imported("m", "pathlib.Path") is Path
 
 
 def test_numbers_are_no_dictionaries() -> None:

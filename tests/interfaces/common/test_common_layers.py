@@ -54,6 +54,7 @@ def test_a_convolution() -> None:
     [
         ("kernel_initializer", np.zeros((2, 3))),
         ("kernel_initializer", np.zeros((3, 1))),  # would be repeated
+        ("kernel_initializer", [[0.0, 1.0], [0.0], [0.0]]),
         ("kernel_initializer", float("nan")),
         ("bias_initializer", [0.0, float("inf")]),
         ("bias_initializer", "zeros"),
