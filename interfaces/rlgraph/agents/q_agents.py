@@ -51,8 +51,9 @@ class DQNAgent(Agent):
 
     @property
     def last_memory_batch(self) -> dict[str, Any] | None:
-        """What the last update drew: ``states, actions, rewards, terminals, next_states``, and with priorities
-        ``indices`` and ``importance_weights``; None without ``store_last_memory_batch``, or before an update.
+        """What the last update drew, by the names that ``update`` takes; with priorities also ``indices``.
+
+        None without ``store_last_memory_batch``, or before an update.
         """
         batch = self.q_core.last_batch
         if batch is None:
@@ -71,8 +72,9 @@ class DQNAgent(Agent):
 
     @property
     def last_q_table(self) -> dict[str, Any] | None:
-        """``states`` and ``q_values`` [B, actions] of that batch, before the step; None without
-        ``store_last_q_table``.
+        """``states`` and ``q_values`` [B, actions] of that batch, before the step.
+
+        None without ``store_last_q_table``, or before an update.
         """
         table = self.q_core.last_q_table
         if table is None:

@@ -17,6 +17,7 @@ class Loss(float):
     _parts: tuple[Any, ...]
 
     def __new__(cls, value: float, parts: tuple[Any, ...]) -> Loss:
+        """A float that remembers the tuple."""
         made = super().__new__(cls, value)
         made._parts = parts
         return made
