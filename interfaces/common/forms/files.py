@@ -34,9 +34,9 @@ def read_file(where: str, name: str | os.PathLike[str], suffixes: tuple[str, ...
         content = Path(path).read_text(encoding="utf-8")
         return _from_yaml(content) if is_yaml else json.loads(content)
     except OSError as error:
-        refuse(where, f"names the file {path}, which cannot be read: {error.strerror or error}", name)
+        refuse(where, f"names the file {path}, which cannot be read: {error.strerror or error}", path)
     except ValueError as error:  # of the format, or of the encoding
-        refuse(where, f"names the file {path}, which is not valid {'YAML' if is_yaml else 'JSON'}: {error}", name)
+        refuse(where, f"names the file {path}, which is not valid {'YAML' if is_yaml else 'JSON'}: {error}", path)
 
 
 def imported(where: str, name: str) -> Any:
