@@ -1,0 +1,1 @@
+"""Preprocessing of states, decays and exploration, evaluated on the host."""

@@ -1,0 +1,45 @@
+"""A part of a specification: a dictionary with a ``type``, or the bare type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..values.errors import choice, mapping, refuse
+
+
+def kind_and_arguments(
+    where: str,
+    given: Any,
+    names: Iterable[str],
+    *,
+    default: str | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """The type of a part, as one of ``names``, and all else that was given; what was given stays unchanged.
+
+    Args:
+        where: its place, for messages.
+        given: a dictionary or a string. Case, ``-`` and ``_`` of the type do not count. A ``scope``, which names
+            components in RLgraph, is left out.
+        names: of the types.
+        default: the type of a dictionary without one.
+        aliases: other names, in lower case without ``-`` and ``_``, to those of the types.
+
+    Raises:
+        RLGraphError: the type is missing or unknown.
+    """
+    names = list(names)
+    arguments = {"type": given} if isinstance(given, str) else dict(mapping(where, given))
+    arguments.pop("scope", None)
+    kind = arguments.pop("type", default)
+    if kind is None:
+        refuse(f"{where}['type']", f"is missing: it is one of {', '.join(names)}")
+    plain = {**{_plain(name): name for name in names}, **(aliases or {})}
+    if isinstance(kind, str) and _plain(kind) in plain:
+        return plain[_plain(kind)], arguments
+    return choice(f"{where}['type']", kind, names), arguments
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
