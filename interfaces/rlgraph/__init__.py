@@ -1,1 +1,55 @@
-"""RLgraph's interface over axonrl."""
+"""RLgraph 0.1's interface: programs that were written for it run with another import line.
+
+Names are imported when they are first used; none of them loads TensorFlow or Ray before it is needed.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .environments import Environment as Environment
+    from .environments import GridWorld as GridWorld
+    from .environments import OpenAIGymEnv as OpenAIGymEnv
+    from .environments import RandomEnv as RandomEnv
+    from .spaces import BoolBox as BoolBox
+    from .spaces import FloatBox as FloatBox
+    from .spaces import IntBox as IntBox
+    from .spaces import Space as Space
+    from .values.errors import RLGraphError as RLGraphError
+    from .values.errors import RLGraphWarning as RLGraphWarning
+
+_EXPORTS = {
+    "Environment": "environments",
+    "GridWorld": "environments",
+    "OpenAIGymEnv": "environments",
+    "RandomEnv": "environments",
+    "BoolBox": "spaces",
+    "FloatBox": "spaces",
+    "IntBox": "spaces",
+    "Space": "spaces",
+    "RLGraphError": "values.errors",
+    "RLGraphWarning": "values.errors",
+}
+
+__all__ = [
+    "BoolBox",
+    "Environment",
+    "FloatBox",
+    "GridWorld",
+    "IntBox",
+    "OpenAIGymEnv",
+    "RLGraphError",
+    "RLGraphWarning",
+    "RandomEnv",
+    "Space",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

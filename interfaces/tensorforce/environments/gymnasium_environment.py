@@ -12,7 +12,7 @@ import numpy as np
 
 from ....checks import shortened
 from ....environments import make
-from ...common.gymnasium_ids import registered
+from ...common.gymnasium_ids import registered_id
 from ..values.errors import integer, number, refuse, told
 from .environment import Environment
 from .gymnasium_spaces import part_of
@@ -118,6 +118,18 @@ class GymnasiumEnvironment(Environment):
     def _seen(self, observation: Any) -> Any:
         states = self._read(observation)
         return states if self._kept is None else states[self._kept]
+
+
+def registered(level: str) -> tuple[str, bool]:
+    """The id behind a level, and whether the level names its version.
+
+    Without version it is the newest one; in place of a version that Gymnasium no longer has, too, with a warning.
+    An unknown level is returned unchanged.
+    """
+    found, versioned = registered_id(level)
+    if versioned and found != level:
+        logger.warning("Gymnasium no longer has %s: using %s, whose results may differ", level, found)
+    return found, versioned
 
 
 def _steps(value: int | bool | None) -> int | None:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 
-from axonrl.interfaces.common.gymnasium_ids import registered
 from axonrl.interfaces.tensorforce.environments import Environment
 from axonrl.interfaces.tensorforce.environments import Environment as Exported
+from axonrl.interfaces.tensorforce.environments.gymnasium_environment import registered
 from axonrl.interfaces.tensorforce.environments.gymnasium_spaces import part_of
 from axonrl.interfaces.tensorforce.values.errors import TensorforceError
 
