@@ -51,12 +51,12 @@ class Acts(Base):
         wanted = _extras(where, extra_returns)
         explore = flag(f"{where}: use_exploration", use_exploration)
         applies = flag(f"{where}: apply_preprocessing", apply_preprocessing)
-        arrays, single = (self._read if applies else self._read_preprocessed)(where, states)
+        arrays, single = (self._read if applies else self._read_preprocessed)("get_action", states)
         rows = len(next(iter(arrays.values())))
         ids = self._ids(where, env_ids, rows)
         lanes = [self._lane(one) for one in ids]
         held = self._internals_of(where, internals, lanes, single)
-        seen = self._preprocessed(where, arrays, lanes) if applies else arrays
+        seen = self._preprocessed(arrays, lanes) if applies else arrays
         self.timesteps += rows
         acted = self.core.act(seen, held, explore, self.timesteps, lanes)
         if acted.internals is not None and internals is None:
@@ -66,11 +66,11 @@ class Acts(Base):
         if not wanted:
             return action
         found = {
-            "preprocessed_states": lambda: self.preprocessed_state_space.unflatten(_one(seen, single)),
-            "internal_states": lambda: self._internals_out(acted.internals, single),
-            "used_exploration": lambda: bool(acted.explored[0]) if single else acted.explored,
+            "preprocessed_states": self.preprocessed_state_space.unflatten(_one(seen, single)),
+            "internal_states": self._internals_out(acted.internals, single),
+            "used_exploration": bool(acted.explored[0]) if single else acted.explored,
         }
-        return (action, *(found[name]() for name in EXTRAS if name in wanted))
+        return (action, *(found[name] for name in EXTRAS if name in wanted))
 
     def preprocess_states(self, states: Any) -> Any:
         """States as the model sees them: as :meth:`get_action` would, with what stateful steps remember.
@@ -79,9 +79,9 @@ class Acts(Base):
             RLGraphError: the states are not of ``state_space``.
         """
         where = self._begin("preprocess_states")
-        arrays, single = self._read(where, states)
+        arrays, single = self._read("preprocess_states", states)
         lanes = [self._lane(one) for one in self._ids(where, None, len(next(iter(arrays.values()))))]
-        seen = self._preprocessed(where, arrays, lanes)
+        seen = self._preprocessed(arrays, lanes)
         return self.preprocessed_state_space.unflatten(_one(seen, single))
 
     def reset(self) -> None:

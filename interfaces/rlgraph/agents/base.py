@@ -11,8 +11,9 @@ from ..forms.agents import bind
 from ..forms.normal import normal_form
 from ..processing.preprocessing import Preprocessor
 from ..values.errors import RLGraphError, refuse
-from ..values.readers import StatesReader, actions_out
+from ..values.readers import RecordsReader, StatesReader, actions_out
 from ..values.spaces import Space, space_of
+from ..values.rebuilt import rebuilt
 from .buffers import Buffer, Record
 from .core import Acted, Core
 
@@ -57,7 +58,7 @@ class Base:
         self._preprocessor = Preprocessor(
             f"{where}: preprocessing_spec", self.arguments["preprocessing_spec"], self.state_space.flat()
         )
-        self.preprocessed_state_space: Space = self.state_space.like(self._preprocessor.outputs)
+        self.preprocessed_state_space: Space = rebuilt(self.state_space, self._preprocessor.outputs)
         self.form = normal_form(self.kind, where, self.arguments, self.preprocessed_state_space, self.action_space)
         self.discount: float = self.form["discount"]
         self.name: str = self.form["name"]
@@ -70,8 +71,9 @@ class Base:
         self._terminated = False
         self._read = StatesReader(where, self.state_space)
         self._read_preprocessed = StatesReader(where, self.preprocessed_state_space)
-        self._read_actions = StatesReader(where, self.action_space)
+        self._read_records = RecordsReader(where, self.preprocessed_state_space, self.action_space)
         self._out = actions_out(self.action_space)
+        self._seen = self.preprocessed_state_space.flat()
         self._lanes: dict[str, int] = {}
         self._own_internals: dict[int, dict[str, Array]] = {}
         self._buffers: dict[str, Buffer] = {}
@@ -152,8 +154,9 @@ class Base:
         """The number under which stateful steps remember an environment."""
         return self._lanes.setdefault(env_id, len(self._lanes))
 
-    def _preprocessed(self, where: str, arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
-        return self._preprocessor(arrays, lanes)
+    def _preprocessed(self, arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
+        found = self._preprocessor(arrays, lanes)
+        return {name: found[name].astype(box.dtype, copy=False) for name, box in self._seen.items()}
 
     def _note(self, ids: list[str], seen: Mapping[str, Array], acted: Acted) -> None:
         """Remember what was known when the agent acted, until the records are observed."""

@@ -98,7 +98,7 @@ class Files(Observes):
 
     def _manifest(self) -> dict[str, Any]:
         """What a checkpoint says of the agent."""
-        agent = {name: self.form[name] for name in _SAME if name in self.form}
+        agent: dict[str, Any] = {name: self.form[name] for name in _SAME if name in self.form}
         agent |= {"state_space": self.state_space.to_spec(), "action_space": self.action_space.to_spec()}
         agent["optimizer"] = self.form.get("optimizer_spec", {}).get("type")
         agent["n_step"] = self.observe_spec["n_step"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from ....contracts import Array
 from ..values.errors import known, mapping, refuse
+from ..values.readers import read_rewards
 from .acting import Acts
 from .base import FIRST_ID
 from .buffers import Buffer, Record, columns_of
@@ -49,8 +49,10 @@ class Observes(Acts):
         """
         where = self._begin("observe")
         name = self._id(where, FIRST_ID if env_id is None else env_id)
+        del internals  # they are not learnt from
         given = (preprocessed_states, actions, rewards, terminals, next_states)
-        columns, _ = self._columns(where, dict(zip(_KEYS, given, strict=True)))
+        names = {"states": "preprocessed_states"}
+        columns, _ = self._columns("observe", dict(zip(_KEYS, given, strict=True)), names)
         records = [
             Record(
                 {key: part[k] for key, part in columns["observation"].items()},
@@ -110,7 +112,7 @@ class Observes(Acts):
         parts = [observations] if isinstance(observations, Mapping) else observations
         if not isinstance(parts, list | tuple):
             refuse(f"{where}: observations", "must be a dictionary of arrays, or a list of such", observations)
-        read = [self._batch(f"{where}: observations", part) for part in parts]
+        read = [self._batch("import_observations", "observations", part) for part in parts]
         for columns in read:
             self.core.store(columns, [None] * len(columns["reward"]))
         return sum(len(columns["reward"]) for columns in read)
@@ -129,67 +131,52 @@ class Observes(Acts):
         Raises:
             RLGraphError: the memory holds less than a batch, or the batch is wrong. Nothing is changed then.
         """
-        where = self._begin("update")
+        self._begin("update")
         if batch is None:
             self._before_update()
             loss = self.core.update(self.updates)
         else:
-            loss = self.core.learn(self.read_batch(f"{where}: batch", batch), self.updates)
+            loss = self.core.learn(self.read_batch("update", batch), self.updates)
         self.updates += 1
         return loss
 
-    def read_batch(self, where: str, batch: Any) -> dict[str, Any]:
+    def read_batch(self, method: str, batch: Any) -> dict[str, Any]:
         """A batch of the caller's, as the core takes it; RLGraphError if it is wrong."""
-        weights = mapping(where, batch).get(_WEIGHTS)
-        columns = self._batch(where, {name: part for name, part in batch.items() if name != _WEIGHTS}, (_WEIGHTS,))
+        place = f"{type(self).__name__}.{method}: batch"
+        weights = mapping(place, batch).get(_WEIGHTS)
+        columns = self._batch(method, "batch", {key: part for key, part in batch.items() if key != _WEIGHTS})
         count = len(columns["reward"])
-        weight = np.ones(count, np.float32) if weights is None else self._numbers(where, _WEIGHTS, weights, count)
+        if weights is None:
+            return {**columns, "weight": np.ones(count, np.float32)}
+        weight = read_rewards(f"{place}[{_WEIGHTS!r}]", weights, count)
         if (weight < 0).any():
-            refuse(f"{where}[{_WEIGHTS!r}]", f"must be at least 0, got {weight.min()}", weights)
+            refuse(f"{place}[{_WEIGHTS!r}]", f"must be at least 0, got {weight.min()}", weights)
         return {**columns, "weight": weight}
 
-    def _batch(self, where: str, given: Any, more: Sequence[str] = ()) -> dict[str, Any]:
+    def _batch(self, method: str, argument: str, given: Any) -> dict[str, Any]:
         """Columns of a dictionary with a leading axis on everything."""
+        where = f"{type(self).__name__}.{method}: {argument}"
         given = mapping(where, given)
-        known(where, given, [*_KEYS, *more], what="entry")
+        known(where, given, [*_KEYS, _WEIGHTS] if argument == "batch" else _KEYS, what="entry")
         if missing := [name for name in _KEYS if name not in given]:
             refuse(where, f"has no {', '.join(missing)}; it needs {', '.join(_KEYS)}", list(given))
-        columns, single = self._columns(where, given)
+        columns, single = self._columns(method, given, {key: f"{argument}[{key!r}]" for key in _KEYS})
         if single:
             refuse(f"{where}['states']", "must be a batch, with a leading axis", given["states"])
         return columns
 
-    def _columns(self, where: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    def _columns(
+        self, method: str, given: Mapping[str, Any], names: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, Any], bool]:
         """Records as arrays [B, ...], and whether they were one without a leading axis."""
-        states, single = self._read_preprocessed(where, given["states"], "states")
-        after, single_after = self._read_preprocessed(where, given["next_states"], "next_states")
-        count, count_after = (len(next(iter(part.values()))) for part in (states, after))
-        if single_after != single or count_after != count:
-            refuse(f"{where}: next_states", f"must be {_counted(count, single)}, as the states are", count_after)
-        terminal = given["terminals"]
-        if terminal is False and not single:
-            terminal = np.zeros(count, np.bool_)  # the default holds for all
+        records, single = self._read_records(method, **given, names=names)
         return {
-            "observation": states,
-            "action": self._read_actions(where, given["actions"], count, single),
-            "reward": self._numbers(where, "rewards", given["rewards"], count, single=single),
-            "next_observation": after,
-            "terminal": _flags(where, terminal, count, single),
+            "observation": records.states,
+            "action": records.actions,
+            "reward": records.rewards,
+            "next_observation": records.next_states,
+            "terminal": records.terminals,
         }, single
-
-    def _numbers(self, where: str, name: str, given: Any, count: int, *, single: bool = False) -> Array:
-        """Finite numbers, float32 [B]."""
-        array = np.asarray(given)
-        if (
-            array.dtype.kind not in "fiub"
-            or array.size != count
-            or (array.shape not in ((count,), () if single else (count,)))
-        ):
-            refuse(f"{where}: {name}", f"must be {_counted(count, single)} number(s), got {given!r:.200}", given)
-        numbers: Array = array.reshape(count).astype(np.float32)
-        if not np.isfinite(numbers).all():
-            refuse(f"{where}: {name}", f"must be finite as float32, got {given!r:.200}", given)
-        return numbers
 
     def _flush(self, name: str) -> None:
         buffer = self._buffers.pop(name, None)
@@ -199,14 +186,3 @@ class Observes(Acts):
     def _before_update(self) -> None:
         """What agents that learn from the newest records do."""
 
-
-def _flags(where: str, given: Any, count: int, single: bool) -> Array:
-    array = np.asarray(given)
-    if array.dtype.kind not in "biu" or array.shape != (() if single else (count,)) or not np.isin(array, (0, 1)).all():
-        refuse(f"{where}: terminals", f"must be {_counted(count, single)} bool(s), got {given!r:.200}", given)
-    flags: Array = array.reshape(count).astype(np.bool_)
-    return flags
-
-
-def _counted(count: int, single: bool) -> str:
-    return "one, without a leading axis" if single else str(count)

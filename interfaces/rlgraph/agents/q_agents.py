@@ -32,7 +32,7 @@ class DQNAgent(Agent):
     _counts_items: ClassVar[bool] = False
 
     def _make_core(self) -> Core:
-        states = self._preprocessor.outputs
+        states = self.preprocessed_state_space.flat()
         name = type(self).__name__
         with told(name):
             return QCore(name, self.form, states, self.action_space, self.seed, counts_items=self._counts_items)
@@ -87,12 +87,12 @@ class DQNAgent(Agent):
 
         Nothing is learnt.
         """
-        where = self._begin("get_td_loss")
-        return self.q_core.td_loss(self.read_batch(f"{where}: batch", batch), self.updates)
+        self._begin("get_td_loss")
+        return self.q_core.td_loss(self.read_batch("get_td_loss", batch), self.updates)
 
     def _q_values(self, states: Any) -> Array:
-        where = self._begin("get_q_values")
-        arrays, single = self._read_preprocessed(where, states)
+        self._begin("get_q_values")
+        arrays, single = self._read_preprocessed("get_q_values", states)
         values = self.q_core.q_values(arrays)
         return values[0] if single else values
 

@@ -14,7 +14,7 @@ from .buffers import summed
 from .core import Acted, Core
 from .records import Records, make_sampler
 from .results import Loss
-from .traced import Learned, TracedModel
+from .traced import Learned, TracedModel, specs_of
 
 _POLICY, _TARGET = "policy/", "target/"
 ONLY: Final = ""
@@ -61,7 +61,7 @@ class QCore(Core):
         }
         from ..model.q_learning import model_fn
 
-        params = {"form": form, "states": dict(states), "shape": action.shape, "categories": action.num_categories}
+        params = {"form": form, "states": specs_of(states), "shape": action.shape, "categories": action.num_categories}
         weighted = {**row, "weight": number}
         rows = self._update["batch_size"]
         self._model = TracedModel(model_fn, params, observation, weighted, ("learning_rate", "sync"), rows, seed)
@@ -109,7 +109,7 @@ class QCore(Core):
     @property
     def can_update(self) -> bool:
         """Is there a batch in the memory?"""
-        return len(self.records) >= self._update["batch_size"]
+        return len(self.records) >= int(self._update["batch_size"])
 
     def store(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
         """Put consecutive records of one environment [T, ...] into the memory, over ``n_step`` timesteps each."""
@@ -126,7 +126,8 @@ class QCore(Core):
         if self._form["store_last_memory_batch"]:
             self.last_batch = {**batch, "weight": weight, "index": self.records.drawn}
         if self._form["store_last_q_table"]:
-            self.last_q_table = {"observation": batch["observation"], "q_values": self.q_values(batch["observation"])}
+            states: Any = batch["observation"]
+            self.last_q_table = {"observation": states, "q_values": self.q_values(states)}
         loss, td_error = self._learn(batch, weight, updates)
         if self.records.is_prioritized:
             self.records.update_priorities(td_error)
@@ -154,7 +155,7 @@ class QCore(Core):
 
     def _learn(self, batch: Mapping[str, Any], weight: Array, updates: int) -> tuple[Loss, Array]:
         self._since_copy += len(weight) if self._counts_items else self._update["update_interval"]
-        copies = self._since_copy >= self._update["sync_interval"]
+        copies = bool(self._since_copy >= self._update["sync_interval"])
         if copies:
             self._since_copy = 0
         learned = self._step(batch, weight, updates, copies=copies)
@@ -163,7 +164,7 @@ class QCore(Core):
     def _step(self, batch: Mapping[str, Any], weight: Array, updates: int, *, copies: bool) -> Learned:
         names = ("observation", "action", "reward", "discount", "next_observation")
         rows = {**{name: batch[name] for name in names}, "weight": weight}
-        numbers = {"learning_rate": self._learning_rate(updates), "sync": float(copies)}
+        numbers = {"learning_rate": self._learning_rate.value(updates), "sync": float(copies)}
         return self._model.train(rows, numbers, updates)
 
     def _loss(self, learned: Learned, weight: Array) -> Loss:

@@ -70,7 +70,8 @@ class Records:
     @property
     def drawn(self) -> Array:
         """The places of the batch that was drawn last."""
-        return self._drawn.copy()
+        places: Array = self._drawn.copy()
+        return places
 
     def update_priorities(self, td_error: Array) -> None:
         """Give TD errors [B] to the batch that was drawn last."""

@@ -11,11 +11,26 @@ import numpy as np
 from ....contracts import Array, ArraySpec, RunConfig, SpecTree, State
 from ....runs.programs import shared
 from ....runs.seeding import generators, model_seed
+from ...common.value_specs import ValueSpec
 
 if TYPE_CHECKING:
     from ....policies.executors import Executor
 
 logger = logging.getLogger("axonrl")
+
+
+def specs_of(boxes: Mapping[str, Any]) -> dict[str, ValueSpec]:
+    """What networks must know of the states: their types, and how many values an integer has.
+
+    Bytes are numbers, as in images, and not categories.
+    """
+    found = {}
+    for name, box in boxes.items():
+        kind = {"b": "bool", "f": "float"}.get(box.dtype.kind, "int")
+        is_category = kind == "int" and box.dtype != np.uint8 and box.num_categories
+        low = float(box.low.min()) if is_category else None
+        found[name] = ValueSpec(name, kind, box.shape, box.num_categories if is_category else None, low)
+    return found
 
 
 class Learned(NamedTuple):

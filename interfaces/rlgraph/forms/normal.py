@@ -101,7 +101,7 @@ def _q_learning(where: str, arguments: Mapping[str, Any], form: Mapping[str, Any
             actions,
         )
     flags = ("double_q", "dueling_q", "huber_loss", "store_last_memory_batch", "store_last_q_table")
-    own = {name: flag(f"{where}: {name}", arguments[name]) for name in flags}
+    own: dict[str, Any] = {name: flag(f"{where}: {name}", arguments[name]) for name in flags}
     own["action_adapter_spec"] = _adapter(where, arguments["action_adapter_spec"], own["dueling_q"])
     own["update_spec"] = _with_sync(where, form["update_spec"])
     own["observe_spec"] = _with_steps(where, arguments["n_step"], form["observe_spec"])

@@ -261,6 +261,6 @@ def _stream(adapter: Form, name: str) -> dict[str, Any]:
 def _vector(x: Tensor, spec: ValueSpec) -> Tensor:
     """Values [B, *shape] as float vectors; ints with a number of values one-hot."""
     if spec.type == "int" and spec.num_values:
-        x = tf.one_hot(tf.cast(x, tf.int32), spec.num_values, dtype=tf.float32)
+        x = tf.one_hot(tf.cast(x, tf.int32) - int(spec.min_value or 0), spec.num_values, dtype=tf.float32)
         return tf.reshape(x, [-1, math.prod(spec.shape) * spec.num_values])
     return tf.reshape(tf.cast(x, tf.float32), [-1, math.prod(spec.shape)])

@@ -1,0 +1,42 @@
+"""The space of preprocessed states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .boxes import BoolBox, FloatBox, IntBox
+from .containers import Dict, Tuple
+from .space import Box, Space
+
+
+def rebuilt(space: Space, boxes: Mapping[str, Any]) -> Space:
+    """A space of the same nesting with other boxes; a box alone, where there is one under the empty name.
+
+    Args:
+        space: with parts.
+        boxes: shape, dtype, ``low`` and ``high`` of each part by flat name.
+    """
+    if "" in boxes:
+        return _box(boxes[""])
+    if isinstance(space, Dict):
+        return Dict({key: rebuilt(part, _within(boxes, key)) for key, part in space.items()})
+    if isinstance(space, Tuple):
+        return Tuple(*(rebuilt(part, _within(boxes, str(index))) for index, part in enumerate(space)))
+    raise TypeError(f"{space} has no parts {', '.join(boxes)}")
+
+
+def _within(boxes: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The boxes of one part, by their names in it."""
+    inner = {name.removeprefix(f"{key}/"): box for name, box in boxes.items() if name.startswith(f"{key}/")}
+    return {**inner, **({"": boxes[key]} if key in boxes else {})}
+
+
+def _box(found: Any) -> Box:
+    if isinstance(found, Box):
+        return found
+    if found.dtype.kind == "b":
+        return BoolBox(shape=found.shape)
+    if found.dtype.kind == "f":
+        return FloatBox(found.low, found.high, shape=found.shape)
+    return IntBox(found.low, found.high, shape=found.shape, dtype="uint8" if found.dtype == "uint8" else "int32")
