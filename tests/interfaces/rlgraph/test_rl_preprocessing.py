@@ -184,6 +184,8 @@ def test_shapes() -> None:
     assert one(flatten, [[5, -7]], "int32") == [[5, -7]]  # no categories
     assert one(flatten, [1, 0], "int32", num_categories=3) == [[0, 1, 0], [1, 0, 0]]
     assert one(flatten, [[5, 4]], "int32", num_categories=2, low=4, high=6) == [[0, 1, 1, 0]]
+    uneven = {"num_categories": 2, "low": np.array([0, 4]), "high": np.array([2, 6])}
+    assert one(flatten, [[1, 4]], "int32", **uneven) == [[1, 4]]
     assert one([{**flatten[0], "flatten_categories": False}], [[1, 0]], "int32", num_categories=3) == [[1, 0]]
     many = box(dtype="int32", num_categories=10_001)
     assert refused(flatten, many).argument == "preprocessing_spec[0]['flatten_categories']"
@@ -192,7 +194,7 @@ def test_shapes() -> None:
 
 def test_grey_images_keep_integers() -> None:
     assert one(["grayscale"], [[[[255, 0, 0], [255, 255, 255]]]], "uint8") == [[[76, 255]]]  # 76.245
-    assert one([{"type": "grayscale", "keep_rank": True}], [[[0, 0, 10]]], "uint8") == [[[1]]]  # 1.14
+    assert one([{"type": "grayscale", "keep_rank": True}], [[[0, 0, 15]]], "uint8") == [[[2]]]  # 1.71
     assert one([{"type": "grayscale", "weights": [2, 1]}], [[1.0, 0.5]]) == [2.5]
     assert one([{"type": "grayscale", "weights": [1, 1]}], [[200, 200]], "uint8") == [255]
     grey: Any = made([{"type": "grayscale", "weights": [0.5, 0.25]}], box((1, 2), **BYTES)).outputs[""]
