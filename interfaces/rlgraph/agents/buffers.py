@@ -51,6 +51,20 @@ def columns_of(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
+def records_of(columns: Mapping[str, Any]) -> list[Record]:
+    """The records of such arrays."""
+    return [
+        Record(
+            {name: part[k] for name, part in columns["observation"].items()},
+            {name: part[k] for name, part in columns["action"].items()},
+            float(columns["reward"][k]),
+            {name: part[k] for name, part in columns["next_observation"].items()},
+            bool(columns["terminal"][k]),
+        )
+        for k in range(len(columns["reward"]))
+    ]
+
+
 def stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Arrays [T, ...] by name from those of T rows."""
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}

@@ -14,7 +14,7 @@ from ....runs.files import remove, write_json_atomically
 from ....runs.folders import staged, target_of
 from ...common.state_files import read_state, write_state
 from ..values.errors import RLGraphError, flag, refuse, told
-from .buffers import Buffer, Record
+from .buffers import Buffer, columns_of, records_of
 from .observing import Observes
 
 _MANIFEST: Final = "agent.json"
@@ -131,11 +131,13 @@ _ACT: Final = ("state", "action", "extras")
 
 
 def _of_buffer(buffer: Buffer) -> dict[str, Any]:
-    return {"records": [record._asdict() for record in buffer.records], "noted": list(buffer.noted)}
+    noted = {str(index): extras for index, extras in enumerate(buffer.noted) if extras is not None}
+    return {"columns": columns_of(buffer.records), "noted": noted}
 
 
 def _buffer_of(state: Mapping[str, Any]) -> Buffer:
-    return Buffer([Record(**record) for record in state["records"]], list(state["noted"]))
+    records = records_of(state["columns"])
+    return Buffer(records, [state["noted"].get(str(index)) for index in range(len(records))])
 
 
 def _numbered(folder: Path, name: str) -> list[tuple[int, Path]]:

@@ -11,7 +11,7 @@ from ..values.errors import known, mapping, refuse
 from ..values.readers import read_rewards
 from .acting import Acts
 from .base import FIRST_ID
-from .buffers import Buffer, Record, columns_of
+from .buffers import Buffer, columns_of, records_of
 from .results import Loss
 
 _KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
@@ -53,16 +53,7 @@ class Observes(Acts):
         given = (preprocessed_states, actions, rewards, terminals, next_states)
         names = {"states": "preprocessed_states"}
         columns, _ = self._columns("observe", dict(zip(_KEYS, given, strict=True)), names)
-        records = [
-            Record(
-                {key: part[k] for key, part in columns["observation"].items()},
-                {key: part[k] for key, part in columns["action"].items()},
-                float(columns["reward"][k]),
-                {key: part[k] for key, part in columns["next_observation"].items()},
-                bool(columns["terminal"][k]),
-            )
-            for k in range(len(columns["reward"]))
-        ]
+        records = records_of(columns)
         noted = self._noted(name, records[0])
         if not self.observe_spec["buffer_enabled"]:
             self.core.store(columns, [noted, *[None] * (len(records) - 1)])

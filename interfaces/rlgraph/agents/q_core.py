@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....contracts import Array, ArraySpec, State
+from ....quiet import load_tensorflow
 from ..processing.decays import make_decay
 from ..processing.exploration import make_exploration
 from .buffers import summed
@@ -59,6 +60,7 @@ class QCore(Core):
             "discount": number,
             "next_observation": observation,
         }
+        load_tensorflow()
         from ..model.q_learning import model_fn
 
         params = {"form": form, "states": specs_of(states), "shape": action.shape, "categories": action.num_categories}
@@ -135,23 +137,22 @@ class QCore(Core):
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
         """As :meth:`Core.learn`."""
-        return self._learn(self._with_discount(batch), batch["weight"], updates)[0]
+        return self._learn(self._given(batch), batch["weight"], updates)[0]
 
     def td_loss(self, batch: Mapping[str, Any], updates: int) -> Loss:
         """The loss of a batch of the caller's. Nothing is learnt: all variables are put back."""
         before = self._model.weights()
         try:
-            learned = self._step(self._with_discount(batch), batch["weight"], updates, copies=False)
+            learned = self._step(self._given(batch), batch["weight"], updates, copies=False)
         finally:
             self._model.set_weights(before)
         return self._loss(learned, batch["weight"])
 
     def synchronize(self) -> None:
         """Copy the policy's weights to the target network."""
-        weights = self._model.weights()
+        weights = self._model.named_weights()
         targets = [name for name in weights if name.startswith(_TARGET)]
-        copied = {name: weights[_POLICY + name.removeprefix(_TARGET)] for name in targets}
-        self._model.set_weights({**weights, **copied})
+        self._model.set_named({name: weights[_POLICY + name.removeprefix(_TARGET)] for name in targets})
 
     def _learn(self, batch: Mapping[str, Any], weight: Array, updates: int) -> tuple[Loss, Array]:
         self._since_copy += len(weight) if self._counts_items else self._update["update_interval"]
@@ -177,19 +178,22 @@ class QCore(Core):
         loss = float(each.mean(dtype=np.float64))
         return Loss(loss, (loss, each))
 
-    def _with_discount(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def _given(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """A batch of the caller's as the memory has it: its rewards are sums already."""
         power = self._discount**self._n_step
-        return {**batch, "discount": np.where(batch["terminal"], 0.0, power).astype(np.float32)}
+        discount = np.where(batch["terminal"], 0.0, power).astype(np.float32)
+        return {**batch, "action": batch["action"][ONLY], "discount": discount}
 
     # -- weights and state --------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Array]:
         """Of the policy, by name."""
-        return self._model.policy_weights()
+        named = self._model.named_weights()
+        return {name.removeprefix(_POLICY): array for name, array in named.items() if name.startswith(_POLICY)}
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set the policy's weights; the target's stay."""
-        self._model.set_weights({**self._model.policy_weights(), **weights})
+        self._model.set_named({_POLICY + name: array for name, array in weights.items()})
 
     def state_dict(self) -> State:
         """Everything that acting and learning follow from."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -109,9 +110,13 @@ class TracedModel:
         """Every variable by name, copied."""
         return self._now.executor.get_weights()
 
-    def policy_weights(self) -> dict[str, Array]:
-        """The variables that act, by name, copied."""
-        return self._now.executor.get_predict_weights()
+    def named_weights(self) -> dict[str, Array]:
+        """As :meth:`weights`, under the names that the model gives them: ``policy/dense-0/kernel``."""
+        return {_named(name): array for name, array in self.weights().items()}
+
+    def set_named(self, weights: Mapping[str, Array]) -> None:
+        """Set some variables by those names; the others stay."""
+        self.set_weights({name: weights.get(_named(name), array) for name, array in self.weights().items()})
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set the variables that act, or all; ``ValueError``, and nothing is set, where names or shapes differ."""
@@ -145,9 +150,6 @@ class TracedModel:
         return self._traced[rows]
 
     def _trace(self, rows: int) -> _Traced:
-        from ....quiet import load_tensorflow
-
-        load_tensorflow()
         from ....runtimes.choosing import choose
         from ....runtimes.tracing.program import Program
         from ....runtimes.tracing.signature import BoundModelFn
@@ -164,6 +166,11 @@ class TracedModel:
         self.state = program.predict.state
         """Specs of one row of the recurrent state, by name; None for a model without."""
         return _Traced(rows, executor, train.metrics, train.noise)
+
+
+def _named(name: str) -> str:
+    """A variable's name without its number, which tells variables of equal names apart."""
+    return re.sub(r"^\d+\.", "", name)
 
 
 class _Traced(NamedTuple):

@@ -59,7 +59,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     error = losses.huber(td_error) if form["huber_loss"] else tf.square(td_error)
     weight = labels["weight"] * labels["valid"]
     loss = tf.reduce_sum(weight * error) / tf.reduce_sum(labels["valid"])
-    minimize(loss, policy.variables, form["optimizer"], labels["numbers"]["learning_rate"])
+    minimize(loss, policy.variables, form["optimizer_spec"], labels["numbers"]["learning_rate"])
     return EstimatorSpec(mode, loss=loss, td_error=td_error)
 
 
