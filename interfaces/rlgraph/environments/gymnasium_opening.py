@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ....checks import shortened
+from ....errors import ArgumentError
 from ...common.gymnasium_ids import registered_id
-from ..values.errors import RLGraphWarning, refuse, told
+from ..values.errors import RLGraphError, RLGraphWarning, refuse
 
 if TYPE_CHECKING:
     import gymnasium
@@ -61,8 +62,11 @@ def _made(given: str, skip: Skip, show: bool, kwargs: dict[str, Any]) -> tuple[A
     skips_itself = spec is not None and str(spec.entry_point).startswith("ale_py") and _NO_SKIP not in found
     if skip is not None and skips_itself:
         kwargs["frameskip"], skip = skip, None
-    with told(_WHERE):
+    try:
         env = make(found, **kwargs)
+    except ArgumentError as error:
+        argument = "gym_env" if error.argument == "env_id" else error.argument
+        raise RLGraphError(f"{_WHERE}: {error}", f"{_WHERE}: {argument}", error.value) from None
     return env, skip, _shows_each_frame(env)
 
 

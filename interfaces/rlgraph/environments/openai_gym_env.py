@@ -86,7 +86,7 @@ class OpenAIGymEnv(Environment):
         self.lives, self.true_terminal = 0, True
         self._seed: int | None = None
         self._rng = np.random.default_rng()
-        self._is_open = True
+        self._is_open, self._has_begun = True, False
         if seed is not None:
             self.seed(seed)
 
@@ -100,6 +100,7 @@ class OpenAIGymEnv(Environment):
     def reset(self) -> Any:
         """Begin an episode; with ``episodic_life`` after the loss of a life the game goes on, by ``noop_action``."""
         self._refuse_if_closed("reset")
+        self._has_begun = True
         state = self._begun()
         if self.fire_after_reset:
             for action in (1, 2):
@@ -119,6 +120,8 @@ class OpenAIGymEnv(Environment):
             RLGraphError: the action is not of ``action_space``, or the environment was terminated.
         """
         self._refuse_if_closed("step")
+        if not self._has_begun:
+            refuse("OpenAIGymEnv.step", "cannot be called before reset()")
         if not self._actions.takes(actions):
             problem = f"must be of {self.action_space}, got {shortened(actions)}"
             refuse("OpenAIGymEnv.step: actions", problem, actions)

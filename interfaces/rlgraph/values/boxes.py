@@ -84,6 +84,8 @@ class FloatBox(Box):
 
     def _drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        if self.unbounded:
+            return np.asarray(rng.standard_normal(shape))
         bounded = np.isfinite(low) & np.isfinite(high)
         inside = rng.uniform(np.where(bounded, low, 0), np.where(bounded, high, 1), shape)
         if bounded.all():

@@ -77,14 +77,14 @@ class _Container(Space):
     ) -> Container:
         other = super().with_extra_ranks(add_batch_rank, add_time_rank, time_major)
         ranks = (add_batch_rank, add_time_rank, time_major)
-        other._parts = {key: part.with_extra_ranks(*ranks) for key, part in self._parts.items()}
+        vars(other)["_parts"] = {key: part.with_extra_ranks(*ranks) for key, part in self._parts.items()}
         return other
 
     def __len__(self) -> int:
         return len(self._parts)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and isinstance(other, _Container) and self._parts == other._parts
+        return isinstance(other, _Container) and type(other) is type(self) and self.to_spec() == other.to_spec()
 
     __hash__ = Space.__hash__
 
@@ -144,7 +144,7 @@ class Dict(_Container):
         ranks = (add_batch_rank, add_time_rank, time_major)
         self._parts = {key: Space.from_spec(given[key]).with_extra_ranks(*ranks) for key in sorted(given)}
 
-    def __getitem__(self, key: str) -> Space:
+    def __getitem__(self, key: str) -> Any:
         return self._parts[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -201,7 +201,7 @@ class Tuple(_Container):
             str(index): Space.from_spec(part).with_extra_ranks(*ranks) for index, part in enumerate(components)
         }
 
-    def __getitem__(self, index: int) -> Space:
+    def __getitem__(self, index: int) -> Any:
         return list(self._parts.values())[index]
 
     def __iter__(self) -> Iterator[Space]:

@@ -123,7 +123,6 @@ class Space(ABC):
     ) -> Self:
         """A copy with these ranks; None leaves one as it is."""
         other = copy.copy(self)
-        other._rng = None
         if add_batch_rank is not None:
             other.has_batch_rank = add_batch_rank
         if add_time_rank is not None:
@@ -243,7 +242,7 @@ class Box(Space):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Box) or type(other) is not type(self):
             return NotImplemented
-        same = self._shape == other._shape and self._dtype == other._dtype
+        same = self._shape == other.shape and self._dtype == other.dtype
         return same and np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
 
     __hash__ = Space.__hash__
@@ -268,11 +267,3 @@ def stacked(space: Space, values: list[Any]) -> Any:
     """A batch of the values of several lanes: arrays [B, ...], nested as the space is."""
     rows = [space.flatten(value) for value in values]
     return space.unflatten({name: np.stack([np.asarray(row[name]) for row in rows]) for name in space.flat()})
-
-
-def as_array(argument: str, given: Any) -> Array:
-    """What was given as an array; RLGraphError if it is none."""
-    try:
-        return np.asarray(given)
-    except (ValueError, TypeError):
-        refuse(argument, "must be one array, got values of different shapes", given)

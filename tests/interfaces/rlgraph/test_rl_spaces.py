@@ -1,0 +1,257 @@
+"""Spaces of RLgraph's interface, and what reads their values."""
+
+import json
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces as gym_spaces
+
+from axonrl.interfaces.rlgraph.spaces import BoolBox, Dict, FloatBox, IntBox, Space, Tuple
+from axonrl.interfaces.rlgraph.values.errors import RLGraphError
+from axonrl.interfaces.rlgraph.values.readers import ActionsReader, RecordsReader, StatesReader, actions_out
+from axonrl.interfaces.rlgraph.values.spaces import space_of, stacked
+
+NEST = Dict(b=Tuple(IntBox(3), FloatBox(shape=(2,))), a={"c": bool})
+
+
+def test_boxes_have_the_forms_of_the_original() -> None:
+    four = IntBox(4)
+    assert four.dtype == np.int32
+    assert (int(four.low), int(four.high), four.shape, four.num_categories) == (0, 4, (), 4)
+    assert IntBox(2, 5, (3,)).num_categories == 3
+    assert IntBox((0, 0), (3, 2)).num_categories is None  # different ranges
+    assert IntBox().num_categories is None
+    assert IntBox(256, shape=(2, 2), dtype="uint8").dtype == np.uint8
+    assert FloatBox(1.0) == FloatBox(0.0, 1.0)
+    assert FloatBox((4,)) == FloatBox(shape=(4,))
+    assert FloatBox(shape=(4,)).unbounded
+    assert FloatBox([0, 0], [1, 1]) == FloatBox(0, 1, shape=(2,))
+    assert FloatBox(-1e39, 1e39) == FloatBox()  # no bounds of float32
+    assert (FloatBox(shape=(4, 2)).rank, FloatBox(shape=(4, 2)).flat_dim, FloatBox().flat_dim) == (2, 8, 1)
+    ranked = BoolBox((2,), add_batch_rank=True, add_time_rank=5, time_major=True)
+    assert (ranked.has_batch_rank, ranked.has_time_rank, ranked.time_major) == (True, 5, True)
+    assert ranked == BoolBox((2,))
+    assert ranked.with_batch_rank(False).has_batch_rank is False
+    assert ranked.has_batch_rank is True
+
+
+@pytest.mark.parametrize(
+    ("spec", "space"),
+    [
+        ("float", FloatBox()),
+        (bool, BoolBox()),
+        ("int", IntBox()),
+        ("FloatBox((256,))", FloatBox(shape=(256,))),
+        ("Tuple(IntBox(2, shape=(3,)), BoolBox())", Tuple(IntBox(2, shape=(3,)), BoolBox())),
+        ({"type": "int", "high": 3, "low": 0}, IntBox(3)),
+        ({"type": float, "shape": [2], "low": -1, "high": 1}, FloatBox(-1, 1, (2,))),
+        ({"type": "dict", "x": "bool"}, Dict(x=BoolBox())),
+        ({"type": {"type": "int", "high": 2, "low": 0}}, Dict({"type": IntBox(2)})),  # a part called type
+        (("bool", [float]), Tuple(BoolBox(), Tuple(FloatBox()))),
+        (gym_spaces.Discrete(3, start=1), IntBox(1, 4)),
+        (gym_spaces.Box(0, 255, (2, 2), np.uint8), IntBox(256, shape=(2, 2), dtype="uint8")),
+        (gym_spaces.Box(np.array([-1, -np.inf], np.float32), np.array([1, np.inf], np.float32)), None),
+        (gym_spaces.Box(-3, 3, (2,), np.int64), IntBox(-3, 4, (2,))),
+        (gym_spaces.MultiBinary(3), BoolBox((3,))),
+        (gym_spaces.MultiDiscrete([4, 4]), IntBox(4, shape=(2,))),
+        (gym_spaces.Dict(z=gym_spaces.Discrete(2), a=gym_spaces.MultiBinary(1)), Dict(a=BoolBox((1,)), z=IntBox(2))),
+        (gym_spaces.Tuple([gym_spaces.Discrete(2)]), Tuple(IntBox(2))),
+    ],
+)
+def test_specifications_make_spaces_that_json_and_text_keep(spec: Any, space: Space | None) -> None:
+    made = space_of("x", spec)
+    assert space is None or made == space
+    assert Space.from_spec(json.loads(json.dumps(made.to_spec(), allow_nan=False))) == made
+    if "inf" not in repr(made) and not isinstance(made, Dict):
+        assert Space.from_spec(repr(made)) == made
+    assert hash(made) == hash(Space.from_spec(made.to_spec()))
+
+
+def test_a_class_reads_its_own_arguments() -> None:
+    spec = {"shape": (3,)}
+    ranked = FloatBox.from_spec(spec, low=0, high=2, add_batch_rank=True)
+    assert ranked == FloatBox(0, 2, (3,))
+    assert ranked.has_batch_rank is True
+    assert spec == {"shape": (3,)}
+    with pytest.raises(RLGraphError) as refused:
+        IntBox.from_spec("float")
+    assert refused.value.argument == "IntBox.from_spec: spec"
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: IntBox(0), "IntBox: high"),
+        (lambda: IntBox(2.5), "IntBox: high"),
+        (lambda: IntBox(-1, 5, dtype="uint8"), "IntBox: low"),
+        (lambda: IntBox(4, dtype="float32"), "IntBox: dtype"),
+        (lambda: FloatBox(2.0, 1.0), "FloatBox: low"),
+        (lambda: FloatBox("x"), "FloatBox: high"),
+        (lambda: FloatBox([0, 0, 0], [1, 1, 1], (2,)), "FloatBox: low"),
+        (lambda: space_of("s", {"type": "float", "shape": 4}), "FloatBox: shape"),
+        (lambda: BoolBox((0,)), "BoolBox: shape"),
+        (lambda: Dict({"a/b": float}), "Dict: spec"),
+        (Tuple, "Tuple: components"),
+        (lambda: space_of("Agent: state_space", {"x": "flaot"}), "Agent: state_space['x']"),
+        (lambda: space_of("Agent: state_space", 5), "Agent: state_space"),
+        (lambda: space_of("Agent: state_space", "FloatBox(open)"), "Agent: state_space"),
+        (lambda: space_of("Agent: state_space", {"type": "int", "hihg": 3}), "hihg"),
+        (lambda: space_of("s", gym_spaces.MultiDiscrete([2, 3])), "s"),
+        (lambda: space_of("s", gym_spaces.Tuple([gym_spaces.Text(3)])), "s[0]"),
+    ],
+)
+def test_wrong_spaces_are_refused(call: Any, argument: str) -> None:
+    with pytest.raises(RLGraphError) as refused:
+        call()
+    assert refused.value.argument == argument
+
+
+def test_samples_are_of_the_space_and_leave_the_global_generator() -> None:
+    before = str(np.random.get_state())  # noqa: NPY002
+    mixed = FloatBox([-np.inf, 1.0, -np.inf, 2.0], [np.inf, np.inf, -1.0, 3.0])
+    for space in (IntBox(2, 5, (3,)), FloatBox(-1, 2), BoolBox((2,)), mixed, NEST, IntBox()):
+        assert space.contains(space.sample())
+        assert space.contains(space.zeros()) == (space not in (IntBox(2, 5, (3,)), mixed))
+    assert str(np.random.get_state()) == before  # noqa: NPY002
+    rng = np.random.default_rng(0)
+    assert FloatBox().sample(4, rng=rng).tolist() == (
+        np.random.default_rng(0).standard_normal(4).astype(np.float32).tolist()
+    )
+    assert np.unique(IntBox(2, 5).sample(200, rng=rng)).tolist() == [2, 3, 4]
+    assert np.shape(FloatBox(0, 1, (3,)).sample((4, 2))) == (4, 2, 3)
+    assert type(IntBox(3).sample()) is np.int32
+    assert type(FloatBox().zeros()) is np.float32
+    drawn, again = (NEST.sample(2, rng=np.random.default_rng(1)) for _ in range(2))
+    assert np.array_equal(drawn["b"][1], again["b"][1])
+    assert drawn["b"][1].shape == (2, 2)
+
+
+def test_contains_tells_type_shape_and_bounds() -> None:
+    assert IntBox(4).contains(3)
+    assert IntBox(4).contains(np.float64(3))  # whole
+    assert not any(IntBox(4).contains(one) for one in (4, -1, 1.5, True, [1], "x", None))
+    assert not any(FloatBox(0, 1).contains(one) for one in (1.1, np.nan, "x", False))
+    assert FloatBox(0, 1).contains(1)
+    assert not FloatBox(shape=(2,)).contains([np.inf, 0])
+    assert BoolBox().contains(1)
+    assert not BoolBox().contains(2)
+    assert NEST.contains({"a": {"c": True}, "b": (1, [0.0, 1.0])})
+    assert not NEST.contains({"a": {"c": True}, "b": (1,)})
+    assert not NEST.contains({"a": {"c": True}})
+
+
+def test_nests_are_flat_by_names() -> None:
+    value = {"b": (2, [0.5, 1.0]), "a": {"c": True}}
+    assert NEST.flat() == {"a/c": BoolBox(), "b/0": IntBox(3), "b/1": FloatBox(shape=(2,))}
+    assert NEST.flatten(value) == {"a/c": True, "b/0": 2, "b/1": [0.5, 1.0]}
+    assert NEST.unflatten(NEST.flatten(value)) == value
+    assert (NEST.shape, NEST.flat_dim) == ((((),), ((), (2,))), 4)
+    assert FloatBox().flat() == {"": FloatBox()}
+    batch = stacked(NEST, [value, {"a": {"c": False}, "b": (0, [0.0, 0.0])}])
+    assert batch["b"][0].tolist() == [2, 0]
+    assert batch["b"][1].tolist() == [[0.5, 1.0], [0.0, 0.0]]
+    assert FloatBox(shape=(2,)).force_batch([1.0, 2.0]).tolist() == [[1.0, 2.0]]
+    assert FloatBox(shape=(2,)).force_batch([[1.0, 2.0]]).tolist() == [[1.0, 2.0]]
+    ranked: Any = NEST.with_batch_rank()
+    assert ranked["b"][0].has_batch_rank is True
+    assert NEST["b"][0].has_batch_rank is False
+
+
+def test_the_rank_tells_one_state_from_a_batch() -> None:  # 4
+    read = StatesReader("DQNAgent", FloatBox(shape=(2,)))
+    given = np.array([1.0, 2.0])
+    one, single = read("get_action", given)
+    given[0] = 7.0
+    assert one[""].dtype == np.float32
+    assert (single, one[""].tolist()) == (True, [[1.0, 2.0]])
+    batch, single = read("get_action", [[1, 2], [3, 4], [5, 6]])
+    assert (single, batch[""].shape) == (False, (3, 2))
+    cells = StatesReader("DQNAgent", IntBox(4))
+    assert cells("get_action", 3)[0][""].tolist() == [3]
+    assert cells("get_action", np.array([1, 2]))[1] is False
+    nested, single = StatesReader("A", NEST)("f", {"a": {"c": [True, False]}, "b": ([1, 2], np.zeros((2, 2)))})
+    assert single is False
+    assert {name: array.shape for name, array in nested.items()} == {"a/c": (2,), "b/0": (2,), "b/1": (2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("space", "states", "argument"),
+    [
+        (FloatBox(shape=(2,)), np.array([1.0, np.nan]), "A.get_action: states"),
+        (FloatBox(shape=(2,)), np.array([1.0, 1e39]), "A.get_action: states"),
+        (FloatBox(shape=(2,)), np.array([[1.0, np.inf]], np.float32), "A.get_action: states"),
+        (FloatBox(shape=(2,)), [1.0, 2.0, 3.0], "A.get_action: states"),
+        (FloatBox(shape=(2,)), np.zeros((0, 2)), "A.get_action: states"),
+        (FloatBox(shape=(2,)), np.zeros((1, 1, 2)), "A.get_action: states"),
+        (FloatBox(shape=(2,)), [[1.0], [1.0, 2.0]], "A.get_action: states"),
+        (FloatBox(shape=(2,)), ["a", "b"], "A.get_action: states"),
+        (IntBox(4), 4, "A.get_action: states"),
+        (IntBox(4), [0, -1], "A.get_action: states"),
+        (IntBox(4), 0.5, "A.get_action: states"),
+        (NEST, {"a": {"c": True}}, "A.get_action: states"),
+        (NEST, {"a": {"c": True}, "b": (3, [0, 0])}, "A.get_action: states['b/0']"),
+        (NEST, {"a": {"c": [True]}, "b": (1, [0, 0])}, "A.get_action: states['b/0']"),
+        (NEST, {"a": {"c": [True]}, "b": ([1, 2], np.zeros((2, 2)))}, "A.get_action: states"),
+        (NEST, {"a": {"c": True, "d": 1}, "b": (1, [0, 0])}, "A.get_action: states"),
+    ],
+)
+def test_wrong_states_are_refused(space: Space, states: Any, argument: str) -> None:
+    with pytest.raises(RLGraphError) as refused:
+        StatesReader("A", space)("get_action", states)
+    assert refused.value.argument == argument
+
+
+def test_actions_come_out_as_they_go_in() -> None:
+    shifted = IntBox(1, 4)
+    read, out = ActionsReader("A", shifted), actions_out(shifted)
+    arrays, single = read("observe", 3)
+    assert (arrays[""].tolist(), single) == ([2], True)
+    action = out(arrays, True)
+    assert (type(action), action) == (np.int32, 3)
+    assert out({"": np.array([0, 2])}, False).tolist() == [1, 3]
+    value = {"a": {"c": np.True_}, "b": (np.int32(2), np.array([0.5, 1.0], np.float32))}
+    arrays, single = ActionsReader("A", NEST)("observe", value)
+    back = actions_out(NEST)(arrays, single)
+    assert (back["a"]["c"], back["b"][0], back["b"][1].tolist()) == (True, 2, [0.5, 1.0])
+    assert type(back["b"][0]) is np.int32
+    back["b"][1][0] = 9.0
+    assert arrays["b/1"].tolist() == [[0.5, 1.0]]
+    assert ActionsReader("A", IntBox(2))("observe", np.int64(1))[0][""].tolist() == [1]
+    for space, wrong in ((IntBox(2), 2), (shifted, 0), (FloatBox(-1, 1), 1.5)):
+        with pytest.raises(RLGraphError, match=r"A\.observe: actions must be"):
+            ActionsReader("A", space)("observe", wrong)
+
+
+def test_records_are_one_or_as_many_as_the_states() -> None:
+    read = RecordsReader("A", FloatBox(shape=(2,)), IntBox(2))
+    zeros = np.zeros((3, 2))
+    records, single = read("observe", zeros[0], 1, 2, zeros[1], False)
+    assert single is True
+    assert records.rewards.dtype == np.float32
+    assert records.rewards.tolist() == [2.0]
+    assert (records.terminals.tolist(), records.actions[""].tolist()) == ([False], [1])
+    records, single = read("observe", zeros, [0, 1, 1], [1, 2, 3], zeros, False)
+    assert single is False
+    assert records.terminals.tolist() == [False] * 3
+    good: dict[str, Any] = {
+        "states": zeros, "actions": [0, 1, 1], "rewards": [1, 2, 3], "next_states": zeros, "terminals": [0, 0, 1]
+    }  # fmt: skip
+    assert read("observe", **good)[0].terminals.tolist() == [False, False, True]
+    wrongs = {"actions": [0, 1], "rewards": [1, 2, np.nan], "next_states": zeros[0], "terminals": [0, 0, 2]}
+    for name, value in wrongs.items():
+        with pytest.raises(RLGraphError) as refused:
+            read("observe", **{**good, name: value})
+        assert refused.value.argument == f"A.observe: {name}"
+    with pytest.raises(RLGraphError) as refused:
+        read("observe", **{**good, "states": zeros * np.nan}, names={"states": "preprocessed_states"})
+    assert refused.value.argument == "A.observe: preprocessed_states"
+
+
+def test_a_space_of_gymnasium_takes_what_its_environment_gives() -> None:
+    env = gymnasium.make("CartPole-v1")
+    space = space_of("s", env.observation_space)
+    assert space.contains(env.reset(seed=0)[0])
+    assert space == FloatBox(env.observation_space.low, env.observation_space.high)  # type: ignore[attr-defined]
+    env.close()
