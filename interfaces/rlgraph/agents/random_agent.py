@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ....contracts import Array
-from ..values.spaces import Space
+from ..values.spaces import IntBox, Space
 from .agent import Agent
 from .core import Acted, Core
 
@@ -31,6 +31,9 @@ class RandomCore(Core):
         """As :meth:`Core.act`; without ``explore`` too: there is no best action."""
         rows = len(lanes)
         drawn = self._actions.flatten(self._actions.sample(rows, rng=self.exploration_rng))
+        for name, box in self._actions.flat().items():
+            if isinstance(box, IntBox) and box.num_categories is not None:
+                drawn[name] = drawn[name] - box.low.astype(box.dtype)  # actions count from 0 inside
         return Acted(drawn, np.ones(rows, np.bool_))
 
     def store(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
