@@ -7,6 +7,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .agents import Agent as Agent
+    from .agents import ApexAgent as ApexAgent
+    from .agents import DQNAgent as DQNAgent
+    from .agents import RandomAgent as RandomAgent
     from .environments import Environment as Environment
     from .environments import GridWorld as GridWorld
     from .environments import OpenAIGymEnv as OpenAIGymEnv
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
     from .values.errors import RLGraphWarning as RLGraphWarning
 
 _EXPORTS = {
+    "Agent": "agents",
+    "ApexAgent": "agents",
+    "DQNAgent": "agents",
+    "RandomAgent": "agents",
     "Environment": "environments",
     "GridWorld": "environments",
     "OpenAIGymEnv": "environments",
@@ -32,7 +40,10 @@ _EXPORTS = {
 }
 
 __all__ = [
+    "Agent",
+    "ApexAgent",
     "BoolBox",
+    "DQNAgent",
     "Environment",
     "FloatBox",
     "GridWorld",
@@ -40,6 +51,7 @@ __all__ = [
     "OpenAIGymEnv",
     "RLGraphError",
     "RLGraphWarning",
+    "RandomAgent",
     "RandomEnv",
     "Space",
 ]

@@ -12,8 +12,8 @@ from ..forms.normal import normal_form
 from ..processing.preprocessing import Preprocessor
 from ..values.errors import RLGraphError, refuse
 from ..values.readers import RecordsReader, StatesReader, actions_out
-from ..values.spaces import Space, space_of
 from ..values.rebuilt import rebuilt
+from ..values.spaces import Space, space_of
 from .buffers import Buffer, Record
 from .core import Acted, Core
 

@@ -176,4 +176,3 @@ class Observes(Acts):
 
     def _before_update(self) -> None:
         """What agents that learn from the newest records do."""
-
