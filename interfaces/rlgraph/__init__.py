@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .environments import GridWorld as GridWorld
     from .environments import OpenAIGymEnv as OpenAIGymEnv
     from .environments import RandomEnv as RandomEnv
+    from .execution import SingleThreadedWorker as SingleThreadedWorker
     from .spaces import BoolBox as BoolBox
     from .spaces import FloatBox as FloatBox
     from .spaces import IntBox as IntBox
@@ -31,6 +32,7 @@ _EXPORTS = {
     "GridWorld": "environments",
     "OpenAIGymEnv": "environments",
     "RandomEnv": "environments",
+    "SingleThreadedWorker": "execution",
     "BoolBox": "spaces",
     "FloatBox": "spaces",
     "IntBox": "spaces",
@@ -53,6 +55,7 @@ __all__ = [
     "RLGraphWarning",
     "RandomAgent",
     "RandomEnv",
+    "SingleThreadedWorker",
     "Space",
 ]
 

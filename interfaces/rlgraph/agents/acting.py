@@ -72,26 +72,42 @@ class Acts(Base):
         }
         return (action, *(found[name] for name in EXTRAS if name in wanted))
 
-    def preprocess_states(self, states: Any) -> Any:
+    @property
+    def preprocesses(self) -> bool:
+        """Has it a ``preprocessing_spec`` with steps?"""
+        return self._preprocessor.has_steps
+
+    def preprocess_states(self, states: Any, *, env_ids: Any = None) -> Any:
         """States as the model sees them: as :meth:`get_action` would, with what stateful steps remember.
+
+        Args:
+            states: as there.
+            env_ids: likewise.
 
         Raises:
             RLGraphError: the states are not of ``state_space``.
         """
         where = self._begin("preprocess_states")
         arrays, single = self._read("preprocess_states", states)
-        lanes = [self._lane(one) for one in self._ids(where, None, len(next(iter(arrays.values()))))]
+        lanes = [self._lane(one) for one in self._ids(where, env_ids, len(next(iter(arrays.values()))))]
         seen = self._preprocessed(arrays, lanes)
         return self.preprocessed_state_space.unflatten(_one(seen, single))
 
-    def reset(self) -> None:
+    def reset(self, env_id: str | None = None) -> None:
         """Before an episode: stateful preprocessors and the agent's own internals begin again.
 
         Weights, memory, counters and buffers stay.
+
+        Args:
+            env_id: the environment whose episode begins; None: all.
         """
-        self._begin("reset")
-        self._preprocessor.reset()
-        self._own_internals.clear()
+        where = self._begin("reset")
+        if env_id is None:
+            self._preprocessor.reset()
+            self._own_internals.clear()
+        elif (lane := self._lanes.get(self._id(where, env_id))) is not None:
+            self._preprocessor.reset([lane])
+            self._own_internals.pop(lane, None)
 
     # -- recurrent states ---------------------------------------------------------------------------------------------
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
+from ..forms.normal import other_update
 from ..values.errors import known, mapping, refuse
 from ..values.readers import read_rewards
 from .acting import Acts
@@ -130,6 +132,30 @@ class Observes(Acts):
             loss = self.core.learn(self.read_batch("update", batch), self.updates)
         self.updates += 1
         return loss
+
+    @property
+    def can_update(self) -> bool:
+        """Has the memory what ``update()`` needs?"""
+        return self.core.can_update
+
+    @contextlib.contextmanager
+    def updating(self, where: str, given: Any) -> Iterator[Mapping[str, Any]]:
+        """Other entries of ``update_spec`` within a block.
+
+        Args:
+            where: their place, for messages.
+            given: the entries; None: none.
+
+        Raises:
+            RLGraphError: an entry is unknown or wrong.
+        """
+        update = self.form["update_spec"]  # the core reads this very dictionary
+        before, now = dict(update), other_update(where, self.form, given)
+        update.update(now)
+        try:
+            yield update
+        finally:
+            update.update(before)
 
     def read_batch(self, method: str, batch: Any) -> dict[str, Any]:
         """A batch of the caller's, as the core takes it; RLGraphError if it is wrong."""
