@@ -17,6 +17,8 @@ from .buffers import Buffer, columns_of, records_of
 from .results import Loss
 
 _KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
+_NAMES: Final = {"states": "preprocessed_states"}
+"""Of what ``observe`` takes, where they differ."""
 _WEIGHTS: Final = "importance_weights"
 
 
@@ -52,16 +54,20 @@ class Observes(Acts):
         where = self._begin("observe")
         name = self._id(where, FIRST_ID if env_id is None else env_id)
         del internals  # they are not learnt from
-        given = (preprocessed_states, actions, rewards, terminals, next_states)
-        names = {"states": "preprocessed_states"}
-        columns, _ = self._columns("observe", dict(zip(_KEYS, given, strict=True)), names)
-        records = records_of(columns)
+        one = self._read_records.one(preprocessed_states, actions, rewards, next_states, terminals)
+        if one is None:
+            given = (preprocessed_states, actions, rewards, terminals, next_states)
+            columns, _ = self._columns("observe", dict(zip(_KEYS, given, strict=True)), _NAMES)
+            records = records_of(columns)
+        else:
+            records = [one]
         noted = self._noted(name, records[0])
         if not self.observe_spec["buffer_enabled"]:
-            self.core.store(columns, [noted, *[None] * (len(records) - 1)])
+            self.core.store(columns_of(records), [noted, *[None] * (len(records) - 1)])
             return
-        buffer = self._buffers.setdefault(name, Buffer())
         for record in records:
+            if (buffer := self._buffers.get(name)) is None:
+                buffer = self._buffers[name] = Buffer()
             buffer.append(record, noted)
             noted = None
             if record.terminal or len(buffer) >= self.observe_spec["buffer_size"]:

@@ -72,6 +72,7 @@ class QCore(Core):
         columns = {"observation": observation, **row, "terminal": ArraySpec((), np.bool_)}
         self.records = Records(memory["capacity"], columns, make_sampler(memory), self.memory_rng)
         self._since_copy = 0
+        self._weights = np.ones(rows, np.float32)
         self.last_batch: dict[str, Any] | None = None
         """The batch of the last update from the memory, with ``weight`` and ``index``; kept if asked for."""
         self.last_q_table: dict[str, Any] | None = None
@@ -124,7 +125,7 @@ class QCore(Core):
         count = self._update["batch_size"]
         self.require(len(self.records), count)
         batch, weight = self.records.sample(count)
-        weight = np.ones(count, np.float32) if weight is None else weight
+        weight = self._ones(count) if weight is None else weight
         if self._form["store_last_memory_batch"]:
             self.last_batch = {**batch, "weight": weight, "index": self.records.drawn}
         if self._form["store_last_q_table"]:
@@ -170,13 +171,17 @@ class QCore(Core):
 
     def _loss(self, learned: Learned, weight: Array) -> Loss:
         error = np.abs(learned.errors)
-        if self._form["huber_loss"]:
-            each = np.where(error < 1.0, 0.5 * error**2, error - 0.5) * weight
-        else:
-            each = error**2 * weight
-        each = each.astype(np.float32)
-        loss = float(each.mean(dtype=np.float64))
+        inside = np.minimum(error, np.float32(1.0)) if self._form["huber_loss"] else None
+        each = error * error if inside is None else inside * (error - np.float32(0.5) * inside)
+        each *= weight
+        loss = float(np.add.reduce(each, dtype=np.float64)) / len(each)
         return Loss(loss, (loss, each))
+
+    def _ones(self, count: int) -> Array:
+        """Weights that are all 1."""
+        if len(self._weights) != count:
+            self._weights = np.ones(count, np.float32)
+        return self._weights
 
     def _given(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """A batch of the caller's as the memory has it: its rewards are sums already."""

@@ -29,6 +29,7 @@ class Perception:
 
     def __init__(self, agent: Agent, states: Space, preprocessor: Preprocessor | None) -> None:
         self._agent, self._preprocessor = agent, preprocessor
+        self._agent_does = preprocessor is None and agent.preprocesses
         self._read = StatesReader(_NAME, states)
         self._space = agent.preprocessed_state_space
         self._boxes = self._space.flat()
@@ -40,7 +41,7 @@ class Perception:
     def see(self, lane: Lane, state: Any) -> Any:
         """A state of a lane as the model sees it."""
         if self._preprocessor is None:
-            return self._agent.preprocess_states(state, env_ids=lane.env_id) if self._agent.preprocesses else state
+            return self._agent.preprocess_states(state, env_ids=lane.env_id) if self._agent_does else state
         arrays, _ = self._read("states", state)
         found = self._preprocessor(arrays, [lane.number])
         return self._space.unflatten({name: found[name][0].astype(box.dtype) for name, box in self._boxes.items()})
