@@ -50,9 +50,7 @@ class Acts(Base):
         """
         where = self._begin("get_action")
         wanted = _extras(where, extra_returns)
-        if not (isinstance(use_exploration, bool) and isinstance(apply_preprocessing, bool)):
-            flag(f"{where}: use_exploration", use_exploration)
-            flag(f"{where}: apply_preprocessing", apply_preprocessing)
+        _check_flags(where, use_exploration, apply_preprocessing)
         arrays, single = (self._read if apply_preprocessing else self._read_preprocessed)("get_action", states)
         rows = len(next(iter(arrays.values())))
         ids = self._ids(where, env_ids, rows)
@@ -111,6 +109,8 @@ class Acts(Base):
         elif (lane := self._lanes.get(self._id(where, env_id))) is not None:
             self._preprocessor.reset([lane])
             self._own_internals.pop(lane, None)
+        for one in self._companions:
+            one.reset(env_id)
 
     # -- recurrent states ---------------------------------------------------------------------------------------------
 
@@ -159,6 +159,12 @@ def _extras(where: str, given: Any) -> frozenset[str]:
     if not isinstance(names, Iterable):
         refuse(f"{where}: extra_returns", f"must be a name or a set of names of {', '.join(EXTRAS)}", given)
     return frozenset(choice(f"{where}: extra_returns", name, EXTRAS) for name in names)
+
+
+def _check_flags(where: str, explores: Any, applies: Any) -> None:
+    if not (isinstance(explores, bool) and isinstance(applies, bool)):
+        flag(f"{where}: use_exploration", explores)
+        flag(f"{where}: apply_preprocessing", applies)
 
 
 def _is_nothing(given: Any) -> bool:

@@ -34,8 +34,10 @@ class Agent(Files):
         optimizer_spec: ``type``, ``learning_rate`` and more.
         observe_spec: ``buffer_enabled``, ``buffer_size`` and ``n_step``.
         update_spec: when updates run and what they draw.
-        summary_spec: ``directory`` for TensorBoard.
-        saver_spec: ``directory`` for checkpoints.
+        summary_spec: ``directory`` for TensorBoard's ``loss``, ``epsilon`` and ``episode_reward``, written every
+            ``save_steps`` timesteps, or ``save_secs`` = 120 seconds where that is None; ``summary_regexp`` selects.
+        saver_spec: ``directory`` for checkpoints, written every ``save_steps`` timesteps, or ``save_secs`` = 600
+            seconds where that is None, and at :meth:`terminate`; ``max_checkpoints`` = 5 are kept.
         auto_build: False: :meth:`build` is to follow.
         name: of the agent.
 

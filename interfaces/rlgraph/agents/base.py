@@ -15,7 +15,10 @@ from ..values.readers import Record, RecordsReader, StatesReader, actions_out
 from ..values.rebuilt import rebuilt
 from ..values.spaces import Space, space_of
 from .buffers import Buffer
+from .companions import Companion
 from .core import Acted, Core
+from .saver import Saver
+from .summaries import Summarizer
 
 FIRST_ID: Final = "env_0"
 """The environment of records and states that name none."""
@@ -68,6 +71,7 @@ class Base:
         self.seed: int = secrets.randbits(32) if seed is None else seed
         self.timesteps = self.updates = 0
         self._core: Core | None = None
+        self._companions: list[Companion] = []
         self._terminated = False
         self._read = StatesReader(where, self.state_space)
         self._read_preprocessed = StatesReader(where, self.preprocessed_state_space)
@@ -98,6 +102,11 @@ class Base:
         if self._core is not None:
             raise RLGraphError(f"{type(self).__name__}.build: the agent is built already", "build")
         self._core = self._make_core()
+        try:
+            self._companions = self._make_companions()
+        except RLGraphError:
+            self._core = None
+            raise
 
     @property
     def graph_built(self) -> bool:
@@ -113,7 +122,12 @@ class Base:
 
     def terminate(self) -> None:
         """End the agent: every call but this one is an error afterwards."""
-        self._terminated = True
+        companions, self._companions = self._companions, []
+        try:
+            for one in companions:
+                one.close(self)
+        finally:
+            self._terminated = True
 
     def __enter__(self) -> Any:
         return self
@@ -122,6 +136,19 @@ class Base:
         self.terminate()
 
     def _make_core(self) -> Core:
+        """What subclasses define."""
+        raise NotImplementedError
+
+    def _make_companions(self) -> list[Companion]:
+        summary, saver = self.form["summary_spec"], self.form["saver_spec"]
+        found: list[Companion] = []
+        if summary["directory"] is not None:
+            found.append(Summarizer(type(self).__name__, summary, self))
+        if saver["directory"] is not None:
+            found.append(Saver(saver, self))
+        return found
+
+    def store_model(self) -> Any:
         """What subclasses define."""
         raise NotImplementedError
 

@@ -82,6 +82,10 @@ class Core:
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set some or all of them, which were checked."""
 
+    def epsilon(self, timestep: int) -> float | None:
+        """The probability of random actions at a time; None for a model that does not explore by it."""
+        return None
+
     def zero_internals(self, rows: int) -> dict[str, Array] | None:
         """The recurrent state in which episodes begin, [B, ...] by name; None for a model without."""
         return None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from ....contracts import Array
 from ..forms.normal import other_update
 from ..values.errors import known, mapping, refuse
-from ..values.readers import read_rewards
+from ..values.readers import Record, read_rewards
 from .acting import Acts
 from .base import FIRST_ID
 from .buffers import Buffer, columns_of, records_of
@@ -54,17 +55,24 @@ class Observes(Acts):
         where = self._begin("observe")
         name = self._id(where, FIRST_ID if env_id is None else env_id)
         del internals  # they are not learnt from
-        one = self._read_records.one(preprocessed_states, actions, rewards, next_states, terminals)
-        if one is None:
+        usual = self._read_records.one(preprocessed_states, actions, rewards, next_states, terminals)
+        if usual is None:
             given = (preprocessed_states, actions, rewards, terminals, next_states)
             columns, _ = self._columns("observe", dict(zip(_KEYS, given, strict=True)), _NAMES)
             records = records_of(columns)
         else:
-            records = [one]
+            records = [usual]
         noted = self._noted(name, records[0])
         if not self.observe_spec["buffer_enabled"]:
             self.core.store(columns_of(records), [noted, *[None] * (len(records) - 1)])
-            return
+        else:
+            self._buffer(name, records, noted)
+        for one in self._companions:
+            for record in records:
+                one.observed(self, name, record.reward, record.terminal)
+
+    def _buffer(self, name: str, records: Sequence[Record], noted: dict[str, Array] | None) -> None:
+        """Gather records; ``noted`` belongs to the first."""
         for record in records:
             if (buffer := self._buffers.get(name)) is None:
                 buffer = self._buffers[name] = Buffer()
@@ -82,6 +90,8 @@ class Observes(Acts):
         where = self._begin("flush_env_buffers")
         for name in list(self._buffers) if env_id is None else [self._id(where, env_id)]:
             self._flush(name)
+        for one in self._companions:
+            one.cut(self, env_id)
 
     def reset_env_buffers(self, env_id: str | None = None) -> None:
         """Drop what an environment's buffer holds; an unknown one has none.
@@ -137,6 +147,8 @@ class Observes(Acts):
         else:
             loss = self.core.learn(self.read_batch("update", batch), self.updates)
         self.updates += 1
+        for one in self._companions:
+            one.updated(self, loss)
         return loss
 
     @property

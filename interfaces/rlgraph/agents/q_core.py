@@ -96,6 +96,10 @@ class QCore(Core):
             actions, explored = self._exploration(actions, timestep, self.exploration_rng, lanes)
         return Acted(actions, explored)
 
+    def epsilon(self, timestep: int) -> float | None:
+        """As :meth:`Core.epsilon`."""
+        return None if self._exploration is None else self._exploration.level(timestep)
+
     def q_values(self, features: Mapping[str, Array]) -> Array:
         """Values of all actions, float32 [B, ..., A]."""
         predictions, _ = self._model.act(features)

@@ -21,9 +21,8 @@ def due(before: int, now: int, update: Mapping[str, Any], observe: Mapping[str, 
     if not update["do_updates"]:
         return 0
     filled = observe["buffer_size"] - 1 if observe["buffer_enabled"] else 0
-    first = max(before, update["steps_before_update"], filled)
+    first = int(max(before, update["steps_before_update"], filled))
     if now <= first:
         return 0
-    every = update["update_interval"]
-    steps: int = update["update_steps"]
+    every, steps = int(update["update_interval"]), int(update["update_steps"])
     return (now // every - first // every) * steps

@@ -289,10 +289,6 @@ def _environments(spec: Any, num_envs: Any, num_environments: Any) -> Sequential
     count = 1 if given is None else integer(f"{_NAME}: num_envs", given, at_least=1)
     if isinstance(spec, Environment) and count > 1:
         refuse(f"{_NAME}: num_envs", f"must be 1 for an Environment, got {count}: pass what makes one", count)
-    if not isinstance(spec, SequentialVectorEnv):
-        made = SequentialVectorEnv(count, spec)
-        inner = made.environments[0]
-        if count > 1 or not isinstance(inner, SequentialVectorEnv):
-            return made
-        spec = inner
-    return spec
+    vector = spec if isinstance(spec, SequentialVectorEnv) else SequentialVectorEnv(count, spec)
+    first = vector.environments[0]
+    return first if count == 1 and isinstance(first, SequentialVectorEnv) else vector

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -156,10 +157,21 @@ UPDATE: Final = _settings("update_spec", *_UPDATE)
 PPO_UPDATE: Final = _settings(
     "update_spec", *_UPDATE, Argument("num_iterations", 10, whole(1)), Argument("sample_size", 64, whole(1))
 )
+
+
+def _regexp(where: str, value: Any) -> str:
+    pattern: str = text(where, value)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        refuse(where, f"is no regular expression: {error}", value)
+    return pattern
+
+
 SUMMARY: Final = _settings(
     "summary_spec",
     Argument("directory", None, or_none(text)),
-    Argument("summary_regexp", None, or_none(text)),
+    Argument("summary_regexp", None, or_none(_regexp)),
     Argument("save_secs", 120, or_none(real(above=0))),
     Argument("save_steps", None, or_none(whole(1))),
 )

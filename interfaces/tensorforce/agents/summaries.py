@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,14 +11,14 @@ import numpy as np
 
 from ....checks import did_you_mean
 from ....contracts import Array
-from ....hooks.event_files import EventFile
 from ....runs.files import remove
+from ...common.events import Events, scalar
 from ..values.errors import TensorforceError, integer, known, number
 from .companions import Companion
 from .folders import make_directory, read_keys, stamps
 from .lanes import Timestep
 from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, available, kind_of, read_custom, read_labels, tag
-from .summary_values import histogram, joined, scalar
+from .summary_values import histogram
 from .variables import shown
 
 if TYPE_CHECKING:
@@ -76,8 +75,7 @@ class Summarizer(Companion):
         self._flush = number(f"{place}['flush']", given.get("flush", 10), above=0)
         self._most = integer(f"{place}['max-summaries']", given.get("max-summaries", 5), at_least=1)
         self._custom = read_custom(f"{place}['custom']", given.get("custom"))
-        self._file: EventFile | None = None
-        self._flushed = time.monotonic()
+        self._file: Events | None = None
         self._acted_at = 0
         self._before: dict[str, Array] | None = None
         """Variables before an update whose changes are to be written."""
@@ -86,7 +84,7 @@ class Summarizer(Companion):
         """Open a file in a new folder, and remove the oldest folders."""
         directory = make_directory(self._place, self._given)
         try:
-            self._file = EventFile(_new_folder(directory))
+            self._file = Events(_new_folder(directory), self._flush)
             found = sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
             for path in found[: -self._most]:
                 remove(path)
@@ -233,12 +231,8 @@ class Summarizer(Companion):
             )
 
     def _add(self, step: int, summaries: list[Any], at_once: bool = False) -> None:
-        if self._file is None:
-            return
-        self._file.add(step, joined(summaries))
-        if at_once or time.monotonic() - self._flushed >= self._flush:
-            self._file.flush()
-            self._flushed = time.monotonic()
+        if self._file is not None:
+            self._file.add(step, summaries, at_once)
 
 
 def _frequencies(place: str, given: Any) -> dict[str, int]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from ....checks import shortened
 from ....contracts import Array
+from ...common.events import scalar
 from ..values.errors import choice, integer, known, mapping, refuse
-from .summary_values import CHANNELS, histogram, images, scalar, sounds
+from .summary_values import CHANNELS, histogram, images, sounds
 
 if TYPE_CHECKING:
     from .protocol import ActObserve

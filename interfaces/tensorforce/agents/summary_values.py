@@ -1,4 +1,4 @@
-"""What TensorBoard's events hold: numbers, histograms, images and sounds."""
+"""What TensorBoard's events hold beside numbers: histograms, images and sounds."""
 
 from __future__ import annotations
 
@@ -6,32 +6,17 @@ import io
 import struct
 import wave
 import zlib
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 
 from ....contracts import Array
+from ...common.events import empty
 
 _PNG_COLORS: Final = {1: 0, 2: 4, 3: 2, 4: 6}
 """PNG's colour type by the number of channels: grey, grey and alpha, RGB, RGB and alpha."""
 CHANNELS: Final = tuple(_PNG_COLORS)
 """How many an image may have."""
-
-
-def joined(summaries: Iterable[Any]) -> Any:
-    """The values of several summaries as one."""
-    whole = _empty()
-    for summary in summaries:
-        whole.MergeFrom(summary)
-    return whole
-
-
-def scalar(tag: str, value: float) -> Any:
-    """A number."""
-    summary = _empty()
-    summary.value.add(tag=tag, simple_value=value)
-    return summary
 
 
 def histogram(tag: str, values: Array, buckets: int | None = None) -> Any:
@@ -46,7 +31,7 @@ def images(tag: str, values: Array) -> Any:
     """Images [N, height, width, channels], uint8 or floats in 0 .. 1; several have their numbers after the tag."""
     if values.dtype != np.uint8:
         values = np.rint(np.clip(values.astype(np.float64), 0.0, 1.0) * 255).astype(np.uint8)
-    summary = _empty()
+    summary = empty()
     for tag_of_one, pixels in _tagged(tag, values):
         height, width, channels = pixels.shape
         value = summary.value.add(tag=tag_of_one)
@@ -57,7 +42,7 @@ def images(tag: str, values: Array) -> Any:
 
 def sounds(tag: str, values: Array, sample_rate: int) -> Any:
     """Sounds [N, frames, channels] of floats in -1 .. 1; several have their numbers after the tag."""
-    summary = _empty()
+    summary = empty()
     for tag_of_one, frames in _tagged(tag, values):
         value = summary.value.add(tag=tag_of_one)
         value.audio.length_frames, value.audio.num_channels = frames.shape
@@ -94,9 +79,3 @@ def _tagged(tag: str, values: Array) -> list[tuple[str, Array]]:
     if len(values) == 1:
         return [(tag, values[0])]
     return [(f"{tag}/{number}", one) for number, one in enumerate(values)]
-
-
-def _empty() -> Any:
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
-    return Summary()

@@ -19,7 +19,6 @@ from axonrl.interfaces.rlgraph import (
     RLGraphError,
     SingleThreadedWorker,
 )
-from axonrl.interfaces.rlgraph.execution import single_threaded_worker
 from axonrl.interfaces.rlgraph.spaces import Dict, FloatBox, IntBox
 
 RIGHT, DOWN = 1, 2
@@ -317,7 +316,8 @@ def test_several_environments_end_on_their_own() -> None:
     # The second step ends two episodes at once.
     assert (result["episodes_executed"], result["timesteps_executed"]) == (3, 6)
     assert (result["mean_episode_reward"], result["final_episode_reward"]) == (5 / 3, 3.0)  # 1, 1, 1 + 2
-    took = [env.actions for env in worker.vector_env.environments]
+    environments: list[Any] = worker.vector_env.environments
+    took = [env.actions for env in environments]
     assert all(action.shape == () and action.dtype == np.int32 for actions in took for action in actions)
 
 
@@ -372,7 +372,8 @@ def test_states_of_parts() -> None:
 
 def test_results_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(100.0)  # each look at it takes a second
-    monkeypatch.setattr(single_threaded_worker.time, "perf_counter", lambda: next(clock))
+    module = "axonrl.interfaces.rlgraph.execution.single_threaded_worker"
+    monkeypatch.setattr(f"{module}.time.perf_counter", lambda: next(clock))
     episodes: list[Any] = []
     worker, _ = _worker(Corridor(2, 3), episode_finish_callback=lambda **given: episodes.append(given))
     # 100 start, 101 first episode, 102 its end, 103 second episode, 104 end of the call

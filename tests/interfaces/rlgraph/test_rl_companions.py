@@ -1,0 +1,127 @@
+"""What goes along with RLgraph's agents: TensorBoard's events, and checkpoints by the clock."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.compat.proto.event_pb2 import Event
+
+from axonrl.interfaces.rlgraph import DQNAgent, FloatBox, IntBox, RandomAgent, RLGraphError, RLGraphWarning
+
+CLOCK: Final = "axonrl.interfaces.rlgraph.agents.companions.time.monotonic"
+STATE: Final = np.zeros(1, np.float32)
+SPACES: Final[dict[str, Any]] = {"state_space": FloatBox(shape=(1,)), "action_space": IntBox(2)}
+
+
+def _scalars(folder: Path) -> list[tuple[int, dict[str, float]]]:
+    """Of every event its step and numbers."""
+    (path,) = folder.glob("events.*")
+    events = [Event.FromString(record) for record in RawEventFileLoader(str(path)).Load()]
+    return [
+        (event.step, {value.tag: round(value.simple_value, 5) for value in event.summary.value})
+        for event in events
+        if event.HasField("summary")
+    ]
+
+
+def _dqn(**kwargs: Any) -> DQNAgent:
+    return DQNAgent(
+        **SPACES,
+        dueling_q=False,
+        network_spec=[{"type": "dense", "units": 4}],
+        exploration_spec={"epsilon_spec": {"decay_spec": {"from": 1.0, "to": 0.0, "num_timesteps": 10}}},
+        observe_spec={"buffer_enabled": False},
+        update_spec={"batch_size": 2},
+        execution_spec={"seed": 1},
+        **kwargs,
+    )
+
+
+def _lived(agent: DQNAgent) -> list[Any]:
+    """Eight timesteps in two environments, with rewards 1 .. 8."""
+    found: list[Any] = []
+    for step in range(1, 9):
+        name, terminal = ("a", step == 5) if step % 2 else ("b", False)
+        found.append(int(agent.get_action(STATE)))
+        agent.observe(STATE, found[-1], None, float(step), STATE, terminal, env_id=name)
+        if step in (4, 7):
+            found.append(float(agent.update() or 0.0))
+    agent.flush_env_buffers("b")
+    return found
+
+
+def test_companions_write_and_change_nothing(tmp_path: Path) -> None:
+    agent = _dqn(
+        summary_spec={"directory": str(tmp_path / "events"), "save_steps": 3},
+        saver_spec={"directory": str(tmp_path / "saved"), "save_steps": 3, "max_checkpoints": 2},
+    )
+    found = _lived(agent)
+    agent.terminate()
+    assert found == _lived(_dqn())
+    # Nothing is known at timestep 3; the rewards of a are 1 + 3 + 5, of b 2 + 4 + 6 + 8.
+    first, second = (value for value in found if isinstance(value, float))
+    assert _scalars(tmp_path / "events") == [
+        (4, {"loss": round(first, 5), "epsilon": 0.6}),
+        (6, {"epsilon": 0.4, "episode_reward": 9.0}),
+        (8, {"loss": round(second, 5), "epsilon": 0.2, "episode_reward": 20.0}),
+    ]
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["model.ckpt-6", "model.ckpt-8"]
+    other = _dqn()
+    other.load_model(tmp_path / "saved")
+    assert (other.timesteps, other.updates) == (8, 2)
+
+
+class Clock:
+    """Seconds, as a test sets them."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_clock_decides_without_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(CLOCK, clock)
+    agent = RandomAgent(
+        **SPACES,
+        summary_spec={"directory": str(tmp_path / "events"), "save_secs": 5},
+        saver_spec={"directory": str(tmp_path / "saved"), "save_secs": 6},
+    )
+
+    def step(now: float, reward: float, terminal: bool = False) -> None:
+        clock.now = now
+        agent.observe(STATE, agent.get_action(STATE), None, reward, STATE, terminal)
+
+    step(1, 1.0, terminal=True)
+    step(4, 2.0)
+    agent.reset()  # of what was not finished nothing is written
+    step(5.9, 3.0, terminal=True)
+    assert not (tmp_path / "saved").exists()
+    step(6, 4.0)
+    step(11, 5.0)
+    assert [path.name for path in (tmp_path / "saved").iterdir()] == ["model.ckpt-4"]
+    agent.terminate()
+    assert _scalars(tmp_path / "events") == [(1, {"episode_reward": 1.0}), (4, {"episode_reward": 3.0})]
+
+
+def test_a_pattern_selects_what_is_written(tmp_path: Path) -> None:
+    own = {"directory": str(tmp_path / "events"), "save_steps": 1}
+    with RandomAgent(**SPACES, summary_spec={**own, "summary_regexp": "rew"}) as agent:
+        agent.observe(STATE, 0, None, 2.0, STATE, True)
+    assert _scalars(tmp_path / "events") == [(0, {"episode_reward": 2.0})]
+    with pytest.warns(RLGraphWarning, match="summary_regexp"):
+        RandomAgent(**SPACES, summary_spec={**own, "summary_regexp": "accuracy"})
+    with pytest.raises(RLGraphError) as error:
+        RandomAgent(**SPACES, summary_spec={**own, "summary_regexp": "("})
+    assert error.value.argument == "RandomAgent: summary_spec['summary_regexp']"
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    agent = RandomAgent(**SPACES, auto_build=False, summary_spec={"directory": str(tmp_path / "file" / "events")})
+    with pytest.raises(RLGraphError) as error:
+        agent.build()
+    assert (error.value.argument, agent.graph_built) == ("RandomAgent: summary_spec['directory']", False)
