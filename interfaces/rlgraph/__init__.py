@@ -7,9 +7,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .agents import ActorCriticAgent as ActorCriticAgent
     from .agents import Agent as Agent
     from .agents import ApexAgent as ApexAgent
     from .agents import DQNAgent as DQNAgent
+    from .agents import PPOAgent as PPOAgent
     from .agents import RandomAgent as RandomAgent
     from .environments import Environment as Environment
     from .environments import GridWorld as GridWorld
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
     from .values.errors import RLGraphWarning as RLGraphWarning
 
 _EXPORTS = {
+    "ActorCriticAgent": "agents",
     "Agent": "agents",
     "ApexAgent": "agents",
     "DQNAgent": "agents",
+    "PPOAgent": "agents",
     "RandomAgent": "agents",
     "Environment": "environments",
     "GridWorld": "environments",
@@ -40,6 +44,7 @@ _EXPORTS = {
 }
 
 __all__ = [
+    "ActorCriticAgent",
     "Agent",
     "ApexAgent",
     "BoolBox",
@@ -49,6 +54,7 @@ __all__ = [
     "GridWorld",
     "IntBox",
     "OpenAIGymEnv",
+    "PPOAgent",
     "RLGraphError",
     "RLGraphWarning",
     "RandomAgent",

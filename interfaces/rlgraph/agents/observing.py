@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from ....contracts import Array
 from ..values.errors import known, mapping, refuse
 from ..values.readers import read_rewards
 from .acting import Acts
@@ -56,7 +57,7 @@ class Observes(Acts):
         records = records_of(columns)
         noted = self._noted(name, records[0])
         if not self.observe_spec["buffer_enabled"]:
-            self.core.store(columns, [noted, *[None] * (len(records) - 1)])
+            self._store(name, columns, [noted, *[None] * (len(records) - 1)])
             return
         buffer = self._buffers.setdefault(name, Buffer())
         for record in records:
@@ -105,7 +106,7 @@ class Observes(Acts):
             refuse(f"{where}: observations", "must be a dictionary of arrays, or a list of such", observations)
         read = [self._batch("import_observations", "observations", part) for part in parts]
         for columns in read:
-            self.core.store(columns, [None] * len(columns["reward"]))
+            self._store(None, columns, [None] * len(columns["reward"]))
         return sum(len(columns["reward"]) for columns in read)
 
     def update(self, batch: Any = None) -> Loss | None:
@@ -172,7 +173,12 @@ class Observes(Acts):
     def _flush(self, name: str) -> None:
         buffer = self._buffers.pop(name, None)
         if buffer:
-            self.core.store(columns_of(buffer.records), buffer.noted)
+            self._store(name, columns_of(buffer.records), buffer.noted)
+
+    def _store(self, env_id: str | None, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
+        """Put consecutive records of an environment into the memory; None: it is unknown, and nothing follows."""
+        del env_id
+        self.core.store(columns, noted)
 
     def _before_update(self) -> None:
         """What agents that learn from the newest records do."""

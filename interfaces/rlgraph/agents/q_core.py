@@ -11,6 +11,7 @@ from ....contracts import Array, ArraySpec, State
 from ....quiet import load_tensorflow
 from ..processing.decays import make_decay
 from ..processing.exploration import make_exploration
+from ..values.readers import counted_from_zero
 from .buffers import summed
 from .core import Acted, Core
 from .records import Records, make_sampler
@@ -48,7 +49,8 @@ class QCore(Core):
         self._form, self._counts_items = form, counts_items
         self._discount, self._update = form["discount"], form["update_spec"]
         self._n_step = form["observe_spec"]["n_step"]
-        self._exploration = make_exploration(f"{name}: exploration_spec", form["exploration_spec"], {ONLY: action})
+        boxes = counted_from_zero({ONLY: action})
+        self._exploration = make_exploration(f"{name}: exploration_spec", form["exploration_spec"], boxes)
         self._learning_rate = make_decay(
             f"{name}: optimizer_spec['learning_rate']", form["optimizer_spec"]["learning_rate"]
         )

@@ -10,6 +10,7 @@ from ...common.forms.argument_checks import or_none, whole
 from ...common.forms.modules import resolve
 from ..values.errors import RLGraphWarning, flag, known, mapping, number, refuse, told
 from ..values.spaces import IntBox, Space
+from .on_policy import on_policy_form
 from .rooms import ROOMS, layers_of
 
 _EXECUTION: Final = ("seed", "mode", "distributed_spec", "ray_spec")
@@ -50,6 +51,8 @@ def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Spa
             form |= _learning(kind, where, arguments, form)
         if kind in ("dqn", "apex"):
             form |= _q_learning(where, arguments, form, actions)
+        if kind in ("actor_critic", "ppo"):
+            form |= on_policy_form(kind, where, arguments, form, actions)
     del states
     return form
 
