@@ -204,8 +204,7 @@ class OnPolicyCore(Core):
 
     def weights(self) -> dict[str, Array]:
         """Of the policy, by name."""
-        named = self._model.named_weights()
-        return {name.removeprefix(_POLICY): array for name, array in named.items() if name.startswith(_POLICY)}
+        return self._model.part(_POLICY)
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set the policy's weights; those of the value function stay."""

@@ -114,6 +114,11 @@ class TracedModel:
         """As :meth:`weights`, under the names that the model gives them: ``policy/dense-0/kernel``."""
         return {_named(name): array for name, array in self.weights().items()}
 
+    def part(self, prefix: str) -> dict[str, Array]:
+        """The variables whose names begin so, without that."""
+        named = self.named_weights()
+        return {name.removeprefix(prefix): array for name, array in named.items() if name.startswith(prefix)}
+
     def set_named(self, weights: Mapping[str, Array]) -> None:
         """Set some variables by those names; the others stay."""
         self.set_weights({name: weights.get(_named(name), array) for name, array in self.weights().items()})

@@ -19,7 +19,7 @@ from ....models.blocks import losses
 from ....models.blocks.distributions import Categorical, Gaussian
 from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
-from .networks import Network
+from .networks import Network, dense
 from .optimizers import minimize
 
 Tensor: TypeAlias = Any
@@ -90,7 +90,7 @@ class Policy:
                 hidden = {"": ValueSpec("", "float", (self._pre.size,))}
                 self._heads = {
                     name: Network(
-                        place, [_dense("-".join(["output", *name.split("/")]).strip("-"), units, adapter)], hidden
+                        place, [dense("-".join(["output", *name.split("/")]).strip("-"), units, adapter)], hidden
                     )
                     for name, units in ((name, _units(spec)) for name, spec in actions.items())
                 }
@@ -115,18 +115,12 @@ class Critic:
         with scopes("value-function"):
             self._network = Network("value_function_spec", form["value_function_spec"], states)
             hidden = {"": ValueSpec("", "float", (self._network.size,))}
-            self._head = Network("value_function_spec", [_dense("output", 1, {})], hidden)
+            self._head = Network("value_function_spec", [dense("output", 1)], hidden)
         self.variables = [*self._network.variables, *self._head.variables]
 
     def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
         """float32 [B]."""
         return tf.reshape(self._head.of(self._network(features)), [-1])
-
-
-def _dense(scope: str, units: int, spec: Form) -> dict[str, Any]:
-    """A layer in normal form, with the adapter's activation and initial values."""
-    ends = {name: spec.get(name) for name in ("weights_spec", "biases_spec")}
-    return {"type": "dense", "scope": scope, "units": units, "activation": spec.get("activation", "none"), **ends}
 
 
 def _units(spec: ValueSpec) -> int:
