@@ -75,7 +75,8 @@ class ActorCriticAgent(OnPolicyAgent):
     state; else it bootstraps.
 
     ``update`` returns the policy's mean loss, which unpacks into ``loss, loss_per_item, value_loss,
-    value_loss_per_item`` [B], before the step.
+    value_loss_per_item``; those of items are float32 [B], of before the step: of the policy less the entropy times
+    ``weight_entropy``, of values the squared error without a half.
 
     Args:
         value_function_spec: a list of layers, after which one unit values the state.

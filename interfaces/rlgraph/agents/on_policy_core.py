@@ -11,12 +11,13 @@ from ....contracts import Array, ArraySpec, State
 from ....quiet import load_tensorflow
 from ..processing.decays import make_decay
 from ..processing.exploration import make_exploration
+from ..values.errors import refuse
 from ..values.readers import counted_from_zero
 from .core import Acted, Core
 from .policies import PolicyActions
 from .results import Loss
 from .rollouts import Rollouts, gae
-from .traced import TracedModel, specs_of
+from .traced import Learned, TracedModel, specs_of
 
 _POLICY: Final = "policy/"
 _DRAW: Final = "draw/"
@@ -115,10 +116,14 @@ class OnPolicyCore(Core):
 
     def require_batch(self, more: int = 0) -> None:
         """Refuse an update for which too little is there, ``more`` records beside the memory included."""
-        if self.by_episodes:
-            self.require(self.rollouts.whole_episodes, self._count, "whole episodes")
+        rollouts = self.rollouts
+        if not self.by_episodes:
+            self.require(min(len(rollouts) + more, rollouts.capacity), self._count)
+        elif len(rollouts) == rollouts.capacity and (found := rollouts.whole_episodes) < self._count:
+            problem = f"needs {self._count} whole episodes; the memory is full, with {found} and parts of others"
+            refuse(f"{self.name}: update", f"{problem}: give memory_spec a larger capacity", found)
         else:
-            self.require(min(len(self.rollouts) + more, self.rollouts.capacity), self._count)
+            self.require(rollouts.whole_episodes, self._count, "whole episodes")
 
     def _valued(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> dict[str, Any]:
         """What the memory keeps of records.
@@ -172,7 +177,7 @@ class OnPolicyCore(Core):
         valued["next_value"] = self._model.act(batch["next_observation"])[0]["value"]
         goes_on = ~batch["terminal"][:-1]
         for key, part in batch["observation"].items():
-            goes_on &= (batch["next_observation"][key][:-1] == part[1:]).reshape(count - 1, -1).all(-1)
+            goes_on &= (batch["next_observation"][key][:-1] == part[1:]).all(tuple(range(1, part.ndim)))
         valued["episode"] = np.append(0, np.cumsum(~goes_on))
         return self._learn(valued, batch["weight"], updates)
 
@@ -184,18 +189,23 @@ class OnPolicyCore(Core):
             advantage = ((advantage - advantage.mean()) / (advantage.std() + _TINY)).astype(np.float32)
         rows["advantage"] = advantage
         if not self._is_ppo:
-            return self._step(rows, updates)
+            return self._last_step(rows, updates)
         update = form["update_spec"]
-        for _ in range(update["num_iterations"]):
-            sample = self.memory_rng.integers(len(weight), size=update["sample_size"])
-            loss = self._step(_taken(rows, sample), updates)
-        return loss
+        for left in range(update["num_iterations"], 0, -1):
+            sample = _taken(rows, self.memory_rng.integers(len(weight), size=update["sample_size"]))
+            if left > 1:
+                self._step(sample, updates)
+        return self._last_step(sample, updates)
 
-    def _step(self, rows: Mapping[str, Any], updates: int) -> Loss:
-        """One step of both networks, and the losses before it."""
-        value = self._model.act(rows["observation"])[0]["value"]
+    def _step(self, rows: Mapping[str, Any], updates: int) -> Learned:
+        """One step of both networks."""
         given = {name: rows[name] for name in self._names}
-        learned = self._model.train(given, {"learning_rate": self._learning_rate.value(updates)}, updates)
+        return self._model.train(given, {"learning_rate": self._learning_rate.value(updates)}, updates)
+
+    def _last_step(self, rows: Mapping[str, Any], updates: int) -> Loss:
+        """The step whose losses, before it, are those of the update."""
+        value = self._model.act(rows["observation"])[0]["value"]
+        learned = self._step(rows, updates)
         value_errors = rows["weight"] * _value_errors(value, rows["value"], rows["return"], self._clip)
         losses = [(float(each.mean(dtype=np.float64)), each) for each in (learned.errors, value_errors)]
         return Loss(losses[0][0], (*losses[0], *losses[1]))

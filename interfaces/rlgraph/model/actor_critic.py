@@ -88,12 +88,11 @@ class Policy:
                 inner = {"": self._network.output}
                 self._pre = Network(f"{place}['pre_network_spec']", adapter["pre_network_spec"], inner)
                 hidden = {"": ValueSpec("", "float", (self._pre.size,))}
-                self._heads = {
-                    name: Network(
-                        place, [dense("-".join(["output", *name.split("/")]).strip("-"), units, adapter)], hidden
-                    )
-                    for name, units in ((name, _units(spec)) for name, spec in actions.items())
-                }
+                self._heads = {}
+                for name, spec in actions.items():
+                    *outer, own = ["output", *name.split("/")] if name else ["output"]
+                    with scopes(*outer):
+                        self._heads[name] = Network(place, [dense(own, _units(spec), adapter)], hidden)
         self.variables = [*self._network.variables, *self._pre.variables]
         self.variables += [variable for head in self._heads.values() for variable in head.variables]
 
