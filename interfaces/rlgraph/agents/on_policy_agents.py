@@ -10,6 +10,7 @@ from ..values.errors import told
 from .agent import Agent
 from .core import Core
 from .on_policy_core import OnPolicyCore
+from .results import Loss
 from .rollouts import Rollouts
 
 
@@ -33,6 +34,27 @@ class OnPolicyAgent(Agent):
     def memory(self) -> Rollouts:
         """The memory: its length is the number of records."""
         return self.on_policy_core.rollouts
+
+    def update(self, batch: Any = None) -> Loss:
+        """One update.
+
+        Args:
+            batch: None: the newest records of the memory. Else arrays [B, ...] under ``states``, ``actions``,
+                ``rewards``, ``terminals`` and ``next_states``, perhaps ``importance_weights``; it does not touch the
+                memory. A record goes on with the next one if its next state is that one's state; else it bootstraps.
+
+        Returns:
+            The policy's mean loss, a float that also unpacks into ``loss, loss_per_item, value_loss,
+            value_loss_per_item``: those of the (last) step, before it. Those of items are float32 [B]: of the policy
+            less the entropy times ``weight_entropy``, of values the squared error without a half; all of them times
+            the importance weights.
+
+        Raises:
+            RLGraphError: there is less than a batch, or the batch is wrong. Nothing is changed then.
+        """
+        loss = super().update(batch)
+        assert loss is not None
+        return loss
 
     def flush_env_buffers(self, env_id: str | None = None) -> None:
         """Store what an environment's buffer holds, as after a time limit: the episode ends without a terminal.
@@ -70,13 +92,6 @@ class ActorCriticAgent(OnPolicyAgent):
     ``update`` takes one step on the newest records, and drops them. They must be observed in order, with an ``env_id``
     for each environment. Log-probabilities and values are those of acting time, where :meth:`get_action` has chosen
     what is observed.
-
-    Batches for ``update(batch)`` are such records, too: one goes on with the next, if its next state is that one's
-    state; else it bootstraps.
-
-    ``update`` returns the policy's mean loss, which unpacks into ``loss, loss_per_item, value_loss,
-    value_loss_per_item``; those of items are float32 [B], of before the step: of the policy less the entropy times
-    ``weight_entropy``, of values the squared error without a half.
 
     Args:
         value_function_spec: a list of layers, after which one unit values the state.

@@ -43,17 +43,21 @@ HALF = math.log(0.5)
 
 
 def actor_critic(**more: Any) -> ActorCriticAgent:
-    """One whose values are those of ``valued`` with 1 and 0: V(s) = s."""
-    return valued(ActorCriticAgent(**{**LINEAR, **more}), 1.0, 0.0)
+    """One with V(s) = s."""
+    agent = ActorCriticAgent(**{**LINEAR, **more})
+    valued(agent, 1.0, 0.0)
+    return agent
 
 
 def ppo(**more: Any) -> PPOAgent:
     """One with V(s) = 0."""
-    return valued(PPOAgent(**{**PPO, **more}), 0.0, 0.0)
+    agent = PPOAgent(**{**PPO, **more})
+    valued(agent, 0.0, 0.0)
+    return agent
 
 
-def valued(agent: Any, slope: float, offset: float) -> Any:
-    """The agent, whose value function is a line now."""
+def valued(agent: OnPolicyAgent, slope: float, offset: float) -> None:
+    """The value function is a line from now on."""
     state = agent.core.state_dict()
     weights: dict[str, Array] = state["model"]["weights"]
     for name in weights:
@@ -62,7 +66,6 @@ def valued(agent: Any, slope: float, offset: float) -> Any:
         elif name.endswith("value-function/output/bias"):
             weights[name] = np.full((1,), offset, np.float32)
     agent.core.load_state_dict(state)
-    return agent
 
 
 def preferring(agent: Agent, probability: float) -> None:
@@ -272,7 +275,7 @@ def test_a_time_limit_after_a_full_buffer_ends_the_episode() -> None:
 
 def test_batches_of_the_callers_are_learnt_from_like_records() -> None:
     agent, other = actor_critic(), actor_critic()
-    batch = {
+    batch: dict[str, Any] = {
         "states": [[4.0], [6.0], [1.0], [2.0]],
         "actions": [1, 1, 1, 1],
         "rewards": [1.0, 2.5, 10.0, 20.0],
@@ -406,7 +409,7 @@ def test_epsilon_and_noise_change_what_is_drawn() -> None:
 # -- the same again ---------------------------------------------------------------------------------------------------
 
 
-def played(agent: Agent, steps: int, *, greedy: bool = False) -> list[float]:
+def played(agent: OnPolicyAgent, steps: int, *, greedy: bool = False) -> list[float]:
     """Two environments, updates every 8 timesteps; all actions and losses."""
     found: list[float] = []
     states = np.array([[0.5], [-0.5]])
