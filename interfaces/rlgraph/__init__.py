@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .agents import DQNAgent as DQNAgent
     from .agents import PPOAgent as PPOAgent
     from .agents import RandomAgent as RandomAgent
+    from .agents import SACAgent as SACAgent
     from .environments import Environment as Environment
     from .environments import GridWorld as GridWorld
     from .environments import OpenAIGymEnv as OpenAIGymEnv
@@ -31,6 +32,7 @@ _EXPORTS = {
     "DQNAgent": "agents",
     "PPOAgent": "agents",
     "RandomAgent": "agents",
+    "SACAgent": "agents",
     "Environment": "environments",
     "GridWorld": "environments",
     "OpenAIGymEnv": "environments",
@@ -59,6 +61,7 @@ __all__ = [
     "RLGraphWarning",
     "RandomAgent",
     "RandomEnv",
+    "SACAgent",
     "Space",
 ]
 

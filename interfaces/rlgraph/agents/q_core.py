@@ -52,6 +52,7 @@ class QCore(ReplayCore):
         from ..model.q_learning import model_fn
 
         params = {"form": form, "states": specs_of(states), "shape": action.shape, "categories": action.num_categories}
+        params["low"] = self._low = np.broadcast_to(action.low, action.shape).astype(np.int32)
         row = {**self.row, "weight": ArraySpec((), np.float32)}
         numbers = ("learning_rate", "sync")
         self._model = TracedModel(model_fn, params, self.observation, row, numbers, self.batch_size, seed)
@@ -70,7 +71,7 @@ class QCore(ReplayCore):
     ) -> Acted:
         """As :meth:`Core.act`."""
         predictions, _ = self._model.act(features)
-        actions = {ONLY: predictions["action"]}
+        actions = {ONLY: predictions["action"] - self._low if self._low.any() else predictions["action"]}
         if explore and self._exploration is not None:
             actions, explored = self._exploration(actions, timestep, self.exploration_rng, lanes)
             return Acted(actions, explored)
@@ -129,6 +130,11 @@ class QCore(ReplayCore):
         return Loss(loss, (loss, each))
 
     # -- weights and state --------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> TracedModel:
+        """The model with its weights."""
+        return self._model
 
     def weights(self) -> dict[str, Array]:
         """Of the policy, by name."""

@@ -79,6 +79,11 @@ class SoftCore(ReplayCore):
         each = (learned.errors**2 * batch["weight"]).astype(np.float32)
         return Loss(learned.loss, (learned.loss, each)), learned.errors
 
+    @property
+    def model(self) -> TracedModel:
+        """The model with its weights."""
+        return self._model
+
     def weights(self) -> dict[str, Array]:
         """Of the policy, by name."""
         return self._model.part(_POLICY)

@@ -606,3 +606,35 @@ def test_several_actions_and_dueling_streams() -> None:
     chosen = agent.call_api_method("get_q_values", batch["states"])[[[0], [1]], [[0, 1]], batch["actions"]]
     td = (batch["rewards"][:, None] - chosen).mean(-1)
     np.testing.assert_allclose(agent.get_td_loss(batch)[1], td**2, rtol=1e-4)
+
+
+def test_18_an_exported_policy_acts_without_tensorflow(tmp_path: Path) -> None:
+    agent = make_dqn(
+        action_space=IntBox(5, 8),
+        preprocessing_spec=[{"type": "divide", "divisor": 2}, {"type": "clip", "min": -1, "max": 1}],
+    )
+    agent.import_observations({**records(20), "actions": np.arange(20) % 3 + 5})
+    for _ in range(3):
+        agent.update()
+    with pytest.warns(RLGraphWarning, match="meta"):
+        folder = agent.export_graph(tmp_path / "policy.meta")
+    assert folder == str(tmp_path / "policy")
+    states = np.random.default_rng(0).normal(scale=3, size=(50, 2)).astype(np.float32)
+    wanted = agent.get_action(states, use_exploration=False)
+    assert len(set(wanted.tolist())) > 1
+    np.save(tmp_path / "states.npy", states)
+    code = (
+        "import sys, json, numpy as np\n"
+        "from axonrl.runtimes import Policy\n"
+        f"policy, states = Policy.load({folder!r}), np.load({str(tmp_path / 'states.npy')!r})\n"
+        "print(json.dumps([policy.act(states).tolist(), [int(policy.act(one)) for one in states[:5]]]))\n"
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=120, capture_output=True, text=True)
+    batch, single = json.loads(done.stdout)
+    assert batch == wanted.tolist()
+    assert single == wanted[:5].tolist()
+    with pytest.raises(RLGraphError, match="sequence"):
+        make_dqn(preprocessing_spec=["sequence", {"type": "reshape", "flatten": True}]).export_graph(tmp_path / "other")
+    with pytest.raises(RLGraphError, match="something else"):
+        agent.export_graph(tmp_path)
