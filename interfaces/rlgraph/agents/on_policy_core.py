@@ -56,7 +56,11 @@ class OnPolicyCore(Core):
         load_tensorflow()
         from ..model.actor_critic import model_fn
 
-        params = {"form": form, "states": specs_of(states), "actions": specs}
+        bounds = {
+            key: tuple(np.broadcast_to(limit, spec.shape).astype(spec.dtype) for limit in (box.low, box.high))
+            for (key, box), spec in zip(actions.items(), specs.values(), strict=True)
+        }
+        params = {"form": form, "states": specs_of(states), "actions": specs, "bounds": bounds}
         names = ["reward", "advantage", "return", "weight"]  # without rewards there is no batch
         names += ["log_prob"] if self._is_ppo else []
         names += ["value"] if self._clip is not None else []
@@ -211,6 +215,11 @@ class OnPolicyCore(Core):
         return Loss(losses[0][0], (*losses[0], *losses[1]))
 
     # -- weights and state --------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> TracedModel:
+        """The model with its weights."""
+        return self._model
 
     def weights(self) -> dict[str, Array]:
         """Of the policy, by name."""

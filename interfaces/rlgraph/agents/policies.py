@@ -44,9 +44,15 @@ class PolicyActions:
         """Names of the continuous ones."""
 
     def modes(self, predictions: Mapping[str, Any]) -> dict[str, Array]:
-        """The likeliest action [B, ...] of each, as a draw."""
-        action = predictions["action"]
-        return dict(action) if isinstance(action, Mapping) else {"": action}
+        """The likeliest draw [B, ...] of each."""
+        found = {}
+        for name, spec in self.specs.items():
+            if spec.num_values:
+                mode = predictions[_named("logits", name)].argmax(-1).astype(np.int32)
+            else:
+                mode = predictions[_named("mean", name)]
+            found[name] = mode.reshape(-1, *spec.shape)
+        return found
 
     def draws(self, predictions: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Array]:
         """A draw [B, ...] of each."""

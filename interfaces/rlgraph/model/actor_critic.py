@@ -32,9 +32,9 @@ _LOG_STD_BOUNDS: Final = (-10.0, 10.0)
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
     """Actor-critic, with PPO's clipped ratios where ``form["kind"]`` is ``"ppo"``.
 
-    Predictions: ``action``, the likeliest one, by flat name where there are several; ``value`` float32 [B]; of each
-    discrete action ``logits`` float32 [B, N, A], of each continuous one ``mean`` and ``log_std`` float32 [B, N], with
-    ``/<name>`` after it where it has one.
+    Predictions: ``action``, the likeliest one in the environment's numbers, by flat name where there are several;
+    ``value`` float32 [B]; of each discrete action ``logits`` float32 [B, N, A], of each continuous one ``mean`` and
+    ``log_std`` float32 [B, N], with ``/<name>`` after it where it has one.
 
     Args:
         features: states by flat name.
@@ -42,7 +42,9 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
             PPO ``log_prob``, and ``value`` if values are clipped, both of acting time; of ``numbers`` the
             ``learning_rate``.
         mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the policy's loss of each row.
-        params: ``form``, the normal form; ``states`` and ``actions``, specs by flat name.
+        params: ``form``, the normal form; ``states`` and ``actions``, specs by flat name, and ``bounds`` of the
+            actions, pairs of arrays of their shapes: integers count from 0 but for ``action``, which begins at the
+            lower one.
         config: not used.
     """
     del config
@@ -51,7 +53,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     critic = Critic(form, params["states"])
     outputs, value = policy(features), critic(features)
     if mode == Modes.PREDICT:
-        return EstimatorSpec(mode, {**_predicted(outputs, actions), "value": value})
+        return EstimatorSpec(mode, {**_predicted(outputs, actions, params["bounds"]), "value": value})
     log_prob = tf.add_n([_log_prob(outputs[name], labels["action"][name]) for name in actions])  # [B]
     entropy = tf.add_n([_entropy(outputs[name]) for name in actions])  # [B]
     advantage = labels["advantage"]
@@ -149,14 +151,18 @@ def _entropy(distribution: Categorical | Gaussian) -> Tensor:
     return tf.reduce_sum(found, axis=-1) if isinstance(distribution, Categorical) else found
 
 
-def _predicted(outputs: Mapping[str, Categorical | Gaussian], actions: Mapping[str, ValueSpec]) -> dict[str, Any]:
+def _predicted(
+    outputs: Mapping[str, Categorical | Gaussian], actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     modes = {}
     for name, distribution in outputs.items():
-        modes[name] = tf.reshape(distribution.mode(), [-1, *actions[name].shape])
+        mode, (low, high) = tf.reshape(distribution.mode(), [-1, *actions[name].shape]), bounds[name]
         if isinstance(distribution, Categorical):
+            modes[name] = mode + low if low.any() else mode
             found[named("logits", name)] = distribution.log_probs
         else:
+            modes[name] = tf.minimum(tf.maximum(mode, low), high)
             found |= {named("mean", name): distribution.mean, named("log_std", name): distribution.log_std}
     return {"action": modes[""] if list(modes) == [""] else modes, **found}
 

@@ -17,6 +17,7 @@ from axonrl.interfaces.rlgraph.agents.policies import PolicyActions
 from axonrl.interfaces.rlgraph.agents.rollouts import Rollouts, gae
 from axonrl.interfaces.rlgraph.environments import OpenAIGymEnv
 from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox
+from axonrl.runtimes import Policy
 
 from .agents import equal
 
@@ -404,6 +405,18 @@ def test_epsilon_and_noise_change_what_is_drawn() -> None:
     assert agent.get_action([0.0], use_exploration=False) == 1
     with pytest.raises(RLGraphError):
         ppo(exploration_spec={"noise_spec": {"type": "gaussian_noise"}})
+
+
+def test_an_exported_policy_takes_the_best_actions_in_their_spaces(tmp_path: Path) -> None:
+    space = {"gear": IntBox(2, 5, shape=(2,)), "lift": FloatBox(-0.5, 0.5)}
+    agent = ActorCriticAgent(**{**LINEAR, "action_space": space, "action_adapter_spec": None})
+    states = np.linspace(-3, 3, 20, dtype=np.float32)[:, None]
+    actions = agent.get_action(states, use_exploration=False)
+    assert len(set(actions["gear"].ravel().tolist())) > 1
+    assert {-0.5, 0.5} < set(actions["lift"].tolist())
+    exported = Policy.load(agent.export_graph(tmp_path / "policy")).act(states)
+    assert exported["gear"].tolist() == actions["gear"].tolist()
+    np.testing.assert_allclose(exported["lift"], actions["lift"], rtol=1e-6)
 
 
 # -- the same again ---------------------------------------------------------------------------------------------------
