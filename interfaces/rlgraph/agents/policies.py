@@ -14,6 +14,7 @@ import numpy as np
 from ....contracts import Array
 from ...common.drawing import drawn_from
 from ...common.value_specs import ValueSpec
+from ..values.names import prediction_of
 from ..values.spaces import FloatBox
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
@@ -48,9 +49,9 @@ class PolicyActions:
         found = {}
         for name, spec in self.specs.items():
             if spec.num_values:
-                mode = predictions[_named("logits", name)].argmax(-1).astype(np.int32)
+                mode = predictions[prediction_of("logits", name)].argmax(-1).astype(np.int32)
             else:
-                mode = predictions[_named("mean", name)]
+                mode = predictions[prediction_of("mean", name)]
             found[name] = mode.reshape(-1, *spec.shape)
         return found
 
@@ -59,9 +60,12 @@ class PolicyActions:
         found = {}
         for name, spec in self.specs.items():
             if spec.num_values:
-                drawn = drawn_from(predictions[_named("logits", name)].astype(np.float64), rng).astype(np.int32)
+                drawn = drawn_from(predictions[prediction_of("logits", name)].astype(np.float64), rng).astype(np.int32)
             else:
-                mean, std = predictions[_named("mean", name)], np.exp(predictions[_named("log_std", name)])
+                mean, std = (
+                    predictions[prediction_of("mean", name)],
+                    np.exp(predictions[prediction_of("log_std", name)]),
+                )
                 drawn = mean + std * rng.standard_normal(mean.shape, np.float32)
             found[name] = drawn.reshape(-1, *spec.shape)
         return found
@@ -79,15 +83,12 @@ class PolicyActions:
         for name, spec in self.specs.items():
             draw = draws[name].reshape(len(draws[name]), math.prod(spec.shape))
             if spec.num_values:
-                log_probs = predictions[_named("logits", name)].astype(np.float64)  # [B, N, A]
+                log_probs = predictions[prediction_of("logits", name)].astype(np.float64)  # [B, N, A]
                 each = np.take_along_axis(log_probs, draw.astype(np.intp)[..., None], -1)[..., 0]
             else:
-                mean, log_std = (predictions[_named(what, name)].astype(np.float64) for what in ("mean", "log_std"))
+                mean, log_std = (
+                    predictions[prediction_of(what, name)].astype(np.float64) for what in ("mean", "log_std")
+                )
                 each = -0.5 * ((draw - mean) * np.exp(-log_std)) ** 2 - log_std - _LOG_SQRT_2PI
             total = total + each.sum(-1)
         return np.asarray(total, np.float32)
-
-
-def _named(what: str, name: str) -> str:
-    """As the model names what it predicts of an action."""
-    return f"{what}/{name}" if name else what

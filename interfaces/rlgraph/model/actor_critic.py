@@ -19,6 +19,7 @@ from ....models.blocks import losses
 from ....models.blocks.distributions import Categorical, Gaussian
 from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
+from ..values.names import prediction_of
 from .networks import Network, dense
 from .optimizers import minimize
 
@@ -160,13 +161,11 @@ def _predicted(
         mode, (low, high) = tf.reshape(distribution.mode(), [-1, *actions[name].shape]), bounds[name]
         if isinstance(distribution, Categorical):
             modes[name] = mode + low if low.any() else mode
-            found[named("logits", name)] = distribution.log_probs
+            found[prediction_of("logits", name)] = distribution.log_probs
         else:
             modes[name] = tf.minimum(tf.maximum(mode, low), high)
-            found |= {named("mean", name): distribution.mean, named("log_std", name): distribution.log_std}
+            found |= {
+                prediction_of("mean", name): distribution.mean,
+                prediction_of("log_std", name): distribution.log_std,
+            }
     return {"action": modes[""] if list(modes) == [""] else modes, **found}
-
-
-def named(what: str, name: str) -> str:
-    """The name of a prediction of an action."""
-    return f"{what}/{name}" if name else what

@@ -397,12 +397,13 @@ def test_several_actions_have_one_log_probability() -> None:
 @pytest.mark.usefixtures("unconverted")
 def test_epsilon_and_noise_change_what_is_drawn() -> None:
     random = {"epsilon_spec": {"decay_spec": {"type": "constant_decay", "constant_value": 1.0}}}
-    agent = ppo(exploration_spec=random, value_function_clipping=0.5)
+    agent = ppo(exploration_spec=random, action_space=IntBox(3, 5))
     preferring(agent, 1 - 1e-6)
     actions, explored = agent.get_action(np.zeros((200, 1)), extra_returns="used_exploration")
     assert explored.all()
-    assert 60 < actions.sum() < 140
-    assert agent.get_action([0.0], use_exploration=False) == 1
+    assert 60 < (actions == 3).sum() < 140
+    assert set(actions.tolist()) == {3, 4}
+    assert agent.get_action([0.0], use_exploration=False) == 4
     with pytest.raises(RLGraphError):
         ppo(exploration_spec={"noise_spec": {"type": "gaussian_noise"}})
 
