@@ -28,7 +28,7 @@ from ..interfaces.tensorforce.forms.room_checks import PARAMETERS
 from ..interfaces.tensorforce.forms.rooms import ROOMS
 from ..interfaces.tensorforce.processing.decays import DECAYS
 from ..interfaces.tensorforce.processing.preprocessing_layers import LAYERS
-from ..interfaces.tensorforce.processing.reading import REQUIRED as NEEDED
+from ..interfaces.common.reading import REQUIRED as NEEDED
 
 Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
 

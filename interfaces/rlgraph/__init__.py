@@ -7,10 +7,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .agents import ActorCriticAgent as ActorCriticAgent
     from .agents import Agent as Agent
     from .agents import ApexAgent as ApexAgent
     from .agents import DQNAgent as DQNAgent
+    from .agents import PPOAgent as PPOAgent
     from .agents import RandomAgent as RandomAgent
+    from .agents import SACAgent as SACAgent
     from .environments import Environment as Environment
     from .environments import GridWorld as GridWorld
     from .environments import OpenAIGymEnv as OpenAIGymEnv
@@ -24,10 +27,13 @@ if TYPE_CHECKING:
     from .values.errors import RLGraphWarning as RLGraphWarning
 
 _EXPORTS = {
+    "ActorCriticAgent": "agents",
     "Agent": "agents",
     "ApexAgent": "agents",
     "DQNAgent": "agents",
+    "PPOAgent": "agents",
     "RandomAgent": "agents",
+    "SACAgent": "agents",
     "Environment": "environments",
     "GridWorld": "environments",
     "OpenAIGymEnv": "environments",
@@ -42,6 +48,7 @@ _EXPORTS = {
 }
 
 __all__ = [
+    "ActorCriticAgent",
     "Agent",
     "ApexAgent",
     "BoolBox",
@@ -51,10 +58,12 @@ __all__ = [
     "GridWorld",
     "IntBox",
     "OpenAIGymEnv",
+    "PPOAgent",
     "RLGraphError",
     "RLGraphWarning",
     "RandomAgent",
     "RandomEnv",
+    "SACAgent",
     "SingleThreadedWorker",
     "Space",
 ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from .agent import Agent
+from .on_policy_agents import ActorCriticAgent, PPOAgent
 from .q_agents import ApexAgent, DQNAgent
 from .random_agent import RandomAgent
+from .soft_core import SACAgent
 
-__all__ = ["Agent", "ApexAgent", "DQNAgent", "RandomAgent"]
+__all__ = ["ActorCriticAgent", "Agent", "ApexAgent", "DQNAgent", "PPOAgent", "RandomAgent", "SACAgent"]

@@ -86,6 +86,11 @@ class Core:
         """The probability of random actions at a time; None for a model that does not explore by it."""
         return None
 
+    @property
+    def model(self) -> Any:
+        """The TracedModel; None for an agent without."""
+        return None
+
     def zero_internals(self, rows: int) -> dict[str, Array] | None:
         """The recurrent state in which episodes begin, [B, ...] by name; None for a model without."""
         return None

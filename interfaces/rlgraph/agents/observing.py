@@ -64,7 +64,7 @@ class Observes(Acts):
             records = [usual]
         noted = self._noted(name, records[0])
         if not self.observe_spec["buffer_enabled"]:
-            self.core.store(columns_of(records), [noted, *[None] * (len(records) - 1)])
+            self._store(name, columns_of(records), [noted, *[None] * (len(records) - 1)])
         else:
             self._buffer(name, records, noted)
         for one in self._companions:
@@ -123,7 +123,7 @@ class Observes(Acts):
             refuse(f"{where}: observations", "must be a dictionary of arrays, or a list of such", observations)
         read = [self._batch("import_observations", "observations", part) for part in parts]
         for columns in read:
-            self.core.store(columns, [None] * len(columns["reward"]))
+            self._store(None, columns, [None] * len(columns["reward"]))
         return sum(len(columns["reward"]) for columns in read)
 
     def update(self, batch: Any = None) -> Loss | None:
@@ -216,7 +216,12 @@ class Observes(Acts):
     def _flush(self, name: str) -> None:
         buffer = self._buffers.pop(name, None)
         if buffer:
-            self.core.store(columns_of(buffer.records), buffer.noted)
+            self._store(name, columns_of(buffer.records), buffer.noted)
+
+    def _store(self, env_id: str | None, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
+        """Put consecutive records of an environment into the memory; None: it is unknown, and nothing follows."""
+        del env_id
+        self.core.store(columns, noted)
 
     def _before_update(self) -> None:
         """What agents that learn from the newest records do."""

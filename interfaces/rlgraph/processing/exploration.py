@@ -228,6 +228,11 @@ def make_exploration(where: str, spec: Any, spaces: Mapping[str, BoxLike]) -> Ex
     return None
 
 
+def epsilon_of(exploration: Exploration | None, t: int) -> float | None:
+    """The probability of random actions at a time; None where there is no epsilon."""
+    return exploration.level(t) if isinstance(exploration, EpsilonExploration) else None
+
+
 def _epsilon(where: str, spec: Any, spaces: Mapping[str, BoxLike]) -> Exploration:
     given = read_arguments(where, mapping(where, spec), {"decay_spec": Argument(anything)}, "epsilon exploration")
     for name, space in spaces.items():

@@ -256,6 +256,16 @@ def actions_out(space: Space) -> Converter:
     return convert
 
 
+def counted_from_zero(flat: Mapping[str, Box]) -> dict[str, Box]:
+    """Boxes of actions as they are inside: those of integers with a number of values begin at 0."""
+    return {
+        name: IntBox(0, box.num_categories, shape=box.shape)
+        if isinstance(box, IntBox) and box.num_categories is not None
+        else box
+        for name, box in flat.items()
+    }
+
+
 def _lows(flat: Mapping[str, Box]) -> Arrays:
     """What to take away from the integers, where it is not 0."""
     boxes = {name: box for name, box in flat.items() if isinstance(box, IntBox) and box.num_categories is not None}
