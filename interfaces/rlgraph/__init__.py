@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .environments import GridWorld as GridWorld
     from .environments import OpenAIGymEnv as OpenAIGymEnv
     from .environments import RandomEnv as RandomEnv
+    from .execution import SingleThreadedWorker as SingleThreadedWorker
     from .spaces import BoolBox as BoolBox
     from .spaces import FloatBox as FloatBox
     from .spaces import IntBox as IntBox
@@ -37,6 +38,7 @@ _EXPORTS = {
     "GridWorld": "environments",
     "OpenAIGymEnv": "environments",
     "RandomEnv": "environments",
+    "SingleThreadedWorker": "execution",
     "BoolBox": "spaces",
     "FloatBox": "spaces",
     "IntBox": "spaces",
@@ -62,6 +64,7 @@ __all__ = [
     "RandomAgent",
     "RandomEnv",
     "SACAgent",
+    "SingleThreadedWorker",
     "Space",
 ]
 

@@ -13,6 +13,7 @@ from .base import Base
 
 EXTRAS: Final = ("preprocessed_states", "internal_states", "used_exploration")
 """What ``get_action`` can return beside the action, in this order."""
+_NO_EXTRAS: Final[frozenset[str]] = frozenset()
 
 
 class Acts(Base):
@@ -49,19 +50,21 @@ class Acts(Base):
         """
         where = self._begin("get_action")
         wanted = _extras(where, extra_returns)
-        explore = flag(f"{where}: use_exploration", use_exploration)
-        applies = flag(f"{where}: apply_preprocessing", apply_preprocessing)
-        arrays, single = (self._read if applies else self._read_preprocessed)("get_action", states)
+        if not (isinstance(use_exploration, bool) and isinstance(apply_preprocessing, bool)):
+            flag(f"{where}: use_exploration", use_exploration)
+            flag(f"{where}: apply_preprocessing", apply_preprocessing)
+        arrays, single = (self._read if apply_preprocessing else self._read_preprocessed)("get_action", states)
         rows = len(next(iter(arrays.values())))
         ids = self._ids(where, env_ids, rows)
         lanes = [self._lane(one) for one in ids]
         held = self._internals_of(where, internals, lanes, single)
-        seen = self._preprocessed(arrays, lanes) if applies else arrays
+        seen = self._preprocessed(arrays, lanes) if apply_preprocessing else arrays
         self.timesteps += rows
-        acted = self.core.act(seen, held, explore, self.timesteps, lanes)
+        acted = self.core.act(seen, held, use_exploration, self.timesteps, lanes)
         if acted.internals is not None and internals is None:
             self._keep_internals(lanes, acted.internals)
-        self._note(ids, seen, acted)
+        if acted.extras is not None:
+            self._note(ids, seen, acted)
         action = self._out(acted.actions, single)
         if not wanted:
             return action
@@ -72,26 +75,42 @@ class Acts(Base):
         }
         return (action, *(found[name] for name in EXTRAS if name in wanted))
 
-    def preprocess_states(self, states: Any) -> Any:
+    @property
+    def preprocesses(self) -> bool:
+        """Has it a ``preprocessing_spec`` with steps?"""
+        return self._preprocessor.has_steps
+
+    def preprocess_states(self, states: Any, *, env_ids: Any = None) -> Any:
         """States as the model sees them: as :meth:`get_action` would, with what stateful steps remember.
+
+        Args:
+            states: as there.
+            env_ids: likewise.
 
         Raises:
             RLGraphError: the states are not of ``state_space``.
         """
         where = self._begin("preprocess_states")
         arrays, single = self._read("preprocess_states", states)
-        lanes = [self._lane(one) for one in self._ids(where, None, len(next(iter(arrays.values()))))]
+        lanes = [self._lane(one) for one in self._ids(where, env_ids, len(next(iter(arrays.values()))))]
         seen = self._preprocessed(arrays, lanes)
         return self.preprocessed_state_space.unflatten(_one(seen, single))
 
-    def reset(self) -> None:
+    def reset(self, env_id: str | None = None) -> None:
         """Before an episode: stateful preprocessors and the agent's own internals begin again.
 
         Weights, memory, counters and buffers stay.
+
+        Args:
+            env_id: the environment whose episode begins; None: all.
         """
-        self._begin("reset")
-        self._preprocessor.reset()
-        self._own_internals.clear()
+        where = self._begin("reset")
+        if env_id is None:
+            self._preprocessor.reset()
+            self._own_internals.clear()
+        elif (lane := self._lanes.get(self._id(where, env_id))) is not None:
+            self._preprocessor.reset([lane])
+            self._own_internals.pop(lane, None)
 
     # -- recurrent states ---------------------------------------------------------------------------------------------
 
@@ -99,7 +118,7 @@ class Acts(Base):
         """The recurrent state [B, ...] to act with; None for a model without."""
         zeros = self.core.zero_internals(len(lanes))
         if zeros is None:
-            if not _is_nothing(given):
+            if given is not None and not _is_nothing(given):
                 refuse(f"{where}: internals", "must be None or []: the agent's network has no lstm", given)
             return None
         if not _is_nothing(given):
@@ -134,7 +153,9 @@ class Acts(Base):
 
 
 def _extras(where: str, given: Any) -> frozenset[str]:
-    names = [] if given is None else [given] if isinstance(given, str) else given
+    if given is None:
+        return _NO_EXTRAS
+    names = [given] if isinstance(given, str) else given
     if not isinstance(names, Iterable):
         refuse(f"{where}: extra_returns", f"must be a name or a set of names of {', '.join(EXTRAS)}", given)
     return frozenset(choice(f"{where}: extra_returns", name, EXTRAS) for name in names)

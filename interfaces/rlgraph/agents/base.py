@@ -11,10 +11,10 @@ from ..forms.agents import bind
 from ..forms.normal import normal_form
 from ..processing.preprocessing import Preprocessor
 from ..values.errors import RLGraphError, refuse
-from ..values.readers import RecordsReader, StatesReader, actions_out
+from ..values.readers import Record, RecordsReader, StatesReader, actions_out
 from ..values.rebuilt import rebuilt
 from ..values.spaces import Space, space_of
-from .buffers import Buffer, Record
+from .buffers import Buffer
 from .core import Acted, Core
 
 FIRST_ID: Final = "env_0"
@@ -144,7 +144,7 @@ class Base:
     def _ids(self, where: str, given: Any, rows: int) -> list[str]:
         """The environment of each state."""
         if given is None:
-            return [f"env_{row}" for row in range(rows)]
+            return [FIRST_ID] if rows == 1 else [f"env_{row}" for row in range(rows)]
         names = [given] if isinstance(given, str) else list(given)
         if len(names) != rows or len(set(names)) != rows:
             refuse(f"{where}: env_ids", f"must be {rows} different names, one for each state; got {given!r}", given)
@@ -155,23 +155,24 @@ class Base:
         return self._lanes.setdefault(env_id, len(self._lanes))
 
     def _preprocessed(self, arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
+        if not self._preprocessor.has_steps:
+            return arrays
         found = self._preprocessor(arrays, lanes)
         return {name: found[name].astype(box.dtype, copy=False) for name, box in self._seen.items()}
 
     def _note(self, ids: list[str], seen: Mapping[str, Array], acted: Acted) -> None:
         """Remember what was known when the agent acted, until the records are observed."""
-        if acted.extras is None:
-            return
         for row, name in enumerate(ids):
-            extras = {key: part[row] for key, part in acted.extras.items()}
+            extras = {key: part[row] for key, part in (acted.extras or {}).items()}
             action = {key: part[row] for key, part in acted.actions.items()}
             self._acts[name] = ({key: part[row] for key, part in seen.items()}, action, extras)
 
     def _noted(self, name: str, record: Record) -> dict[str, Array] | None:
         """What was noted of this very record; None if the agent did not act so."""
-        state, action, extras = self._acts.pop(name, (None, None, None))
-        same = state is not None and _equal(state, record.state) and _equal(action, record.action)
-        return extras if same else None
+        if name not in self._acts:
+            return None
+        state, action, extras = self._acts.pop(name)
+        return extras if _equal(state, record.state) and _equal(action, record.action) else None
 
     # -- buffers ------------------------------------------------------------------------------------------------------
 
@@ -211,5 +212,5 @@ class Base:
         return {name: [part(record) for record in buffer.records] for name, buffer in self._buffers.items()}
 
 
-def _equal(first: Mapping[str, Array] | None, second: Mapping[str, Array]) -> bool:
-    return first is not None and all((first[name] == part).all() for name, part in second.items())
+def _equal(first: Mapping[str, Array], second: Mapping[str, Array]) -> bool:
+    return all((first[name] == part).all() for name, part in second.items())

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ....contracts import Array
-
-
-class Record(NamedTuple):
-    """One timestep of one environment; arrays without a batch axis by flat name."""
-
-    state: dict[str, Array]
-    """As the model sees it."""
-    action: dict[str, Array]
-    reward: float
-    next_state: dict[str, Array]
-    terminal: bool
+from ..values.readers import Record
 
 
 @dataclasses.dataclass
@@ -67,7 +57,7 @@ def records_of(columns: Mapping[str, Any]) -> list[Record]:
 
 def stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Arrays [T, ...] by name from those of T rows."""
-    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def summed(columns: dict[str, Any], discount: float, n_step: int) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from ....contracts import Array
+from ..forms.normal import other_update
 from ..values.errors import known, mapping, refuse
 from ..values.readers import read_rewards
 from .acting import Acts
@@ -16,6 +18,8 @@ from .buffers import Buffer, columns_of, records_of
 from .results import Loss
 
 _KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
+_NAMES: Final = {"states": "preprocessed_states"}
+"""Of what ``observe`` takes, where they differ."""
 _WEIGHTS: Final = "importance_weights"
 
 
@@ -51,16 +55,20 @@ class Observes(Acts):
         where = self._begin("observe")
         name = self._id(where, FIRST_ID if env_id is None else env_id)
         del internals  # they are not learnt from
-        given = (preprocessed_states, actions, rewards, terminals, next_states)
-        names = {"states": "preprocessed_states"}
-        columns, _ = self._columns("observe", dict(zip(_KEYS, given, strict=True)), names)
-        records = records_of(columns)
+        one = self._read_records.one(preprocessed_states, actions, rewards, next_states, terminals)
+        if one is None:
+            given = (preprocessed_states, actions, rewards, terminals, next_states)
+            columns, _ = self._columns("observe", dict(zip(_KEYS, given, strict=True)), _NAMES)
+            records = records_of(columns)
+        else:
+            records = [one]
         noted = self._noted(name, records[0])
         if not self.observe_spec["buffer_enabled"]:
-            self._store(name, columns, [noted, *[None] * (len(records) - 1)])
+            self._store(name, columns_of(records), [noted, *[None] * (len(records) - 1)])
             return
         for record in records:
-            buffer = self._buffers.setdefault(name, Buffer())
+            if (buffer := self._buffers.get(name)) is None:
+                buffer = self._buffers[name] = Buffer()
             buffer.append(record, noted)
             noted = None
             if record.terminal or len(buffer) >= self.observe_spec["buffer_size"]:
@@ -131,6 +139,30 @@ class Observes(Acts):
             loss = self.core.learn(self.read_batch("update", batch), self.updates)
         self.updates += 1
         return loss
+
+    @property
+    def can_update(self) -> bool:
+        """Has the memory what ``update()`` needs?"""
+        return self.core.can_update
+
+    @contextlib.contextmanager
+    def updating(self, where: str, given: Any) -> Iterator[Mapping[str, Any]]:
+        """Other entries of ``update_spec`` within a block.
+
+        Args:
+            where: their place, for messages.
+            given: the entries; None: none.
+
+        Raises:
+            RLGraphError: an entry is unknown or wrong.
+        """
+        update = self.form["update_spec"]  # the core reads this very dictionary
+        before, now = dict(update), other_update(where, self.form, given)
+        update.update(now)
+        try:
+            yield update
+        finally:
+            update.update(before)
 
     def read_batch(self, method: str, batch: Any) -> dict[str, Any]:
         """A batch of the caller's, as the core takes it; RLGraphError if it is wrong."""

@@ -121,12 +121,10 @@ class QCore(ReplayCore):
 
     def _loss(self, learned: Learned, weight: Array) -> Loss:
         error = np.abs(learned.errors)
-        if self.form["huber_loss"]:
-            each = np.where(error < 1.0, 0.5 * error**2, error - 0.5) * weight
-        else:
-            each = error**2 * weight
-        each = each.astype(np.float32)
-        loss = float(each.mean(dtype=np.float64))
+        inside = np.minimum(error, np.float32(1.0)) if self.form["huber_loss"] else None
+        each = error * error if inside is None else inside * (error - np.float32(0.5) * inside)
+        each *= weight
+        loss = float(np.add.reduce(each, dtype=np.float64)) / len(each)
         return Loss(loss, (loss, each))
 
     # -- weights and state --------------------------------------------------------------------------------------------

@@ -63,7 +63,9 @@ class Records:
     def read(self, places: Array) -> Columns:
         """Records at places [B]."""
         return {
-            name: {key: part[places] for key, part in column.items()} if isinstance(column, dict) else column[places]
+            name: {key: part.take(places, 0) for key, part in column.items()}
+            if isinstance(column, dict)
+            else column.take(places, 0)
             for name, column in self._columns.items()
         }
 

@@ -95,10 +95,9 @@ class TracedModel:
         count = len(batch["reward"])
         now = self._for(count)
         size = now.rows
-        filled: dict[str, Any] = {name: _filled(value, size - count) for name, value in batch.items()}
-        valid = np.ones(size, np.float32)
-        valid[count:] = 0.0
-        filled |= {"valid": valid, "numbers": {name: np.float32(numbers[name]) for name in self._numbers}}
+        filled = dict(batch) if size == count else {name: _filled(value, size - count) for name, value in batch.items()}
+        filled["valid"] = now.valid if size == count else (np.arange(size) < count).astype(np.float32)
+        filled["numbers"] = {name: np.float32(numbers[name]) for name in self._numbers}
         draws = [request.draw(self._noise_rng) for request in now.noise]
         counters = {"global_step": updates, "global_timestep": 0, "progress": 0.0}
         result = now.executor.train(filled, counters, draws)
@@ -174,7 +173,7 @@ class TracedModel:
         executor, _ = choose(program, train, "auto", None, shared)
         self.state = program.predict.state
         """Specs of one row of the recurrent state, by name; None for a model without."""
-        return _Traced(rows, executor, train.metrics, train.noise, program)
+        return _Traced(rows, executor, train.metrics, train.noise, program, np.ones(rows, np.float32))
 
 
 def _named(name: str) -> str:
@@ -188,6 +187,8 @@ class _Traced(NamedTuple):
     metrics: tuple[str, ...]
     noise: Any
     program: Any
+    valid: Array
+    """Of a batch without rows that fill it up."""
 
 
 def _of_rows(spec: Any, rows: int) -> Any:
@@ -197,9 +198,7 @@ def _of_rows(spec: Any, rows: int) -> Any:
 
 
 def _filled(value: Any, more: int) -> Any:
-    """Arrays with zeros after their rows."""
+    """Arrays with ``more`` zeros after their rows."""
     if isinstance(value, Mapping):
         return {name: _filled(part, more) for name, part in value.items()}
-    if not more:
-        return value
     return np.concatenate([value, np.zeros((more, *value.shape[1:]), value.dtype)])

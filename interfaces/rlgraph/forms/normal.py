@@ -61,6 +61,37 @@ def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Spa
     return form
 
 
+def other_update(where: str, form: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    """An agent's ``update_spec`` with other entries.
+
+    ``sync_interval``, unless it is among them, becomes a multiple of another ``update_interval``.
+
+    Args:
+        where: their place, for messages.
+        form: the agent's normal form.
+        given: the entries; None: none.
+
+    Raises:
+        RLGraphError: an entry is unknown or wrong.
+    """
+    own: dict[str, Any] = dict(form["update_spec"])
+    if given is None:
+        return own
+    with told():
+        given = dict(mapping(where, given))
+        found = resolve(where, {**own, **given}, "ppo_update" if form["kind"] == "ppo" else "update", ROOMS)
+        if (every := found["sync_interval"]) is not None:
+            interval = found["update_interval"]
+            if "sync_interval" not in given:
+                every = -(-every // interval) * interval
+            _check_sync(where, every, interval)
+        capacity = form.get("memory_spec", {}).get("capacity", found["batch_size"])
+        if capacity < found["batch_size"]:
+            problem = f"must be at most the memory's capacity, {capacity}; got {found['batch_size']}"
+            refuse(f"{where}['batch_size']", problem, found["batch_size"])
+    return {**found, "sync_interval": every}
+
+
 def _common(kind: str, where: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What all agents have."""
     place = f"{where}: name"
@@ -153,10 +184,14 @@ def _with_sync(where: str, update: Mapping[str, Any]) -> dict[str, Any]:
     every, sync = update["update_interval"], update["sync_interval"]
     if sync is None:
         sync = -(-128 // every) * every
-    elif sync % every:
-        place = f"{where}: update_spec['sync_interval']"
-        refuse(place, f"must be a multiple of update_spec['update_interval'], {every}; got {sync}", sync)
+    _check_sync(f"{where}: update_spec", sync, every)
     return {**update, "sync_interval": sync}
+
+
+def _check_sync(where: str, sync: int, every: int) -> None:
+    if sync % every:
+        problem = f"must be a multiple of update_spec['update_interval'], {every}; got {sync}"
+        refuse(f"{where}['sync_interval']", problem, sync)
 
 
 def _with_steps(where: str, n_step: Any, observe: Mapping[str, Any]) -> dict[str, Any]:

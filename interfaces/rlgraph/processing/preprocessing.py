@@ -141,6 +141,11 @@ class Preprocessor:
         self.outputs = dict(values if self._steps else spaces)
 
     @property
+    def has_steps(self) -> bool:
+        """Does it do anything?"""
+        return bool(self._steps)
+
+    @property
     def is_stateful(self) -> bool:
         """Does it remember states? The same state may come out differently then."""
         return any(step.memory is not None for step in self._steps)

@@ -21,6 +21,8 @@ Arrays: TypeAlias = "dict[str, Array]"
 """By flat name, each [B, ...] and of the space's dtype."""
 _FAST: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _FAST_INTS: Final = (int, np.int32, np.int64)
+_FAST_FLOATS: Final = (float, np.float32, np.float64)
+_NAMES: Final = {name: name for name in ("states", "actions", "rewards", "next_states", "terminals")}
 
 
 class StatesReader:
@@ -40,6 +42,7 @@ class StatesReader:
         is_number = isinstance(box, IntBox) and box.shape == ()
         self._range = range(int(box.low), int(box.high)) if box is not None and is_number else None
         self._dtype = box.dtype if box is not None else None
+        self._scalar: Any = None if box is None else box.dtype.type
 
     def __call__(self, where: str, states: Any, what: str = "states") -> tuple[Arrays, bool]:
         """The states' arrays, copies [B, ...] by flat name, and whether it was one state (then B is 1).
@@ -59,6 +62,20 @@ class StatesReader:
         elif self._range is not None and type(states) in _FAST_INTS and int(states) in self._range:
             return {"": np.array([states], self._dtype)}, True
         return self._read(where, what, states, bounded=False)
+
+    def one(self, value: Any) -> Array | None:
+        """The short way, for the most usual: one value of a space with one part; None where it is anything else.
+
+        Returns:
+            A copy without a batch axis, or a NumPy scalar.
+        """
+        if type(value) is np.ndarray:
+            if value.shape == self._shape and value.dtype in _FAST and 0 not in (np.abs(value) <= LARGEST).tobytes():
+                return value.astype(np.float32)
+        elif self._range is not None and type(value) in _FAST_INTS and int(value) in self._range:
+            number: Array = self._scalar(value)
+            return number
+        return None
 
     def _read(self, where: str, what: str, given: Any, *, bounded: bool) -> tuple[Arrays, bool]:
         argument = f"{self._prefix}.{where}: {what}"
@@ -99,6 +116,17 @@ class ActionsReader(StatesReader):
         for name, low in self._lows.items():
             found[name] -= low
         return found, single
+
+
+class Record(NamedTuple):
+    """One timestep of one environment; arrays without a batch axis, or NumPy scalars, by flat name."""
+
+    state: Arrays
+    """As the model sees it."""
+    action: Arrays
+    reward: float
+    next_state: Arrays
+    terminal: bool
 
 
 class Records(NamedTuple):
@@ -151,8 +179,7 @@ class RecordsReader:
         Raises:
             RLGraphError: one of them is invalid, or has another length than the states.
         """
-        called = dict.fromkeys(("states", "actions", "rewards", "next_states", "terminals"))
-        name = {one: (names or {}).get(one, one) for one in called}
+        name = {**_NAMES, **names} if names else _NAMES
         found, single = self._states(where, states, name["states"])
         count = None if single else len(next(iter(found.values())))
         acted = self._as_many(where, name["actions"], count, actions, self._actions)
@@ -161,8 +188,19 @@ class RecordsReader:
         ended = read_terminals(f"{self._prefix}.{where}: {name['terminals']}", terminals, count)
         return Records(found, acted, rewarded, after, ended), single
 
+    def one(self, states: Any, actions: Any, rewards: Any, next_states: Any, terminals: Any) -> Record | None:
+        """The short way, for the most usual record; None where it is anything else, perhaps something wrong."""
+        if type(rewards) not in _FAST_FLOATS or not -LARGEST <= rewards <= LARGEST or type(terminals) is not bool:
+            return None
+        state, action, after = self._states.one(states), self._actions.one(actions), self._states.one(next_states)
+        if state is None or action is None or after is None:
+            return None
+        return Record({"": state}, {"": action}, float(np.float32(rewards)), {"": after}, terminals)
+
     def _as_many(self, where: str, what: str, count: int | None, given: Any, reader: StatesReader) -> Arrays:
         found, single = reader(where, given, what)
+        if single and count is None:
+            return found
         length = None if single else len(next(iter(found.values())))
         if length != count:
             _refuse_length(f"{self._prefix}.{where}: {what}", length, count, given)
@@ -175,7 +213,7 @@ def read_rewards(argument: str, given: Any, count: int | None) -> Array:
     Raises:
         RLGraphError: they are not numbers, not finite as float32, or of another length.
     """
-    if count is None and type(given) is float and -LARGEST <= given <= LARGEST:
+    if count is None and type(given) in _FAST_FLOATS and -LARGEST <= given <= LARGEST:
         return np.array([given], np.float32)
     array = _column(argument, given, count)
     if array.dtype.kind not in "fiu" or not (np.abs(array) <= LARGEST).all():
@@ -189,8 +227,8 @@ def read_terminals(argument: str, given: Any, count: int | None) -> Array:
     Raises:
         RLGraphError: they are neither truth values nor 0 and 1, or of another length.
     """
-    if given is False:
-        return np.zeros(count or 1, np.bool_)
+    if given is False or (given is True and count is None):
+        return np.full(count or 1, given)
     array = _column(argument, given, count)
     if array.dtype.kind != "b" and not (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
         refuse(argument, f"must be True or False, got {shortened(given)}", given)
