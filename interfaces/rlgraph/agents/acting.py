@@ -50,9 +50,8 @@ class Acts(Base):
         """
         where = self._begin("get_action")
         wanted = _extras(where, extra_returns)
-        if not (isinstance(use_exploration, bool) and isinstance(apply_preprocessing, bool)):
-            flag(f"{where}: use_exploration", use_exploration)
-            flag(f"{where}: apply_preprocessing", apply_preprocessing)
+        flag(f"{where}: use_exploration", use_exploration)
+        flag(f"{where}: apply_preprocessing", apply_preprocessing)
         arrays, single = (self._read if apply_preprocessing else self._read_preprocessed)("get_action", states)
         rows = len(next(iter(arrays.values())))
         ids = self._ids(where, env_ids, rows)
