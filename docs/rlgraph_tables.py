@@ -76,7 +76,7 @@ def agents() -> Table:
 def arguments() -> Table:
     """Every argument of any agent: defaults, and what it means."""
     names = dict.fromkeys(
-        name for arguments in reversed(AGENTS.values()) for name in arguments
+        name for arguments in reversed(list(AGENTS.values())) for name in arguments
     )
     rows = []
     for name in names:

@@ -14,19 +14,20 @@ class Loss(float):
         parts: the tuple.
     """
 
-    _parts: tuple[Any, ...]
+    parts: tuple[Any, ...]
+    """What it unpacks into."""
 
     def __new__(cls, value: float, parts: tuple[Any, ...]) -> Loss:
         """A float that remembers the tuple."""
         made = super().__new__(cls, value)
-        made._parts = parts
+        made.parts = parts
         return made
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._parts)
+        return iter(self.parts)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._parts[index]
+        return self.parts[index]
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self.parts)

@@ -6,6 +6,7 @@ import copy
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,12 +141,12 @@ def test_10_the_least_buffer_of_n_steps_and_the_default_interval() -> None:
 
 def test_03_building_by_hand() -> None:
     agent = make_dqn(auto_build=False)
-    assert not agent.graph_built
+    assert agent.graph_built is False
     for call in (lambda: agent.get_action(STATE), agent.update, agent.get_weights, agent.reset):
         with pytest.raises(RLGraphError, match=r"build\(\)"):
             call()
     agent.build()
-    assert agent.graph_built
+    assert bool(agent.graph_built)
     assert agent.get_action(STATE) in (0, 1, 2)
     with pytest.raises(RLGraphError, match="built already"):
         agent.build()
@@ -410,13 +411,14 @@ def test_14_updates_that_cannot_be() -> None:
     agent = make_dqn()
     agent.import_observations(records(3))
     before = agent.get_weights()
-    for call, words in (
+    calls: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
         (agent.update, ("4", "3")),
         (lambda: agent.update({"states": [STATE]}), ("actions", "rewards", "terminals", "next_states")),
         (lambda: agent.update({**records(2), "state": 1}), ("state",)),
         (lambda: agent.update({**records(2), "rewards": [1.0]}), ("rewards",)),
         (lambda: agent.update({**records(2), "importance_weights": [1.0, -1.0]}), ("importance_weights",)),
-    ):
+    ]
+    for call, words in calls:
         with pytest.raises(RLGraphError) as caught:
             call()
         assert all(word in str(caught.value) for word in words)
