@@ -210,6 +210,7 @@ def test_actor_critic_learns_from_the_newest_records_and_drops_them() -> None:
     observe_two(agent)
     assert len(agent.memory) == 3
     assert len(agent.states_buffer["a"]) == 2
+    assert agent.can_update
     loss, per_item, value_loss, value_per_item = result = agent.update()
     np.testing.assert_allclose(per_item, [-HALF * a + 0.25 * HALF for a in ADVANTAGES], rtol=1e-6)
     np.testing.assert_allclose(value_per_item, np.square(ADVANTAGES), rtol=1e-6)
@@ -228,6 +229,7 @@ def test_too_few_records_change_nothing() -> None:
     for k in range(2):
         agent.observe([float(k)], 0, [], 1.0, [k + 1.0], env_id="a")
     before = agent.get_policy_weights()
+    assert not agent.can_update
     with pytest.raises(RLGraphError) as caught:
         agent.update()
     assert "4 records" in str(caught.value)
@@ -246,7 +248,7 @@ def test_whole_episodes_are_drawn_and_dropped() -> None:
     agent.observe([7.0], 0, [], 1.0, [8.0], env_id="b")
     before = agent.core.state_dict()["rollouts"]["lengths"]
     assert before == [3, 2]
-    assert agent.core.can_update
+    assert agent.can_update
     per_item, values = agent.update()[1::2]
     deltas = [1 + 0.5 * (k + 1) - k for k in range(4)] + [1 - 4]
     advantages = [sum(0.25**j * delta for j, delta in enumerate(deltas[k:])) for k in range(5)]
@@ -271,7 +273,7 @@ def test_a_time_limit_after_a_full_buffer_ends_the_episode() -> None:
     assert len(agent.memory) == 3
     assert not agent.core.can_update
     agent.flush_env_buffers("env_0")
-    assert agent.core.can_update
+    assert agent.can_update
 
 
 def test_batches_of_the_callers_are_learnt_from_like_records() -> None:

@@ -131,11 +131,11 @@ def test_it_learns_the_smallest_grid_world() -> None:  # 21
     # Of the multiples of 2 those from 100 on, the buffer's size.
     assert agent.updates == 701
     assert [agent.get_action(state, use_exploration=False) for state in (0, 1)] == [DOWN, RIGHT]
-    _check_sync_interval(worker, agent)
+    _check_entries_of_a_call(worker, agent)
 
 
-def _check_sync_interval(worker: SingleThreadedWorker, agent: DQNAgent) -> None:
-    """``sync_interval`` of a call counts in this call."""
+def _check_entries_of_a_call(worker: SingleThreadedWorker, agent: DQNAgent) -> None:
+    """``sync_interval`` and ``batch_size`` of a call count in this call."""
 
     def target() -> Any:
         weights = agent.core.state_dict()["model"]["weights"]
@@ -146,7 +146,14 @@ def _check_sync_interval(worker: SingleThreadedWorker, agent: DQNAgent) -> None:
     assert (target() == before).all()
     worker.execute_timesteps(20, update_spec={"sync_interval": 2})
     assert (target() != before).any()
-    assert agent.update_spec["sync_interval"] == 16
+    with agent.updating("here", {"batch_size": 8}):
+        loss = agent.update()
+    assert loss is not None
+    assert len(loss[1]) == 8
+    with pytest.raises(RLGraphError) as error:
+        worker.execute_timesteps(20, update_spec={"batch_size": 501})  # the memory has 500
+    assert error.value.argument == "SingleThreadedWorker.execute_timesteps: update_spec['batch_size']"
+    assert (agent.update_spec["sync_interval"], agent.update_spec["batch_size"]) == (16, 32)
 
 
 # The settings of RLgraph 0.1.3's examples/configs/dqn_cartpole.json.
@@ -319,6 +326,13 @@ def test_several_environments_end_on_their_own() -> None:
     environments: list[Any] = worker.vector_env.environments
     took = [env.actions for env in environments]
     assert all(action.shape == () and action.dtype == np.int32 for actions in took for action in actions)
+
+
+def test_environments_of_a_vector_are_those_of_the_worker() -> None:
+    spec = {"type": "sequential_vector_env", "num_envs": 2, "env_spec": lambda: Corridor(9)}
+    worker, agent = _worker(Corridor(9), spec)
+    worker.execute_timesteps(2)
+    assert (worker.env_ids, agent.acted) == (["env_0", "env_1"], [[[10.0], [10.0]]])
 
 
 def test_frames_repeat_actions_until_the_episode_ends() -> None:
