@@ -1,0 +1,170 @@
+"""Environments of RLgraph's interface as Gymnasium's, for whatever of axonrl trains in these: actors of a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..processing.preprocessing import Preprocessor
+from ..values.errors import refuse
+from ..values.rebuilt import rebuilt
+from ..values.spaces import BoolBox, Dict, FloatBox, IntBox, Space, Tuple
+from .environment import Environment, stepped
+
+if TYPE_CHECKING:
+    import gymnasium
+
+GymnasiumSpace: TypeAlias = "gymnasium.Space[Any]"
+AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentFactory:
+    """Makes the environment of a specification, as one of Gymnasium; can be sent to another process.
+
+    Args:
+        spec: what ``Environment.from_spec`` takes, without objects that belong to this process.
+        preprocessing_spec: of the states; each environment has a Preprocessor of its own.
+        frame_skip: how often each action is repeated, the rewards being added.
+    """
+
+    spec: Any
+    preprocessing_spec: Any = None
+    frame_skip: int = 1
+
+    def __call__(self) -> AnyEnv:
+        """A new environment."""
+        return as_gymnasium(Environment.from_spec(self.spec), self.preprocessing_spec, self.frame_skip)
+
+
+def as_gymnasium(environment: Environment, preprocessing_spec: Any = None, frame_skip: int = 1) -> AnyEnv:
+    """An environment as one of Gymnasium, whose discrete actions count from 0; closing it terminates the environment.
+
+    A seed is used at the first reset. Later ones would begin a new game where ``episodic_life`` goes on with the old.
+
+    Args:
+        environment: with one action space that is an IntBox, or any other box.
+        preprocessing_spec: of the states.
+        frame_skip: how often each action is repeated, the rewards being added.
+
+    Raises:
+        RLGraphError: a space has no counterpart, or a step does not fit the states.
+    """
+    import gymnasium
+
+    kind: Any = type("FromRLGraph", (_FromRLGraph, gymnasium.Env), {})
+    made: AnyEnv = kind(environment, preprocessing_spec, frame_skip)
+    return made
+
+
+class _FromRLGraph:
+    """What is specific to such an environment; see :func:`as_gymnasium`."""
+
+    def __init__(self, environment: Environment, preprocessing_spec: Any, frame_skip: int) -> None:
+        self.environment, self._frame_skip = environment, frame_skip
+        space = environment.state_space
+        self._preprocessor = Preprocessor("preprocessing_spec", preprocessing_spec, space.flat())
+        self.state_space = rebuilt(space, self._preprocessor.outputs)
+        """Of preprocessed states."""
+        self._inputs, self._outputs = space.flat(), self.state_space.flat()
+        self.observation_space = gymnasium_space("state_space", self.state_space)
+        actions = environment.action_space
+        self._low = actions.low if isinstance(actions, IntBox) else None
+        counted = IntBox(0, actions.high - actions.low, shape=actions.shape) if isinstance(actions, IntBox) else actions
+        self.action_space = gymnasium_space("action_space", counted)
+        self._is_seeded = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        del options
+        if seed is not None and not self._is_seeded:
+            self.environment.seed(seed)
+        self._is_seeded = self._is_seeded or seed is not None
+        self._preprocessor.reset()
+        return self._seen(self.environment.reset()), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Act, as often as frames are skipped or until the episode ends."""
+        if self._low is not None:
+            action = int(action) + int(self._low) if np.ndim(action) == 0 else action + self._low
+        total = 0.0
+        for _ in range(self._frame_skip):
+            step = stepped(self.environment, action)
+            total += float(step.reward)
+            if step.terminal:
+                break
+        terminated = step.terminal and not step.truncated
+        return self._seen(step.state), total, terminated, step.truncated, {}
+
+    def render(self) -> Any:
+        """Show the environment, if it can be shown."""
+        self.environment.render()
+
+    def close(self) -> None:
+        """End the environment."""
+        self.environment.terminate()
+
+    def _seen(self, state: Any) -> Any:
+        flat = self.environment.state_space.flatten(state)
+        rows = {name: np.asarray(flat[name], box.dtype)[None] for name, box in self._inputs.items()}
+        found = self._preprocessor(rows, [0])
+        return self.state_space.unflatten(
+            {name: found[name][0].astype(box.dtype, copy=False) for name, box in self._outputs.items()}
+        )
+
+
+def gymnasium_space(where: str, space: Space) -> GymnasiumSpace:
+    """The space of Gymnasium that holds the same values.
+
+    Raises:
+        RLGraphError: there is none.
+    """
+    from gymnasium import spaces
+
+    if isinstance(space, Dict):
+        return spaces.Dict({key: gymnasium_space(f"{where}[{key!r}]", part) for key, part in space.items()})
+    if isinstance(space, Tuple):
+        return spaces.Tuple([gymnasium_space(f"{where}[{index}]", part) for index, part in enumerate(space)])
+    if isinstance(space, FloatBox):
+        low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
+        return spaces.Box(low, high, dtype=np.float32)
+    if isinstance(space, BoolBox):
+        return spaces.MultiBinary(space.shape) if space.shape else spaces.Discrete(2)
+    if isinstance(space, IntBox):
+        return _integers(space)
+    refuse(where, f"has no counterpart in Gymnasium: {space!r}", space)
+
+
+def _integers(space: IntBox) -> GymnasiumSpace:
+    from gymnasium import spaces
+
+    if space.num_categories and space.dtype != np.uint8:
+        if not space.shape:
+            return spaces.Discrete(space.num_categories, start=int(space.low))
+        start = np.broadcast_to(space.low, space.shape)
+        return spaces.MultiDiscrete(np.full(space.shape, space.num_categories), start=start)
+    dtype: Any = space.dtype.type
+    low, high = (np.broadcast_to(bound, space.shape).astype(dtype) for bound in (space.low, space.high - 1))
+    return spaces.Box(low, high, dtype=dtype)
+
+
+def sendable(where: str, spec: Any) -> Any:
+    """A specification of environments that other processes can use: dictionaries are copied, whatever is in them.
+
+    Raises:
+        RLGraphError: there is an environment in it, or a function without a name.
+    """
+    if isinstance(spec, Mapping):
+        return {key: sendable(f"{where}[{key!r}]", value) for key, value in spec.items()}
+    if isinstance(spec, list | tuple):
+        return type(spec)(sendable(f"{where}[{index}]", value) for index, value in enumerate(spec))
+    if hasattr(spec, "step") and hasattr(spec, "reset") and not isinstance(spec, type):
+        refuse(
+            where, f"is an environment, which cannot be in several processes: give its specification; got {spec}", spec
+        )
+    if callable(spec) and "<" in getattr(spec, "__qualname__", "<"):
+        refuse(where, f"must be a function or class of a module, for other processes to import, got {spec!r}", spec)
+    return spec

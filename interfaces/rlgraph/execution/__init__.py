@@ -1,0 +1,1 @@
+"""What runs agents in environments, as programs import it from ``rlgraph.execution``."""
