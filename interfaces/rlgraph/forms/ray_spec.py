@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from ...common.forms.argument_checks import flag, or_none, real, text, whole
 from ...common.forms.modules import resolve
 from ...common.forms.rooms import Argument, Check, Entry, Room
 from ...common.refusals import refuse
-from ..values.errors import RLGraphWarning, known, mapping, told
+from ..values.errors import known, mapping, told
 from .rooms import ROOMS
 
 WHERE: Final = "ApexExecutor"
@@ -78,8 +77,8 @@ _SPEC: Final = {
     ),
 }
 _NO_EFFECT: Final = {
-    "executor_spec": {"num_cpus": None, "num_gpus": (None, 0), "weight_sync_steps": None},
-    "worker_spec": {"worker_computes_weights": True},
+    "executor_spec": {"num_cpus": (None,), "num_gpus": (None, 0), "weight_sync_steps": (None,)},
+    "worker_spec": {"worker_computes_weights": (True,)},
 }
 """By part: keys that nothing follows from, unless they have one of these values."""
 
@@ -94,6 +93,7 @@ class RaySpec:
         replay: of ``apex_replay_spec``.
         memory: the memory's specification in normal form; None if none was given.
         n_step: timesteps of a record; None if nothing was said.
+        ignored: names of keys that were given, and that nothing follows from.
     """
 
     executor: Mapping[str, Any]
@@ -101,6 +101,7 @@ class RaySpec:
     replay: Mapping[str, Any]
     memory: Mapping[str, Any] | None
     n_step: int | None
+    ignored: tuple[str, ...] = ()
 
     @property
     def workers(self) -> int:
@@ -171,7 +172,7 @@ class RaySpec:
 
 
 def read_ray_spec(given: Any) -> RaySpec:
-    """The specification, with every default; warns of keys without effect. What was given stays as it is.
+    """The specification, with every default. What was given stays as it is.
 
     Raises:
         RLGraphError: a key is unknown or refused, a value is invalid, or two contradict each other.
@@ -186,8 +187,8 @@ def read_ray_spec(given: Any) -> RaySpec:
             problem = f"must be at most num_sample_workers, {workers}: each worker fills one of them; got {shards}"
             refuse(f"{_RAY}['executor_spec']['num_replay_workers']", problem, shards)
         memory, steps = _memory(replay["memory_spec"])
-    _warn_of_no_effect(given)
-    return RaySpec(executor, worker, replay, memory, _agreed(worker["n_step_adjustment"], steps))
+        n_step = _agreed(worker["n_step_adjustment"], steps)
+    return RaySpec(executor, worker, replay, memory, n_step, tuple(_without_effect(given)))
 
 
 def agreed_steps(n_step: Any, ray: RaySpec) -> Any:
@@ -221,20 +222,16 @@ def _memory(spec: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, i
 
 
 def _agreed(first: int | None, second: int | None) -> int | None:
-    with told():
-        if first is not None and second not in (None, first):
-            place = f"{_RAY}['worker_spec']['n_step_adjustment']"
-            refuse(place, f"is {first}, and that of memory_spec is {second}: give one of them", first)
+    if first is not None and second not in (None, first):
+        place = f"{_RAY}['worker_spec']['n_step_adjustment']"
+        refuse(place, f"is {first}, and that of memory_spec is {second}: give one of them", first)
     return second if first is None else first
 
 
-def _warn_of_no_effect(given: Mapping[str, Any]) -> None:
-    names = []
-    for part, keys in _NO_EFFECT.items():
-        for name, without in keys.items():
-            values = without if isinstance(without, tuple) else (without,)
-            if name in (given.get(part) or {}) and given[part][name] not in values:
-                names.append(f"{part}[{name!r}]")
-    if names:
-        why = "Ray is started with what workers and replay need, and workers act with the newest weights"
-        warnings.warn(f"{WHERE}: no effect have {', '.join(names)}: {why}", RLGraphWarning, stacklevel=4)
+def _without_effect(given: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{part}[{name!r}]"
+        for part, keys in _NO_EFFECT.items()
+        for name, values in keys.items()
+        if name in (given.get(part) or {}) and given[part][name] not in values
+    ]

@@ -11,14 +11,9 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from .....quiet import load_tensorflow
-from ...agents.traced import specs_of
-from ...environments.as_gymnasium import EnvironmentFactory, sendable
-from ...forms.agents import SUFFIXES, bind, kind_of, read_spec
-from ...forms.normal import normal_form
-from ...forms.ray_spec import LADDER, WHERE, agreed_steps, local_address, read_ray_spec
-from ...processing.exploration import make_exploration
+from ...forms.ray_spec import WHERE, local_address
 from ...values.errors import RLGraphError, RLGraphWarning, choice, integer, known, mapping, number, refuse, told
-from ...values.spaces import space_of
+from .plan import read_plan
 from .results import Report, Results
 
 if TYPE_CHECKING:
@@ -55,12 +50,10 @@ class ApexExecutor:
 
     def __init__(self, environment_spec: Any, agent_config: Any, *, backend: str = _RAY) -> None:
         self._backend = choice(f"{WHERE}: backend", backend, (_RAY, _INLINE))
-        arguments = read_spec(f"{WHERE}: agent_config", agent_config)
-        execution = dict(mapping(f"{WHERE}: execution_spec", arguments.get("execution_spec") or {}))
-        self._ray = read_ray_spec(execution.pop("ray_spec", None))
-        arguments["execution_spec"] = execution
-        self._factory = self._read_environment(environment_spec, arguments.get("preprocessing_spec"))
-        self._read_agent(arguments)
+        self._plan = read_plan(environment_spec, agent_config)
+        self._ray = self._plan.ray
+        self.state_space, self.action_space = self._plan.state_space, self._plan.action_space
+        self.form = self._plan.form
         self._results = Results(self._ray.workers, self._ray.width)
         self._agent: Agent | None = None
         self._address: str | None = None
@@ -119,7 +112,7 @@ class ApexExecutor:
             self._clean = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             seed = form["execution_spec"]["seed"]
             config = RunConfig(seed=seed, progress=False, save_checkpoints_secs=None)
-            self._agent = Agent(model_fn, replay, folder, config, self._params())
+            self._agent = Agent(model_fn, replay, folder, config, self._plan.params())
 
     def terminate(self) -> None:
         """End it, and forget what was learned: every call but this one is an error afterwards."""
@@ -171,7 +164,7 @@ class ApexExecutor:
         at_least = given.get("report_interval_min_seconds", 0)
         seconds = number(f"{place}: workload['report_interval_min_seconds']", at_least, at_least=0)
         self.init_ray()
-        agent, report = self.agent, Report(self._ray.workers, self._frame_skip, timesteps, interval, seconds)
+        agent, report = self.agent, self._report(timesteps, interval, seconds)
         with told(WHERE):
             self._train(agent, timesteps, self._results.over(report))
         return report.result(agent)
@@ -219,76 +212,8 @@ class ApexExecutor:
             raise RLGraphError(f"{WHERE}.{method}: the executor is terminated", method)
         return f"{WHERE}.{method}"
 
-    @property
-    def _frame_skip(self) -> int:
-        return int(self._ray.worker["frame_skip"])
-
-    def _read_environment(self, spec: Any, preprocessing: Any) -> EnvironmentFactory:
-        if isinstance(spec, str) and spec.endswith(SUFFIXES):  # workers may be elsewhere
-            spec = read_spec(f"{WHERE}: environment_spec", spec)
-        return EnvironmentFactory(
-            sendable(f"{WHERE}: environment_spec", spec),
-            sendable(f"{WHERE}: preprocessing_spec", preprocessing),
-            self._frame_skip,
-        )
-
-    def _read_agent(self, arguments: dict[str, Any]) -> None:
-        """Find out what is to be learned, in an environment that is closed again."""
-        if "type" in arguments and kind_of(f"{WHERE}: type", arguments["type"]) != "apex":
-            refuse(f"{WHERE}: type", f"must be 'apex', got {arguments['type']!r}", arguments["type"])
-        arguments["type"] = "apex"
-        if self._ray.memory is not None:
-            arguments["memory_spec"] = self._ray.memory
-        arguments["n_step"] = agreed_steps(arguments.get("n_step"), self._ray) or 1
-        with told(f"{WHERE}: environment_spec"):
-            env: Any = self._factory()
-        try:
-            self.state_space, self.action_space = env.environment.state_space, env.environment.action_space
-            self._seen = env.state_space
-        finally:
-            env.close()
-        for name in ("state_space", "action_space"):
-            space = getattr(self, name)
-            given = arguments.pop(name, None)
-            if given is not None and space_of(f"{WHERE}: {name}", given) != space:
-                refuse(f"{WHERE}: {name}", f"is {given!r}, and the environment has {space!r}: leave it out", given)
-        spaces = {"state_space": self.state_space, "action_space": self.action_space}
-        bound = bind("apex", WHERE, (arguments,), spaces)
-        self.form = normal_form("apex", WHERE, bound, self._seen, self.action_space)
-        self._check_learning()
-
-    def _check_learning(self) -> None:
-        """When are updates due, and how do workers explore?"""
-        update, memory = self.form["update_spec"], self.form["memory_spec"]
-        if memory["alpha"] > 1:
-            refuse(f"{WHERE}: memory_spec['alpha']", f"must be at most 1, got {memory['alpha']}", memory["alpha"])
-        every, steps = update["update_interval"], update["update_steps"]
-        if not update["do_updates"]:
-            refuse(f"{WHERE}: update_spec['do_updates']", "must be True: an executor learns", False)
-        if every % steps:
-            problem = f"must divide update_interval, {every}: updates are made one by one; got {steps}"
-            refuse(f"{WHERE}: update_spec['update_steps']", problem, steps)
-        self._every = every // steps
-        sizes = memory["capacity"], update["batch_size"], self.form["observe_spec"]["n_step"]
-        self._first_update = self._ray.first_update(*sizes, update["steps_before_update"])
-        place = f"{WHERE}: exploration_spec"
-        made = make_exploration(place, self.form["exploration_spec"], {"": self.action_space})
-        if made is None and not self._ray.has_ladder:
-            refuse(place, "is missing: workers without ray_constant_exploration follow it", None)
-        self._epsilon: Any = LADDER[0] if made is None else made.to_json()["epsilon_spec"]["decay_spec"]
-
-    def _params(self) -> dict[str, Any]:
-        """Of the model, as JSON."""
-        update, action = self.form["update_spec"], self.action_space
-        states = specs_of(self._seen.flat())
-        return {
-            "form": self.form,
-            "states": {name: spec.to_json() for name, spec in states.items()},
-            "shape": list(action.shape),
-            "categories": action.num_categories,  # type: ignore[attr-defined]
-            "sync_period": -(-update["sync_interval"] // update["batch_size"]),
-            "epsilon": self._epsilon,
-        }
+    def _report(self, timesteps: int, interval: int, seconds: float) -> Report:
+        return Report(self._ray.workers, self._ray.worker["frame_skip"], timesteps, interval, seconds)
 
     def _cluster_with(self, address: str | None) -> Any:
         from .....distributed import Cluster
@@ -300,9 +225,11 @@ class ApexExecutor:
 
         from .....distributed.recipes import Recipe
 
-        recipe: Any = Recipe(self._factory, rewards=np.sign if self._ray.replay["clip_rewards"] else None)
-        cluster = self._cluster_with(self._address)
-        agent.train(recipe, self._first_update, self._every, hooks=[results], timesteps=timesteps, cluster=cluster)
+        recipe: Any = Recipe(self._plan.factory, rewards=np.sign if self._ray.replay["clip_rewards"] else None)
+        cluster, plan = self._cluster_with(self._address), self._plan
+        agent.train(
+            recipe, plan.first_update, plan.update_frequency, hooks=[results], timesteps=timesteps, cluster=cluster
+        )
 
 
 def _answers(address: str) -> bool:
