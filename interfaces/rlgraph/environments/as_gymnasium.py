@@ -137,7 +137,8 @@ def gymnasium_space(space: Space) -> GymnasiumSpace:
         return _integers(space)
     if isinstance(space, BoolBox):
         return spaces.MultiBinary(space.shape) if space.shape else spaces.Discrete(2)
-    low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
+    box = space.flat()[""]
+    low, high = (np.broadcast_to(bound, box.shape) for bound in box.bounds)
     return spaces.Box(low, high, dtype=np.float32)
 
 

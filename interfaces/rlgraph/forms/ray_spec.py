@@ -76,7 +76,7 @@ _SPEC: Final = {
         Argument("min_sample_memory_size", None, or_none(whole(1))),
     ),
 }
-_NO_EFFECT: Final = {
+_NO_EFFECT: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = {
     "executor_spec": {"num_cpus": (None,), "num_gpus": (None, 0), "weight_sync_steps": (None,)},
     "worker_spec": {"worker_computes_weights": (True,)},
 }

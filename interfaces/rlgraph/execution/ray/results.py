@@ -48,7 +48,9 @@ class Results:
 
     def __init__(self, workers: int, width: int) -> None:
         self._width = width
-        self._series = [{name: [[] for _ in range(width)] for name in SERIES} for _ in range(workers)]
+        self._series: list[dict[str, list[list[float]]]] = [
+            {name: [[] for _ in range(width)] for name in SERIES} for _ in range(workers)
+        ]
         self._report: Report | None = None
 
     def of_worker(self, index: int) -> dict[str, list[list[float]]]:
