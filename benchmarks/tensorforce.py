@@ -8,22 +8,13 @@ A table replaces the one below the line of the page that holds the command.
 
 from __future__ import annotations
 
-import argparse
-import os
-import statistics
-import sys
+import functools
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from .learning import insert, seeds
-from .report import table
-
-LAST: Final = 20
-"""Episodes whose mean return counts."""
-WANTED: Final = 150.0
+from .dialects import Programs, main
 
 
 class Trial(NamedTuple):
@@ -81,8 +72,8 @@ TRIALS: Final[dict[str, Trial]] = {
 }
 
 
-def learn(name: str, seed: int, timesteps: int | None = None) -> tuple[float, list[float]]:
-    """The mean return of the last episodes, and the returns of all."""
+def learn(name: str, seed: int, timesteps: int | None = None) -> list[float]:
+    """The returns of all episodes but the last one, which was cut."""
     from .. import environments
     from ..interfaces.tensorforce import Runner
 
@@ -93,34 +84,7 @@ def learn(name: str, seed: int, timesteps: int | None = None) -> tuple[float, li
         runner = Runner(agent={**trial.arguments, "seed": seed}, environment=environment, max_episode_timesteps=500)
         runner.run(num_timesteps=timesteps or trial.timesteps, use_tqdm=False)
         runner.close()
-    returns = [float(x) for x in runner.episode_rewards]
-    return statistics.fmean(returns[-LAST - 1 : -1]), returns  # the last one was cut
-
-
-def learning(names: Sequence[str], wanted: Sequence[int], timesteps: int | None) -> str:
-    """A table of the mean returns of each agent's last episodes."""
-    rows = []
-    for name in names:
-        means = []
-        for seed in wanted:
-            began = time.perf_counter()
-            mean, returns = learn(name, seed, timesteps)
-            tenths = [returns[k * len(returns) // 10 : (k + 1) * len(returns) // 10] for k in range(10)]
-            curve = [round(statistics.fmean(part)) if part else 0 for part in tenths]
-            print(f"{name} {seed}: {mean:.1f} in {time.perf_counter() - began:.0f} s, {curve}", flush=True)
-            means.append(mean)
-        shown = ", ".join(f"{mean:.1f}" for mean in means)
-        rows.append(
-            [name, shown, f"{timesteps or TRIALS[name].timesteps:,}", "yes" if min(means) > WANTED else "**no**"]
-        )
-    spelled = ", ".join(map(str, wanted))
-    header = [
-        "agent",
-        f"mean return of the last {LAST} episodes, seeds {spelled}",
-        "timesteps",
-        f"all above {WANTED:g}",
-    ]
-    return table(header, rows)
+    return [float(x) for x in runner.episode_rewards][:-1]
 
 
 def of_core(timesteps: int) -> float:
@@ -189,40 +153,13 @@ MEASURED: Final[Mapping[str, Callable[[int], float]]] = {
 }
 
 
-def speed(timesteps: int, rounds: int) -> str:
-    """A table of microseconds of a timestep, measured in turn."""
-    found: dict[str, list[float]] = {name: [] for name in MEASURED}
-    for _ in range(rounds):
-        for name, measure in MEASURED.items():
-            found[name].append(measure(timesteps) * 1e6)
-            print(f"{name}: {found[name][-1]:.1f} us", flush=True)
-    core = statistics.median(next(iter(found.values())))
-    rows = [
-        [name, f"{statistics.median(x):.1f} ({min(x):.1f} to {max(x):.1f})", f"{statistics.median(x) / core:.2f}x"]
-        for name, x in found.items()
-    ]
-    return table(["CartPole-v1", f"us of a timestep, median of {rounds}", "against `Agent.train`"], rows)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["learning", "speed"])
-    parser.add_argument("--seeds", type=seeds, default=[100, 101, 102], help="of learning")
-    parser.add_argument("--only", nargs="+", choices=list(TRIALS), default=list(TRIALS), help="agents of learning")
-    parser.add_argument("--timesteps", type=int, help="in place of each agent's own, or of 20,000 for speed")
-    parser.add_argument("--rounds", type=int, default=5, help="of speed")
-    parser.add_argument("--page", type=Path, help="the Markdown page whose table is replaced")
-    given: Any = parser.parse_args(arguments)
-    if given.what == "speed":
-        print(f"1-minute load: {os.getloadavg()[0]:.2f}")
-        text = speed(given.timesteps or 20_000, given.rounds)
-    else:
-        text = learning(given.only, given.seeds, given.timesteps)
-    print(text)
-    if given.page is not None:
-        command = f"python -m axonrl.benchmarks.tensorforce {' '.join(sys.argv[1:])}"
-        given.page.write_text(insert(given.page.read_text("utf-8"), command, text), "utf-8")
+PROGRAMS: Final = Programs(
+    learn={name: functools.partial(learn, name) for name in TRIALS},
+    timesteps={name: trial.timesteps for name, trial in TRIALS.items()},
+    measured=MEASURED,
+    wanted=150.0,
+)
 
 
 if __name__ == "__main__":
-    main()
+    main("tensorforce", __doc__, PROGRAMS, None)

@@ -121,6 +121,13 @@ def tensorforce(table: str, *given: str) -> str:
     return _table(*TABLES[table](*given))
 
 
+def rlgraph(table: str, *given: str) -> str:
+    """A table of what RLgraph's interface takes."""
+    from .rlgraph_tables import TABLES
+
+    return _table(*TABLES[table](*given))
+
+
 def commands() -> str:
     """Every command of ``axonrl`` with its arguments, from the parser."""
     from ..experiments.commands.cli import command_line
@@ -145,7 +152,7 @@ _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     f.__name__: f
     for f in (
         *(arguments, commands, events, kinds, names, parameters, session),
-        tensorforce,
+        *(rlgraph, tensorforce),
     )
 }
 

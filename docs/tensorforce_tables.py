@@ -18,6 +18,7 @@ from ..interfaces.common.forms.rooms import (
     Entry,
     Room,
 )
+from ..interfaces.common.reading import REQUIRED as NEEDED
 from ..interfaces.tensorforce.forms.arguments import (
     _FROM_06,
     AGENTS,
@@ -28,7 +29,6 @@ from ..interfaces.tensorforce.forms.room_checks import PARAMETERS
 from ..interfaces.tensorforce.forms.rooms import ROOMS
 from ..interfaces.tensorforce.processing.decays import DECAYS
 from ..interfaces.tensorforce.processing.preprocessing_layers import LAYERS
-from ..interfaces.tensorforce.processing.reading import REQUIRED as NEEDED
 
 Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -26,14 +27,30 @@ if TYPE_CHECKING:
     import gymnasium
 
     from ..policies.modes import ModelProgram
-    from .model import Model
 
 logger = logging.getLogger("axonrl")
 
 _FILES: Final = (description.FILE, description.PROGRAM, description.WEIGHTS)
 
 
-def export(model: Model, config: RunConfig, policy: PolicySnapshot, directory: str | Path) -> Path:
+class Acting(Protocol):
+    """What acts, such as a :class:`.model.Model`."""
+
+    @property
+    def program(self) -> ModelProgram:
+        """What was traced or compiled."""
+
+    def acting_program(self) -> FrozenProgram | bytes:
+        """PREDICT alone in LiteRT; ``ValueError`` if LiteRT cannot run it."""
+
+
+def export(
+    model: Acting,
+    config: RunConfig,
+    policy: PolicySnapshot,
+    directory: str | Path,
+    preprocessing: Mapping[str, Any] | None = None,
+) -> Path:
     """Write a policy.
 
     It is written beside ``directory`` and renamed, so that a directory of this name is whole. An export that is there
@@ -44,6 +61,7 @@ def export(model: Model, config: RunConfig, policy: PolicySnapshot, directory: s
         config: with the spaces.
         policy: what to export, with PREDICT's weights.
         directory: where to; its parents are created.
+        preprocessing: what is done to observations first, as ``policies/preprocessing.py`` reads it.
 
     Returns:
         The directory.
@@ -62,6 +80,8 @@ def export(model: Model, config: RunConfig, policy: PolicySnapshot, directory: s
     content = made.with_weights(policy.weights) if isinstance(made, FrozenProgram) else made
     placements = patching.to_json(made.placements) if isinstance(made, FrozenProgram) else None
     described = _described(program, config, policy, normalization)
+    if preprocessing is not None:
+        described["preprocessing"] = dict(preprocessing)
     if described["exploration_note"] is not None:
         logger.warning("export: %s", described["exploration_note"])
     with staged(target) as folder:

@@ -19,6 +19,7 @@ from .description import Description
 from .executors import check_weights, with_parts
 from .interpreter import LiteProgram
 from .patching import FrozenProgram
+from .preprocessing import make_preprocessing
 
 
 class Policy:
@@ -55,6 +56,7 @@ class Policy:
         self._names = sorted(description.predictions)
         self._state_names = None if description.state is None else sorted(description.state)
         self._state: list[Array] | None = None
+        self._preprocess = make_preprocessing(description.everything.get("preprocessing"))
         self._observations = ObservationsIn(description.observation, description.is_dict, description.normalization)
         self._actions = actions_out(description.action_space, description.predictions)
         self._composite = "action" not in self._names
@@ -110,6 +112,8 @@ class Policy:
             ValueError: the observation's shape or dtype is another, or it has NaN or infinity; the behaviour policy
                 was not exported; the model's action is not one of the space.
         """
+        if self._preprocess is not None:
+            observation = self._preprocess(observation)
         features, single = self._observations(observation)
         if self._state_names is not None:
             features = self._with_state(features)
@@ -134,6 +138,8 @@ class Policy:
         Raises:
             ValueError: as for :meth:`act`.
         """
+        if self._preprocess is not None:
+            observations = self._preprocess(observations)
         features, _ = self._observations(observations)
         if self._described.state is not None:
             features = [*features, *_zeros(self._described.state, len(features[0]))]

@@ -104,7 +104,7 @@ def run_command(words: list[str]) -> None:
         assert {word for word in words[1:] if word[0].isalpha()} <= {*shipped()}, words
     elif [program, *words[:2]] == ["python", "-m", "axonrl.interfaces.tensorforce.run"]:
         assert run_of_tensorforce.main([*words[2:], "--episodes", "2"]) == 0, words
-    elif [program, *words[:2]] == ["python", "-m", "axonrl.benchmarks.tensorforce"]:
+    elif words[:1] == ["-m"] and words[1] in ("axonrl.benchmarks.tensorforce", "axonrl.benchmarks.rlgraph"):
         assert words[2] in ("learning", "speed"), words
         assert (ROOT / words[words.index("--page") + 1]).exists(), words
     else:

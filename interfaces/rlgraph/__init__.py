@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .agents import ApexAgent as ApexAgent
     from .agents import DQNAgent as DQNAgent
     from .agents import RandomAgent as RandomAgent
+    from .agents import SACAgent as SACAgent
     from .environments import Environment as Environment
     from .environments import GridWorld as GridWorld
     from .environments import OpenAIGymEnv as OpenAIGymEnv
@@ -27,6 +28,7 @@ _EXPORTS = {
     "ApexAgent": "agents",
     "DQNAgent": "agents",
     "RandomAgent": "agents",
+    "SACAgent": "agents",
     "Environment": "environments",
     "GridWorld": "environments",
     "OpenAIGymEnv": "environments",
@@ -53,6 +55,7 @@ __all__ = [
     "RLGraphWarning",
     "RandomAgent",
     "RandomEnv",
+    "SACAgent",
     "Space",
 ]
 

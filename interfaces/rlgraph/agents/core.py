@@ -82,6 +82,11 @@ class Core:
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set some or all of them, which were checked."""
 
+    @property
+    def model(self) -> Any:
+        """The TracedModel; None for an agent without."""
+        return None
+
     def zero_internals(self, rows: int) -> dict[str, Array] | None:
         """The recurrent state in which episodes begin, [B, ...] by name; None for a model without."""
         return None

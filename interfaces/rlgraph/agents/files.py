@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +14,9 @@ from ....errors import CheckpointError
 from ....runs.files import remove, write_json_atomically
 from ....runs.folders import staged, target_of
 from ...common.state_files import read_state, write_state
-from ..values.errors import RLGraphError, flag, refuse, told
+from ..values.errors import RLGraphError, RLGraphWarning, flag, refuse, told
 from .buffers import Buffer, columns_of, records_of
+from .exporting import export
 from .observing import Observes
 
 _MANIFEST: Final = "agent.json"
@@ -87,6 +89,32 @@ class Files(Observes):
                     f"{where}: path", f"has an agent whose {name} is {saved!r:.300}; here it is {value!r:.300}", path
                 )
         self._take(state)
+
+    def export_graph(self, filename: str | os.PathLike[str]) -> str:
+        """Write the policy as a folder that acts without TensorFlow, with the preprocessing inside.
+
+        It is read by ``axonrl.runtimes.Policy.load``, whose ``act`` takes states and returns the best actions.
+
+        Args:
+            filename: of the folder; a suffix ``.meta`` is dropped.
+
+        Returns:
+            The folder.
+
+        Raises:
+            RLGraphError: the model cannot be converted, preprocessing remembers states, or something else is there.
+        """
+        where = self._begin("export_graph")
+        model = self.core.model
+        if model is None:
+            refuse(where, "needs an agent with a model", type(self).__name__)
+        name = os.fspath(filename)
+        if name.endswith(".meta"):
+            name = name.removesuffix(".meta")
+            text = f"{where}: the policy is a folder, and no meta graph: it is written to {name}"
+            warnings.warn(text, RLGraphWarning, stacklevel=2)
+        spaces = (self.state_space, self.preprocessed_state_space, self.action_space)
+        return export(where, model, spaces, self._preprocessor, (self.updates, self.timesteps), name)
 
     def _found(self, where: str, path: Path) -> Path:
         if (path / _MANIFEST).is_file():

@@ -106,6 +106,10 @@ class TracedModel:
         errors = np.zeros(0, np.float32) if result.td_error is None else result.td_error[:count]
         return Learned(loss, dict(zip(now.metrics, metrics, strict=True)), errors)
 
+    def acting(self) -> tuple[Any, dict[str, Array]]:
+        """The traced program, and the weights with which it acts now, to be exported."""
+        return self._now.program, self._now.executor.get_predict_weights()
+
     def weights(self) -> dict[str, Array]:
         """Every variable by name, copied."""
         return self._now.executor.get_weights()
@@ -113,6 +117,11 @@ class TracedModel:
     def named_weights(self) -> dict[str, Array]:
         """As :meth:`weights`, under the names that the model gives them: ``policy/dense-0/kernel``."""
         return {_named(name): array for name, array in self.weights().items()}
+
+    def part(self, prefix: str) -> dict[str, Array]:
+        """The variables whose names begin so, without that."""
+        named = self.named_weights()
+        return {name.removeprefix(prefix): array for name, array in named.items() if name.startswith(prefix)}
 
     def set_named(self, weights: Mapping[str, Array]) -> None:
         """Set some variables by those names; the others stay."""
@@ -165,7 +174,7 @@ class TracedModel:
         executor, _ = choose(program, train, "auto", None, shared)
         self.state = program.predict.state
         """Specs of one row of the recurrent state, by name; None for a model without."""
-        return _Traced(rows, executor, train.metrics, train.noise)
+        return _Traced(rows, executor, train.metrics, train.noise, program)
 
 
 def _named(name: str) -> str:
@@ -178,6 +187,7 @@ class _Traced(NamedTuple):
     executor: Executor
     metrics: tuple[str, ...]
     noise: Any
+    program: Any
 
 
 def _of_rows(spec: Any, rows: int) -> Any:

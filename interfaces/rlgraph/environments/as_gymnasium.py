@@ -46,7 +46,7 @@ class EnvironmentFactory:
 def as_gymnasium(
     environment: Environment, preprocessing_spec: Any = None, frame_skip: int = 1, where: str = "as_gymnasium"
 ) -> AnyEnv:
-    """An environment as one of Gymnasium, whose discrete actions count from 0; closing it terminates the environment.
+    """An environment as one of Gymnasium; closing it terminates the environment.
 
     A seed is used at the first reset. Later ones would begin a new game where ``episodic_life`` goes on with the old.
 
@@ -80,10 +80,7 @@ class _FromRLGraph:
         """Of preprocessed states."""
         self._inputs, self._outputs = space.flat(), self.state_space.flat()
         self.observation_space = gymnasium_space(self.state_space)
-        actions = environment.action_space
-        self._low = actions.low if isinstance(actions, IntBox) else None
-        counted = IntBox(0, actions.high - actions.low, shape=actions.shape) if isinstance(actions, IntBox) else actions
-        self.action_space = gymnasium_space(counted)
+        self.action_space = gymnasium_space(environment.action_space)
         self._is_seeded = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -97,8 +94,6 @@ class _FromRLGraph:
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act, as often as frames are skipped or until the episode ends."""
-        if self._low is not None:
-            action = int(action) + int(self._low) if np.ndim(action) == 0 else action + self._low
         total = 0.0
         for _ in range(self._frame_skip):
             step = stepped(self.environment, action)

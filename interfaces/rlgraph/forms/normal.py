@@ -6,10 +6,12 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from ...common.forms.argument_checks import or_none, whole
 from ...common.forms.modules import resolve
 from ..values.errors import RLGraphWarning, flag, known, mapping, number, refuse, told
-from ..values.spaces import IntBox, Space
+from ..values.spaces import FloatBox, IntBox, Space
 from .rooms import ROOMS, layers_of
 
 _EXECUTION: Final = ("seed", "mode", "distributed_spec", "ray_spec")
@@ -50,6 +52,8 @@ def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Spa
             form |= _learning(kind, where, arguments, form)
         if kind in ("dqn", "apex"):
             form |= _q_learning(where, arguments, form, actions)
+        if kind == "sac":
+            form |= _soft(where, arguments, form, actions)
     del states
     return form
 
@@ -106,6 +110,26 @@ def _q_learning(where: str, arguments: Mapping[str, Any], form: Mapping[str, Any
     own["update_spec"] = _with_sync(where, form["update_spec"])
     own["observe_spec"] = _with_steps(where, arguments["n_step"], form["observe_spec"])
     return own
+
+
+def _soft(where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], actions: Space) -> dict[str, Any]:
+    """What SACAgent has."""
+    if not isinstance(actions, FloatBox) or not all(np.isfinite(bound).all() for bound in actions.bounds):
+        problem = f"must be a FloatBox with bounds, such as FloatBox(-1.0, 1.0, shape=(2,)); got {actions!r}"
+        refuse(f"{where}: action_space", problem, actions)
+    if arguments["action_adapter_spec"] is not None:
+        refuse(f"{where}: action_adapter_spec", "is not for this agent", arguments["action_adapter_spec"])
+    target, spec = arguments["target_entropy"], arguments["value_function_spec"]
+    return {
+        "double_q": flag(f"{where}: double_q", arguments["double_q"]),
+        "initial_alpha": number(f"{where}: initial_alpha", arguments["initial_alpha"], above=0),
+        "target_entropy": -actions.flat_dim if target is None else number(f"{where}: target_entropy", target),
+        "value_function_spec": form["network_spec"]
+        if spec is None
+        else layers_of(f"{where}: value_function_spec", spec),
+        "value_function_sync_spec": _settings(where, "value_function_sync_spec", arguments, "sync"),
+        "observe_spec": _with_steps(where, 1, form["observe_spec"]),
+    }
 
 
 def _adapter(where: str, spec: Any, dueling: bool) -> dict[str, Any]:

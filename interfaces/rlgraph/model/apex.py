@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from ....contracts import EstimatorSpec, Modes, RunConfig
+from ....contracts import Array, EstimatorSpec, Modes, RunConfig
 from ....explorations import EpsilonGreedy
 from ...common.value_specs import ValueSpec
 from ..processing.schedules import DecaySchedule
@@ -28,22 +29,23 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
         features: states, a Tensor or by flat name.
         labels: the batch, and ``global_step``.
         mode: PREDICT or TRAIN.
-        params: JSON: ``form``, the normal form; ``states``, specs of the states in JSON by flat name; ``shape`` and
-            ``categories`` of the action; ``sync_period`` in updates; ``epsilon``, a number or the spec of a decay over
-            timesteps.
+        params: JSON: ``form``, the normal form; ``states``, specs of the states in JSON by flat name; ``shape``,
+            ``categories`` and ``low`` of the action; ``sync_period`` in updates; ``epsilon``, a number or the spec of
+            a decay over timesteps.
         config: with the action space.
     """
     states = {
         name: ValueSpec(name, **{**spec, "shape": tuple(spec["shape"])}) for name, spec in params["states"].items()
     }
-    inner = {"form": params["form"], "states": states, "shape": params["shape"], "categories": params["categories"]}
-    spec = q_learning.model_fn(_by_name(features), _labels(labels, params), mode, inner, config)
+    low = np.asarray(params["low"], np.int32)
+    inner = {**{name: params[name] for name in ("form", "shape", "categories")}, "states": states, "low": low}
+    spec = q_learning.model_fn(_by_name(features), _labels(labels, params, low), mode, inner, config)
     if mode != Modes.PREDICT:
         return spec
     return dataclasses.replace(spec, exploration=EpsilonGreedy(_schedule(params["epsilon"]), config.action_space))
 
 
-def _labels(labels: Any, params: Mapping[str, Any]) -> Any:
+def _labels(labels: Any, params: Mapping[str, Any], low: Array) -> Any:
     """What the model expects beside a batch."""
     if labels is None:
         return None
@@ -53,6 +55,7 @@ def _labels(labels: Any, params: Mapping[str, Any]) -> Any:
     learning_rate = tf.constant(rate) if isinstance(rate, float) else rate(step, ops=keras.ops)
     return {
         **labels,
+        "action": labels["action"] - low,
         "next_observation": _by_name(labels["next_observation"]),
         "valid": tf.ones_like(labels["reward"]),
         "numbers": {"sync": tf.where(copies, 1.0, 0.0), "learning_rate": learning_rate},

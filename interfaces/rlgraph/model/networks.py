@@ -87,7 +87,7 @@ class Network:
         sizes = [math.prod(spec.shape) * (spec.num_values or 1) for spec in specs]
 
         def join(features: Mapping[str, Tensor]) -> Tensor:
-            parts = [_vector(features[name], spec) for name, spec in inputs.items()]
+            parts = [vector(features[name], spec) for name, spec in inputs.items()]
             return tf.concat(parts, axis=-1)
 
         self._all = join
@@ -95,7 +95,7 @@ class Network:
 
     def _one_hot(self) -> None:
         spec = self.output
-        self._nodes.append(lambda x: _vector(x, spec))
+        self._nodes.append(lambda x: vector(x, spec))
         self.output = ValueSpec("", "float", (spec.num_values or 1,))
 
     def _add(self, layer: Form) -> None:
@@ -138,7 +138,7 @@ class Network:
             refuse(place, "needs either flatten=True or new_shape", shape)
         if layer["flatten"]:
             values = spec if one_hot else ValueSpec("", spec.type, spec.shape)
-            self._nodes.append(lambda x: _vector(x, values))
+            self._nodes.append(lambda x: vector(x, values))
             size = math.prod(spec.shape) * ((spec.num_values or 1) if one_hot else 1)
             self.output = ValueSpec("", "float", (size,))
             return
@@ -209,9 +209,9 @@ class QNetwork:
                 place = "action_adapter_spec"
                 self._pre = Network(f"{place}['pre_network_spec']", adapter["pre_network_spec"], inner)
                 vector = {"": ValueSpec("", "float", (self._pre.size,))}
-                output = _dense("output", size, adapter)
+                output = dense("output", size, adapter)
                 if self._dueling:
-                    value = [_stream(adapter, "state_value"), {**_dense("state-value", 1, {}), "type": "dense"}]
+                    value = [_stream(adapter, "state_value"), dense("state-value", 1)]
                     self._value = Network(place, value, vector)
                     self._head = Network(place, [_stream(adapter, "advantage"), output], vector)
                 else:
@@ -241,7 +241,9 @@ def initializer(spec: Any) -> Any:
     return keras.initializers.TruncatedNormal(mean=spec["mean"], stddev=spec["stddev"])
 
 
-def _dense(scope: str, units: int, spec: Form) -> dict[str, Any]:
+def dense(scope: str, units: int, spec: Form | None = None) -> dict[str, Any]:
+    """The normal form of a dense layer, with what another part says of activation and initial values."""
+    spec = spec or {}
     return {
         "type": "dense",
         "scope": scope,
@@ -255,10 +257,10 @@ def _dense(scope: str, units: int, spec: Form) -> dict[str, Any]:
 def _stream(adapter: Form, name: str) -> dict[str, Any]:
     """The hidden layer of a stream."""
     parts = {part: adapter[f"{part}_{name}_stream"] for part in ("activation", "weights_spec", "biases_spec")}
-    return _dense(f"{name.replace('_', '-')}-stream", adapter[f"units_{name}_stream"], parts)
+    return dense(f"{name.replace('_', '-')}-stream", adapter[f"units_{name}_stream"], parts)
 
 
-def _vector(x: Tensor, spec: ValueSpec) -> Tensor:
+def vector(x: Tensor, spec: ValueSpec) -> Tensor:
     """Values [B, *shape] as float vectors; ints with a number of values one-hot."""
     if spec.type == "int" and spec.num_values:
         x = tf.one_hot(tf.cast(x, tf.int32) - int(spec.min_value or 0), spec.num_values, dtype=tf.float32)

@@ -11,7 +11,7 @@ from ....models.blocks.optimizers import OPTIMIZERS, clip_by_global_norm
 
 Tensor: TypeAlias = Any
 _NAMES = {"gradient_descent": "sgd"}
-_NOT_ARGUMENTS = ("type", "learning_rate", "clip_grad_norm", "clip_grad_norm_global")
+_NOT_ARGUMENTS = ("type", "learning_rate", "decay", "clip_grad_norm", "clip_grad_norm_global")
 
 
 def minimize(loss: Tensor, variables: Sequence[Any], spec: Mapping[str, Any], learning_rate: Tensor) -> None:
@@ -24,20 +24,30 @@ def minimize(loss: Tensor, variables: Sequence[Any], spec: Mapping[str, Any], le
             ``clip_grad_norm_global`` that of all together.
         learning_rate: float32 scalar.
     """
-    make_step(variables, spec, learning_rate)(loss)
+    step = Step(variables, spec, learning_rate)
+    step.apply(step.gradients(loss))
 
 
-def make_step(variables: Sequence[Any], spec: Mapping[str, Any], learning_rate: Tensor) -> Any:
-    """As :func:`minimize`, for several steps: a function of the loss. Variables are created here."""
-    own = {name: value for name, value in spec.items() if name not in _NOT_ARGUMENTS and value is not None}
-    optimizer = OPTIMIZERS[_NAMES.get(spec["type"], spec["type"])](lambda: learning_rate, **own)
-    optimizer.build(list(variables))
+class Step:
+    """As :func:`minimize`, for several steps, or for gradients of one moment that are applied together.
 
-    def step(loss: Tensor) -> None:
-        gradients = tf.gradients(loss, [variable.value for variable in variables])
-        if spec["clip_grad_norm"] is not None:
-            gradients = [tf.clip_by_norm(gradient, spec["clip_grad_norm"]) for gradient in gradients]
-        gradients, _ = clip_by_global_norm(gradients, spec["clip_grad_norm_global"])
-        optimizer.apply(gradients, variables)
+    All variables of the optimizer are created at once.
+    """
 
-    return step
+    def __init__(self, variables: Sequence[Any], spec: Mapping[str, Any], learning_rate: Tensor) -> None:
+        own = {name: value for name, value in spec.items() if name not in _NOT_ARGUMENTS and value is not None}
+        self._variables, self._spec = list(variables), spec
+        self._optimizer = OPTIMIZERS[_NAMES.get(spec["type"], spec["type"])](lambda: learning_rate, **own)
+        self._optimizer.build(self._variables)
+
+    def gradients(self, loss: Tensor) -> list[Tensor]:
+        """Of a loss, clipped."""
+        found = tf.gradients(loss, [variable.value for variable in self._variables])
+        if self._spec["clip_grad_norm"] is not None:
+            found = [tf.clip_by_norm(gradient, self._spec["clip_grad_norm"]) for gradient in found]
+        clipped, _ = clip_by_global_norm(found, self._spec["clip_grad_norm_global"])
+        return clipped
+
+    def apply(self, gradients: Sequence[Tensor]) -> None:
+        """Change the variables."""
+        self._optimizer.apply(list(gradients), self._variables)

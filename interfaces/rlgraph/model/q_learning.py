@@ -24,14 +24,15 @@ Tensor: TypeAlias = Any
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
     """Q-learning.
 
-    Predictions: ``action`` int32 [B, ...], greedy, and ``q_values`` float32 [B, ..., A].
+    Predictions: ``action`` int32 [B, ...], greedy, in the environment's numbers, and ``q_values`` float32 [B, ..., A].
 
     Args:
         features: states by flat name.
         labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` (importance weights) and
             ``valid``, and of ``numbers`` the ``learning_rate`` and ``sync``: 1 copies the policy first, else 0.
         mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the mean over several actions.
-        params: ``form``, the normal form; ``states``, specs by flat name; ``shape`` and ``categories`` of the action.
+        params: ``form``, the normal form; ``states``, specs by flat name; ``shape``, ``categories`` and ``low``
+            (int32 of that shape) of the action.
         config: not used.
     """
     del config
@@ -40,6 +41,8 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     q_values = policy(features)  # [B, ..., A]
     if mode == Modes.PREDICT:
         action = tf.argmax(q_values, axis=-1, output_type=tf.int32)
+        if params["low"].any():
+            action += params["low"]
         return EstimatorSpec(mode, {"action": action, "q_values": q_values})
     target = QNetwork("target", form, params["states"], params["shape"], params["categories"])
     sync = labels["numbers"]["sync"]

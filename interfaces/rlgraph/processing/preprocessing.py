@@ -108,7 +108,8 @@ _OF_ALL: Final[dict[str, tuple[Callable[[str, Specs, Mapping[str, Any]], Step], 
     ),
 }
 """Steps that see all parts at once, or remember."""
-_TAKES: Final[dict[str, Arguments]] = {name: takes for name, (_, takes) in sorted({**STEPS, **_OF_ALL}.items())}
+TAKES: Final[dict[str, Arguments]] = {name: takes for name, (_, takes) in sorted({**STEPS, **_OF_ALL}.items())}
+"""What each step takes, by its name."""
 
 
 class Preprocessor:
@@ -226,8 +227,8 @@ def _read(where: str, spec: Any) -> list[dict[str, Any]]:
     steps = []
     for index, given in enumerate(spec):
         place = f"{where}[{index}]"
-        kind, arguments = kind_and_arguments(place, given, _TAKES)
-        steps.append({"type": kind, **read_arguments(place, arguments, _TAKES[kind], kind)})
+        kind, arguments = kind_and_arguments(place, given, TAKES)
+        steps.append({"type": kind, **read_arguments(place, arguments, TAKES[kind], kind)})
     return steps
 
 

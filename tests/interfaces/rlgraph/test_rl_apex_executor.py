@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from axonrl.hooks import Hook
-from axonrl.interfaces.rlgraph import GridWorld, RLGraphError, RLGraphWarning
+from axonrl.interfaces.rlgraph import Environment, FloatBox, GridWorld, IntBox, RLGraphError, RLGraphWarning
 from axonrl.interfaces.rlgraph.execution.ray import ApexExecutor, apex_executor
 from axonrl.interfaces.rlgraph.execution.ray.results import Report
 
@@ -182,6 +182,19 @@ def test_workloads_are_checked(workload: Any, argument: str) -> None:
     assert refused.value.argument == "report_intervall"
 
 
+class Lever(Environment):
+    """One step, whose reward is 1 for action 3 and -1 for action 4."""
+
+    def __init__(self) -> None:
+        super().__init__(state_space=FloatBox(shape=(1,)), action_space=IntBox(3, 5))
+
+    def reset(self) -> Any:
+        return np.ones(1, np.float32)
+
+    def step(self, actions: Any) -> Any:
+        return self.reset(), {3: 1.0, 4: -1.0}[int(actions)], True, {}
+
+
 # -- working ----------------------------------------------------------------------------------------------------------
 
 
@@ -194,15 +207,20 @@ class Weights(Hook):
 
 
 def test_the_target_is_copied_when_so_many_items_were_learned_from_before_learning() -> None:
-    executor = made(update_spec={"batch_size": 8, "update_interval": 4, "sync_interval": 16})
-    hook = Weights()
-    executor.agent.train(executor._plan.factory(), 16, 4, steps=5, hooks=hook)
+    given = config(update_spec={"batch_size": 8, "update_interval": 4, "sync_interval": 16})
+    executor = ApexExecutor(Lever, given, backend="inline")
+    hook, env = Weights(), executor._plan.factory()
+    executor.agent.train(env, 16, 4, steps=5, hooks=hook)
     policy, target = ([one[f"{name}/dense-0/kernel"] for one in hook.seen] for name in ("policy", "target"))
     assert not np.array_equal(target[0], target[1])
     np.testing.assert_array_equal(target[1], policy[0])  # as it was before the second update
     np.testing.assert_array_equal(target[2], policy[0])
     np.testing.assert_array_equal(target[3], policy[2])
     np.testing.assert_array_equal(target[4], policy[2])
+    executor.agent.train(env, 16, 4, steps=100)
+    found = executor.agent.predict(np.ones((1, 1), np.float32))
+    assert found["action"].tolist() == [3]  # in the environment's numbers
+    np.testing.assert_allclose(found["q_values"], [[1, -1]], atol=0.3)
     executor.terminate()
 
 

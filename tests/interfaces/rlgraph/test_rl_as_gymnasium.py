@@ -47,25 +47,25 @@ class Counter(Environment):
         return {"count": self.at, "pair": np.array([self.at, 1], np.float32)}
 
 
-def test_actions_count_from_0_and_frames_are_skipped_to_the_end_of_an_episode() -> None:
+def test_frames_are_skipped_to_the_end_of_an_episode() -> None:
     inside = Counter()
     env = as_gymnasium(inside, frame_skip=2)
     assert env.observation_space == spaces.Dict(
         {"count": spaces.Discrete(30, start=10), "pair": spaces.Box(-np.inf, np.inf, (2,), np.float32)}
     )
-    assert env.action_space == spaces.Discrete(3)
+    assert env.action_space == spaces.Discrete(3, start=2)
     assert env.reset(seed=3)[0]["count"] == 10
-    state, reward, terminated, truncated, _ = env.step(np.int64(1))
+    state, reward, terminated, truncated, _ = env.step(np.int64(3))
     assert inside.actions == [3, 3]
     assert (state["count"], reward, terminated, truncated) == (16, 13 + 16, False, False)
     assert state["pair"].tolist() == [16, 1]
-    env.step(np.int64(0))
-    assert env.step(np.int64(0))[1:4] == (22, True, False)  # one frame was left
+    env.step(np.int64(2))
+    assert env.step(np.int64(2))[1:4] == (22, True, False)  # one frame was left
     env.reset(seed=4)
     assert inside.seeds == [3]
     for _ in range(2):
-        env.step(np.int64(0))
-    assert env.step(np.int64(0))[1:4] == (20, False, True)  # its time was up
+        env.step(np.int64(2))
+    assert env.step(np.int64(2))[1:4] == (20, False, True)  # its time was up
 
 
 def test_each_environment_preprocesses_for_itself() -> None:

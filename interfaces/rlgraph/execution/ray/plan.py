@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ...agents.traced import specs_of
 from ...environments.as_gymnasium import EnvironmentFactory, sendable
 from ...forms.agents import SUFFIXES, bind, kind_of, read_spec
@@ -68,6 +70,7 @@ class Plan:
             "form": self.form,
             "states": {name: spec.to_json() for name, spec in specs_of(self.seen.flat()).items()},
             "shape": list(action.shape),
+            "low": np.broadcast_to(action.bounds[0], action.shape).tolist(),
             "categories": getattr(action, "num_categories"),  # noqa: B009
             "sync_period": -(-update["sync_interval"] // update["batch_size"]),
             "epsilon": self.epsilon(),

@@ -1,0 +1,165 @@
+"""Tables of what RLgraph's interface takes, from the data in its ``forms/``.
+
+Each function returns the head and the rows of one; ``generate.py`` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from ..interfaces.common.forms.rooms import (
+    ABSENT,
+    REQUIRED,
+    Argument,
+    Room,
+)
+from ..interfaces.common.reading import REQUIRED as NEEDED
+from ..interfaces.rlgraph.forms.agents import AGENTS
+from ..interfaces.rlgraph.forms.rooms import ROOMS
+from ..interfaces.rlgraph.processing.preprocessing import TAKES
+
+Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
+
+MEANINGS: Final = {
+    "state_space": "a Space, its specification, or one of Gymnasium's",
+    "action_space": "likewise",
+    "discount": "of rewards",
+    "preprocessing_spec": "a list of [steps](#preprocessing)",
+    "network_spec": "a list of [layers](#layers)",
+    "internal_states_space": "of recurrent networks; it follows from the network",
+    "action_adapter_spec": "from the network's output to values: "
+    "[below](#action-adapters)",
+    "exploration_spec": "`epsilon_spec` or `noise_spec`: [below](#exploration)",
+    "execution_spec": "`seed`; keys for devices and sessions have no effect",
+    "optimizer_spec": "[below](#optimizers); `None`: `gradient_descent` with 1e-4",
+    "observe_spec": "[below](#settings)",
+    "update_spec": "likewise",
+    "summary_spec": "likewise",
+    "saver_spec": "likewise",
+    "auto_build": "`False`: `build()` is to follow",
+    "name": "of the agent",
+    "memory_spec": "[below](#memories)",
+    "double_q": "the policy selects the next action, the target values it; of sac "
+    "two critics",
+    "dueling_q": "a value and advantages; `action_adapter_spec` needs their units",
+    "huber_loss": "of TD errors, instead of their square",
+    "n_step": "timesteps of a record, in the place of `observe_spec['n_step']`",
+    "store_last_memory_batch": "keep it in `last_memory_batch`",
+    "store_last_q_table": "keep it in `last_q_table`",
+    "value_function_spec": "layers of the values; of sac `None`: those of "
+    "`network_spec`",
+    "gae_lambda": "of generalised advantage estimation",
+    "sample_episodes": "updates draw whole episodes, `batch_size` of them",
+    "weight_entropy": "of the policy's entropy",
+    "clip_ratio": "epsilon of the paper",
+    "standardize_advantages": "to mean 0 and deviation 1",
+    "value_function_clipping": "how far a value may go in an update; `None`: any",
+    "initial_alpha": "the first weight of the entropy",
+    "target_entropy": "in nats; `None`: minus the action's components",
+    "value_function_sync_spec": "`sync_tau=0.005`, of the target critics",
+}
+"""Of the agents' arguments."""
+
+
+def agents() -> Table:
+    """The agents, and their own arguments."""
+    common = [set(arguments) for arguments in AGENTS.values()]
+    shared = set.intersection(*common)
+    rows = []
+    for key, arguments in AGENTS.items():
+        own = ", ".join(f"`{name}`" for name in arguments if name not in shared)
+        rows.append((f"`{key}`", own or "none"))
+    return ("type", "its own arguments"), rows
+
+
+def arguments() -> Table:
+    """Every argument of any agent: defaults, and what it means."""
+    names = dict.fromkeys(
+        name for arguments in reversed(AGENTS.values()) for name in arguments
+    )
+    rows = []
+    for name in names:
+        uses = {key: own[name] for key, own in AGENTS.items() if name in own}
+        rows.append((f"`{name}`", _agents(uses), _defaults(uses), MEANINGS[name]))
+    return ("argument", "agents", "default", "meaning"), rows
+
+
+def modules(room: str) -> Table:
+    """What may stand in one place of a specification."""
+    table = ROOMS[room]
+    rows = [
+        (
+            ", ".join(f"`{one}`" for one in (name, *_aliases(table, name))),
+            ", ".join(_written(one) for one in entry.arguments if _shown(one)),
+        )
+        for name, entry in table.entries.items()
+    ]
+    rows += _refused(table)
+    if not table.typed:
+        return ("arguments",), [row[1:] for row in rows]
+    return ("type", "arguments"), rows
+
+
+def preprocessing() -> Table:
+    """The steps of preprocessing."""
+    rows = []
+    for name, takes in TAKES.items():
+        own = ", ".join(
+            f"**`{key}`**"
+            if argument.default is NEEDED
+            else f"`{key}={argument.default!r}`"
+            for key, argument in takes.items()
+        )
+        rows.append((f"`{name}`", own))
+    return ("type", "arguments"), rows
+
+
+TABLES: Final[Mapping[str, Callable[..., Table]]] = {
+    f.__name__: f for f in (agents, arguments, modules, preprocessing)
+}
+
+
+def _agents(uses: Mapping[str, Any]) -> str:
+    others = [key for key in AGENTS if key not in uses]
+    if not others:
+        return "all"
+    if len(others) < len(uses):
+        return f"all but {', '.join(others)}"
+    return ", ".join(uses)
+
+
+def _defaults(uses: Mapping[str, Any]) -> str:
+    """The most frequent one first; the others with their agents."""
+    by_value: dict[str, list[str]] = {}
+    for key, value in uses.items():
+        shown = "required" if value is REQUIRED else f"`{value!r}`"
+        by_value.setdefault(shown, []).append(key)
+    if len(by_value) == len(uses) > 1:
+        return "by agent"
+    first, *others = sorted(by_value, key=lambda shown: -len(by_value[shown]))
+    return "; ".join([first, *(f"{', '.join(by_value[o])}: {o}" for o in others)])
+
+
+def _aliases(room: Room, name: str) -> list[str]:
+    return [alias for alias, of in room.aliases.items() if of == name]
+
+
+def _shown(argument: Argument) -> bool:
+    """Not the name that each layer may have, nor what is only refused."""
+    return argument.name != "scope" and argument.default is not ABSENT
+
+
+def _written(argument: Argument) -> str:
+    names = "|".join((argument.name, *argument.aliases))
+    if argument.default is REQUIRED:
+        return f"**`{names}`**"
+    return f"`{names}={argument.default!r}`"
+
+
+def _refused(room: Room) -> Iterator[tuple[str, str]]:
+    by_reason: dict[str, list[str]] = {}
+    for name, instead in room.refused.items():
+        by_reason.setdefault(instead, []).append(f"`{name}`")
+    for instead, names in by_reason.items():
+        yield ", ".join(names), f"not supported: {instead}"

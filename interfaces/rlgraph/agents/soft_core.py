@@ -1,0 +1,139 @@
+"""SACAgent: soft actor-critic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ....contracts import Array, ArraySpec, State
+from ....quiet import load_tensorflow
+from ..processing.decays import make_decay
+from ..processing.exploration import make_exploration
+from ..values.errors import told
+from .agent import Agent
+from .core import Acted, Core
+from .replay_core import ONLY, ReplayCore, rows_of
+from .results import Loss
+from .traced import TracedModel, specs_of
+
+_POLICY = "policy/"
+
+
+class SoftCore(ReplayCore):
+    """Soft actor-critic.
+
+    Args:
+        name: of the agent, for messages.
+        form: the normal form.
+        states: boxes of one preprocessed state by flat name.
+        action: the space of the action, a FloatBox with bounds.
+        seed: of all that is drawn.
+    """
+
+    def __init__(self, name: str, form: Mapping[str, Any], states: Mapping[str, Any], action: Any, seed: int) -> None:
+        super().__init__(name, form, states, ArraySpec(action.shape, np.float32), seed)
+        self._shape = action.shape
+        self._low, self._high = (np.broadcast_to(bound, action.shape).reshape(-1) for bound in action.bounds)
+        self._exploration = make_exploration(f"{name}: exploration_spec", form["exploration_spec"], {ONLY: action})
+        rate = form["optimizer_spec"]["learning_rate"]
+        self._learning_rate = make_decay(f"{name}: optimizer_spec['learning_rate']", rate)
+        load_tensorflow()
+        from ..model.soft_actor_critic import model_fn
+
+        params = {"form": form, "states": specs_of(states), "low": self._low, "high": self._high, "shape": self._shape}
+        row = {**self.row, "weight": ArraySpec((), np.float32)}
+        numbers = ("learning_rate", "copies")
+        self._model = TracedModel(model_fn, params, self.observation, row, numbers, self.batch_size, seed)
+        self._copied = False
+
+    def act(
+        self,
+        features: Mapping[str, Array],
+        internals: Mapping[str, Array] | None,
+        explore: bool,
+        timestep: int,
+        lanes: Sequence[int],
+    ) -> Acted:
+        """As :meth:`Core.act`: draws from the squashed Gaussian, and adds noise if that was specified."""
+        predictions, _ = self._model.act(features)
+        rows = len(lanes)
+        if not explore:
+            return Acted({ONLY: predictions["action"]}, np.zeros(rows, np.bool_))
+        mean, log_std = predictions["mean"], predictions["log_std"]
+        noise = self.exploration_rng.standard_normal(mean.shape, np.float32)
+        inside = np.tanh(mean + np.exp(log_std) * noise)
+        drawn = (self._high / 2 + self._low / 2) + inside * (self._high / 2 - self._low / 2)
+        actions = {ONLY: drawn.reshape(rows, *self._shape).astype(np.float32)}
+        if self._exploration is None:
+            return Acted(actions, np.zeros(rows, np.bool_))
+        actions, explored = self._exploration(actions, timestep, self.exploration_rng, lanes)
+        return Acted(actions, explored)
+
+    def train(self, batch: Mapping[str, Any], updates: int) -> tuple[Loss, Array]:
+        """As :meth:`ReplayCore.train`; the loss is the critics'."""
+        numbers = {"learning_rate": self._learning_rate.value(updates), "copies": float(not self._copied)}
+        learned = self._model.train(rows_of(batch), numbers, updates)
+        self._copied = True
+        each = (learned.errors**2 * batch["weight"]).astype(np.float32)
+        return Loss(learned.loss, (learned.loss, each)), learned.errors
+
+    @property
+    def model(self) -> TracedModel:
+        """The model with its weights."""
+        return self._model
+
+    def weights(self) -> dict[str, Array]:
+        """Of the policy, by name."""
+        return self._model.part(_POLICY)
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Set the policy's weights; the critics' stay."""
+        self._model.set_named({_POLICY + name: array for name, array in weights.items()})
+
+    def state_dict(self) -> State:
+        """Everything that acting and learning follow from."""
+        return {
+            **super().state_dict(),
+            "model": self._model.state_dict(),
+            "copied": self._copied,
+            "exploration": None if self._exploration is None else self._exploration.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        self._model.load_state_dict(state["model"])
+        super().load_state_dict(state)
+        self._copied = state["copied"]
+        if self._exploration is not None:
+            self._exploration.load_state_dict(state["exploration"])
+
+
+class SACAgent(Agent):
+    """Soft actor-critic, of actions in a FloatBox with bounds.
+
+    Args:
+        double_q: two critics, whose smaller value counts.
+        initial_alpha: the first weight of the entropy, which is learnt.
+        target_entropy: in nats, of actions in -1 .. 1; None: minus the number of an action's components.
+        value_function_spec: layers of the critics, which see states and actions as one vector; None: those of
+            ``network_spec``.
+        value_function_sync_spec: ``sync_tau``, the share of the way that target critics go in each update.
+        memory_spec: ``replay`` (of 1,000 records by default) or ``prioritized_replay``.
+        **kwargs: see :class:`Agent`. ``update`` returns the critics' loss, which unpacks into it and ``loss_per_item``.
+    """
+
+    kind: ClassVar[str] = "sac"
+
+    def _make_core(self) -> Core:
+        name = type(self).__name__
+        with told(name):
+            return SoftCore(name, self.form, self.preprocessed_state_space.flat(), self.action_space, self.seed)
+
+    @property
+    def memory(self) -> Any:
+        """The memory: its length is the number of records."""
+        core = self.core
+        assert isinstance(core, SoftCore)
+        return core.records
