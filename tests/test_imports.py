@@ -49,7 +49,7 @@ ROOMS["experiments"] = {*ROOMS, "noise"}
 
 TENSORFLOW_AT_ONCE: Final = {"models", "runtimes", "estimators"}
 """May load TensorFlow when they are imported."""
-FOLDERS_AT_ONCE: Final = ("interfaces/common/layers/", "interfaces/tensorforce/model/")
+FOLDERS_AT_ONCE: Final = ("interfaces/common/layers/", "interfaces/rlgraph/model/", "interfaces/tensorforce/model/")
 """Folders of other rooms that may do so."""
 TENSORFLOW_WHEN_USED: Final = {"noise", "hooks", "experiments", "interfaces"}
 """May load it inside functions. The other rooms never do."""
