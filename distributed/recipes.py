@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..environments.batched import BatchedEnvironment
+from ..contracts import Array, ArrayTree
+from ..environments.batched import BatchedEnvironment, Step
 from ..environments.making import make, open_environment
+from ..environments.normalization import NormalizedEnvironment, Normalizers
 from ..environments.statistics import names_of, statistics_of
 from ..errors import ArgumentError
 
@@ -21,12 +23,15 @@ class Recipe:
         kwargs: of the environment.
         wrappers: by name.
         vectorization: as for ``environments.make``.
+        rewards: from the rewards [N] of a step to those that are learned from, such as ``numpy.sign``; a function that
+            can be imported by its name. Returns of episodes are sums of the environment's own rewards.
     """
 
     env: str | Callable[[], Any]
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     wrappers: Sequence[Any] = ()
     vectorization: str = "sync"
+    rewards: Callable[[Array], Array] | None = None
 
     def one(self) -> Any:
         """A single environment."""
@@ -43,8 +48,23 @@ class Recipe:
 
             made = SyncVectorEnv([self.env] * number, autoreset_mode=AutoresetMode.DISABLED)
         opened = open_environment(made)
+        if self.rewards is not None:
+            opened = _OtherRewards(opened, self.rewards)
         opened.own()
         return opened
+
+
+class _OtherRewards(NormalizedEnvironment):
+    """Environments whose rewards are learned from as a function has them."""
+
+    def __init__(self, inner: BatchedEnvironment, function: Callable[[Array], Array]) -> None:
+        super().__init__(inner.env, inner, Normalizers(), learns=True)
+        self._function = function
+
+    def step(self, actions: ArrayTree) -> Step:
+        """One action in each environment."""
+        step = super().step(actions)
+        return step._replace(normalized_reward=self._function(step.reward))
 
 
 def recipe_of(env: Any) -> Recipe:

@@ -64,8 +64,8 @@ def export(
     from ....estimators.export import export as write
 
     config = RunConfig(
-        observation_space=gymnasium_space(f"{where}: state_space", seen),
-        action_space=gymnasium_space(f"{where}: action_space", actions),
+        observation_space=gymnasium_space(seen),
+        action_space=gymnasium_space(actions),
     )
     program, weights = model.acting()
     policy = PolicySnapshot("last", weights, None, Counters(*counters))

@@ -11,7 +11,7 @@ import numpy as np
 from ..processing.preprocessing import Preprocessor
 from ..values.errors import refuse
 from ..values.rebuilt import rebuilt
-from ..values.spaces import BoolBox, Dict, FloatBox, IntBox, Space, Tuple
+from ..values.spaces import BoolBox, Dict, IntBox, Space, Tuple
 from .environment import Environment, stepped
 
 if TYPE_CHECKING:
@@ -29,52 +29,58 @@ class EnvironmentFactory:
         spec: what ``Environment.from_spec`` takes, without objects that belong to this process.
         preprocessing_spec: of the states; each environment has a Preprocessor of its own.
         frame_skip: how often each action is repeated, the rewards being added.
+        where: whose environment it is, for messages.
     """
 
     spec: Any
     preprocessing_spec: Any = None
     frame_skip: int = 1
+    where: str = "EnvironmentFactory"
 
     def __call__(self) -> AnyEnv:
         """A new environment."""
-        return as_gymnasium(Environment.from_spec(self.spec), self.preprocessing_spec, self.frame_skip)
+        environment = Environment.from_spec(self.spec)
+        return as_gymnasium(environment, self.preprocessing_spec, self.frame_skip, self.where)
 
 
-def as_gymnasium(environment: Environment, preprocessing_spec: Any = None, frame_skip: int = 1) -> AnyEnv:
-    """An environment as one of Gymnasium, whose discrete actions count from 0; closing it terminates the environment.
+def as_gymnasium(
+    environment: Environment, preprocessing_spec: Any = None, frame_skip: int = 1, where: str = "as_gymnasium"
+) -> AnyEnv:
+    """An environment as one of Gymnasium; closing it terminates the environment.
 
     A seed is used at the first reset. Later ones would begin a new game where ``episodic_life`` goes on with the old.
 
     Args:
-        environment: with one action space that is an IntBox, or any other box.
+        environment: what is stepped.
         preprocessing_spec: of the states.
         frame_skip: how often each action is repeated, the rewards being added.
+        where: whose environment it is, for messages.
+
+    Returns:
+        It, with ``environment``, and the ``state_space`` of preprocessed states.
 
     Raises:
-        RLGraphError: a space has no counterpart, or a step does not fit the states.
+        RLGraphError: the preprocessing does not fit the states.
     """
     import gymnasium
 
-    kind: Any = type("FromRLGraph", (_FromRLGraph, gymnasium.Env), {})
-    made: AnyEnv = kind(environment, preprocessing_spec, frame_skip)
+    kind: Any = type(type(environment).__name__, (_FromRLGraph, gymnasium.Env), {})
+    made: AnyEnv = kind(environment, preprocessing_spec, frame_skip, where)
     return made
 
 
 class _FromRLGraph:
     """What is specific to such an environment; see :func:`as_gymnasium`."""
 
-    def __init__(self, environment: Environment, preprocessing_spec: Any, frame_skip: int) -> None:
+    def __init__(self, environment: Environment, preprocessing_spec: Any, frame_skip: int, where: str) -> None:
         self.environment, self._frame_skip = environment, frame_skip
         space = environment.state_space
-        self._preprocessor = Preprocessor("preprocessing_spec", preprocessing_spec, space.flat())
+        self._preprocessor = Preprocessor(f"{where}: preprocessing_spec", preprocessing_spec, space.flat())
         self.state_space = rebuilt(space, self._preprocessor.outputs)
         """Of preprocessed states."""
         self._inputs, self._outputs = space.flat(), self.state_space.flat()
-        self.observation_space = gymnasium_space("state_space", self.state_space)
-        actions = environment.action_space
-        self._low = actions.low if isinstance(actions, IntBox) else None
-        counted = IntBox(0, actions.high - actions.low, shape=actions.shape) if isinstance(actions, IntBox) else actions
-        self.action_space = gymnasium_space("action_space", counted)
+        self.observation_space = gymnasium_space(self.state_space)
+        self.action_space = gymnasium_space(environment.action_space)
         self._is_seeded = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -88,8 +94,6 @@ class _FromRLGraph:
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act, as often as frames are skipped or until the episode ends."""
-        if self._low is not None:
-            action = int(action) + int(self._low) if np.ndim(action) == 0 else action + self._low
         total = 0.0
         for _ in range(self._frame_skip):
             step = stepped(self.environment, action)
@@ -116,26 +120,21 @@ class _FromRLGraph:
         )
 
 
-def gymnasium_space(where: str, space: Space) -> GymnasiumSpace:
-    """The space of Gymnasium that holds the same values.
-
-    Raises:
-        RLGraphError: there is none.
-    """
+def gymnasium_space(space: Space) -> GymnasiumSpace:
+    """The space of Gymnasium that holds the same values."""
     from gymnasium import spaces
 
     if isinstance(space, Dict):
-        return spaces.Dict({key: gymnasium_space(f"{where}[{key!r}]", part) for key, part in space.items()})
+        return spaces.Dict({key: gymnasium_space(part) for key, part in space.items()})
     if isinstance(space, Tuple):
-        return spaces.Tuple([gymnasium_space(f"{where}[{index}]", part) for index, part in enumerate(space)])
-    if isinstance(space, FloatBox):
-        low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
-        return spaces.Box(low, high, dtype=np.float32)
+        return spaces.Tuple([gymnasium_space(part) for part in space])
+    if isinstance(space, IntBox):
+        return _integers(space)
     if isinstance(space, BoolBox):
         return spaces.MultiBinary(space.shape) if space.shape else spaces.Discrete(2)
-    if not isinstance(space, IntBox):
-        refuse(where, f"has no counterpart in Gymnasium: {space!r}", space)
-    return _integers(space)
+    box = space.flat()[""]
+    low, high = (np.broadcast_to(bound, box.shape) for bound in box.bounds)
+    return spaces.Box(low, high, dtype=np.float32)
 
 
 def _integers(space: IntBox) -> GymnasiumSpace:
