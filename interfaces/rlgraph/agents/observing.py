@@ -58,8 +58,8 @@ class Observes(Acts):
         if not self.observe_spec["buffer_enabled"]:
             self.core.store(columns, [noted, *[None] * (len(records) - 1)])
             return
-        buffer = self._buffers.setdefault(name, Buffer())
         for record in records:
+            buffer = self._buffers.setdefault(name, Buffer())
             buffer.append(record, noted)
             noted = None
             if record.terminal or len(buffer) >= self.observe_spec["buffer_size"]:

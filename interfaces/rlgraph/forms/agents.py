@@ -165,7 +165,7 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     """
     defaults = AGENTS[kind]
     names, given = list(defaults), dict(kwargs)
-    if args and (isinstance(args[0], Mapping) or (isinstance(args[0], str) and is_file_name(args[0], SUFFIXES))):
+    if args and _is_specification(args[0], defaults):
         spec = read_spec(where, args[0])
         own = spec.pop("type", kind)
         if is_role(kind, own):
@@ -190,3 +190,10 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
         if default is REQUIRED and (values[name] is REQUIRED or values[name] is None):
             refuse(f"{where}: {name}", f"is missing: {where} needs it", None)
     return values
+
+
+def _is_specification(given: Any, names: Mapping[str, Any]) -> bool:
+    """Is it the arguments of an agent, and not the specification of a space?"""
+    if isinstance(given, Mapping):
+        return any(name in given for name in names)
+    return isinstance(given, str) and is_file_name(given, SUFFIXES)

@@ -1,0 +1,44 @@
+"""Agents for the tests of RLgraph's interface: small ones, of which each shape is traced once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from axonrl.contracts import Array
+from axonrl.interfaces.rlgraph.agents import DQNAgent
+
+DQN: dict[str, Any] = {
+    "state_space": {"type": "float", "shape": (2,)},
+    "action_space": {"type": "int", "low": 0, "high": 3},
+    "discount": 0.5,
+    "network_spec": [{"type": "dense", "units": 8, "activation": "tanh"}],
+    "dueling_q": False,
+    "memory_spec": {"type": "replay", "capacity": 100},
+    "update_spec": {"batch_size": 4, "update_interval": 4, "sync_interval": 8},
+    "optimizer_spec": {"type": "adam", "learning_rate": 0.01},
+    "execution_spec": {"seed": 3},
+}
+
+
+def make_dqn(**more: Any) -> DQNAgent:
+    """A DQNAgent with two floats as state and three actions."""
+    return DQNAgent(**{**DQN, **more})
+
+
+def records(count: int, *, seed: int = 0) -> dict[str, Any]:
+    """A batch of random records."""
+    rng = np.random.default_rng(seed)
+    return {
+        "states": rng.normal(size=(count, 2)),
+        "actions": rng.integers(3, size=count),
+        "rewards": rng.normal(size=count),
+        "terminals": rng.random(count) < 0.3,
+        "next_states": rng.normal(size=(count, 2)),
+    }
+
+
+def equal(first: dict[str, Array], second: dict[str, Array]) -> bool:
+    """The same names and bits."""
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
