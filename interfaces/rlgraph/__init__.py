@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from .agents import Agent as Agent
     from .agents import ApexAgent as ApexAgent
     from .agents import DQNAgent as DQNAgent
+    from .agents import IMPALAAgent as IMPALAAgent
     from .agents import RandomAgent as RandomAgent
+    from .agents import SingleIMPALAAgent as SingleIMPALAAgent
     from .environments import Environment as Environment
     from .environments import GridWorld as GridWorld
     from .environments import OpenAIGymEnv as OpenAIGymEnv
@@ -26,7 +28,9 @@ _EXPORTS = {
     "Agent": "agents",
     "ApexAgent": "agents",
     "DQNAgent": "agents",
+    "IMPALAAgent": "agents",
     "RandomAgent": "agents",
+    "SingleIMPALAAgent": "agents",
     "Environment": "environments",
     "GridWorld": "environments",
     "OpenAIGymEnv": "environments",
@@ -47,12 +51,14 @@ __all__ = [
     "Environment",
     "FloatBox",
     "GridWorld",
+    "IMPALAAgent",
     "IntBox",
     "OpenAIGymEnv",
     "RLGraphError",
     "RLGraphWarning",
     "RandomAgent",
     "RandomEnv",
+    "SingleIMPALAAgent",
     "Space",
 ]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....contracts import Array
 from ...common.forms.files import is_file_name
-from ..forms.agents import AGENTS, SUFFIXES, kind_of, read_spec
+from ..forms.agents import AGENTS, SUFFIXES, is_role, kind_of, read_spec
 from ..values.errors import RLGraphError, choice, known, mapping, refuse
 from .files import Files
 
@@ -70,6 +70,8 @@ class Agent(Files):
             kwargs = {**given, **kwargs}
         else:
             kind = spec
+        if is_role(cls.kind, kind):
+            kind, kwargs = None, {"type": kind, **kwargs}
         return cls._class_of(where, kind)(**kwargs)
 
     @classmethod

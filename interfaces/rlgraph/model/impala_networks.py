@@ -43,7 +43,7 @@ class ImageTorso:
     """From images to 256 features, as Espeholt et al. 2018 (figure 3) have it.
 
     ``small``: convolutions of 16 filters, 8x8 with stride 4, and 32, 4x4 with stride 2. ``large``: three sections of
-    16, 32 and 32 filters: a convolution, a maximum over 3x3 with stride 2, and two residual blocks. Then a layer of 256.
+    16, 32 and 32 filters: a convolution, a maximum over 3x3 with stride 2, and two residual blocks. Then a dense layer.
 
     Args:
         kind: ``small`` or ``large``.

@@ -253,6 +253,7 @@ def initializer(spec: Any) -> Any:
 
 
 def dense(scope: str, units: int, spec: Form) -> dict[str, Any]:
+    """A dense layer in normal form, with what a specification says of it."""
     return {
         "type": "dense",
         "scope": scope,
