@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
@@ -152,9 +153,10 @@ class Agent(Files):
         method = methods[choice(f"{where}: op", op, methods)]
         given = [] if inputs is None else list(inputs) if isinstance(inputs, list | tuple) else [inputs]
         try:
-            found = method(*given)
+            inspect.signature(method).bind(*given)
         except TypeError as error:
             raise RLGraphError(f"{where}: inputs of {op!r} do not fit: {error}", "inputs", inputs) from error
+        found = method(*given)
         if return_ops is None:
             return found
         indices = return_ops if isinstance(return_ops, list | tuple | set | frozenset) else [return_ops]

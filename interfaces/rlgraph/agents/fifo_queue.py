@@ -20,26 +20,26 @@ class FIFOQueue:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._fragments: deque[Fragment] = deque()
-        self._layout: dict[str, Any] | None = None
+        self.layout: dict[str, Any] | None = None
+        """What the fragments of its agents are like; None before there is one."""
 
     def __len__(self) -> int:
         return len(self._fragments)
 
-    def join(self, where: str, layout: Mapping[str, Any]) -> None:
-        """An agent is going to use the queue.
+    def check(self, where: str, layout: Mapping[str, Any]) -> None:
+        """Refuse an agent whose fragments are other ones than those of the queue's agents before.
 
         Args:
             where: the agent's argument, for messages.
-            layout: what its fragments are like; all agents of a queue must agree.
+            layout: what its fragments are like.
 
         Raises:
-            RLGraphError: they do not; the message has the first difference.
+            RLGraphError: they differ; the message has the first difference.
         """
         for name, own in layout.items():
-            if self._layout is not None and self._layout[name] != own:
-                problem = f"is a queue of fragments whose {name} is {self._layout[name]!r}; this agent's is {own!r}"
+            if self.layout is not None and self.layout[name] != own:
+                problem = f"is a queue of fragments whose {name} is {self.layout[name]!r}; this agent's is {own!r}"
                 refuse(where, problem, own)
-        self._layout = dict(layout)
 
     def put(self, where: str, fragments: Sequence[Fragment]) -> None:
         """Add them at the end; RLGraphError if there is no room for all, and none is added then."""

@@ -13,7 +13,7 @@ from ..values.spaces import FloatBox, Space, Tuple, space_of
 from .agent import Agent
 from .core import Core
 from .fifo_queue import FIFOQueue
-from .impala_core import ImpalaCore
+from .impala_core import ImpalaCore, layout_of
 from .own_environments import OwnEnvironments, Stepper
 from .results import Loss
 
@@ -213,14 +213,17 @@ class IMPALAAgent(Agent):
     def _make_core(self) -> Core:
         where = type(self).__name__
         action: Any = self.action_space
+        shared = self.arguments["fifo_queue_spec"]
+        layout = layout_of(self.form, self.preprocessed_state_space, action)
+        if isinstance(shared, FIFOQueue):
+            shared.check(f"{where}: fifo_queue_spec", layout)
         with told(where):
             core = ImpalaCore(where, self.form, self.preprocessed_state_space, action, self.seed)
-        shared = self.arguments["fifo_queue_spec"]
         if isinstance(shared, FIFOQueue):
             core.queue = shared
         elif self.type == "single":
             core.queue.capacity = core.batch_size + self.form["num_workers"] - 1
-        core.queue.join(f"{where}: fifo_queue_spec", core.layout)
+        core.queue.layout = layout
         if self._environments is not None:
             spec, boxes = self.arguments["preprocessing_spec"], self.state_space.flat()
             preprocessor = Preprocessor(f"{where}: preprocessing_spec", spec, boxes)
@@ -268,6 +271,11 @@ class IMPALAAgent(Agent):
         if self._stepper is not None and self._environments is not None:
             self._environments.seed(self.seed, 2, self.timesteps)
             self._stepper.forget()
+
+    def _manifest(self) -> dict[str, Any]:
+        manifest = super()._manifest()
+        del manifest["agent"]["memory_spec"]  # a queue of another capacity does as well
+        return manifest
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "seed": self.seed}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,11 @@ from .traced import TracedModel, specs_of
 _POLICY: Final = "policy/"
 ONLY: Final = ""
 """The flat name of the only action."""
+_MODEL: Final = (
+    *("network_spec", "architecture", "action_adapter_spec", "optimizer_spec", "reward_clipping", "weight_pg"),
+    *("weight_baseline", "weight_entropy", "feed_previous_action_through_nn", "feed_previous_reward_through_nn"),
+)
+"""What the model takes of the normal form."""
 STATE: Final = ("hidden", "cell")
 """The parts of the recurrent state, in the order in which callers have them."""
 
@@ -42,6 +47,18 @@ class Choice(NamedTuple):
     """float32 [N]: of the states."""
     internals: dict[str, Array] | None
     """After this timestep, [N, units] by name."""
+
+
+def layout_of(form: Mapping[str, Any], states: Space, action: IntBox) -> dict[str, Any]:
+    """What the fragments are like that an agent makes and learns from."""
+    feeds = ("feed_previous_action_through_nn", "feed_previous_reward_through_nn")
+    return {
+        "worker_sample_size": form["worker_sample_size"],
+        "state_space": states.to_spec(),
+        "action_space": action.to_spec(),
+        "lstm": lstm_units(form),
+        **{name: form[name] for name in feeds},
+    }
 
 
 class ImpalaCore(Core):
@@ -96,7 +113,7 @@ class ImpalaCore(Core):
         if self._units is not None:
             row["state"] = dict.fromkeys(STATE, ArraySpec((self._units,), np.float32))
         params = {
-            "form": self._form,
+            "form": {name: self._form[name] for name in _MODEL},
             "states": specs_of(boxes),
             "scale": _image_scale(boxes) if self._form["architecture"] else 1.0,
             "shape": self._shape,
@@ -104,18 +121,6 @@ class ImpalaCore(Core):
         }
         rows = 0 if self._form["type"] == "actor" else self.batch_size
         return TracedModel(model_fn, params, observation, row, ("learning_rate",), rows, seed)
-
-    @property
-    def layout(self) -> dict[str, Any]:
-        """What fragments are like that this agent makes and learns from."""
-        return {
-            "worker_sample_size": self.length,
-            "state_space": self._states.to_spec(),
-            "actions": (self._shape, self._categories),
-            "lstm": self._units,
-            "feed_previous_action_through_nn": self.feeds_action,
-            "feed_previous_reward_through_nn": self.feeds_reward,
-        }
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
@@ -202,10 +207,6 @@ class ImpalaCore(Core):
         return {name: np.zeros((rows, self._units), np.float32) for name in STATE}
 
     # -- learning -----------------------------------------------------------------------------------------------------
-
-    def store(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> NoReturn:
-        """Refused."""
-        raise self.cannot("observe")
 
     @property
     def size(self) -> int:

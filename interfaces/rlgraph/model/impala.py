@@ -74,16 +74,16 @@ def _losses(found: Outputs, labels: Mapping[str, Tensor], form: Mapping[str, Any
     log_prob = _over_components(policy.log_prob(labels["action"]))
     truncated = labels["truncated"]
     traced = vtrace(
-        tf.transpose(log_prob - labels["log_prob"]),
-        tf.transpose(clipped_rewards(labels["reward"], form["reward_clipping"])),
-        tf.transpose(labels["discount"]),
-        tf.transpose(truncated),
-        tf.transpose(value),
-        tf.transpose(truncated * labels["final_value"] + (1.0 - truncated) * following),
+        _swapped(log_prob - labels["log_prob"]),
+        _swapped(clipped_rewards(labels["reward"], form["reward_clipping"])),
+        _swapped(labels["discount"]),
+        _swapped(truncated),
+        _swapped(value),
+        _swapped(truncated * labels["final_value"] + (1.0 - truncated) * following),
     )
     return (
-        -form["weight_pg"] * log_prob * tf.transpose(traced.advantage)
-        + form["weight_baseline"] * 0.5 * tf.square(tf.transpose(traced.target) - value)
+        -form["weight_pg"] * log_prob * _swapped(traced.advantage)
+        + form["weight_baseline"] * 0.5 * tf.square(_swapped(traced.target) - value)
         - form["weight_entropy"] * _over_components(policy.entropy())
     )
 
@@ -102,6 +102,15 @@ def clipped_rewards(reward: Tensor, kind: str | None) -> Tensor:
         return tf.clip_by_value(reward, -1.0, 1.0)
     squashed = 5.0 * tf.tanh(reward / 5.0)
     return tf.maximum(squashed, 0.0) + 0.3 * tf.minimum(squashed, 0.0)
+
+
+def _swapped(x: Tensor) -> Tensor:
+    """[B, T] as [T, B], or back.
+
+    By a product with 1 and 0, which is exact: LiteRT's converter moves a transposition through the sums of V-trace, and
+    what it makes of them is wrong.
+    """
+    return tf.matmul(x, tf.eye(x.shape[0]), transpose_a=True)
 
 
 def _over_components(x: Tensor) -> Tensor:
