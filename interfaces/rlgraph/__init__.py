@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from .agents import Agent as Agent
     from .agents import ApexAgent as ApexAgent
     from .agents import DQNAgent as DQNAgent
+    from .agents import IMPALAAgent as IMPALAAgent
     from .agents import PPOAgent as PPOAgent
     from .agents import RandomAgent as RandomAgent
     from .agents import SACAgent as SACAgent
+    from .agents import SingleIMPALAAgent as SingleIMPALAAgent
     from .environments import Environment as Environment
     from .environments import GridWorld as GridWorld
     from .environments import OpenAIGymEnv as OpenAIGymEnv
@@ -31,9 +33,11 @@ _EXPORTS = {
     "Agent": "agents",
     "ApexAgent": "agents",
     "DQNAgent": "agents",
+    "IMPALAAgent": "agents",
     "PPOAgent": "agents",
     "RandomAgent": "agents",
     "SACAgent": "agents",
+    "SingleIMPALAAgent": "agents",
     "Environment": "environments",
     "GridWorld": "environments",
     "OpenAIGymEnv": "environments",
@@ -56,6 +60,7 @@ __all__ = [
     "Environment",
     "FloatBox",
     "GridWorld",
+    "IMPALAAgent",
     "IntBox",
     "OpenAIGymEnv",
     "PPOAgent",
@@ -64,6 +69,7 @@ __all__ = [
     "RandomAgent",
     "RandomEnv",
     "SACAgent",
+    "SingleIMPALAAgent",
     "SingleThreadedWorker",
     "Space",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ....contracts import Array
 from ...common.forms.files import is_file_name
-from ..forms.agents import AGENTS, SUFFIXES, kind_of, read_spec
+from ..forms.agents import AGENTS, SUFFIXES, is_role, kind_of, read_spec
 from ..values.errors import RLGraphError, choice, known, mapping, refuse
 from .files import Files
 
@@ -72,6 +73,8 @@ class Agent(Files):
             kwargs = {**given, **kwargs}
         else:
             kind = spec
+        if is_role(cls.kind, kind):
+            kind, kwargs = None, {"type": kind, **kwargs}
         return cls._class_of(where, kind)(**kwargs)
 
     @classmethod
@@ -152,9 +155,10 @@ class Agent(Files):
         method = methods[choice(f"{where}: op", op, methods)]
         given = [] if inputs is None else list(inputs) if isinstance(inputs, list | tuple) else [inputs]
         try:
-            found = method(*given)
+            inspect.signature(method).bind(*given)
         except TypeError as error:
             raise RLGraphError(f"{where}: inputs of {op!r} do not fit: {error}", "inputs", inputs) from error
+        found = method(*given)
         if return_ops is None:
             return found
         indices = return_ops if isinstance(return_ops, list | tuple | set | frozenset) else [return_ops]

@@ -56,6 +56,7 @@ class Base:
             agents = ", ".join(one.__name__ for one in Base.kinds.values())
             raise RLGraphError(f"{where} is not an agent by itself: use one of {agents}", where)
         self.arguments = bind(self.kind, where, args, kwargs)
+        self._complete_arguments(where)
         self.state_space: Space = space_of(f"{where}: state_space", self.arguments["state_space"])
         self.action_space: Space = space_of(f"{where}: action_space", self.arguments["action_space"])
         self._preprocessor = Preprocessor(
@@ -134,6 +135,9 @@ class Base:
 
     def __exit__(self, *_: object) -> None:
         self.terminate()
+
+    def _complete_arguments(self, where: str) -> None:
+        """What subclasses do whose spaces follow from other arguments."""
 
     def _make_core(self) -> Core:
         """What subclasses define."""

@@ -24,7 +24,8 @@ _STATE: Final = "state.safetensors"
 _FILES: Final = (_MANIFEST, _STATE)
 _SAME: Final = (
     *("kind", "preprocessing_spec", "network_spec", "action_adapter_spec", "value_function_spec", "dueling_q"),
-    *("double_q", "memory_spec", "exploration_spec"),
+    *("double_q", "memory_spec", "exploration_spec", "type", "architecture", "worker_sample_size"),
+    *("feed_previous_action_through_nn", "feed_previous_reward_through_nn"),
 )
 """Parts of the normal form that an agent must share with the files that it loads."""
 

@@ -40,7 +40,7 @@ class Learned(NamedTuple):
     loss: float
     metrics: dict[str, float]
     errors: Array
-    """Of each row, float32 [B]: what the model returns as ``td_error``."""
+    """Of each row, float32 [B], or of its timesteps [B, T]: what the model returns as ``td_error``."""
 
 
 class TracedModel:
@@ -54,9 +54,10 @@ class TracedModel:
         model_fn: of the dialect.
         params: for it.
         observation: specs of one state by flat name.
-        row: specs of one row of a batch, beside its state: name to a spec, or to specs by name.
+        row: specs of one row of a batch, beside its state: name to a spec, or to specs by name. Where rows are not
+            single timesteps, ``observation`` is one of them.
         numbers: names of the scalars that each update is given.
-        rows: of most batches.
+        rows: of most batches; 0: the model only acts.
         seed: of initial weights, and of noise.
     """
 
@@ -169,11 +170,12 @@ class TracedModel:
         batch: dict[str, Any] = {name: _of_rows(spec, rows) for name, spec in specs.items()}
         batch["valid"] = ArraySpec((rows,), np.float32)
         batch["numbers"] = dict.fromkeys(self._numbers, ArraySpec((), np.float32))
-        train = program.trace_train(batch)
+        train = program.trace_train(batch) if rows else None
         executor, _ = choose(program, train, "auto", None, shared)
         self.state = program.predict.state
         """Specs of one row of the recurrent state, by name; None for a model without."""
-        return _Traced(rows, executor, train.metrics, train.noise, program, np.ones(rows, np.float32))
+        metrics, noise = (train.metrics, train.noise) if train else ((), ())
+        return _Traced(rows, executor, metrics, noise, program, np.ones(rows, np.float32))
 
 
 def _named(name: str) -> str:

@@ -30,7 +30,7 @@ _REST: Final = {
 }
 
 
-def _agent(name: str, own: Mapping[str, Any], **other: Any) -> dict[str, Any]:
+def _agent(name: str | None, own: Mapping[str, Any], **other: Any) -> dict[str, Any]:
     """Arguments in order: those of the kind, then those of all agents, of which some have other defaults."""
     return {**own, **{**_SPACES, "discount": 0.98, **_REST, "name": name, **other}}
 
@@ -43,6 +43,24 @@ _DQN: Final = {
     "memory_spec": None,
     "store_last_memory_batch": False,
     "store_last_q_table": False,
+}
+
+_FREE: Final = {"discount": 0.99, "state_space": None, "action_space": None, "network_spec": None}
+"""Of IMPALA: its environments have spaces, and ``architecture`` is a network."""
+_WORKERS: Final = {"num_workers": 1, "worker_sample_size": 100}
+_IMPALA: Final = {
+    "fifo_queue_spec": None,
+    "architecture": "large",
+    "environment_spec": None,
+    "weight_pg": None,
+    "weight_baseline": None,
+    "weight_entropy": None,
+    "worker_sample_size": 100,
+    "dynamic_batching": False,
+    "num_workers": 1,
+    "feed_previous_action_through_nn": True,
+    "feed_previous_reward_through_nn": True,
+    "reward_clipping": "clamp_one",
 }
 
 AGENTS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -82,9 +100,15 @@ AGENTS: Final[Mapping[str, Mapping[str, Any]]] = {
             "memory_spec": None,
         },
     ),
+    "impala": _agent(None, {"discount": 0.99, **_IMPALA, "type": "single"}, **_FREE),
+    "single_impala": _agent(None, {**_WORKERS, "discount": 0.99, **_IMPALA}, **_FREE),
     "random": {**_SPACES, "discount": 0.98, **_REST, "network_spec": None, "name": "random-agent"},
 }
 """By key: the arguments in order, with their defaults."""
+
+ROLES: Final = ("single", "actor", "learner")
+"""What IMPALAAgent may be: its ``type``, which a specification may have in the place of the agent's key."""
+_ALIASES: Final = {"num_actors": "num_workers"}
 
 _REFUSED: Final = {"dqfd": "it is not supported: use DQNAgent, and import_observations for what others have done"}
 
@@ -107,6 +131,11 @@ def kind_of(where: str, name: str) -> str:
     raise RLGraphError(
         f"{where} must be one of {agents}, or the name of a {files} file; got {name!r}{near}", where, name
     )
+
+
+def is_role(kind: str, name: Any) -> bool:
+    """Is what stands under ``type`` a role of this kind of agent, rather than the key of one?"""
+    return kind == "impala" and isinstance(name, str) and without_case(name) in ROLES
 
 
 def read_spec(where: str, spec: Any) -> dict[str, Any]:
@@ -139,6 +168,8 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     if args and _is_specification(args[0], defaults):
         spec = read_spec(where, args[0])
         own = spec.pop("type", kind)
+        if is_role(kind, own):
+            spec, own = {**spec, "type": own}, kind
         if not isinstance(own, str) or kind_of(f"{where}: type", own) != kind:
             refuse(f"{where}: type", f"is {own!r}, which is another agent", own)
         args, given = args[1:], {**spec, **given}
@@ -148,6 +179,11 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
         if name in given:
             refuse(f"{where}: {name}", "is given twice, by position and by name", value)
         given[name] = value
+    for alias, name in _ALIASES.items():
+        if alias in given and name in defaults:
+            if name in given:
+                refuse(f"{where}: {alias}", f"and {name} are two names of one argument", given[alias])
+            given[name] = given.pop(alias)
     known(where, given, names)
     values = {name: given.get(name, default) for name, default in defaults.items()}
     for name, default in defaults.items():

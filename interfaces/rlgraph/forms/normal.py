@@ -12,6 +12,7 @@ from ...common.forms.argument_checks import or_none, whole
 from ...common.forms.modules import resolve
 from ..values.errors import RLGraphWarning, flag, known, mapping, number, refuse, told
 from ..values.spaces import FloatBox, IntBox, Space
+from .impala import KINDS, impala_form, role_of
 from .on_policy import on_policy_form
 from .rooms import ROOMS, layers_of
 
@@ -31,6 +32,8 @@ _MEMORIES: Final = {
     "actor_critic": ("ring_buffer",),
 }
 """That fit, by agent: the first is the default."""
+_UPDATES: Final = {"ppo": "ppo_update", **dict.fromkeys(KINDS, "impala_update")}
+"""Rooms of ``update_spec`` that are not everyone's."""
 _STREAMS: Final = ("units_state_value_stream", "units_advantage_stream")
 
 
@@ -50,14 +53,13 @@ def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Spa
     with told():
         form = _common(kind, where, arguments)
         if kind != "random":
-            form |= _learning(kind, where, arguments, form)
+            form |= _learning(kind, where, arguments, form, states, actions)
         if kind in ("dqn", "apex"):
             form |= _q_learning(where, arguments, form, actions)
         if kind in ("actor_critic", "ppo"):
             form |= on_policy_form(kind, where, arguments, form, actions)
         if kind == "sac":
             form |= _soft(where, arguments, form, actions)
-    del states
     return form
 
 
@@ -96,6 +98,8 @@ def _common(kind: str, where: str, arguments: Mapping[str, Any]) -> dict[str, An
     """What all agents have."""
     place = f"{where}: name"
     name = arguments["name"]
+    if name is None and kind in KINDS:
+        name = f"impala-{role_of(where, arguments)}-agent"
     if not isinstance(name, str) or not name:
         refuse(place, f"must be a name, got {name!r}", name)
     form = {
@@ -109,14 +113,18 @@ def _common(kind: str, where: str, arguments: Mapping[str, Any]) -> dict[str, An
     }
     for part in ("observe", "summary", "saver"):
         form[f"{part}_spec"] = _settings(where, f"{part}_spec", arguments, part)
-    form["update_spec"] = _settings(where, "update_spec", arguments, "ppo_update" if kind == "ppo" else "update")
+    form["update_spec"] = _settings(where, "update_spec", arguments, _UPDATES.get(kind, "update"))
     return form
 
 
-def _learning(kind: str, where: str, arguments: Mapping[str, Any], form: Mapping[str, Any]) -> dict[str, Any]:
+def _learning(
+    kind: str, where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], states: Space, actions: Space
+) -> dict[str, Any]:
     """What agents with a model have."""
     spec = arguments["optimizer_spec"]
     optimizer = resolve(f"{where}: optimizer_spec", _DEFAULT_OPTIMIZER if spec is None else spec, "optimizer", ROOMS)
+    if kind in KINDS:
+        return {"optimizer_spec": optimizer, **impala_form(where, arguments, form["update_spec"], states, actions)}
     fitting = _MEMORIES[kind]
     spec = arguments["memory_spec"]
     memory = resolve(f"{where}: memory_spec", fitting[0] if spec is None else spec, "memory", ROOMS)

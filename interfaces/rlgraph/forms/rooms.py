@@ -157,6 +157,11 @@ UPDATE: Final = _settings("update_spec", *_UPDATE)
 PPO_UPDATE: Final = _settings(
     "update_spec", *_UPDATE, Argument("num_iterations", 10, whole(1)), Argument("sample_size", 64, whole(1))
 )
+IMPALA_UPDATE: Final = _settings(
+    "update_spec",
+    *(Argument("batch_size", 16, whole(1)) if one.name == "batch_size" else one for one in _UPDATE),
+)
+"""``batch_size`` counts fragments."""
 
 
 def _regexp(where: str, value: Any) -> str:
@@ -194,6 +199,7 @@ ROOMS: Final[Mapping[str, Room]] = {
     "observe": OBSERVE,
     "update": UPDATE,
     "ppo_update": PPO_UPDATE,
+    "impala_update": IMPALA_UPDATE,
     "summary": SUMMARY,
     "saver": SAVER,
     "sync": SYNC,

@@ -25,6 +25,25 @@ Node: TypeAlias = Callable[[Tensor], Tensor]
 _STEP = Step(training=False)  # no layer has dropout
 
 
+class Names:
+    """The names of a network's layers: their scopes, or their types and numbers."""
+
+    def __init__(self) -> None:
+        self._numbers: Counter[str] = Counter()
+        self._taken: set[str] = set()
+
+    def of(self, where: str, layer: Form) -> str:
+        """The name of the next layer; ArgumentError if another one has its scope."""
+        name = layer.get("scope")
+        while name is None or (name in self._taken and "scope" not in layer):
+            name = f"{layer['type']}-{self._numbers[layer['type']]}"
+            self._numbers[layer["type"]] += 1
+        if name in self._taken:
+            refuse(f"{where}: layer {name!r}", "is the scope of two layers", name)
+        self._taken.add(name)
+        return str(name)
+
+
 class Network:
     """A list of layers, one after another; all variables are created at once, in the name scope that is open.
 
@@ -32,6 +51,7 @@ class Network:
         where: for messages.
         layers: in normal form.
         inputs: specs by flat name, of which several are joined by a layer ``concat`` at the beginning.
+        names: of the layers of a network of which this is one part.
 
     Attributes:
         output: the spec of what it returns.
@@ -41,11 +61,12 @@ class Network:
         ArgumentError: layers do not fit each other.
     """
 
-    def __init__(self, where: str, layers: Sequence[Form], inputs: Mapping[str, ValueSpec]) -> None:
+    def __init__(
+        self, where: str, layers: Sequence[Form], inputs: Mapping[str, ValueSpec], names: Names | None = None
+    ) -> None:
         self._where, self._names = where, tuple(inputs)
         self._nodes: list[Node] = []
-        self._numbers: Counter[str] = Counter()
-        self._taken: set[str] = set()
+        self._layer_names = Names() if names is None else names
         self.variables: list[Any] = []
         first = layers[0] if layers else {}
         self._join = len(inputs) > 1
@@ -100,15 +121,15 @@ class Network:
 
     def _add(self, layer: Form) -> None:
         kind = layer["type"]
-        name = self._name(layer)
+        name = self._layer_names.of(self._where, layer)
         place = f"{self._where}: layer {name!r}"
         if kind == "reshape":
             self._reshape(place, layer)
         elif kind == "residual":
             self._residual(place, name, layer)
         elif kind in ("lstm", "concat"):
-            why = "is for IMPALAAgent" if kind == "lstm" else "joins the parts of Dict and Tuple states: it comes first"
-            refuse(place, why, kind)
+            lstm = "is for IMPALAAgent, once, with nothing but dense layers after it"
+            refuse(place, lstm if kind == "lstm" else "joins the parts of Dict and Tuple states: it comes first", kind)
         else:
             self._floats()
             made = self._weighted(place, name, layer)
@@ -173,16 +194,6 @@ class Network:
         if self.output.type != "float":
             self._nodes.append(lambda x: tf.cast(x, tf.float32))
             self.output = ValueSpec("", "float", self.output.shape)
-
-    def _name(self, layer: Form) -> str:
-        name = layer.get("scope")
-        while name is None or (name in self._taken and "scope" not in layer):
-            name = f"{layer['type']}-{self._numbers[layer['type']]}"
-            self._numbers[layer["type"]] += 1
-        if name in self._taken:
-            refuse(f"{self._where}: layer {name!r}", "is the scope of two layers", name)
-        self._taken.add(name)
-        return str(name)
 
 
 class QNetwork:
