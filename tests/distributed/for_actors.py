@@ -29,7 +29,9 @@ class Reporting(gymnasium.Wrapper[Any, Any, Any, Any]):
             memory = Path("/proc/self/smaps_rollup").read_text().split()
             kilobytes = {name: int(memory[memory.index(name) + 1]) for name in ("Rss:", "Pss:", "Private_Dirty:")}
             note = {"pid": os.getpid(), "tensorflow": "tensorflow" in sys.modules, **kilobytes}
-            Path(os.environ[REPORTS], f"{os.getpid()}.json").write_text(json.dumps(note))
+            path = Path(os.environ[REPORTS], f"{os.getpid()}.json")
+            path.with_suffix(".tmp").write_text(json.dumps(note))
+            path.with_suffix(".tmp").rename(path)  # whole, also where the actor is killed meanwhile
         return super().step(action)
 
 
