@@ -143,10 +143,13 @@ class IMPALAAgent(Agent):
         finally:
             self.impala_core.previous_rewards = None
 
-    def reset(self) -> None:
+    def reset(self, env_id: str | None = None) -> None:
         """As :meth:`Agent.reset`; the agent's own environments go on."""
-        super().reset()
-        self.impala_core.forget_actions()
+        super().reset(env_id)
+        if env_id is None:
+            self.impala_core.forget_actions()
+        elif (lane := self._lanes.get(env_id)) is not None:
+            self.impala_core.forget_actions(lane)
 
     def observe(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: the agent steps its own environments."""
@@ -181,6 +184,8 @@ class IMPALAAgent(Agent):
         loss = self.core.update(self.updates)
         assert loss is not None
         self.updates += 1
+        for one in self._companions:
+            one.updated(self, loss)
         return loss
 
     def terminate(self) -> None:

@@ -142,9 +142,12 @@ class ImpalaCore(Core):
             self._last_actions.update(zip(lanes, choice.actions.copy(), strict=True))
         return Acted({ONLY: choice.actions}, choice.explored, choice.internals)
 
-    def forget_actions(self) -> None:
-        """Episodes begin in all lanes."""
-        self._last_actions.clear()
+    def forget_actions(self, lane: int | None = None) -> None:
+        """An episode begins in a lane, or in all."""
+        if lane is None:
+            self._last_actions.clear()
+        else:
+            self._last_actions.pop(lane, None)
 
     def no_previous(self, rows: int) -> tuple[Array, Array]:
         """Actions [N, ...] and rewards [N] before the first timestep of episodes: -1 stands for none."""
