@@ -57,6 +57,18 @@ MEANINGS: Final = {
     "value_function_clipping": "how far a value may go in an update; `None`: any",
     "initial_alpha": "the first weight of the entropy",
     "target_entropy": "in nats; `None`: minus the action's components",
+    "type": "`single`, `actor` or `learner`",
+    "environment_spec": "of environments that the agent steps itself",
+    "num_workers": "environments",
+    "worker_sample_size": "timesteps of a fragment",
+    "fifo_queue_spec": "`capacity` of the queue (1), or the queue of an actor",
+    "architecture": "of image networks without `network_spec`: `small`, `large`",
+    "weight_pg": "of the policy's loss; `None`: 1.0",
+    "weight_baseline": "of the values' loss; `None`: 0.5",
+    "dynamic_batching": "no effect, with a warning: acting is batched anyway",
+    "feed_previous_action_through_nn": "of architectures: the last action joins",
+    "feed_previous_reward_through_nn": "likewise the last reward",
+    "reward_clipping": "in the loss: `None`, `clamp_one`, `soft_asymmetric`",
     "value_function_sync_spec": "`sync_tau=0.005`, of the target critics",
 }
 """Of the agents' arguments."""
