@@ -95,6 +95,18 @@ def ppo(seed: int, timesteps: int | None = None) -> list[float]:
     return returns
 
 
+def impala(seed: int, timesteps: int | None = None) -> list[float]:
+    """Program 4: an agent that steps eight environments itself."""
+    from ..interfaces.rlgraph import SingleIMPALAAgent
+
+    agent = SingleIMPALAAgent(environment_spec=CARTPOLE, execution_spec={"seed": seed}, **IMPALA)
+    returns: list[float] = []
+    while agent.timesteps < (timesteps or 64_000):
+        agent.update()
+        returns += agent.last_returns
+    return returns
+
+
 def of_core(timesteps: int) -> float:
     """Seconds of a timestep of ``Agent.train``: DQN of the same network, memory and updates."""
     from .. import Agent, RunConfig

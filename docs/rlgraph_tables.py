@@ -147,7 +147,7 @@ def _defaults(uses: Mapping[str, Any]) -> str:
     for key, value in uses.items():
         shown = "required" if value is REQUIRED else f"`{value!r}`"
         by_value.setdefault(shown, []).append(key)
-    if len(by_value) == len(uses) > 1:
+    if len(by_value) == len(uses) > 2:
         return "by agent"
     first, *others = sorted(by_value, key=lambda shown: -len(by_value[shown]))
     return "; ".join([first, *(f"{', '.join(by_value[o])}: {o}" for o in others)])
