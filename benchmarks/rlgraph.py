@@ -100,11 +100,9 @@ def impala(seed: int, timesteps: int | None = None) -> list[float]:
     from ..interfaces.rlgraph import SingleIMPALAAgent
 
     agent = SingleIMPALAAgent(environment_spec=CARTPOLE, execution_spec={"seed": seed}, **IMPALA)
-    returns: list[float] = []
     while agent.timesteps < (timesteps or 64_000):
         agent.update()
-        returns += agent.last_returns
-    return returns
+    return list(agent.episode_returns)  # the last 100
 
 
 def of_core(timesteps: int) -> float:
@@ -181,8 +179,8 @@ def calls(timesteps: int) -> float:
 
 WARM_UP: Final = 2_000
 PROGRAMS: Final = Programs(
-    learn={"1: DQNAgent": dqn, "2: PPOAgent": ppo},
-    timesteps={"1: DQNAgent": 20_000, "2: PPOAgent": 30_000},
+    learn={"1: DQNAgent": dqn, "2: PPOAgent": ppo, "4: SingleIMPALAAgent": impala},
+    timesteps={"1: DQNAgent": 20_000, "2: PPOAgent": 30_000, "4: SingleIMPALAAgent": 64_000},
     measured={
         "`Agent.train`, DQN of the same network and updates": of_core,
         "`get_action`, `observe` and `update`, without an environment": calls,

@@ -102,15 +102,18 @@ class Acts(Base):
         Args:
             env_id: the environment whose episode begins; None: all.
         """
-        where = self._begin("reset")
+        self._forget(self._begin("reset"), env_id)
+        for one in self._companions:
+            one.reset(env_id)
+
+    def _forget(self, where: str, env_id: str | None) -> None:
+        """What acting remembers of an environment, or of all."""
         if env_id is None:
             self._preprocessor.reset()
             self._own_internals.clear()
         elif (lane := self._lanes.get(self._id(where, env_id))) is not None:
             self._preprocessor.reset([lane])
             self._own_internals.pop(lane, None)
-        for one in self._companions:
-            one.reset(env_id)
 
     # -- recurrent states ---------------------------------------------------------------------------------------------
 

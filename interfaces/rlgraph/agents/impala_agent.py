@@ -145,11 +145,9 @@ class IMPALAAgent(Agent):
 
     def reset(self, env_id: str | None = None) -> None:
         """As :meth:`Agent.reset`; the agent's own environments go on."""
-        super().reset(env_id)
-        if env_id is None:
-            self.impala_core.forget_actions()
-        elif (lane := self._lanes.get(env_id)) is not None:
-            self.impala_core.forget_actions(lane)
+        where = self._begin("reset")
+        self._forget(where, env_id)
+        self.impala_core.forget_actions(None if env_id is None else self._lanes.get(env_id, -1))
 
     def observe(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: the agent steps its own environments."""
@@ -179,14 +177,21 @@ class IMPALAAgent(Agent):
             refuse(f"{where}: batch", "must be None: there is no update-from-batch, it learns from fragments", batch)
         if self.type == "actor":
             refuse(where, "is for type 'single' or 'learner': an actor only fills its queue", self.type)
-        while self.type == "single" and not self.core.can_update:
-            self._perform(where)
-        loss = self.core.update(self.updates)
+        loss = super().update()
         assert loss is not None
-        self.updates += 1
-        for one in self._companions:
-            one.updated(self, loss)
         return loss
+
+    def _before_update(self) -> None:
+        while self.type == "single" and not self.core.can_update:
+            self._perform(f"{type(self).__name__}.update")
+
+    def export_graph(self, filename: Any) -> str:
+        """As :meth:`Agent.export_graph`, of networks to which no previous actions and rewards are fed."""
+        where = self._begin("export_graph")
+        for name in ("feed_previous_action_through_nn", "feed_previous_reward_through_nn"):
+            if self.form[name]:
+                refuse(f"{where}: {name}", "must be False: a policy gets states alone", True)
+        return super().export_graph(filename)
 
     def terminate(self) -> None:
         """As :meth:`Agent.terminate`; environments that were made for the agent are terminated."""
@@ -234,12 +239,27 @@ class IMPALAAgent(Agent):
             preprocessor = Preprocessor(f"{where}: preprocessing_spec", spec, boxes)
             spaces = self.state_space, self.action_space, self.preprocessed_state_space
             self._environments.seed(self.seed, 2)
-            self._stepper = Stepper(where, self._environments, *spaces, preprocessor, core, self._spend)
+            self._stepper = Stepper(where, self._environments, *spaces, preprocessor, core, self)
         return core
 
-    def _spend(self, actions: int) -> int:
+    def acted(self, actions: int) -> int:
+        """The stepper tells that it acts; returns the timesteps, these actions included."""
         self.timesteps += actions
         return self.timesteps
+
+    def stepped(self, lane: int, reward: float, terminal: bool, truncated: bool) -> None:
+        """The stepper tells what came of it in one environment."""
+        name = f"env_{lane}"
+        for one in self._companions:
+            one.observed(self, name, reward, terminal and not truncated)
+            if truncated:
+                one.cut(self, name)
+
+    def _reset_environments(self) -> None:
+        if self._stepper is not None:
+            self._stepper.reset()
+        for one in self._companions:
+            one.reset(None)
 
     def _perform(self, where: str) -> None:
         """Put one fragment of each environment into the queue."""
@@ -263,7 +283,7 @@ class IMPALAAgent(Agent):
         }
         if self._stepper is not None:
             where = f"{type(self).__name__}.call_api_method"
-            methods["reset"] = self._stepper.reset
+            methods["reset"] = self._reset_environments
             methods["perform_n_steps_and_insert_into_fifo"] = lambda: self._perform(where)
         return methods
 

@@ -76,6 +76,7 @@ class ImpalaCore(Core):
         super().__init__(name, seed)
         self._form, self._states, self._shape = form, states, action.shape
         self._categories = int(action.num_categories or 0)
+        self._low = np.broadcast_to(action.low, action.shape).astype(np.int32)
         self.length: int = form["worker_sample_size"]
         self.batch_size: int = form["update_spec"]["batch_size"]
         self.feeds_action: bool = form["feed_previous_action_through_nn"]
@@ -118,6 +119,7 @@ class ImpalaCore(Core):
             "scale": _image_scale(boxes) if self._form["architecture"] else 1.0,
             "shape": self._shape,
             "categories": self._categories,
+            "low": self._low,
         }
         rows = 0 if self._form["type"] == "actor" else self.batch_size
         return TracedModel(model_fn, params, observation, row, ("learning_rate",), rows, seed)
@@ -142,12 +144,18 @@ class ImpalaCore(Core):
             self._last_actions.update(zip(lanes, choice.actions.copy(), strict=True))
         return Acted({ONLY: choice.actions}, choice.explored, choice.internals)
 
-    def forget_actions(self, lane: int | None = None) -> None:
+    def forget_actions(self, lane: int | None) -> None:
         """An episode begins in a lane, or in all."""
-        if lane is None:
-            self._last_actions.clear()
-        else:
-            self._last_actions.pop(lane, None)
+        self._last_actions = {} if lane is None else {k: one for k, one in self._last_actions.items() if k != lane}
+
+    def epsilon(self, timestep: int) -> float | None:
+        """As :meth:`Core.epsilon`."""
+        return None if self._exploration is None else self._exploration.level(timestep)
+
+    @property
+    def model(self) -> TracedModel:
+        """As :meth:`Core.model`."""
+        return self._model
 
     def no_previous(self, rows: int) -> tuple[Array, Array]:
         """Actions [N, ...] and rewards [N] before the first timestep of episodes: -1 stands for none."""
@@ -169,7 +177,7 @@ class ImpalaCore(Core):
         """
         predictions, following = self._predict(features, previous_actions, previous_rewards, internals)
         probs = _softmax(predictions["logits"])  # [N, ..., A]
-        actions, explored = predictions["action"], np.zeros(len(lanes), np.bool_)
+        actions, explored = predictions["action"] - self._low, np.zeros(len(lanes), np.bool_)
         epsilon = 0.0
         if explore:
             summed = np.cumsum(probs, axis=-1)

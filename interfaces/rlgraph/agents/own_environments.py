@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -72,6 +72,18 @@ class OwnEnvironments:
             environment.terminate()
 
 
+class Stepping(Protocol):
+    """The agent, as the stepper sees it."""
+
+    def acted(self, actions: int) -> int:
+        """So many actions more; returns the agent's timesteps."""
+        ...
+
+    def stepped(self, lane: int, reward: float, terminal: bool, truncated: bool) -> None:
+        """What came of one of them."""
+        ...
+
+
 class _Now(NamedTuple):
     """Between two timesteps: what the next one begins with."""
 
@@ -95,7 +107,7 @@ class Stepper:
         preprocessed: the space of what the model sees.
         preprocessor: of these environments alone.
         core: of the agent.
-        spend: counts actions, and returns the agent's timesteps.
+        agent: is told of each timestep.
     """
 
     def __init__(
@@ -107,11 +119,11 @@ class Stepper:
         preprocessed: Space,
         preprocessor: Preprocessor,
         core: ImpalaCore,
-        spend: Callable[[int], int],
+        agent: Stepping,
     ) -> None:
         self._where, self._environments = f"{where}: environment_spec", environments
         self._read, self._out = StatesReader(where, states), actions_out(actions)
-        self._preprocessed, self._preprocessor, self._core, self._spend = preprocessed, preprocessor, core, spend
+        self._preprocessed, self._preprocessor, self._core, self._agent = preprocessed, preprocessor, core, agent
         self._boxes = preprocessed.flat()
         self._lanes = list(range(len(environments.all)))
         self._now: _Now | None = None
@@ -152,7 +164,7 @@ class Stepper:
     def _step(self, now: _Now) -> tuple[_Now, dict[str, Array]]:
         """One timestep of all environments, and what is stored of it, [N, ...] each."""
         core, count = self._core, len(self._lanes)
-        timestep = self._spend(count)
+        timestep = self._agent.acted(count)
         choice = core.choose(now.states, now.actions, now.rewards, now.internals, True, timestep, self._lanes)
         acted = self._out({ONLY: choice.actions}, False)
         told = [stepped(env, action) for env, action in zip(self._environments.all, acted, strict=True)]
@@ -160,6 +172,8 @@ class Stepper:
         terminals = np.array([one.terminal for one in told], np.bool_)
         truncated = np.array([one.truncated for one in told], np.bool_)
         self._returns += rewards
+        for lane, one in enumerate(told):
+            self._agent.stepped(lane, float(one.reward), one.terminal, one.truncated)
         final_values = self._final_values(now, choice, rewards, told)
         following = self._following(choice, rewards, told, terminals)
         return following, {

@@ -32,7 +32,7 @@ def role_of(where: str, arguments: Mapping[str, Any]) -> str:
 
 def num_workers_of(where: str, arguments: Mapping[str, Any]) -> int:
     """How many environments it steps."""
-    return whole(1)(f"{where}: num_workers", arguments["num_workers"])
+    return int(whole(1)(f"{where}: num_workers", arguments["num_workers"]))
 
 
 def impala_form(
@@ -92,7 +92,7 @@ def _queue(where: str, role: str, spec: Any, batch: int) -> dict[str, Any]:
     place = f"{where}: fifo_queue_spec"
     shared = getattr(spec, "capacity", None) if not isinstance(spec, str | Mapping) else None
     if spec is None and role != "actor":
-        queue = {"type": "fifo", "capacity": batch}
+        queue: dict[str, Any] = {"type": "fifo", "capacity": batch}
     elif shared is not None:
         queue = {"type": "fifo", "capacity": int(shared)}
     else:

@@ -25,8 +25,8 @@ Tensor: TypeAlias = Any
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
     """IMPALA.
 
-    Predictions: ``action`` int32 [B, ...], the likeliest, ``logits`` float32 [B, ..., A] and ``value`` float32 [B].
-    The recurrent state is ``hidden`` and ``cell``.
+    Predictions: ``action`` int32 [B, ...], the likeliest, in the environment's numbers, ``logits`` float32 [B, ..., A]
+    and ``value`` float32 [B]. The recurrent state is ``hidden`` and ``cell``.
 
     Args:
         features: states by flat name, with the previous action (-1: none) and reward where they are fed; in TRAIN
@@ -35,8 +35,8 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
             next state belongs to another episode), ``truncated`` with ``final_value`` (of the last state of an episode
             that was cut), and ``log_prob`` of the policy that acted; ``valid`` [B]; and the number ``learning_rate``.
         mode: PREDICT or TRAIN, whose ``td_error`` float32 [B, T] is the loss of each timestep.
-        params: ``form``, the normal form; ``states``, specs by flat name, and ``scale`` of images; ``shape`` and
-            ``categories`` of the action.
+        params: ``form``, the normal form; ``states``, specs by flat name, and ``scale`` of images; ``shape``,
+            ``categories`` and ``low`` (int32 of that shape) of the action.
         config: not used.
     """
     del config
@@ -51,6 +51,8 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     if mode == Modes.PREDICT:
         found = network(features, 1, state, None)
         action = tf.argmax(found.logits, axis=-1, output_type=tf.int32)
+        if params["low"].any():
+            action += params["low"]
         predictions = {"action": action, "logits": found.logits, "value": found.value}
         return EstimatorSpec(mode, predictions, state=found.state or None)
 

@@ -129,16 +129,19 @@ class PolicyNetwork:
         self._feeds_action = form["feed_previous_action_through_nn"]
         self._feeds_reward = form["feed_previous_reward_through_nn"]
         self._cell: Cell | None = None
-        layers, names, units = form["network_spec"], Names(), 256
+        layers, names = form["network_spec"], Names()
         with scopes("policy"):
             if layers is None:
                 torso: Any = ImageTorso(form["architecture"], states[""], scale)
-                memory, after, size = {"type": "lstm"}, [], 256
+                memory: Form | None = {"type": "lstm"}
+                after: Sequence[Form] = []
+                size = units = 256
             else:
                 kinds = [layer["type"] for layer in layers]
                 place = kinds.index("lstm") if "lstm" in kinds else len(kinds)
                 torso = Network("network_spec", layers[:place], states, names)
-                memory, after, size = (layers[place] if "lstm" in kinds else None), layers[place + 1 :], torso.size
+                memory, after = (layers[place] if "lstm" in kinds else None), layers[place + 1 :]
+                size = torso.size
                 units = size if memory is None else memory["units"]
             self._torso, self.variables = torso, list(torso.variables)
             if memory is not None:
@@ -158,7 +161,8 @@ class PolicyNetwork:
             state: before the first timestep; None: zeros.
             begins: float32 [B, L], 1 where an episode begins: the state before it is zero; None: nowhere.
         """
-        hidden, following = self._torso(features), {}
+        hidden = self._torso(features)
+        following: dict[str, Tensor] = {}
         if self._cell is not None:
             hidden, following = self._recurrent(self._joined(hidden, features), length, state, begins)
         hidden = self._pre.of(self._after.of(hidden))

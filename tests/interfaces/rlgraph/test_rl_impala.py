@@ -13,8 +13,10 @@ from axonrl.contracts import Array
 from axonrl.interfaces.rlgraph import Environment, GridWorld, RLGraphError, RLGraphWarning
 from axonrl.interfaces.rlgraph.agents import Agent, IMPALAAgent, SingleIMPALAAgent
 from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox
+from axonrl.runtimes import Policy
 
 from .agents import equal
+from .test_rl_companions import _scalars as scalars
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -146,9 +148,10 @@ def test_the_fourth_program_learns() -> None:
 # -- fragments --------------------------------------------------------------------------------------------------------
 
 
-def test_fragments_of_a_script() -> None:
+def test_fragments_of_a_script(tmp_path: Path) -> None:
     environment = Script()
-    agent = make("actor", environment, fifo_queue_spec={"capacity": 2})
+    summary = {"directory": str(tmp_path), "save_steps": 1}
+    agent = make("actor", environment, fifo_queue_spec={"capacity": 2}, summary_spec=summary)
     first, second = fill(agent), fill(agent)
     assert np.allclose(first["states"] * 10, [[0, 1], [1, 1], [2, 2], [3, 2], [4, 3], [5, 3], [6, 3]])
     assert np.array_equal(second["states"][0], first["states"][-1])
@@ -160,12 +163,15 @@ def test_fragments_of_a_script() -> None:
     assert "previous_actions" not in first
     weights = agent.get_weights()
     last = np.array([0.4, 0.2]) @ weights["action-adapter/state-value/kernel"][:, 0]  # before the reset
-    assert np.allclose(first["final_values"], [0, 0, 0, last, 0, 0], atol=1e-6)
+    assert np.allclose(first["final_values"], np.array([0, 0, 0, last, 0, 0]), atol=1e-6)
     probs = policy(weights, first["states"][:-1])
     assert np.allclose(first["action_probs"], probs, atol=1e-6)
     assert np.allclose(first["log_probs"], np.log(probs[np.arange(6), first["actions"]]), atol=1e-6)
     assert agent.episode_returns == [2.0, 6.0]
     assert agent.timesteps == 12
+    agent.terminate()
+    found = [(step, values["episode_reward"]) for step, values in scalars(tmp_path) if "episode_reward" in values]
+    assert found == [(2, 2.0), (4, 6.0)]
 
 
 def test_epsilon_is_part_of_the_policy_that_acted() -> None:
@@ -304,7 +310,7 @@ def _shifted(values: list[Any], none: Any) -> list[Any]:
 def test_acting_by_hand_goes_on_as_in_fragments() -> None:
     actor = make("actor", lambda: Script({}), fifo_queue_spec={"capacity": 2}, **ENTROPY)
     first, second = fill(actor), fill(actor)
-    internals = []
+    internals: list[Any] = []
     for t, state in enumerate(first["states"][:-1]):
         actor.impala_core.exploration_rng = Draws(first, t)  # type: ignore[assignment]
         reward = first["rewards"][t - 1] if t else None
@@ -332,12 +338,13 @@ class Draws:
         return np.full(shape, self.value)
 
 
-def test_greedy_actions_draw_nothing_and_batches_have_one_action_each() -> None:
+def test_greedy_actions_draw_nothing_and_are_those_of_an_export(tmp_path: Path) -> None:
     agents = [make("single"), make("single")]
     states = np.array([[0.5, -2.0], [1.0, 3.0], [-1.0, 0.5]])
     best = policy(agents[0].get_weights(), states).argmax(-1) + 5
     for _ in range(3):
         assert agents[0].get_action(states, None, False).tolist() == best.tolist()
+    assert Policy.load(agents[0].export_graph(tmp_path / "policy")).act(states).tolist() == best.tolist()
     one = agents[0].get_action(states[0], use_exploration=False)
     assert (one.shape, one.dtype, agents[0].timesteps) == ((), np.int32, 10)
     explored = [[agent.get_action(states).tolist() for _ in range(5)] for agent in agents]
@@ -375,12 +382,12 @@ def test_architectures_of_images(architecture: str, unconverted: None) -> None:
         {"type": "grid_world", "world": "2x2", "state_representation": "cam"},
         network_spec=None,
         architecture=architecture,
-        worker_sample_size=1,
+        worker_sample_size=2,
         optimizer_spec={"type": "adam", "learning_rate": 1e-3},
     )
     before = agent.get_weights()
     assert before["lstm-0/kernel"].shape == (256 + 4 + 1, 4 * 256)
-    assert [part.shape for part in agent.default_internal_states_space] == [(256,), (256,)]
+    assert [box.shape for box in agent.default_internal_states_space.flat().values()] == [(256,), (256,)]
     convolutions = [part.shape for name, part in before.items() if "conv2d" in name and name.endswith("kernel")]
     if architecture == "small":
         assert convolutions == [(8, 8, 3, 16), (4, 4, 16, 32)]
@@ -439,6 +446,10 @@ def test_calls_that_are_for_other_types_or_agents() -> None:
         (lambda: actor.update({}), "IMPALAAgent.update: batch"),
         (lambda: single.get_action([0, 0], [], internals=[]), "IMPALAAgent.get_action: internals"),
         (lambda: single.call_api_method("perform_n_step"), "IMPALAAgent.call_api_method: op"),
+        (
+            lambda: make("actor", network_spec=LSTM).export_graph("policy"),
+            "IMPALAAgent.export_graph: feed_previous_action_through_nn",
+        ),
     ):
         with pytest.raises(RLGraphError) as caught:
             call()
