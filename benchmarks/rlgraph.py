@@ -125,7 +125,7 @@ def of_core(timesteps: int) -> float:
         agent = Agent(model.model_fn, ReplayMemory(20_000, batch_size=64, discount=0.99), folder, config, params)
         agent.train("CartPole-v1", timesteps=WARM_UP, first_update=100, update_frequency=2, hooks=[])
         began = time.perf_counter()
-        agent.train("CartPole-v1", timesteps=timesteps, hooks=[])
+        agent.train("CartPole-v1", timesteps=timesteps, first_update=100, update_frequency=2, hooks=[])
         return (time.perf_counter() - began) / timesteps
 
 
