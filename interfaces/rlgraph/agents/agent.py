@@ -102,6 +102,23 @@ class Agent(Files):
             refuse(f"{where}: type", f"is {found.__name__}, which is no {cls.__name__}", kind)
         return found
 
+    # -- what some agents have ----------------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> Any:
+        """The memory, whose length is the number of records; None of an agent without."""
+        return None
+
+    @property
+    def last_memory_batch(self) -> dict[str, Any] | None:
+        """The batch of the last update from the memory, of a DQNAgent that was asked to keep it."""
+        return None
+
+    @property
+    def last_q_table(self) -> dict[str, Any] | None:
+        """Its states and their values, likewise."""
+        return None
+
     # -- weights ------------------------------------------------------------------------------------------------------
 
     def get_weights(self) -> dict[str, Array]:

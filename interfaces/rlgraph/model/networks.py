@@ -217,8 +217,8 @@ class QNetwork:
             self._network = Network("network_spec", form["network_spec"], states)
             inner = {"": self._network.output}
             with scopes("action-adapter"):
-                place = "action_adapter_spec"
-                self._pre = Network(f"{place}['pre_network_spec']", adapter["pre_network_spec"], inner)
+                place, before = "action_adapter_spec", adapter["pre_network_spec"]
+                self._pre = Network(f"{place}['pre_network_spec']" if before else "network_spec", before, inner)
                 vector = {"": ValueSpec("", "float", (self._pre.size,))}
                 output = dense("output", size, adapter)
                 if self._dueling:

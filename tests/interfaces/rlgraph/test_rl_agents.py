@@ -105,6 +105,11 @@ def test_02_ways_to_create(tmp_path: Path) -> None:
         (lambda: make_dqn(exploration_spec={"noise_spec": {"type": "gaussian_noise"}}), None, "noise_spec"),
         (lambda: make_dqn(network_spec=[{"type": "lstm", "units": 4}]), None, "IMPALAAgent"),
         (lambda: make_dqn(network_spec=[{"type": "dense", "unit": 4}]), "unit", "units"),
+        (
+            lambda: make_dqn(state_space=FloatBox(shape=(2, 2)), network_spec=[{"type": "dense", "units": 4}]),
+            "network_spec",
+            "DQNAgent: network_spec must return a vector",
+        ),
         (lambda: make_dqn(optimizer_spec={"type": "adam"}), "DQNAgent: optimizer_spec['learning_rate']", "adam"),
         # 10
         (
@@ -591,6 +596,7 @@ def test_random_agent() -> None:
     assert sorted(set(drawn.tolist())) == [5, 6, 7]
     agent.observe(STATE, 6, [], 1.0, STATE)
     assert agent.update() is None
+    assert (agent.memory, agent.last_memory_batch, agent.last_q_table) == (None, None, None)
     again = RandomAgent({"type": "float", "shape": (2,)}, IntBox(5, 8), execution_spec={"seed": 1})
     np.testing.assert_array_equal(again.get_action(np.zeros((900, 2))), drawn)
 
