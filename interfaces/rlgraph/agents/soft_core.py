@@ -77,7 +77,8 @@ class SoftCore(ReplayCore):
         learned = self._model.train(rows_of(batch), numbers, updates)
         self._copied = True
         each = (learned.errors**2 * batch["weight"]).astype(np.float32)
-        return Loss(learned.loss, (learned.loss, each)), learned.errors
+        loss = float(each.mean(dtype=np.float64))
+        return Loss(loss, (loss, each)), learned.errors
 
     @property
     def model(self) -> TracedModel:

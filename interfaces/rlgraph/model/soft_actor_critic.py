@@ -39,7 +39,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
         features: states by flat name.
         labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` and ``valid``, and of
             ``numbers`` the ``learning_rate`` and ``copies``: 1 at the first update, which makes the targets equal.
-        mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the mean over the critics.
+        mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the root of the mean square over the critics.
         params: ``form``, the normal form; ``states``, specs by flat name; ``low``, ``high`` [A] and ``shape`` of the
             action.
         config: not used.
@@ -93,7 +93,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
         for ours, theirs in zip(critic.variables, target.variables, strict=True):
             theirs.assign(share * ours + (1.0 - share) * theirs)
     metrics = {"policy_loss": policy_loss, "alpha": alpha, "entropy": entropy}
-    return EstimatorSpec(mode, loss=critic_loss, td_error=tf.add_n(errors) / len(errors), metrics=metrics)
+    return EstimatorSpec(mode, loss=critic_loss, td_error=tf.sqrt(each), metrics=metrics)
 
 
 class _Policy:

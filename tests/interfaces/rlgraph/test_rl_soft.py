@@ -1,0 +1,115 @@
+"""SACAgent: losses and targets by hand, actions, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.interfaces.rlgraph import RLGraphError
+from axonrl.interfaces.rlgraph.agents import SACAgent
+from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox
+
+from .agents import equal
+
+pytestmark = pytest.mark.usefixtures("traced_once")
+
+LOW, HIGH = -1.0, 3.0
+SAC: dict[str, Any] = {
+    "state_space": FloatBox(shape=(2,)),
+    "action_space": FloatBox(LOW, HIGH, shape=(1,)),
+    "discount": 0.5,
+    "network_spec": [{"type": "dense", "units": 4, "activation": "tanh"}],
+    "memory_spec": {"type": "prioritized_replay", "capacity": 50},
+    "update_spec": {"batch_size": 6},
+    "value_function_sync_spec": {"sync_tau": 0.25},
+    "optimizer_spec": {"type": "adam", "learning_rate": 0.01},
+    "execution_spec": {"seed": 2},
+}
+
+
+def batch(count: int, *, terminal: bool) -> dict[str, Any]:
+    rng = np.random.default_rng(count)
+    return {
+        "states": rng.normal(size=(count, 2)),
+        "actions": rng.uniform(LOW, HIGH, size=(count, 1)),
+        "rewards": rng.normal(size=count),
+        "terminals": np.full(count, terminal),
+        "next_states": rng.normal(size=(count, 2)),
+    }
+
+
+def values(weights: dict[str, Any], name: str, given: dict[str, Any]) -> Any:
+    """A critic's values: tanh, then linear, of states and actions in -1 .. 1."""
+    squashed = (given["actions"] - (LOW + HIGH) / 2) / ((HIGH - LOW) / 2)
+    hidden = np.concatenate([given["states"], squashed], axis=1)
+    hidden = np.tanh(hidden @ weights[f"{name}/dense-0/kernel"] + weights[f"{name}/dense-0/bias"])
+    return (hidden @ weights[f"{name}/value/kernel"] + weights[f"{name}/value/bias"])[:, 0]
+
+
+def test_losses_and_targets_by_hand() -> None:
+    agent = SACAgent(**SAC)
+    model, given = agent.core.model, batch(6, terminal=True)
+    before = model.named_weights()
+    found: Any = agent.update({**given, "importance_weights": [1, 1, 1, 1, 1, 3]})
+    loss, each = found
+    wanted = np.mean([(given["rewards"] - values(before, f"q-{i}", given)) ** 2 for i in range(2)], axis=0)
+    np.testing.assert_allclose(each, wanted * [1, 1, 1, 1, 1, 3], rtol=1e-4)
+    assert loss == float(found) == pytest.approx(each.mean(), rel=1e-6)
+    first = model.named_weights()
+    critics = [name for name in first if name.startswith("q-")]
+    assert critics
+    for name in critics:  # copies after the first update, then a quarter of the way
+        np.testing.assert_array_equal(first[f"target-{name}"], first[name])
+        assert not np.array_equal(first[name], before[name])
+    agent.update(given)
+    second = model.named_weights()
+    for name in critics:
+        moved = 0.25 * second[name] + 0.75 * first[f"target-{name}"]
+        np.testing.assert_allclose(second[f"target-{name}"], moved, rtol=1e-5, atol=1e-7)
+    alpha = "temperature/log_alpha"
+    assert before[alpha] == 0.0
+    assert second[alpha] != first[alpha]
+
+
+def test_actions_stay_within_the_space() -> None:
+    agent, states = SACAgent(**SAC), np.random.default_rng(0).normal(size=(500, 2))
+    actions = agent.get_action(states)
+    assert actions.shape == (500, 1)
+    assert actions.dtype == np.float32
+    assert ((actions > LOW) & (actions < HIGH)).all()
+    assert actions.std() > 0.5
+    np.testing.assert_array_equal(
+        agent.get_action(states[0], use_exploration=False), agent.get_action(states[0], use_exploration=False)
+    )
+
+
+def test_files(tmp_path: Path) -> None:
+    agent, other = SACAgent(**SAC), SACAgent(**{**SAC, "execution_spec": {"seed": 9}})
+    agent.import_observations(batch(20, terminal=False))
+    agent.update()
+    agent.store_model(tmp_path)
+    other.load_model(tmp_path)
+    for _ in range(3):
+        assert agent.update() == other.update()
+        np.testing.assert_array_equal(agent.get_action([0.1, 0.2]), other.get_action([0.1, 0.2]))
+    assert equal(agent.get_weights(), other.get_weights())
+
+
+@pytest.mark.parametrize(
+    ("more", "argument"),
+    [
+        ({"action_space": IntBox(3)}, "SACAgent: action_space"),
+        ({"action_space": FloatBox(shape=(1,))}, "SACAgent: action_space"),
+        ({"initial_alpha": 0.0}, "SACAgent: initial_alpha"),
+        ({"memory_spec": "ring_buffer"}, "SACAgent: memory_spec"),
+        ({"value_function_sync_spec": {"sync_tau": 2.0}}, "SACAgent: value_function_sync_spec['sync_tau']"),
+        ({"action_adapter_spec": {}}, "SACAgent: action_adapter_spec"),
+    ],
+)
+def test_what_is_wrong_is_named(more: dict[str, Any], argument: str) -> None:
+    with pytest.raises(RLGraphError) as caught:
+        SACAgent(**{**SAC, **more})
+    assert caught.value.argument == argument
