@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ....contracts import Array, State
 from ..values.errors import RLGraphError, refuse
 from .results import Loss
+
+ONLY: Final = ""
+"""The flat name of the only action."""
 
 
 class Acted(NamedTuple):

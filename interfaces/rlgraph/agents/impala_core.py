@@ -10,19 +10,15 @@ import numpy as np
 from ....contracts import Array, ArraySpec, State
 from ....quiet import load_tensorflow
 from ..forms.impala import lstm_units
-from ..processing.decays import make_decay
-from ..processing.exploration import make_exploration
 from ..values.errors import refuse
 from ..values.spaces import IntBox, Space
-from .core import Acted, Core
+from .core import ONLY, Acted
 from .fifo_queue import FIFOQueue
 from .fragments import fragments_of, joined, state_of
+from .model_core import ModelCore
 from .results import Loss
 from .traced import TracedModel, specs_of
 
-_POLICY: Final = "policy/"
-ONLY: Final = ""
-"""The flat name of the only action."""
 _MODEL: Final = (
     *("network_spec", "architecture", "action_adapter_spec", "optimizer_spec", "reward_clipping", "weight_pg"),
     *("weight_baseline", "weight_entropy", "feed_previous_action_through_nn", "feed_previous_reward_through_nn"),
@@ -61,7 +57,7 @@ def layout_of(form: Mapping[str, Any], states: Space, action: IntBox) -> dict[st
     }
 
 
-class ImpalaCore(Core):
+class ImpalaCore(ModelCore):
     """An actor-critic that learns from fragments.
 
     Args:
@@ -73,18 +69,15 @@ class ImpalaCore(Core):
     """
 
     def __init__(self, name: str, form: Mapping[str, Any], states: Space, action: IntBox, seed: int) -> None:
-        super().__init__(name, seed)
-        self._form, self._states, self._shape = form, states, action.shape
         self._categories = int(action.num_categories or 0)
+        numbered = IntBox(self._categories, shape=action.shape)  # actions count from 0 inside
+        super().__init__(name, form, {ONLY: numbered}, seed)
+        self._states, self._shape = states, action.shape
         self._low = np.broadcast_to(action.low, action.shape).astype(np.int32)
         self.length: int = form["worker_sample_size"]
         self.batch_size: int = form["update_spec"]["batch_size"]
         self.feeds_action: bool = form["feed_previous_action_through_nn"]
         self.feeds_reward: bool = form["feed_previous_reward_through_nn"]
-        numbered = IntBox(self._categories, shape=self._shape)  # actions count from 0 inside
-        self._exploration = make_exploration(f"{name}: exploration_spec", form["exploration_spec"], {ONLY: numbered})
-        rate = form["optimizer_spec"]["learning_rate"]
-        self._learning_rate = make_decay(f"{name}: optimizer_spec['learning_rate']", rate)
         self._units = lstm_units(form)
         self._model = self._traced(states.flat(), seed)
         self._last_actions: dict[int, Array] = {}
@@ -114,14 +107,14 @@ class ImpalaCore(Core):
         if self._units is not None:
             row["state"] = dict.fromkeys(STATE, ArraySpec((self._units,), np.float32))
         params = {
-            "form": {name: self._form[name] for name in _MODEL},
+            "form": {name: self.form[name] for name in _MODEL},
             "states": specs_of(boxes),
-            "scale": _image_scale(boxes) if self._form["architecture"] else 1.0,
+            "scale": _image_scale(boxes) if self.form["architecture"] else 1.0,
             "shape": self._shape,
             "categories": self._categories,
             "low": self._low,
         }
-        rows = 0 if self._form["type"] == "actor" else self.batch_size
+        rows = 0 if self.form["type"] == "actor" else self.batch_size
         return TracedModel(model_fn, params, observation, row, ("learning_rate",), rows, seed)
 
     # -- acting -------------------------------------------------------------------------------------------------------
@@ -147,15 +140,6 @@ class ImpalaCore(Core):
     def forget_actions(self, lane: int | None) -> None:
         """An episode begins in a lane, or in all."""
         self._last_actions = {} if lane is None else {k: one for k, one in self._last_actions.items() if k != lane}
-
-    def epsilon(self, timestep: int) -> float | None:
-        """As :meth:`Core.epsilon`."""
-        return None if self._exploration is None else self._exploration.level(timestep)
-
-    @property
-    def model(self) -> TracedModel:
-        """As :meth:`Core.model`."""
-        return self._model
 
     def no_previous(self, rows: int) -> tuple[Array, Array]:
         """Actions [N, ...] and rewards [N] before the first timestep of episodes: -1 stands for none."""
@@ -248,7 +232,7 @@ class ImpalaCore(Core):
             "observation": dict(self._states.flatten(records["states"])),
             "action": records["actions"],
             "reward": records["rewards"],
-            "discount": np.where(terminated, 0.0, self._form["discount"]).astype(np.float32),
+            "discount": np.where(terminated, 0.0, self.form["discount"]).astype(np.float32),
             "terminal": records["terminals"].astype(np.float32),
             "truncated": records["truncated"].astype(np.float32),
             "final_value": records["final_values"],
@@ -262,32 +246,21 @@ class ImpalaCore(Core):
             batch["state"] = dict(zip(STATE, records["initial_internal_states"], strict=True))
         return batch
 
-    # -- weights and state --------------------------------------------------------------------------------------------
-
-    def weights(self) -> dict[str, Array]:
-        """Of policy and value, by name."""
-        named = self._model.named_weights()
-        return {name.removeprefix(_POLICY): array for name, array in named.items() if name.startswith(_POLICY)}
-
-    def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set them; the optimizer's variables stay."""
-        self._model.set_named({_POLICY + name: array for name, array in weights.items()})
+    # -- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> State:
         """Everything that acting and learning follow from, but the environments."""
         return {
             **super().state_dict(),
-            "model": self._model.state_dict(),
             "queue": state_of(self.queue.fragments, self._states),
             "last_actions": {str(lane): action for lane, action in self._last_actions.items()},
         }
 
     def load_state_dict(self, state: State) -> None:
         """Take over what :meth:`state_dict` returned."""
-        self._model.load_state_dict(state["model"])
+        super().load_state_dict(state)
         self.queue.fragments = fragments_of(state["queue"], self._states)
         self._last_actions = {int(lane): action for lane, action in state["last_actions"].items()}
-        super().load_state_dict(state)
 
 
 def _softmax(logits: Array) -> Array:

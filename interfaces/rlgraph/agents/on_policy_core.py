@@ -9,24 +9,22 @@ import numpy as np
 
 from ....contracts import Array, ArraySpec, State
 from ....quiet import load_tensorflow
-from ..processing.decays import make_decay
-from ..processing.exploration import epsilon_of, make_exploration
 from ..values.errors import refuse
 from ..values.readers import counted_from_zero
-from .core import Acted, Core
+from .core import Acted
+from .model_core import ModelCore
 from .policies import PolicyActions
 from .results import Loss
 from .rollouts import Rollouts, gae
 from .traced import Learned, TracedModel, specs_of
 
-_POLICY: Final = "policy/"
 _DRAW: Final = "draw/"
 """Before the names of continuous actions, in what is noted of an act."""
 _NUMBER: Final = ArraySpec((), np.float32)
 _TINY: Final = 1e-8
 
 
-class OnPolicyCore(Core):
+class OnPolicyCore(ModelCore):
     """Actor-critic: one step on all that was drawn, or PPO's several ones on random parts of it.
 
     Args:
@@ -40,16 +38,12 @@ class OnPolicyCore(Core):
     def __init__(
         self, name: str, form: Mapping[str, Any], states: Mapping[str, Any], actions: Mapping[str, Any], seed: int
     ) -> None:
-        super().__init__(name, seed)
-        self._form, self._is_ppo = form, form["kind"] == "ppo"
+        boxes = counted_from_zero(actions)
+        super().__init__(name, form, boxes, seed)
+        self._is_ppo = form["kind"] == "ppo"
         self.by_episodes: bool = form["sample_episodes"]
         """Is a batch of whole episodes, rather than of records?"""
         self._clip: float | None = form.get("value_function_clipping")
-        boxes = counted_from_zero(actions)
-        self._exploration = make_exploration(f"{name}: exploration_spec", form["exploration_spec"], boxes)
-        self._learning_rate = make_decay(
-            f"{name}: optimizer_spec['learning_rate']", form["optimizer_spec"]["learning_rate"]
-        )
         self._policy = PolicyActions(boxes)
         specs = self._policy.specs
         load_tensorflow()
@@ -95,10 +89,6 @@ class OnPolicyCore(Core):
         extras |= {_DRAW + name: draws[name] for name in self._policy.floats}
         return Acted(actions, explored, extras=extras)
 
-    def epsilon(self, timestep: int) -> float | None:
-        """As :meth:`Core.epsilon`."""
-        return epsilon_of(self._exploration, timestep)
-
     # -- storing ------------------------------------------------------------------------------------------------------
 
     @property
@@ -114,7 +104,7 @@ class OnPolicyCore(Core):
     @property
     def _count(self) -> int:
         """Records or episodes of a batch."""
-        return int(self._form["update_spec"]["batch_size"])
+        return int(self.form["update_spec"]["batch_size"])
 
     def has_batch(self, more: int = 0) -> bool:
         """Is there a batch, ``more`` records beside the memory included?"""
@@ -200,7 +190,7 @@ class OnPolicyCore(Core):
         return self._learn(valued, batch["weight"], updates)
 
     def _learn(self, batch: Mapping[str, Any], weight: Array, updates: int) -> Loss:
-        form = self._form
+        form = self.form
         advantage = gae(batch, form["discount"], form["gae_lambda"])
         rows = {**batch, "return": advantage + batch["value"], "weight": weight}
         if self._is_ppo and form["standardize_advantages"]:
@@ -228,37 +218,16 @@ class OnPolicyCore(Core):
         losses = [(float(each.mean(dtype=np.float64)), each) for each in (learned.errors, value_errors)]
         return Loss(losses[0][0], (*losses[0], *losses[1]))
 
-    # -- weights and state --------------------------------------------------------------------------------------------
-
-    @property
-    def model(self) -> TracedModel:
-        """The model with its weights."""
-        return self._model
-
-    def weights(self) -> dict[str, Array]:
-        """Of the policy, by name."""
-        return self._model.part(_POLICY)
-
-    def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set the policy's weights; those of the value function stay."""
-        self._model.set_named({_POLICY + name: array for name, array in weights.items()})
+    # -- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> State:
         """Everything that acting and learning follow from."""
-        return {
-            **super().state_dict(),
-            "model": self._model.state_dict(),
-            "rollouts": self.rollouts.state_dict(),
-            "exploration": None if self._exploration is None else self._exploration.state_dict(),
-        }
+        return {**super().state_dict(), "rollouts": self.rollouts.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
         """Take over what :meth:`state_dict` returned."""
-        self._model.load_state_dict(state["model"])
-        self.rollouts.load_state_dict(state["rollouts"])
-        if self._exploration is not None:
-            self._exploration.load_state_dict(state["exploration"])
         super().load_state_dict(state)
+        self.rollouts.load_state_dict(state["rollouts"])
 
 
 def _value_errors(value: Array, recorded: Array, returns: Array, clip: float | None) -> Array:

@@ -17,8 +17,9 @@ from ..values.errors import refuse
 from ..values.readers import StatesReader, actions_out
 from ..values.spaces import Space
 from .buffers import stacked
+from .core import ONLY
 from .fragments import Fragment
-from .impala_core import ONLY, Choice, ImpalaCore
+from .impala_core import Choice, ImpalaCore
 
 _RETURNS: Final = 100
 """How many episodes' returns are kept."""

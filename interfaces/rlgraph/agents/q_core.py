@@ -9,11 +9,9 @@ import numpy as np
 
 from ....contracts import Array, ArraySpec, State
 from ....quiet import load_tensorflow
-from ..processing.decays import make_decay
-from ..processing.exploration import epsilon_of, make_exploration
 from ..values.readers import counted_from_zero
-from .core import Acted
-from .replay_core import ONLY, ReplayCore, rows_of
+from .core import ONLY, Acted
+from .replay_core import ReplayCore, rows_of
 from .results import Loss
 from .traced import Learned, TracedModel, specs_of
 
@@ -42,12 +40,9 @@ class QCore(ReplayCore):
         *,
         counts_items: bool,
     ) -> None:
-        super().__init__(name, form, states, ArraySpec(action.shape, np.int32), seed)
+        box = counted_from_zero({ONLY: action})[ONLY]
+        super().__init__(name, form, states, ArraySpec(action.shape, np.int32), box, seed)
         self._counts_items, self._update = counts_items, form["update_spec"]
-        boxes = counted_from_zero({ONLY: action})
-        self._exploration = make_exploration(f"{name}: exploration_spec", form["exploration_spec"], boxes)
-        rate = form["optimizer_spec"]["learning_rate"]
-        self._learning_rate = make_decay(f"{name}: optimizer_spec['learning_rate']", rate)
         load_tensorflow()
         from ..model.q_learning import model_fn
 
@@ -76,10 +71,6 @@ class QCore(ReplayCore):
             actions, explored = self._exploration(actions, timestep, self.exploration_rng, lanes)
             return Acted(actions, explored)
         return Acted(actions, np.zeros(len(lanes), np.bool_))
-
-    def epsilon(self, timestep: int) -> float | None:
-        """As :meth:`Core.epsilon`."""
-        return epsilon_of(self._exploration, timestep)
 
     def q_values(self, features: Mapping[str, Array]) -> Array:
         """Values of all actions, float32 [B, ..., A]."""
@@ -131,34 +122,11 @@ class QCore(ReplayCore):
         loss = float(np.add.reduce(each, dtype=np.float64)) / len(each)
         return Loss(loss, (loss, each))
 
-    # -- weights and state --------------------------------------------------------------------------------------------
-
-    @property
-    def model(self) -> TracedModel:
-        """The model with its weights."""
-        return self._model
-
-    def weights(self) -> dict[str, Array]:
-        """Of the policy, by name."""
-        return self._model.part(_POLICY)
-
-    def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set the policy's weights; the target's stay."""
-        self._model.set_named({_POLICY + name: array for name, array in weights.items()})
-
     def state_dict(self) -> State:
         """Everything that acting and learning follow from."""
-        return {
-            **super().state_dict(),
-            "model": self._model.state_dict(),
-            "since_copy": self._since_copy,
-            "exploration": None if self._exploration is None else self._exploration.state_dict(),
-        }
+        return {**super().state_dict(), "since_copy": self._since_copy}
 
     def load_state_dict(self, state: State) -> None:
         """Take over what :meth:`state_dict` returned."""
-        self._model.load_state_dict(state["model"])
         super().load_state_dict(state)
         self._since_copy = state["since_copy"]
-        if self._exploration is not None:
-            self._exploration.load_state_dict(state["exploration"])

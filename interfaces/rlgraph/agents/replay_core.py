@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from ....contracts import Array, ArraySpec, State
 from .buffers import summed
-from .core import Core
+from .core import ONLY
+from .model_core import ModelCore
 from .records import Records, make_sampler
 from .results import Loss
 
-ONLY: Final = ""
-"""The flat name of the only action."""
 
-
-class ReplayCore(Core):
+class ReplayCore(ModelCore):
     """The memory, and what an update is.
 
     Args:
@@ -25,14 +23,21 @@ class ReplayCore(Core):
         form: the normal form.
         states: boxes of one preprocessed state by flat name.
         action: specs of one action.
+        box: its space; integers count from 0.
         seed: of all that is drawn.
     """
 
     def __init__(
-        self, name: str, form: Mapping[str, Any], states: Mapping[str, Any], action: ArraySpec, seed: int
+        self,
+        name: str,
+        form: Mapping[str, Any],
+        states: Mapping[str, Any],
+        action: ArraySpec,
+        box: Any,
+        seed: int,
     ) -> None:
-        super().__init__(name, seed)
-        self.form, self._n_step = form, form["observe_spec"]["n_step"]
+        super().__init__(name, form, {ONLY: box}, seed)
+        self._n_step = form["observe_spec"]["n_step"]
         self.observation = {key: ArraySpec(box.shape, box.dtype) for key, box in states.items()}
         number = ArraySpec((), np.float32)
         self.row = {

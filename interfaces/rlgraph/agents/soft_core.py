@@ -9,16 +9,12 @@ import numpy as np
 
 from ....contracts import Array, ArraySpec, State
 from ....quiet import load_tensorflow
-from ..processing.decays import make_decay
-from ..processing.exploration import make_exploration
 from ..values.errors import told
 from .agent import Agent
-from .core import Acted, Core
-from .replay_core import ONLY, ReplayCore, rows_of
+from .core import ONLY, Acted, Core
+from .replay_core import ReplayCore, rows_of
 from .results import Loss
 from .traced import TracedModel, specs_of
-
-_POLICY = "policy/"
 
 
 class SoftCore(ReplayCore):
@@ -33,12 +29,9 @@ class SoftCore(ReplayCore):
     """
 
     def __init__(self, name: str, form: Mapping[str, Any], states: Mapping[str, Any], action: Any, seed: int) -> None:
-        super().__init__(name, form, states, ArraySpec(action.shape, np.float32), seed)
+        super().__init__(name, form, states, ArraySpec(action.shape, np.float32), action, seed)
         self._shape = action.shape
         self._low, self._high = (np.broadcast_to(bound, action.shape).reshape(-1) for bound in action.bounds)
-        self._exploration = make_exploration(f"{name}: exploration_spec", form["exploration_spec"], {ONLY: action})
-        rate = form["optimizer_spec"]["learning_rate"]
-        self._learning_rate = make_decay(f"{name}: optimizer_spec['learning_rate']", rate)
         load_tensorflow()
         from ..model.soft_actor_critic import model_fn
 
@@ -80,35 +73,14 @@ class SoftCore(ReplayCore):
         loss = float(each.mean(dtype=np.float64))
         return Loss(loss, (loss, each)), learned.errors
 
-    @property
-    def model(self) -> TracedModel:
-        """The model with its weights."""
-        return self._model
-
-    def weights(self) -> dict[str, Array]:
-        """Of the policy, by name."""
-        return self._model.part(_POLICY)
-
-    def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set the policy's weights; the critics' stay."""
-        self._model.set_named({_POLICY + name: array for name, array in weights.items()})
-
     def state_dict(self) -> State:
         """Everything that acting and learning follow from."""
-        return {
-            **super().state_dict(),
-            "model": self._model.state_dict(),
-            "copied": self._copied,
-            "exploration": None if self._exploration is None else self._exploration.state_dict(),
-        }
+        return {**super().state_dict(), "copied": self._copied}
 
     def load_state_dict(self, state: State) -> None:
         """Take over what :meth:`state_dict` returned."""
-        self._model.load_state_dict(state["model"])
         super().load_state_dict(state)
         self._copied = state["copied"]
-        if self._exploration is not None:
-            self._exploration.load_state_dict(state["exploration"])
 
 
 class SACAgent(Agent):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...common.forms.rooms import without_case
 from ..values.errors import choice, mapping, refuse
 
 
@@ -35,11 +36,7 @@ def kind_and_arguments(
     kind = arguments.pop("type", default)
     if kind is None:
         refuse(f"{where}['type']", f"is missing: it is one of {', '.join(names)}")
-    plain = {**{_plain(name): name for name in names}, **(aliases or {})}
-    if isinstance(kind, str) and _plain(kind) in plain:
-        return plain[_plain(kind)], arguments
+    plain = {**{without_case(name): name for name in names}, **(aliases or {})}
+    if isinstance(kind, str) and without_case(kind) in plain:
+        return plain[without_case(kind)], arguments
     return choice(f"{where}['type']", kind, names), arguments
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
