@@ -219,7 +219,7 @@ class ImpalaCore(ModelCore):
             problem = f"needs {self.batch_size} fragments, one batch; the queue has {len(self.queue)}"
             refuse(f"{self.name}.update: fifo_queue", f"{problem}: let an actor fill it before", len(self.queue))
         records = joined(self.queue.take(self.batch_size), self._states)
-        numbers = {"learning_rate": self._learning_rate.value(updates)}
+        numbers = {"learning_rate": self.learning_rate(updates)}
         learned = self._model.train(self._batch(records), numbers, updates)
         each = learned.errors.sum(axis=1, dtype=np.float64)  # over time
         loss = float(each.mean())

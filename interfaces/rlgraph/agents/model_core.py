@@ -34,6 +34,11 @@ class ModelCore(Core):
         rate = form["optimizer_spec"]["learning_rate"]
         self._learning_rate = make_decay(f"{name}: optimizer_spec['learning_rate']", rate)
 
+    def learning_rate(self, updates: int) -> float:
+        """Of an update, of which there were so many before; ``sgd`` has a ``decay`` beside (Keras 2's rule)."""
+        decay = float(self.form["optimizer_spec"].get("decay", 0.0))
+        return self._learning_rate.value(updates) / (1.0 + decay * updates)
+
     @property
     def model(self) -> TracedModel:
         """The model with its weights."""

@@ -208,7 +208,7 @@ class OnPolicyCore(ModelCore):
     def _step(self, rows: Mapping[str, Any], updates: int) -> Learned:
         """One step of both networks."""
         given = {name: rows[name] for name in self._names}
-        return self._model.train(given, {"learning_rate": self._learning_rate.value(updates)}, updates)
+        return self._model.train(given, {"learning_rate": self.learning_rate(updates)}, updates)
 
     def _last_step(self, rows: Mapping[str, Any], updates: int) -> Loss:
         """The step whose losses, before it, are those of the update."""

@@ -66,7 +66,7 @@ class SoftCore(ReplayCore):
 
     def train(self, batch: Mapping[str, Any], updates: int) -> tuple[Loss, Array]:
         """As :meth:`ReplayCore.train`; the loss is the critics'."""
-        numbers = {"learning_rate": self._learning_rate.value(updates), "copies": float(not self._copied)}
+        numbers = {"learning_rate": self.learning_rate(updates), "copies": float(not self._copied)}
         learned = self._model.train(rows_of(batch), numbers, updates)
         self._copied = True
         each = (learned.errors**2 * batch["weight"]).astype(np.float32)

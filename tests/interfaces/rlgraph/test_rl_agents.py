@@ -443,6 +443,25 @@ def test_15_a_loss_unpacks() -> None:
     assert isinstance(found, float)
 
 
+def test_decay_of_sgd() -> None:
+    """The third update has a rate of 0.1 / (1 + 0.5 * 2), so that half the step is taken."""
+    agent = make_dqn(optimizer_spec={"type": "sgd", "learning_rate": 0.1, "decay": 0.5})
+    plain = make_dqn(optimizer_spec={"type": "sgd", "learning_rate": 0.1})
+    batch = {**records(4), "terminals": [True] * 4}
+    for one in (agent, plain):
+        own = one.get_weights()
+        one.update(batch)
+        one.update(batch)
+        one.set_weights(own)
+    start = agent.get_weights()
+    for one in (agent, plain):
+        one.update(batch)
+    for name, array in start.items():
+        whole = plain.get_weights()[name] - array
+        np.testing.assert_allclose(agent.get_weights()[name] - array, whole / 2, rtol=1e-3, atol=1e-6)
+        assert np.abs(whole).max() > 1e-4
+
+
 def test_16_weights_fit_or_nothing_is_set() -> None:
     agent = make_dqn()
     own = agent.get_weights()
