@@ -44,6 +44,7 @@ ROOMS: Final[dict[str, set[str]]] = {
 ROOMS["estimators"] = {*ROOMS, "noise"}
 ROOMS["distributed"] = {*ROOMS, "noise"}
 ROOMS["interfaces"] = {*ROOMS, "noise"}
+ROOMS["serving"] = {*ROOMS, "noise"}
 ROOMS["experiments"] = {*ROOMS, "noise"}
 """Which rooms a room may import beside itself and the leaves: the table of ARCHITECTURE.md."""
 
@@ -51,7 +52,7 @@ TENSORFLOW_AT_ONCE: Final = {"models", "runtimes", "estimators"}
 """May load TensorFlow when they are imported."""
 FOLDERS_AT_ONCE: Final = ("interfaces/common/layers/", "interfaces/rlgraph/model/", "interfaces/tensorforce/model/")
 """Folders of other rooms that may do so."""
-TENSORFLOW_WHEN_USED: Final = {"noise", "hooks", "experiments", "interfaces"}
+TENSORFLOW_WHEN_USED: Final = {"noise", "hooks", "experiments", "interfaces", "serving"}
 """May load it inside functions. The other rooms never do."""
 LIGHT_FILES: Final = {"runtimes/__init__.py"}
 """In the rooms that may load TensorFlow at once, files that never do."""
@@ -127,6 +128,18 @@ def test_imports_point_one_way() -> None:
         if name != "__init__.py":  # the root exports lazily: see the next test
             found += violations(path.read_text(encoding="utf-8"), name)
     assert found == []
+
+
+def test_the_client_of_a_service_imports_only_itself() -> None:
+    inside = "axonrl.serving.client"
+    for path in sorted((ROOT / "serving" / "client").glob("*.py")):
+        found = list(imports(ast.parse(path.read_text(encoding="utf-8")), inside))
+        foreign = {
+            item.target for item in found if item.target.startswith("axonrl") and not item.target.startswith(inside)
+        }
+        assert foreign == set()
+        tops = {item.target.partition(".")[0] for item in found} - {"axonrl"}
+        assert tops <= {*sys.stdlib_module_names, "urllib3", "httpx"}, path
 
 
 def test_the_root_imports_nothing_of_axonrl() -> None:

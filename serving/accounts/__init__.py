@@ -1,0 +1,1 @@
+"""The database of a service: users, tokens, agents by name, audit."""

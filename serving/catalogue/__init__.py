@@ -1,0 +1,1 @@
+"""Which models a service hosts, and what their hyperparameters become."""

@@ -1,0 +1,1 @@
+"""The commands `axonrl serve` and `axonrl service`."""
