@@ -271,6 +271,11 @@ class HostedAgent:
         return self._damage or self._learning.failure
 
     @property
+    def relaxed(self) -> bool:
+        """May it act with the last finished weights, before all that it accepted is applied?"""
+        return self.recipe.config.get("freshness") == "relaxed"
+
+    @property
     def has_work(self) -> bool:
         """Was anything accepted that is not applied yet?"""
         return self._learning.has_work
