@@ -10,18 +10,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ...contracts import State
 from ...environments import spaces
-from ...errors import CheckpointError, NonFiniteError
+from ...errors import ArgumentError, CheckpointError, NonFiniteError
 from ...estimators.stepping import Stepper
 from ..catalogue.recipes import Recipe
+from ..catalogue.recipes import recipe as make_recipe
 from .acting import Acting
 from .failures import RefusedError
 from .journal import DamagedJournalError
-from .keeping import Folder, transition_specs_of
+from .keeping import Folder, bring_back, service_part, transition_specs_of
 from .keys import Keys, digest
 from .learning import Learning
 from .records import END_EPISODE, NO_KEY, STEPS, Codec, Record
 from .requests import Bodies, Step, noise_of
+from .snapshots import Arrived, snapshot
 from .values import place
 
 _MOST_SECONDS_OWED: Final = 2.0
@@ -50,14 +53,12 @@ class HostedAgent:
     """
 
     def __init__(self, recipe: Recipe, stepper: Stepper, folder: Folder) -> None:
-        self.recipe = recipe
         self._folder = folder
-        self._stepper = stepper
         observation, action = map(spaces.from_json, (recipe.observation, recipe.action))
         self._bodies = Bodies(observation, action)
-        self._acting = Acting(stepper, self._bodies.actions, recipe.noise)
-        self._learning = Learning(stepper, recipe.gathers)
-        self._codec = Codec(transition_specs_of(stepper))
+        self._use(recipe, Learning(stepper, recipe.gathers))
+        self._specs = transition_specs_of(stepper)
+        self._codec = Codec(self._specs)
         self._keys = Keys()
         self._seq = 0
         self._number = 0
@@ -70,10 +71,18 @@ class HostedAgent:
         self._damaged_from = 0
         self._unsynced = False
 
+    def _use(self, recipe: Recipe, learning: Learning) -> None:
+        self.recipe = recipe
+        self._learning = learning
+        self._stepper = learning.stepper
+        self._acting = Acting(learning.stepper, self._bodies.actions, recipe.noise)
+
     # -- beginning ----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, path: Path, stepper_of: Callable[[Recipe], Stepper], recipe: Recipe | None, epoch: int) -> HostedAgent:
+    def open(
+        cls, path: Path, stepper_of: Callable[[Recipe], Stepper], recipe: Recipe | None, epoch: int
+    ) -> HostedAgent:
         """The agent of a folder, as it was: its newest checkpoint, and its journal from there on.
 
         Args:
@@ -89,27 +98,30 @@ class HostedAgent:
         folder = Folder(path, epoch)
         folder.lock()
         try:
-            if recipe is None:
-                recipe = folder.recipe()
+            state = folder.open()
+            if state is not None:
+                recipe = Recipe.from_json(service_part(state)["recipe"])
+            elif recipe is None:
+                raise CheckpointError(f"{path} holds no agent")
             agent = cls(recipe, stepper_of(recipe), folder)
-            if not agent._restore():
-                folder.start(recipe, agent._stepper)
+            if state is not None:
+                agent._restore(state)
+            else:
+                folder.describe(recipe, agent._stepper)
                 agent.save()
             return agent
         except BaseException:
             folder.close()
             raise
 
-    def _restore(self) -> bool:
-        """Bring back checkpoint and journal; False if there is no checkpoint."""
-        found = self._folder.load(self._learning)
-        if found is None:
-            return False
-        self._number, extra = found
-        self._saved = self._number
-        self._seq = self._saved_seq = int(extra["seq"])
-        self._learns = bool(extra["learns"])
-        self._keys.load_state_dict(extra["accepted"])
+    def _restore(self, state: State) -> None:
+        """Bring back a checkpoint, and what the journal has from there on."""
+        part = service_part(state)
+        bring_back(state, self._learning)
+        self._number = self._saved = int(part["number"])
+        self._seq = self._saved_seq = int(part["seq"])
+        self._learns = bool(part["learns"])
+        self._keys.load_state_dict(part["accepted"])
         try:
             for _, content in self._folder.journal.read(self._number + 1):
                 self._accept(self._codec.decode(content))
@@ -118,7 +130,6 @@ class HostedAgent:
                     break
         except DamagedJournalError as error:
             self._damage, self._damaged_from = str(error), self._number + 1
-        return True
 
     # -- requests that change nothing ---------------------------------------------------------------------------------
 
@@ -147,6 +158,7 @@ class HostedAgent:
                     "global_episode": streams.finished,
                 },
                 "episode_return_mean": streams.mean_return(),
+                "config": self.recipe.config,
                 "bytes": self._folder.nbytes(),
                 "executor": "litert",
             }
@@ -235,6 +247,39 @@ class HostedAgent:
         self._keys.add(record, self._seq)
         self._learning.accept(record)
 
+    def get_state(self) -> Answer:
+        """The six fields of its state."""
+        self.finish()
+        return Answer(snapshot(self.recipe, self._learning, self._seq, self._specs))
+
+    def put_state(self, body: bytes, stepper_of: Callable[[Recipe], Stepper]) -> Answer:
+        """Become the agent of a state: weights, memory, counters and hyperparameters.
+
+        Args:
+            body: JSON with the six fields.
+            stepper_of: makes the stepper of a recipe.
+        """
+        arrived = Arrived(body, self.recipe)
+        try:
+            recipe = make_recipe(self.recipe.model, arrived.hyperparameters)
+        except ArgumentError as error:
+            where = f"encoded_config.hyperparameters.{error.argument}"
+            raise RefusedError("invalid_value", str(error), [(where, str(error))]) from None
+        if (recipe.observation, recipe.action) != (self.recipe.observation, self.recipe.action):
+            what = "are of other sizes or bounds than this agent's"
+            raise RefusedError("state_mismatch", f"the hyperparameters {what}", [("encoded_config", what)])
+        self.finish()
+        learning = Learning(stepper_of(recipe), recipe.gathers)
+        seq = arrived.load(learning, self._specs, self._bodies.integer_limits())
+        self._damage = None
+        self._use(recipe, learning)
+        self._seq = seq
+        self._keys = Keys()
+        self.save()
+        self.save()  # of the two checkpoints that are kept, none is of the agent before
+        self._folder.describe(recipe, self._stepper)
+        return Answer(self.info().value)
+
     def patch(self, learning: bool | None, *, recover: bool) -> Answer:
         """Switch learning on or off; let a failed agent go on.
 
@@ -260,7 +305,9 @@ class HostedAgent:
         lost = self._folder.journal.set_aside(self._saved + 1)
         self._learning.reset()
         self._keys = Keys()
-        self._restore()
+        state = self._folder.open()
+        if state is not None:
+            self._restore(state)
         return lost
 
     # -- what was accepted --------------------------------------------------------------------------------------------
@@ -293,9 +340,9 @@ class HostedAgent:
 
     def _act_as_saved(self) -> None:
         """Updates have failed: act with the weights of the newest checkpoint, which are finite."""
-        weights = self._folder.weights()
-        if weights is not None:
-            self._stepper.set_weights(weights)
+        state = self._folder.open()
+        if state is not None:
+            self._stepper.set_weights(state["weights"])
 
     @property
     def unsynced(self) -> bool:
@@ -322,7 +369,12 @@ class HostedAgent:
         self.finish()
         if self.failure is not None:
             return
-        extra = {"seq": self._seq, "learns": self._learns, "accepted": self._keys.state_dict()}
+        extra = {
+            "recipe": self.recipe.to_json(),
+            "seq": self._seq,
+            "learns": self._learns,
+            "accepted": self._keys.state_dict(),
+        }
         try:
             self._folder.save(self._learning, self._number, extra)
         except NonFiniteError as error:
@@ -354,4 +406,3 @@ def to_bytes(value: Any) -> bytes:
 
 def _accepted(count: int, seq: int) -> dict[str, int]:
     return {"accepted": count, "seq": seq}
-

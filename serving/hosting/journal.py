@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import re
 import shutil
@@ -108,9 +109,8 @@ class Journal:
     def trim(self, number: int) -> None:
         """Remove the files that hold only records below ``number``; OSError if that fails."""
         segments = self._segments()
-        for segment, following in zip(segments, segments[1:] + [None], strict=True):
-            last_is_below = following is not None and following.first <= number
-            if last_is_below and segment.path != self._path:
+        for segment, following in itertools.pairwise(segments):
+            if following.first <= number:
                 segment.path.unlink(missing_ok=True)
 
     def set_aside(self, number: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,14 +21,12 @@ from ...policies.learner import Learner
 from ...policies.reasons import LITERT
 from ...runs import record
 from ...runs.checkpoints import CheckpointStore
-from ...runs.files import make_folders, write_json_atomically
+from ...runs.files import make_folders
 from ...runs.provenance import provenance
 from ..catalogue.recipes import Recipe
 from .journal import Journal
 from .learning import Learning
 
-RECIPE: Final = "agent.json"
-"""What the agent was created with."""
 JOURNAL: Final = "journal"
 _SERVICE: Final = "service"
 _CHECKPOINTS: Final = 2
@@ -61,8 +58,8 @@ class Folder:
         self.journal.close()
         self._lock.close()
 
-    def start(self, recipe: Recipe, stepper: Stepper) -> None:
-        """Write what a new agent's folder begins with, but its first checkpoint."""
+    def describe(self, recipe: Recipe, stepper: Stepper) -> None:
+        """Write ``run.json``, so that this is an ordinary run folder."""
         program = _program(stepper)
         record.RunRecord(
             seed=recipe.seed,
@@ -77,7 +74,6 @@ class Folder:
             made_with={**provenance(), **{k: v for k, v in program.made_with.items() if k in ("tensorflow", "keras")}},
             memory=recipe.memory,
         ).write(self.path)
-        write_json_atomically(self.path / RECIPE, recipe.to_json())
 
     def save(self, learning: Learning, number: int, extra: State) -> None:
         """Write a checkpoint of everything up to the record of this number, and trim the journal.
@@ -97,37 +93,32 @@ class Folder:
         if len(self._saved) == _CHECKPOINTS:
             self.journal.trim(self._saved[0] + 1)
 
-    def load(self, learning: Learning) -> tuple[int, State] | None:
-        """Bring back the newest checkpoint that is whole.
+    def open(self) -> State | None:
+        """The newest checkpoint that is whole; None if there is none.
 
-        Returns:
-            The number of its last record, and what was saved as ``extra``; None if there is no checkpoint.
+        Raises:
+            CheckpointError: none of them is.
         """
         found = self._store.open()
-        if found is None:
-            return None
-        state = found[1]
-        _training_state(learning.stepper).load_state_dict(state)
-        service = state[_SERVICE]
-        learning.load_state_dict(service)
-        return int(service["number"]), service
-
-    def recipe(self) -> Recipe:
-        """What the agent was created with; CheckpointError if that cannot be read."""
-        path = self.path / RECIPE
-        try:
-            return Recipe.from_json(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{path} cannot be read: {error}") from error
-
-    def weights(self) -> Mapping[str, Any] | None:
-        """Those in the newest checkpoint; None if there is none."""
-        found = self._store.open()
-        return None if found is None else found[1]["weights"]
+        if found is not None and _SERVICE not in found[1]:
+            raise CheckpointError(f"{self.path} is a run that no service has saved: import it")
+        return None if found is None else found[1]
 
     def nbytes(self) -> int:
         """Bytes of all its files."""
         return sum(path.stat().st_size for path in _files(self.path))
+
+
+def service_part(state: State) -> dict[str, Any]:
+    """What a checkpoint holds of the service: ``number`` of its last record, and what was saved as ``extra``."""
+    part: dict[str, Any] = state[_SERVICE]
+    return part
+
+
+def bring_back(state: State, learning: Learning) -> None:
+    """Give a checkpoint's state to a stepper of its recipe, and to what drives it."""
+    _training_state(learning.stepper).load_state_dict(state)
+    learning.load_state_dict(service_part(state))
 
 
 def transition_specs_of(stepper: Stepper) -> Mapping[str, SpecTree]:

@@ -172,6 +172,10 @@ class Learning:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned."""
         self.streams.load_state_dict(state["streams"])
-        told = state["facts"]
+        self.tell(state["facts"])
+
+    def tell(self, told: Mapping[str, float] | None) -> None:
+        """Loss and metrics of the last update; None if there was none."""
+        self.facts = None
         if told is not None:
             self.facts = UpdateFacts(told["loss"], {name: value for name, value in told.items() if name != "loss"})

@@ -9,7 +9,6 @@ from pydantic_core import from_json
 
 from ...checks import shortened
 from ...contracts import Array, ArrayTree
-from ...environments import spaces
 from ...environments.spaces import AnySpace
 from .failures import RefusedError, invalid
 from .values import Actions, Reader, Where, boolean, fields, number, place, reward
@@ -19,6 +18,7 @@ MOST_AT_ONCE: Final = 1_000
 DEFAULT_ENVIRONMENT: Final = "default"
 _STATES: Final = ("state", "obs")
 _NEXT_STATES: Final = ("next_state", "next_obs")
+_COLUMNS: Final = ("observation", "next_observation")
 _LONGEST_NAME: Final = 128
 
 
@@ -63,8 +63,14 @@ class Bodies:
     def __init__(self, observation: AnySpace, action: AnySpace) -> None:
         self.actions = Actions(action)
         self._reader = Reader(observation)
-        leaves = spaces.leaves(observation)
-        self._is_scalar = len(leaves) == 1 and leaves[0].spec.shape == ()
+
+    def integer_limits(self) -> dict[str, tuple[Any, Any]]:
+        """The lowest and the highest value of what a transition holds as integers, by column."""
+        found = self._reader.limits()
+        limits = {f"{key}:{name}" if name else key: pair for key in _COLUMNS for name, pair in found.items()}
+        if self.actions.discrete:
+            limits["action"] = self.actions.first, self.actions.last
+        return limits
 
     def act(self, body: bytes) -> ActRequest:
         """A bare observation, or an object with ``observation``, or with ``observations``."""

@@ -43,6 +43,11 @@ class Reader:
         self._composite = isinstance(space, Dict | Tuple)
         self._limits = [spaces.limits(leaf.space) for leaf in self._leaves]
 
+    def limits(self) -> dict[str, tuple[Any, Any]]:
+        """The lowest and the highest value of those parts that have limits, by flat name."""
+        pairs = zip(self._leaves, self._limits, strict=True)
+        return {leaf.name: limits for leaf, limits in pairs if limits is not None}
+
     def read(self, value: Any, where: Where) -> ArrayTree:
         """One observation, as memories and models have it; RefusedError names the place that is wrong."""
         if not self._composite:
@@ -74,7 +79,7 @@ class Actions:
         if isinstance(space, Box):
             self.low, self.high = space.low.astype(np.float32), space.high.astype(np.float32)
         else:
-            self._first, self._last = spaces.limits(space) or (0, 0)
+            self.first, self.last = spaces.limits(space) or (0, 0)
 
     def read(self, value: Any, where: Where) -> Array:
         """One action: a list of one integer (or the integer), or a list of floats within the bounds."""
@@ -91,8 +96,8 @@ class Actions:
             if len(value) != 1:
                 raise invalid(place(where), f"must be a list of one integer, got {shortened(value)}")
             value, where = value[0], (*where, 0)
-        if type(value) is not int or not self._first <= value <= self._last:
-            raise invalid(place(where), f"must be an integer in {self._first} .. {self._last}, got {shortened(value)}")
+        if type(value) is not int or not self.first <= value <= self.last:
+            raise invalid(place(where), f"must be an integer in {self.first} .. {self.last}, got {shortened(value)}")
         return np.array(value, np.int32)
 
     def sent(self, actions: Array) -> Array:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import CheckpointError
+from ...estimators.stepping import Stepper
 from ...runs.files import make_folders
 from ..catalogue.recipes import Recipe
 from ..hosting.agent import Answer, HostedAgent, to_bytes
@@ -233,7 +234,10 @@ class Worker:
             self._refuse(name, head, RefusedError("internal", "the service failed; its log says why"))
 
     def _ask(self, name: str, agent: HostedAgent, head: Head, body: bytes) -> None:
-        answer = _asked(agent, head, body)
+        if head["do"] == "put_state":
+            answer = agent.put_state(body, self._stepper_of)
+        else:
+            answer = _asked(agent, head, body)
         more = {"replayed": True} if answer.replayed else {}
         content = answer.value if isinstance(answer.value, bytes) else to_bytes(answer.value)
         self._answer(name, head, 200, content, **more)
@@ -242,8 +246,10 @@ class Worker:
         path = self._folder / AGENTS / name
         if recipe is None and not path.is_dir():
             raise RefusedError("not_found", "there is no such agent")
-        programs = self._folder / PROGRAMS
-        return HostedAgent.open(path, lambda made: open_stepper(made, programs), recipe, int(head.get("epoch", 0)))
+        return HostedAgent.open(path, self._stepper_of, recipe, int(head.get("epoch", 0)))
+
+    def _stepper_of(self, recipe: Recipe) -> Stepper:
+        return open_stepper(recipe, self._folder / PROGRAMS)
 
     def _put_away(self, name: str, slot: _Slot) -> None:
         """Save an agent, and have it in memory no more."""
@@ -307,6 +313,8 @@ def _asked(agent: HostedAgent, head: Mapping[str, Any], body: bytes) -> Answer:
         return agent.end_episode(body, key)
     if do == "info":
         return agent.info()
+    if do == "get_state":
+        return agent.get_state()
     if do == "loss":
         return agent.loss()
     if do == "episodes":
