@@ -196,7 +196,7 @@ class HostedAgent:
             if known.body != body_digest:
                 detail = "this Idempotency-Key was used for another request: use a new key for each request"
                 raise RefusedError("idempotency_key_reused", detail, [("Idempotency-Key", detail)])
-            return Answer(_accepted(known.count, known.seq), replayed=True)
+            return Answer(_accepted(known.steps, known.seq), replayed=True)
         self._refuse_steps()
         kind, environments, steps = read()
         record = Record(kind, self._number + 1, time.time(), environments, steps, key_digest, body_digest)

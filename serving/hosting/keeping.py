@@ -83,7 +83,7 @@ class Folder:
             CheckpointError: it cannot be written; the earlier ones and the journal stay.
         """
         stepper = learning.stepper
-        state = _training_state(stepper).content()
+        state = dict(_training_state(stepper).content())
         state["counters"] = {**state["counters"], "global_episode": learning.streams.finished}
         refuse_non_finite(state["weights"], f"at global_step {stepper.counters.global_step}; no checkpoint is saved")
         state[_SERVICE] = {"number": number, **learning.state_dict(), **extra}

@@ -20,7 +20,7 @@ class Accepted(NamedTuple):
     """A request that was accepted: the digest of its body, its steps, and the number of the last one."""
 
     body: bytes
-    count: int
+    steps: int
     seq: int
 
 
@@ -49,7 +49,7 @@ class Keys:
         self._steps += max(count, 1)
         while self._steps > REMEMBERED:
             _, oldest = self._by_key.popitem(last=False)
-            self._steps -= max(oldest.count, 1)
+            self._steps -= max(oldest.steps, 1)
 
     def state_dict(self) -> State:
         """All of them, for a checkpoint."""
@@ -57,7 +57,7 @@ class Keys:
         return {
             "keys": _as_array(list(self._by_key)),
             "bodies": _as_array([value.body for value in values]),
-            "counts": np.array([value.count for value in values], np.int64),
+            "counts": np.array([value.steps for value in values], np.int64),
             "seqs": np.array([value.seq for value in values], np.int64),
         }
 

@@ -166,9 +166,7 @@ def _config(content: bytes) -> dict[str, Any]:
         value = fields(parsed(content), (where,), _CONFIG)
     except RefusedError as error:
         if error.code == "invalid_json":
-            raise RefusedError(
-                "unsafe_state", f"{where} is not JSON: {error.detail}", [(where, error.detail)]
-            ) from None
+            raise RefusedError("unsafe_state", f"{where}: {error.detail}", [(where, error.detail)]) from None
         raise
     counters = fields(value["counters"], (where, "counters"), _COUNTERS)
     for name, number in [*counters.items(), ("owed", value["owed"])]:
@@ -179,8 +177,8 @@ def _config(content: bytes) -> dict[str, Any]:
     if len(value["environments"]) > MOST:
         raise invalid(f"{where}.environments", f"must be at most {MOST}")
     kinds = (str, bool, float, int, int)
-    for k, one in enumerate(value["environments"]):
-        one = fields(one, (where, "environments", k), _ENVIRONMENT)
+    for k, environment in enumerate(value["environments"]):
+        one = fields(environment, (where, "environments", k), _ENVIRONMENT)
         if any(type(one[name]) is not kind for name, kind in zip(_ENVIRONMENT, kinds, strict=True)):
             raise invalid(f"{where}.environments[{k}]", "must be a name, a flag, a number and two integers")
         if not np.isfinite(one["episode_return"]) or one["length"] < 0 or one["waiting"] < 0:

@@ -79,7 +79,8 @@ class Actions:
         if isinstance(space, Box):
             self.low, self.high = space.low.astype(np.float32), space.high.astype(np.float32)
         else:
-            self.first, self.last = spaces.limits(space) or (0, 0)
+            limits: tuple[int, int] = spaces.limits(space) or (0, 0)
+            self.first, self.last = limits
 
     def read(self, value: Any, where: Where) -> Array:
         """One action: a list of one integer (or the integer), or a list of floats within the bounds."""

@@ -1,4 +1,4 @@
-"""The pool: workers as child processes, which of them has which agent, and asking them. For the gateway's event loop."""
+"""The pool: workers as child processes, which of them has which agent, and asking them."""
 
 from __future__ import annotations
 
@@ -203,14 +203,16 @@ class Pool:
             return
         logger.error("%s has ended unexpectedly: it is started again", name)
         await _ended(child.process, 1.0)
-        while not self._stopping:
-            try:
-                await self._start_worker(name)
-            except OSError:
-                logger.exception("%s cannot be started", name)
-                await asyncio.sleep(_RESTART_SECONDS)
-            else:
-                return
+        while not self._stopping and not await self._started_again(name):
+            await asyncio.sleep(_RESTART_SECONDS)
+
+    async def _started_again(self, name: str) -> bool:
+        try:
+            await self._start_worker(name)
+        except OSError:
+            logger.exception("%s cannot be started", name)
+            return False
+        return True
 
     async def build(self, recipe: bytes) -> Answer | None:
         """Have the builder make what a recipe needs; None when it is there, else why it cannot be."""

@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -234,10 +234,8 @@ class Worker:
             self._refuse(name, head, RefusedError("internal", "the service failed; its log says why"))
 
     def _ask(self, name: str, agent: HostedAgent, head: Head, body: bytes) -> None:
-        if head["do"] == "put_state":
-            answer = agent.put_state(body, self._stepper_of)
-        else:
-            answer = _asked(agent, head, body)
+        do = head["do"]
+        answer = agent.put_state(body, self._stepper_of) if do == "put_state" else _ASKED[do](agent, head, body)
         more = {"replayed": True} if answer.replayed else {}
         content = answer.value if isinstance(answer.value, bytes) else to_bytes(answer.value)
         self._answer(name, head, 200, content, **more)
@@ -302,26 +300,18 @@ class Worker:
         gc.collect()
 
 
-def _asked(agent: HostedAgent, head: Mapping[str, Any], body: bytes) -> Answer:
-    """What one agent answers."""
-    do, key = head["do"], head.get("key")
-    if do == "act":
-        return agent.act(body, head.get("noise", 0.0))
-    if do in ("step", "steps"):
-        return agent.step(body, key, several=do == "steps")
-    if do == "end_episode":
-        return agent.end_episode(body, key)
-    if do == "info":
-        return agent.info()
-    if do == "get_state":
-        return agent.get_state()
-    if do == "loss":
-        return agent.loss()
-    if do == "episodes":
-        return agent.episodes(head.get("after", 0), head.get("limit", 100))
-    if do == "patch":
-        return agent.patch(head.get("learning"), recover=bool(head.get("recover")))
-    raise ValueError(f"unknown request {do!r}")
+_ASKED: Final[Mapping[str, Callable[[HostedAgent, Head, bytes], Answer]]] = {
+    "act": lambda agent, head, body: agent.act(body, head.get("noise", 0.0)),
+    "step": lambda agent, head, body: agent.step(body, head.get("key")),
+    "steps": lambda agent, head, body: agent.step(body, head.get("key"), several=True),
+    "end_episode": lambda agent, head, body: agent.end_episode(body, head.get("key")),
+    "info": lambda agent, head, body: agent.info(),
+    "loss": lambda agent, head, body: agent.loss(),
+    "episodes": lambda agent, head, body: agent.episodes(head.get("after", 0), head.get("limit", 100)),
+    "get_state": lambda agent, head, body: agent.get_state(),
+    "patch": lambda agent, head, body: agent.patch(head.get("learning"), recover=bool(head.get("recover"))),
+}
+"""What an agent is asked, but for what needs the folder of programs."""
 
 
 def _not_kept(content: bytes) -> bytes:
