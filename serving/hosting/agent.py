@@ -15,7 +15,7 @@ from ...environments import spaces
 from ...errors import ArgumentError, CheckpointError, NonFiniteError
 from ...estimators.stepping import Stepper
 from ..catalogue.recipes import Recipe
-from ..catalogue.recipes import recipe as make_recipe
+from ..catalogue.making import recipe as make_recipe
 from .acting import Acting
 from .failures import RefusedError
 from .journal import DamagedJournalError

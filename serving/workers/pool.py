@@ -15,15 +15,17 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from .messages import Frames, Head, encode
+from .messages import cut, encode
 from .settings import WorkerSettings
 
 _ASK_SECONDS: Final = 10.0
 """After which the gateway gives up; the request may still be carried out."""
 _SLOW_SECONDS: Final = 120.0
 _SLOW: Final = {"open", "get_state", "put_state", "patch", "remove", "close"}
+Head: TypeAlias = dict[str, Any]
+
 _MOST_WAITING: Final = 1_000
 """Requests of one agent."""
 _RESTART_SECONDS: Final = 0.2
@@ -48,7 +50,7 @@ class _Child(asyncio.Protocol):
         self.process: subprocess.Popen[bytes] | None = None
         self.waiting: dict[int, tuple[str, asyncio.Future[tuple[Head, bytes]]]] = {}
         self.gone = asyncio.Event()
-        self._frames = Frames()
+        self._held = bytearray()
         self._transport: asyncio.Transport | None = None
         self._numbers = 0
 
@@ -58,7 +60,8 @@ class _Child(asyncio.Protocol):
 
     def data_received(self, content: bytes) -> None:
         """Called by the loop."""
-        for head, body in self._frames.feed(content):
+        self._held += content
+        for head, body in cut(self._held):
             _, future = self.waiting.pop(head["id"], ("", None))
             if future is not None and not future.done():
                 future.set_result((head, body))

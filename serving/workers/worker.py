@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...errors import CheckpointError
 from ...estimators.stepping import Stepper
@@ -30,7 +30,7 @@ from ..catalogue.recipes import Recipe
 from ..hosting.agent import Answer, HostedAgent, to_bytes
 from ..hosting.failures import RefusedError
 from ..hosting.opening import ProgramMissingError, open_stepper
-from .messages import Frames, Head, encode
+from .messages import cut, encode
 from .settings import WorkerSettings
 
 AGENTS: Final = "agents"
@@ -42,6 +42,7 @@ _STEPS_AT_ONCE: Final = 64
 _HOUSEKEEPING_SECONDS: Final = 1.0
 _KEEPS_ORDER: Final = ("step", "steps", "end_episode")
 """Requests that need not wait until what was accepted before is applied."""
+Head: TypeAlias = dict[str, Any]
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -67,7 +68,7 @@ class Worker:
         self._connection = connection
         self._settings = settings
         self._folder = Path(settings.data)
-        self._frames = Frames()
+        self._in = bytearray()
         self._slots: collections.OrderedDict[str, _Slot] = collections.OrderedDict()
         self._ready: collections.deque[str] = collections.deque()
         self._answers: list[tuple[str, bytes]] = []
@@ -109,7 +110,8 @@ class Worker:
         if not content:
             self._gateway_is_gone = True
             return
-        for head, body in self._frames.feed(content):
+        self._in += content
+        for head, body in cut(self._in):
             if head["do"] == "stop":
                 self._stopping = head
                 continue
@@ -316,7 +318,7 @@ _ASKED: Final[Mapping[str, Callable[[HostedAgent, Head, bytes], Answer]]] = {
 
 def _not_kept(content: bytes) -> bytes:
     """In place of an answer to a step that may not be on the disk."""
-    ((head, _),) = Frames().feed(content)
+    ((head, _),) = cut(bytearray(content))
     error = RefusedError("unavailable", "the step could not be kept on the disk", retry_after=1)
     return encode({"id": head["id"], "status": error.status, "retry_after": 1}, to_bytes(error.to_json()))
 
