@@ -226,7 +226,9 @@ def _refuse_bounds(model: str, given: Mapping[str, Any]) -> None:
     for names, default in ((("action_low", "action_min"), 0), (("action_high", "action_max"), 1)):
         name, value = _one(given, *names)
         if value is not None and (isinstance(value, bool) or value != default):
-            raise ArgumentError(f"{name} is for continuous actions, and those of this {model} are discrete", name, value)
+            raise ArgumentError(
+                f"{name} is for continuous actions, and those of this {model} are discrete", name, value
+            )
 
 
 def _bound(

@@ -8,14 +8,14 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...contracts import State
 from ...environments import spaces
 from ...errors import ArgumentError, CheckpointError, NonFiniteError
 from ...estimators.stepping import Stepper
-from ..catalogue.recipes import Recipe
 from ..catalogue.making import recipe as make_recipe
+from ..catalogue.recipes import Recipe
 from .acting import Acting
 from .failures import RefusedError
 from .journal import DamagedJournalError
@@ -26,6 +26,8 @@ from .records import END_EPISODE, NO_KEY, STEPS, Codec, Record
 from .requests import Bodies, Step, noise_of
 from .snapshots import Arrived, snapshot
 from .values import place
+
+StepperOf: TypeAlias = Callable[[Recipe, bool], Stepper]
 
 _MOST_SECONDS_OWED: Final = 2.0
 """Of updates: with more, steps are refused until some of them are done."""
@@ -68,7 +70,8 @@ class HostedAgent:
         self._saved_at = time.monotonic()
         self._learns = True
         self._damage: str | None = None
-        self._damaged_from = 0
+        self._damaged: tuple[int, int] | None = None
+        """The number of the first record that cannot be applied, and how many there are."""
         self._unsynced = False
 
     def _use(self, recipe: Recipe, learning: Learning) -> None:
@@ -80,14 +83,12 @@ class HostedAgent:
     # -- beginning ----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def open(
-        cls, path: Path, stepper_of: Callable[[Recipe], Stepper], recipe: Recipe | None, epoch: int
-    ) -> HostedAgent:
+    def open(cls, path: Path, stepper_of: StepperOf, recipe: Recipe | None = None, epoch: int = 0) -> HostedAgent:
         """The agent of a folder, as it was: its newest checkpoint, and its journal from there on.
 
         Args:
             path: the folder; locked from now on, until :meth:`close`.
-            stepper_of: makes the stepper of a recipe.
+            stepper_of: makes the stepper of a recipe; are its initial weights to be those of the seed?
             recipe: of an agent that is created now; None for one that exists.
             epoch: how often it was taken over.
 
@@ -103,7 +104,7 @@ class HostedAgent:
                 recipe = Recipe.from_json(service_part(state)["recipe"])
             elif recipe is None:
                 raise CheckpointError(f"{path} holds no agent")
-            agent = cls(recipe, stepper_of(recipe), folder)
+            agent = cls(recipe, stepper_of(recipe, state is None), folder)
             if state is not None:
                 agent._restore(state)
             else:
@@ -129,7 +130,7 @@ class HostedAgent:
                 if self._learning.failure is not None:
                     break
         except DamagedJournalError as error:
-            self._damage, self._damaged_from = str(error), self._number + 1
+            self._damage, self._damaged = str(error), (self._number + 1, error.lost)
 
     # -- requests that change nothing ---------------------------------------------------------------------------------
 
@@ -252,13 +253,26 @@ class HostedAgent:
         self.finish()
         return Answer(snapshot(self.recipe, self._learning, self._seq, self._specs))
 
-    def put_state(self, body: bytes, stepper_of: Callable[[Recipe], Stepper]) -> Answer:
+    def put_state(self, body: bytes, stepper_of: StepperOf) -> Answer:
         """Become the agent of a state: weights, memory, counters and hyperparameters.
 
         Args:
             body: JSON with the six fields.
-            stepper_of: makes the stepper of a recipe.
+            stepper_of: as for :meth:`open`.
         """
+        recipe, learning, seq = self.check_state(body, stepper_of)
+        self.finish()
+        self._damage = self._damaged = None
+        self._use(recipe, learning)
+        self._seq = seq
+        self._keys = Keys()
+        self.save()
+        self.save()  # of the two checkpoints that are kept, none is of the agent before
+        self._folder.describe(recipe, self._stepper)
+        return Answer(self.info().value)
+
+    def check_state(self, body: bytes, stepper_of: StepperOf) -> tuple[Recipe, Learning, int]:
+        """As for :meth:`put_state`, but that nothing changes: recipe, learning and accepted steps of the state."""
         arrived = Arrived(body, self.recipe)
         try:
             recipe = make_recipe(self.recipe.model, arrived.hyperparameters)
@@ -268,17 +282,9 @@ class HostedAgent:
         if (recipe.observation, recipe.action) != (self.recipe.observation, self.recipe.action):
             what = "are of other sizes or bounds than this agent's"
             raise RefusedError("state_mismatch", f"the hyperparameters {what}", [("encoded_config", what)])
-        self.finish()
-        learning = Learning(stepper_of(recipe), recipe.gathers)
+        learning = Learning(stepper_of(recipe, False), recipe.gathers)
         seq = arrived.load(learning, self._specs, self._bodies.integer_limits())
-        self._damage = None
-        self._use(recipe, learning)
-        self._seq = seq
-        self._keys = Keys()
-        self.save()
-        self.save()  # of the two checkpoints that are kept, none is of the agent before
-        self._folder.describe(recipe, self._stepper)
-        return Answer(self.info().value)
+        return recipe, learning, seq
 
     def patch(self, learning: bool | None, *, recover: bool) -> Answer:
         """Switch learning on or off; let a failed agent go on.
@@ -297,11 +303,12 @@ class HostedAgent:
 
     def _recover(self) -> int:
         """Go on from what is whole: before a damaged record, or from the checkpoint before updates failed."""
-        if self._damage is not None:
-            lost = self._folder.journal.set_aside(self._damaged_from)
-            self._damage = None
+        if self._damaged is not None:
+            first, lost = self._damaged
+            self._folder.journal.set_aside(first)
+            self._damage = self._damaged = None
             self.save()
-            return max(lost, 1)
+            return lost
         lost = self._folder.journal.set_aside(self._saved + 1)
         self._learning.reset()
         self._keys = Keys()
@@ -309,6 +316,11 @@ class HostedAgent:
         if state is not None:
             self._restore(state)
         return lost
+
+    @property
+    def memory(self) -> Any:
+        """What it learns from."""
+        return self._stepper.memory
 
     # -- what was accepted --------------------------------------------------------------------------------------------
 

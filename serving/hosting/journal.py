@@ -174,7 +174,7 @@ class Journal:
             DamagedJournalError: when the records before the damaged one have been yielded.
         """
         segments = self._segments()
-        expected = None
+        expected = number if segments and segments[0].first > number else None
         for index, segment in enumerate(segments):
             is_last = index == len(segments) - 1
             found, damage = _read(segment.path, segment.first)

@@ -23,21 +23,25 @@ class ProgramMissingError(Exception):
         self.recipe = recipe
 
 
-def open_stepper(recipe: Recipe, programs: Path) -> Stepper:
+def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
     """A stepper of one lane.
 
     Args:
         recipe: of the agent.
         programs: the folder of compiled programs, each in a folder of its digest.
+        fresh: are its weights to be the initial ones of the recipe's seed? Else they are any, and are to be replaced.
 
     Raises:
         ProgramMissingError: it must be built first.
         ValueError: it is damaged.
     """
     directory = programs / recipe.digest
-    if not (directory / compiled.FILE).exists() or recipe.seed not in compiled.read(directory).seeds():
+    seeds = compiled.read(directory).seeds() if (directory / compiled.FILE).exists() else []
+    if not seeds or (fresh and recipe.seed not in seeds):
         raise ProgramMissingError(recipe)
     arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
     memory = registry.find("memory", recipe.memory["kind"])(**arguments)
     schedule = Schedule(recipe.first_update, recipe.update_frequency)
-    return Stepper.load(directory, memory, lanes=1, seed=recipe.seed, schedule=schedule, may_stay=True)
+    return Stepper.load(
+        directory, memory, lanes=1, seed=recipe.seed if fresh else seeds[0], schedule=schedule, may_stay=True
+    )

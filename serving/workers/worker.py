@@ -248,8 +248,8 @@ class Worker:
             raise RefusedError("not_found", "there is no such agent")
         return HostedAgent.open(path, self._stepper_of, recipe, int(head.get("epoch", 0)))
 
-    def _stepper_of(self, recipe: Recipe) -> Stepper:
-        return open_stepper(recipe, self._folder / PROGRAMS)
+    def _stepper_of(self, recipe: Recipe, fresh: bool) -> Stepper:
+        return open_stepper(recipe, self._folder / PROGRAMS, fresh)
 
     def _put_away(self, name: str, slot: _Slot) -> None:
         """Save an agent, and have it in memory no more."""
