@@ -155,10 +155,10 @@ LEFT_OUT_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
 NOT_YET: Final[Mapping[str, str]] = {
     "kl_div": "the policy is not stopped by a divergence of this kind; max_kl is axonrl's",
     "using_gae": "advantages are always generalized advantage estimates; gae_lambda=1 is without",
-    **dict.fromkeys(("actor_betas", "critic_betas", "betas"), "the optimizer's moments have the usual rates"),
-    **dict.fromkeys(("actor_number_updates", "critic_number_updates"), "actor and critic learn equally often"),
+    "betas": "the optimizer's moments have the usual rates",
+    "_number_updates": "actor and critic learn equally often",
 }
-"""Hyperparameters of the original that no model has here, and why."""
+"""Endings of hyperparameters of the original that no model has here, and why."""
 
 _MOST: Final[Mapping[str, int]] = {
     **{"minibatch_size": MAX_BATCH, "epochs": 100, "updates": 64, "critics": 32, "subset": 32, "samples": 64},

@@ -134,8 +134,8 @@ def _check_config(config: Any) -> None:
         depth = _MAX_DEPTH_OF_SPACES if key == "observation_space" else sizes.MAX_DEPTH
         if sizes.depth_of(value, depth) > depth:
             raise ArgumentError(f"{key[:40]} is nested too deep", key[:40])
-        if sizes.is_huge(value):
-            raise ArgumentError(f"{key[:40]} has an integer beyond 2**64", key[:40])
+        if sizes.is_unfit(value):
+            raise ArgumentError(f"{key[:40]} has a number that is not finite, or beyond 2**64", key[:40])
 
 
 def _resolved(model: str, values: Mapping[str, Any]) -> Given:
@@ -172,8 +172,9 @@ def _refuse_name(model: str, key: str, value: Any) -> None:
         if isinstance(value, bool) or value != 1:
             raise ArgumentError(f"number_updates must be 1 until agents can do more, got {value!r}", key, value)
         return
-    if key in hosted.NOT_YET:
-        raise ArgumentError(f"{key} is not supported: {hosted.NOT_YET[key]}", key, value)
+    for ending, reason in hosted.NOT_YET.items():
+        if key.endswith(ending):
+            raise ArgumentError(f"{key[:40]} is not supported: {reason}", key[:40], value)
     if key in parameters.of(model) and key in hosted.LEFT_OUT:
         raise ArgumentError(f"{key} is not supported: it {hosted.LEFT_OUT[key]}", key, value)
     shown = key if len(key) <= 40 else f"{key[:37]}..."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -76,7 +77,7 @@ def variables(
 
 
 def _dense(layers: Sequence[int]) -> int:
-    return sum((inner + 1) * outer for inner, outer in zip(layers, layers[1:], strict=False))
+    return sum((inner + 1) * outer for inner, outer in itertools.pairwise(layers))
 
 
 def _mib(count: int) -> str:

@@ -63,25 +63,26 @@ def converted(form: Form, name: str, value: Any) -> Any:
     return _CONVERTERS[form["kind"]](form, name, value)
 
 
+_WORDS: Final[Mapping[str, str]] = {
+    "flag": "true, false",
+    "text": "a name",
+    "sizes": f"a list of at most {MAX_LAYERS} integers in 1 .. {MAX_UNITS}",
+    "sampler": "uniform, prioritized, or a mapping with kind, alpha, beta and epsilon",
+}
+
+
 def allowed(form: Form) -> str:
     """What a form allows, in words."""
-    match form["kind"]:
-        case "or_word":
-            return f"{allowed(form['check'])} or {'null' if form['word'] is None else form['word']}"
-        case "one_of":
-            return ", ".join(form["names"])
-        case "flag":
-            return "true, false"
-        case "text":
-            return "a name"
-        case "sizes":
-            return f"a list of at most {MAX_LAYERS} integers in 1 .. {MAX_UNITS}"
-        case "sampler":
-            return "uniform, prioritized, or a mapping with kind, alpha, beta and epsilon"
+    kind = form["kind"]
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind == "or_word":
+        return f"{allowed(form['check'])} or {'null' if form['word'] is None else form['word']}"
+    if kind == "one_of":
+        return ", ".join(form["names"])
     bounds = {">": form.get("above"), ">=": form.get("at_least"), "<=": form.get("at_most")}
     written = ",".join(f" {sign} {bound:g}" for sign, bound in bounds.items() if bound is not None)
-    what = {"real": "a number", "whole": "an integer", "schedule": "a number"}[form["kind"]]
-    return f"{what}{written}{' or a schedule' if form['kind'] == 'schedule' else ''}"
+    return f"{'an integer' if kind == 'whole' else 'a number'}{written}{' or a schedule' if kind == 'schedule' else ''}"
 
 
 def _real(form: Form, name: str, value: Any) -> float:

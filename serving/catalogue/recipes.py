@@ -48,10 +48,11 @@ class Recipe:
     @property
     def digest(self) -> str:
         """SHA-256 of all that the compiled program depends on, in hexadecimal: not of the seed or a replay's size."""
-        batch = {name: self.memory[name] for name in ("kind", "batch_size") if name in self.memory}
-        if "batch_size" not in batch:
-            batch["size"] = self.memory["size"]  # a batch is the whole rollout
-        batch["sampler"] = self.memory.get("sampler", {}).get("kind")
+        batch = {
+            "kind": self.memory["kind"],
+            "size": self.memory.get("batch_size", self.memory["size"]),  # a rollout is a batch as a whole
+            "sampler": self.memory.get("sampler", {}).get("kind"),
+        }
         parts = {
             "format": _FORMAT,
             "model_fn": self.model_fn,

@@ -1,15 +1,15 @@
-"""Sizes of states and actions, or a described observation space, as Gymnasium spaces; all of it was sent by somebody."""
+"""Sizes of states and actions, or a described observation space, as Gymnasium spaces. Nothing of it is trusted."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from ... import checks
 from ...environments import spaces
@@ -21,6 +21,8 @@ MAX_NUMBERS: Final = 100_000
 MAX_ACTIONS: Final = 1024
 MAX_DEPTH: Final = 8
 """Of nested values in JSON."""
+MAX_PARTS: Final = 64
+"""Plain spaces within a Dict or a Tuple: each is an input of the program."""
 _MAX_AXES: Final = 8
 _LARGEST: Final = 1e30
 """Of bounds: float32 holds their differences."""
@@ -44,12 +46,14 @@ def depth_of(value: Any, most: int = MAX_DEPTH) -> int:
     return 1 + max((depth_of(item, most - 1) for item in inner), default=0)
 
 
-def is_huge(value: Any) -> bool:
-    """Is there an integer that neither a float nor an array can hold? JSON has no limit."""
+def is_unfit(value: Any) -> bool:
+    """Is there an integer that no array can hold, or a number that is not finite? JSON has no limit."""
     if isinstance(value, int):
         return abs(value) > 2**64
+    if isinstance(value, float):
+        return not math.isfinite(value)
     inner = list(value.values()) if isinstance(value, Mapping) else value
-    return isinstance(inner, list | tuple) and any(map(is_huge, inner))
+    return isinstance(inner, list | tuple) and any(map(is_unfit, inner))
 
 
 def observation(given: Mapping[str, Any]) -> tuple[gymnasium.Space[Any], dict[str, Any]]:
@@ -78,7 +82,11 @@ def described(value: Any) -> gymnasium.Space[Any]:
         ArgumentError: it describes none, or one that is too large or not supported.
     """
     name = "observation_space"
-    count = _numbers(name, value, MAX_DEPTH)
+    count = 0
+    for i, (kind, one) in enumerate(_leaves(name, value, MAX_DEPTH)):
+        if i == MAX_PARTS:
+            raise ArgumentError(f"{name} may have at most {MAX_PARTS} parts", name)
+        count += _numbers(name, kind, one)
     if count > MAX_NUMBERS:
         raise ArgumentError(f"{name} may have at most {MAX_NUMBERS:,} numbers, got {count:,}", name)
     try:
@@ -86,7 +94,6 @@ def described(value: Any) -> gymnasium.Space[Any]:
             warnings.simplefilter("ignore")  # of Gymnasium, about bounds that its dtype cannot hold
             space = spaces.from_json(value)
             spaces.observation_spec(space)
-            spaces.to_json(space)
     except Exception as error:  # Gymnasium asserts, and NumPy raises what it likes
         raise ArgumentError(f"{name} is not a valid space: {checks.shortened(str(error))}", name) from error
     return space
@@ -104,8 +111,8 @@ def inputs(space: gymnasium.Space[Any]) -> int:
     return math.prod(space.shape or ())
 
 
-def _numbers(name: str, value: Any, depth: int) -> int:
-    """How many numbers a described space has; refused before anything is allocated by what it claims."""
+def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Kind and description of each plain space within a described one."""
     kind = value.get("type") if isinstance(value, Mapping) else None
     if not isinstance(kind, str) or kind not in _KEYS:
         message = f"{name}: a space is a mapping whose type is one of {', '.join(_KEYS)}; got {checks.shortened(value)}"
@@ -113,6 +120,17 @@ def _numbers(name: str, value: Any, depth: int) -> int:
     if unknown := sorted(set(map(str, value)) - _KEYS[kind]):
         near = checks.did_you_mean(unknown[0], _KEYS[kind])
         raise ArgumentError(f"{name}: a {kind} space has no {checks.shortened(unknown[0])}{near}", name)
+    if kind not in ("Dict", "Tuple"):
+        yield kind, value
+        return
+    if depth <= 1:
+        raise ArgumentError(f"{name} is nested more than {MAX_DEPTH} deep", name)
+    for part in _parts(name, kind, value.get("spaces")):
+        yield from _leaves(name, part, depth - 1)
+
+
+def _numbers(name: str, kind: str, value: Mapping[str, Any]) -> int:
+    """How many numbers a described space has; refused before anything is allocated by what it claims."""
     if (dtype := value.get("dtype")) is not None and dtype not in (*_DTYPES, *(_FLOATS if kind == "Box" else ())):
         raise ArgumentError(f"{name}: dtype {checks.shortened(dtype)} of a {kind} space is not supported", name)
     match kind:
@@ -122,16 +140,12 @@ def _numbers(name: str, value: Any, depth: int) -> int:
         case "Discrete":
             return _whole(name, value.get("n"))
         case "MultiDiscrete":
-            return sum(_whole(name, n) for n in _flat(name, value.get("nvec"), depth))
-        case "MultiBinary":
-            return math.prod(_whole(name, n) for n in _flat(name, value.get("n"), depth))
-    return sum(_numbers(name, part, depth - 1) for part in _parts(name, kind, value.get("spaces"), depth))
+            return sum(_whole(name, n) for n in _flat(value.get("nvec")))
+    return math.prod(_whole(name, n) for n in _flat(value.get("n")))
 
 
-def _parts(name: str, kind: str, value: Any, depth: int) -> list[Any]:
-    if depth <= 0:
-        raise ArgumentError(f"{name} is nested more than {MAX_DEPTH} deep", name)
-    if isinstance(value, list) and 0 < len(value) <= MAX_NUMBERS:
+def _parts(name: str, kind: str, value: Any) -> list[Any]:
+    if isinstance(value, list) and value:
         if kind == "Tuple":
             return value
         if all(isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in value):
@@ -140,12 +154,8 @@ def _parts(name: str, kind: str, value: Any, depth: int) -> list[Any]:
     raise ArgumentError(f"{name}: spaces of a {kind} must be a list {shape}, got {checks.shortened(value)}", name)
 
 
-def _flat(name: str, value: Any, depth: int) -> list[Any]:
-    if not isinstance(value, list):
-        return [value]
-    if depth <= 0:
-        raise ArgumentError(f"{name} is nested more than {MAX_DEPTH} deep", name)
-    return [number for item in value for number in _flat(name, item, depth - 1)]
+def _flat(value: Any) -> list[Any]:
+    return [number for item in value for number in _flat(item)] if isinstance(value, list) else [value]
 
 
 def _whole(name: str, value: Any) -> int:
@@ -192,7 +202,7 @@ def action(hosted: Hosted, model: str, given: Mapping[str, Any]) -> tuple[gymnas
         _refuse_bounds(model, given)
         if isinstance(size, list):
             raise ArgumentError(f"action_size of discrete actions must be a number, got {size}", "action_size", size)
-        return Discrete(size, dtype=np.int32), {"action_size": size, "discrete": True}
+        return Discrete(size), {"action_size": size, "discrete": True}
     low_name, low = _bound(given, "action_low", "action_min", 0.0, shape)
     high_name, high = _bound(given, "action_high", "action_max", 1.0, shape)
     lowest, highest = np.broadcast_to(np.float32(low), shape), np.broadcast_to(np.float32(high), shape)

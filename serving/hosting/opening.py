@@ -24,7 +24,7 @@ class ProgramMissingError(Exception):
 
 
 def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
-    """A stepper of one lane.
+    """A stepper of one lane, as it is at timestep zero.
 
     Args:
         recipe: of the agent.
@@ -36,12 +36,11 @@ def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
         ValueError: it is damaged.
     """
     directory = programs / recipe.digest
-    seeds = compiled.read(directory).seeds() if (directory / compiled.FILE).exists() else []
-    if not seeds or (fresh and recipe.seed not in seeds):
+    weights = directory / compiled.WEIGHTS / f"seed-{recipe.seed}.safetensors"
+    if not (directory / compiled.FILE).exists() or (fresh and not weights.exists()):
         raise ProgramMissingError(recipe)
     arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
     memory = registry.find("memory", recipe.memory["kind"])(**arguments)
     schedule = Schedule(recipe.first_update, recipe.update_frequency)
-    return Stepper.load(
-        directory, memory, lanes=1, seed=recipe.seed if fresh else seeds[0], schedule=schedule, may_stay=True
-    )
+    seed = recipe.seed if fresh else None
+    return Stepper.load(directory, memory, lanes=1, seed=seed, schedule=schedule, may_stay=True)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Head: TypeAlias = dict[str, Any]
 
 MAX_HEAD: Final = 2**16 - 1
 MAX_BODY: Final = 512 * 2**20
@@ -23,7 +25,7 @@ _PREFIX: Final = struct.Struct("<IH")
 class Frame(NamedTuple):
     """One message."""
 
-    head: dict[str, Any]
+    head: Head
     body: bytes
 
 
@@ -89,6 +91,18 @@ def cut(buffer: bytearray) -> list[Frame]:
     finally:
         del buffer[:start]
     return frames
+
+
+class Frames:
+    """Cuts a stream into frames; it holds what is not whole yet."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, content: bytes) -> Iterator[Frame]:
+        """The frames that are whole with these bytes; FrameError if what comes is none."""
+        self._held += content
+        yield from cut(self._held)
 
 
 def read(connection: socket.socket) -> Frame | None:

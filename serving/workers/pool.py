@@ -17,8 +17,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from ..catalogue.recipes import Recipe
+from . import spares
 from .messages import cut, encode
 from .settings import WorkerSettings
+
+PROGRAMS: Final = "programs"
 
 _ASK_SECONDS: Final = 10.0
 """After which the gateway gives up; the request may still be carried out."""
@@ -156,11 +160,13 @@ class Pool:
             agent: its id.
             do: see :mod:`axonrl.serving.workers.worker`.
             body: as the client sent it.
-            **head: what else the request has.
+            **head: what else the request has; ``any_seed`` to open a new agent with whatever seed is at hand.
         """
         if self._waiting[agent] >= _MOST_WAITING:
             return _unavailable("agent_busy", f"{_MOST_WAITING:,} requests wait for this agent")
         seconds = _SLOW_SECONDS if do in _SLOW else _ASK_SECONDS
+        if do == "open" and head.pop("any_seed", False):
+            body = await asyncio.to_thread(self._with_spare_seed, body)
         sent: Head = {"agent": agent, "do": do, "deadline": time.time() + seconds, **head}
         self._waiting[agent] += 1
         try:
@@ -181,6 +187,12 @@ class Pool:
             self._waiting[agent] -= 1
             if not self._waiting[agent]:
                 del self._waiting[agent]
+
+    def _with_spare_seed(self, body: bytes) -> bytes:
+        """A recipe with a seed whose initial weights are there already, if there is one."""
+        recipe = Recipe.from_json(json.loads(body))
+        seed = spares.claim(self._data / PROGRAMS, recipe.digest)
+        return body if seed is None else json.dumps(recipe.with_seed(seed).to_json()).encode()
 
     def _home_of(self, agent: str) -> str:
         home = self._home.get(agent)
@@ -222,7 +234,7 @@ class Pool:
         async with self._building:
             try:
                 if self._builder is None or self._builder.gone.is_set():
-                    folder = str(self._data / "programs")
+                    folder = str(self._data / PROGRAMS)
                     self._builder = await _start("builder", "axonrl.serving.workers.builder", [folder])
                 head, content = await self._builder.ask("", {"do": "build"}, recipe, _SLOW_SECONDS)
             except (ConnectionError, OSError, asyncio.TimeoutError):

@@ -28,6 +28,7 @@ from ...estimators.stepping import Stepper
 from ...runs.files import make_folders
 from ..catalogue.recipes import Recipe
 from ..hosting.agent import Answer, HostedAgent, to_bytes
+from ..hosting.allocating import keep_large_arrays_apart
 from ..hosting.failures import RefusedError
 from ..hosting.opening import ProgramMissingError, open_stepper
 from .messages import cut, encode
@@ -334,6 +335,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which ends this process in good order
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
+    keep_large_arrays_apart()
     settings = WorkerSettings(**json.loads(sys.argv[2]))
     make_folders(Path(settings.data) / AGENTS)
     with socket.socket(fileno=int(sys.argv[1])) as connection:
