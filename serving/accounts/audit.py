@@ -98,7 +98,7 @@ class Audit:
             session.execute(delete(AuditEntry).where(AuditEntry.time < oldest))
         if self._path is None or not self._path.exists():
             return
-        with _appending(self._path) as file:
+        with _appending(self._path):
             lines = self._path.read_bytes().splitlines(keepends=True)
             kept = [line for line in lines if not _is_older(line, oldest)]
             if len(kept) < len(lines):
@@ -106,7 +106,6 @@ class Audit:
                 temporary.write_bytes(b"".join(kept))
                 temporary.chmod(0o600)
                 temporary.replace(self._path)  # those that wait for the old file's lock open the new one
-            file.flush()
 
     def _entry(self, what: str, by: By, target: str, outcome: str, detail: dict[str, Any]) -> AuditEntry:
         texts = {"who": by.who, "address": by.address, "what": what, "target": target, "request_id": by.request_id}
@@ -146,10 +145,16 @@ def _appending(path: Path) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with open(descriptor, "ab") as file:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            with contextlib.suppress(FileNotFoundError):
-                if os.fstat(descriptor).st_ino == path.stat().st_ino:  # else it was replaced meanwhile
-                    yield file
-                    return
+            if _is_at(descriptor, path):  # else it was replaced meanwhile
+                yield file
+                return
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _is_older(line: bytes, oldest: dt.datetime) -> bool:

@@ -180,7 +180,10 @@ def _copy(path: Path, version: str) -> None:
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(temporary)) as copy:
+        with (
+            contextlib.closing(sqlite3.connect(path)) as source,
+            contextlib.closing(sqlite3.connect(temporary)) as copy,
+        ):
             source.backup(copy)
         os.fsync(descriptor)
     finally:

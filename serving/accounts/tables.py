@@ -19,7 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 Clock: TypeAlias = Callable[[], dt.datetime]
 
@@ -98,6 +98,7 @@ class Token(Base):
     idle_until: Mapped[dt.datetime | None]  # of a login: moved on when it is used
     last_used: Mapped[dt.date | None]
     revoked_at: Mapped[dt.datetime | None]
+    user: Mapped[User] = relationship(lazy="joined", innerjoin=True, viewonly=True)
 
 
 class WebLogin(Base):
@@ -111,6 +112,7 @@ class WebLogin(Base):
     expires_at: Mapped[dt.datetime]
     idle_until: Mapped[dt.datetime]
     ended_at: Mapped[dt.datetime | None]
+    user: Mapped[User] = relationship(lazy="joined", innerjoin=True, viewonly=True)
 
 
 class Agent(Base):
