@@ -56,6 +56,7 @@ def add_service(
     add("migrate", "bring the database of an older version up to date")
     audit = add("audit", "show who did what")
     audit.add_argument("--last", type=positive, metavar="N", default=100, help="how many entries; default: 100")
+    # Here follow import-run, export-policy, backup and verify.
     return {"service": _service}, inner.choices
 
 
@@ -88,8 +89,7 @@ def _add_users(add: Any) -> None:
         if name == "add-user":
             parser.add_argument("--admin", action="store_true", help="an administrator of the service")
         if name in ("add-user", "set-password"):
-            about = "read the password from the first line of standard input"
-            parser.add_argument("--password-stdin", action="store_true", help=about)
+            _add_password_stdin(parser)
         if name == "remove-user":
             _add_yes(parser)
     add("list-users", "list accounts")
@@ -111,6 +111,11 @@ def _add_tokens(add: Any) -> None:
     about = "list tokens, of all users or of one"
     add("list-tokens", about).add_argument("user", metavar="USER", nargs="?", help="an account; default: all")
     add("revoke-token", "revoke a token").add_argument("token", metavar="ID", help="its id, from list-tokens")
+
+
+def _add_password_stdin(parser: argparse.ArgumentParser) -> None:
+    about = "read the password from the first line of standard input"
+    parser.add_argument("--password-stdin", action="store_true", help=about)
 
 
 def _add_yes(parser: argparse.ArgumentParser) -> None:

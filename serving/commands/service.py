@@ -245,5 +245,5 @@ COMMANDS: Final[Mapping[str, Callable[[Service], int]]] = {
     "remove-agent": _remove_agent,
     "audit": _audit,
 }
-"""What carries out each command. Those about whole folders (import-run, export-policy, backup, verify) belong in modules
-of their own, and here by name."""
+"""What carries out each command. Those about whole folders (import-run, export-policy, backup, verify) are to be in
+modules of their own, and here by name."""
