@@ -1,0 +1,197 @@
+"""What all routes share: the rooms that were handed in, tokens, limits, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import ipaddress
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from .incoming import Network
+from .limits import Buckets
+from .logs import LOGGER
+from .meters import Gauges, Meters
+from .ports import Accounts, AgentRow, AgentRows, Answer, Audit, By, Catalogue, Grant, Idempotency, Pool
+from .problems import ProblemError, not_found, of_failure
+from .settings import Settings
+from .threads import Threads
+from .tokens import Tokens
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+LONG: Final = 120.0
+"""Seconds that creating an agent and transferring a state may take."""
+_REFUSALS_PER_MINUTE: Final = 10
+"""Refusals of an address that are put into the audit log; all are counted in the metrics."""
+
+Check = Callable[[], str]
+"""Says what is wrong; empty: nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rooms:
+    """What is handed in.
+
+    Args:
+        accounts: users and tokens.
+        rows: the agents' table.
+        pool: the workers.
+        catalogue: the models.
+        audit: the audit log.
+        idempotency: answers to requests with a key.
+        checks: more checks of ``/readyz``, by name.
+        gauges: more metrics.
+    """
+
+    accounts: Accounts
+    rows: AgentRows
+    pool: Pool
+    catalogue: Catalogue
+    audit: Audit
+    idempotency: Idempotency
+    checks: Mapping[str, Check] = dataclasses.field(default_factory=dict)
+    gauges: Gauges | None = None
+
+
+class Gateway:
+    """The rooms, and what the gateway itself keeps in memory.
+
+    Args:
+        settings: the configuration.
+        rooms: what is handed in.
+    """
+
+    def __init__(self, settings: Settings, rooms: Rooms) -> None:
+        self.settings, self.limits = settings, settings.limits
+        self.rooms = rooms
+        self.accounts, self.rows, self.pool = rooms.accounts, rooms.rows, rooms.pool
+        self.catalogue, self.idempotency = rooms.catalogue, rooms.idempotency
+        self.meters = Meters(rooms.gauges)
+        self.threads = Threads(self.meters)
+        self.tokens = Tokens(rooms.accounts, self.threads)
+        self.proxies: list[Network] = [ipaddress.ip_network(one) for one in settings.listen.behind_proxy]
+        self.agent_ids: dict[tuple[str, str], str] = {}
+        """Of agents that are ready, by their owner's id and their name."""
+        self.creating = asyncio.Lock()
+        self.stopping = False
+        self._requests, self._steps = Buckets("requests"), Buckets("steps of this agent")
+        self._creations, self._transfers = Buckets("creations"), Buckets("transfers of this agent's state")
+        self._refusals = Buckets("refusals")
+
+    def limit(self, grant: Grant, name: str) -> float:
+        """A limit: the user's own one, or that of the configuration."""
+        own = grant.quotas.get(name)
+        return float(getattr(self.limits, name) if own is None else own)
+
+    def charge_request(self, grant: Grant) -> None:
+        """Count a request of an account; ``rate_limited``."""
+        per_minute = self.limit(grant, "requests_per_minute")
+        self._requests.take(grant.user_id, per_minute / 60, per_minute / 6, time.monotonic())
+
+    def charge_step(self, grant: Grant, agent: str) -> None:
+        """Count a step of an agent; ``rate_limited``."""
+        rate = self.limit(grant, "steps_per_second")
+        self._steps.take(agent, rate, rate, time.monotonic())
+
+    def owe_steps(self, agent: str, count: int) -> None:
+        """Count steps that were done already."""
+        self._steps.owe(agent, count)
+
+    def charge_creation(self, grant: Grant) -> None:
+        """Count the creation of an agent; ``rate_limited``."""
+        per_minute = self.limit(grant, "creations_per_minute")
+        self._creations.take(grant.user_id, per_minute / 60, per_minute, time.monotonic())
+
+    def charge_transfer(self, grant: Grant, agent: str) -> None:
+        """Count the transfer of an agent's state; ``rate_limited``."""
+        per_minute = self.limit(grant, "transfers_per_minute")
+        self._transfers.take(agent, per_minute / 60, per_minute, time.monotonic())
+
+    async def row(self, owner: str, name: str) -> AgentRow:
+        """An agent's row, from the database; ``not_found``."""
+        found = await self.threads.call(self.rows.by_name, owner, name) if NAME.fullmatch(name) else None
+        if found is None or found.status == "removing":
+            raise not_found("the agent")
+        return found
+
+    async def agent_id(self, grant: Grant, name: str) -> str:
+        """The id of an agent that acts and steps; the database is asked for the first time only.
+
+        Raises:
+            ProblemError: there is no such agent, or it is still being created.
+        """
+        self.check_agent(grant, name)
+        key = (grant.user_id, name)
+        found = self.agent_ids.get(key)
+        if found is None:
+            row = await self.row(grant.user_id, name)
+            if row.status == "creating":
+                raise ProblemError("unavailable", "the agent is still being created")
+            found = self.agent_ids[key] = row.id
+        return found
+
+    def check_agent(self, grant: Grant, name: str) -> None:
+        """Hide the agents that a token is not for; ``not_found``."""
+        if grant.agents is not None and name not in grant.agents:
+            raise not_found("the agent")
+
+    def forget(self, agent: str) -> None:
+        """Forget which name an agent has."""
+        self.agent_ids = {key: id for key, id in self.agent_ids.items() if id != agent}
+
+    async def ask(self, row: AgentRow, do: str, body: bytes = b"", **head: Any) -> Answer:
+        """Have an agent do something.
+
+        Raises:
+            ProblemError: it answered with a failure.
+        """
+        answer = await self.pool.ask(row.id, do, body, **head)
+        if answer.status >= 400:
+            raise of_failure(answer.status, answer.body, answer.retry_after)
+        return answer
+
+    async def record(self, what: str, by: By, target: str = "", outcome: str = "ok", **detail: Any) -> None:
+        """Append to the audit log. What was done is done: a failure is logged and counted, and refuses nothing."""
+        try:
+            await self.threads.call(self.rooms.audit.write, what, by, target, outcome, **detail)
+        except Exception as error:
+            self.meters.count("audit_failures")
+            LOGGER.error("the audit log failed: %s", error, extra={"request_id": by.request_id})
+
+    async def record_refusal(self, code: str, by: By, target: str) -> None:
+        """Append a refusal, a few of each address: the log must not be a means to fill the disk."""
+        try:
+            self._refusals.take(by.address, _REFUSALS_PER_MINUTE / 60, _REFUSALS_PER_MINUTE, time.monotonic())
+        except ProblemError:
+            return
+        await self.record("refused", by, target, code)
+
+    def checks(self) -> dict[str, str]:
+        """What ``/readyz`` checks: name to ``ok``, or to what is wrong."""
+        checks = {
+            "server": "stopping" if self.stopping else "ok",
+            "database": "ok" if self.tokens.fresh else "not reached",
+        }
+        checks.update((name, check() or "ok") for name, check in self.rooms.checks.items())
+        return checks
+
+    async def start(self) -> None:
+        """Load the tokens, and tidy up what was interrupted."""
+        await self.tokens.refresh()
+        for row in await self.threads.call(self.rows.all_unfinished):
+            await self.remove(row)
+
+    async def remove(self, row: AgentRow) -> None:
+        """Remove an agent: its folder, then its row. Interrupted, it is done again at the next start.
+
+        Raises:
+            ProblemError: its worker or the database failed.
+        """
+        await self.threads.call(self.rows.set_status, row.id, "removing")
+        self.forget(row.id)
+        answer = await self.pool.ask(row.id, "remove")
+        if answer.status >= 400 and answer.status != 404:
+            raise of_failure(answer.status, answer.body, answer.retry_after)
+        await asyncio.shield(self.threads.call(self.rows.remove, row.id))
