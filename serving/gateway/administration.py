@@ -6,13 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from ..accounts.tables import User
 from .calls import Administering
-from .gateway import NAME, Gateway
+from .gateway import Gateway
 from .models import AgentObject, AuditObject, NewUser, Removed, UserChange, UserObject, time_text
 from .objects import agent_object, agent_objects
-from .ports import User
-from .problems import ProblemError, invalid, not_found
-from .settings import QUOTAS
+from .problems import invalid
 
 router = APIRouter(tags=["administration"])
 
@@ -20,23 +19,20 @@ router = APIRouter(tags=["administration"])
 @router.get("/users")
 async def list_users(call: Administering) -> list[UserObject]:
     """All users, by name."""
-    users = await call.gateway.threads.call(call.gateway.accounts.users)
-    return [await _shown(call.gateway, user) for user in users]
+    return [_shown(user) for user in await call.gateway.threads.call(call.gateway.accounts.users)]
 
 
 @router.post("/users", status_code=201)
 async def add_user(call: Administering, body: NewUser) -> UserObject:
     """Add a user."""
-    gateway = call.gateway
-    user = await gateway.threads.hash(gateway.accounts.add_user, body.name, body.password, role=body.role)
-    await gateway.record("user.add", call.by, body.name, role=body.role)
-    return await _shown(gateway, user)
+    add, admin = call.gateway.accounts.add_user, body.role == "admin"
+    return _shown(await call.gateway.threads.hash(add, body.name, body.password, admin=admin, by=call.by))
 
 
 @router.get("/users/{name}")
 async def get_user(call: Administering, name: str) -> UserObject:
     """One user."""
-    return await _shown(call.gateway, await _user(call.gateway, name))
+    return _shown(await _user(call.gateway, name))
 
 
 @router.patch("/users/{name}")
@@ -44,36 +40,29 @@ async def change_user(call: Administering, name: str, body: UserChange) -> UserO
     """Set a user's password or quotas, disable or enable the user."""
     gateway, accounts = call.gateway, call.gateway.accounts
     user = await _user(gateway, name)
-    for key in body.quotas or {}:
-        if key not in QUOTAS:
-            raise invalid(f"quotas.{key[:80]}", f"is not known; there are {', '.join(sorted(QUOTAS))}")
     if body.disabled and name == call.grant.user:
         raise invalid("disabled", "an administrator cannot disable the own account")
-    for key, value in (body.quotas or {}).items():
-        await gateway.threads.call(accounts.set_quota, name, key, value)
+    if body.quotas is not None:
+        await gateway.threads.call(accounts.set_quota, name, body.quotas, by=call.by)
     if body.password is not None:
-        await gateway.threads.hash(accounts.set_password, name, body.password)
+        await gateway.threads.hash(accounts.set_password, name, body.password, by=call.by)
     if body.disabled is not None:
-        await gateway.threads.call(accounts.disable_user if body.disabled else accounts.enable_user, name)
+        change = accounts.disable_user if body.disabled else accounts.enable_user
+        await gateway.threads.call(change, name, by=call.by)
     await gateway.tokens.refresh()
-    await gateway.record("user.change", call.by, name, fields=sorted(body.model_fields_set))
-    return await _shown(gateway, await _user(gateway, user.name))
+    return _shown(await _user(gateway, user.name))
 
 
 @router.delete("/users/{name}", status_code=202)
 async def remove_user(call: Administering, name: str) -> Removed:
     """Remove a user with all agents."""
     gateway = call.gateway
-    user = await _user(gateway, name)
     if name == call.grant.user:
         raise invalid("name", "an administrator cannot remove the own account")
-    await gateway.threads.call(gateway.accounts.disable_user, name)
-    await gateway.tokens.refresh()  # from here on the user makes no more agents
-    while rows := await gateway.threads.call(gateway.rows.of, user.id, 100, None):
-        for row in rows:
-            await gateway.remove(row)
-    await gateway.threads.call(gateway.accounts.remove_user, name)
-    await gateway.record("user.remove", call.by, name)
+    agents = await gateway.threads.call(gateway.accounts.remove_user, name, by=call.by)
+    await gateway.tokens.refresh()
+    for agent in agents:
+        await gateway.finish_removal(agent)
     return Removed(removed=name)
 
 
@@ -98,18 +87,17 @@ async def get_user_agent(call: Administering, name: str, agent: str) -> AgentObj
 async def remove_user_agent(call: Administering, name: str, agent: str) -> Removed:
     """Remove an agent of a user."""
     user = await _user(call.gateway, name)
-    await call.gateway.remove(await call.gateway.row(user.id, agent))
-    await call.gateway.record("agent.remove", call.by, f"{name}/{agent}")
+    await call.gateway.remove(await call.gateway.row(user.id, agent), call.by)
     return Removed(removed=agent)
 
 
 @router.get("/audit")
 async def get_audit(
-    call: Administering, limit: Annotated[int, Query(ge=1, le=1000)] = 100, before: Annotated[int | None, Query()] = None
+    call: Administering,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
 ) -> list[AuditObject]:
     """The audit log, the newest first; `before` is the last id of the page before."""
-    if before is not None and not 0 <= before < 2**63:
-        raise invalid("query.before", "must be the id of an entry")
     entries = await call.gateway.threads.call(call.gateway.rooms.audit.entries, limit, before)
     return [
         AuditObject(
@@ -121,23 +109,14 @@ async def get_audit(
 
 
 async def _user(gateway: Gateway, name: str) -> User:
-    found = await gateway.threads.call(gateway.accounts.user, name) if NAME.fullmatch(name) else None
-    if found is None:
-        raise not_found("the user")
-    return found
+    return await gateway.threads.call(gateway.accounts.user, name)
 
 
-async def _shown(gateway: Gateway, user: User) -> UserObject:
-    try:
-        quotas = await gateway.threads.call(gateway.accounts.quotas, user.name)
-    except ProblemError as problem:  # removed meanwhile
-        if problem.code != "not_found":
-            raise
-        quotas = {}
+def _shown(user: User) -> UserObject:
     return UserObject(
         name=user.name,
         role=user.role,
         disabled=user.disabled_at is not None,
         created_at=time_text(user.created_at) or "",
-        quotas={key: int(value) for key, value in quotas.items()},
+        quotas=user.quotas,
     )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
 from ...errors import ArgumentError
+from ..accounts.agents import READY
+from ..accounts.tables import Agent
 from .calls import Call, Managing, Reading
-from .gateway import LONG, NAME, Gateway
-from .models import AgentChange, AgentObject, NewAgent, Removed
-from .objects import agent_object, agent_objects
-from .ports import AgentRow, Recipe
-from .problems import ProblemError, invalid, of_error, of_failure
+from .gateway import NAME, Gateway, info_of
+from .models import AgentChange, AgentObject, ChangedAgent, NewAgent, Removed
+from .objects import agent_object, agent_objects, joined
+from .ports import Recipe
+from .problems import invalid, of_error
 
 router = APIRouter(prefix="/agents", tags=["agents"])
 
@@ -51,13 +52,16 @@ async def create_agent(call: Managing, body: NewAgent) -> AgentObject:
     stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
     row = await _added(call, body, recipe, stored)
     try:
-        await _opened(gateway, row, recipe, is_active=body.is_active)
-        await gateway.threads.call(gateway.rows.set_status, row.id, "ready")
+        opened = await gateway.ask(row.id, "open", json.dumps(recipe.to_json()).encode())
+        if not body.is_active:
+            await gateway.ask(row.id, "close")
+        await gateway.threads.call(gateway.rows.set_status, row.id, READY)
     except BaseException:
-        await asyncio.shield(_undo(gateway, row))
+        # What cannot be undone now is done in a moment, or at the next start.
+        await asyncio.shield(gateway.remove(row, call.by))
         raise
-    await gateway.record("agent.create", call.by, body.name, model=recipe.model)
-    return await agent_object(gateway, await gateway.row(grant.user_id, body.name))
+    row.status = READY
+    return joined(row, info_of(opened))
 
 
 @router.get("/{name}")
@@ -67,35 +71,37 @@ async def get_agent(call: Reading, name: str) -> AgentObject:
 
 
 @router.patch("/{name}")
-async def change_agent(call: Managing, name: str, body: AgentChange) -> AgentObject:
+async def change_agent(call: Managing, name: str, body: AgentChange) -> ChangedAgent:
     """Describe, activate, deactivate, stop or go on learning, or go on after a failure."""
-    row = await own(call, name)
+    gateway, row, lost = call.gateway, await own(call, name), 0
     if body.description is not None:
-        check_description(call.gateway, body.description)
-    changes = body.model_dump(exclude_none=True, exclude={"description"})
-    if changes:
-        await call.gateway.ask(row, "patch", json.dumps(changes).encode(), deadline=time.time() + LONG)
-    if body.description is not None:
-        await call.gateway.threads.call(call.gateway.rows.describe, row.id, body.description)
+        check_description(gateway, body.description)
+    if body.status is not None or body.learning is not None:
+        patched = await gateway.ask(row.id, "patch", learning=body.learning, recover=body.status is not None)
+        lost = int(json.loads(patched.body).get("lost", 0))
     if body.status is not None:
-        await call.gateway.threads.call(call.gateway.rows.set_status, row.id, body.status)
-    await call.gateway.record("agent.change", call.by, name, **changes)
-    return await agent_object(call.gateway, await own(call, name))
+        await gateway.threads.call(gateway.rows.set_status, row.id, body.status)
+    fields = body.model_dump(exclude_none=True, exclude={"status"})
+    if fields:
+        row = await gateway.threads.call(gateway.rows.describe, row.id, by=call.by, **fields)
+    if body.is_active is False:  # it takes no memory
+        gateway.forget(row.id)
+        await gateway.ask(row.id, "close")
+    shown = await agent_object(gateway, await own(call, name))
+    return ChangedAgent(**shown.model_dump(), lost=lost)
 
 
 @router.delete("/{name}", status_code=202)
 async def remove_agent(call: Managing, name: str) -> Removed:
     """Remove an agent. When this answers, it is gone."""
-    row = await own(call, name)
-    await call.gateway.remove(row)
-    await call.gateway.record("agent.remove", call.by, name)
+    await call.gateway.remove(await own(call, name), call.by)
     return Removed(removed=name)
 
 
 @router.get("/{name}/loss", response_model=dict[str, Any])
 async def get_loss(call: Reading, name: str) -> Response:
     """The last update's loss and metrics; null where not finite."""
-    answer = await call.gateway.ask(await own(call, name), "loss")
+    answer = await call.gateway.ask((await own(call, name)).id, "loss")
     return Response(answer.body, media_type="application/json")
 
 
@@ -108,11 +114,11 @@ async def get_episodes(
 ) -> Response:
     """The last episodes that ended; with `after`, the first ones that follow an episode."""
     head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
-    answer = await call.gateway.ask(await own(call, name), "episodes", **head)
+    answer = await call.gateway.ask((await own(call, name)).id, "episodes", **head)
     return Response(answer.body, media_type="application/json")
 
 
-async def own(call: Call, name: str) -> AgentRow:
+async def own(call: Call, name: str) -> Agent:
     """The row of one of the caller's agents; ``not_found``."""
     call.gateway.check_agent(call.grant, name)
     return await call.gateway.row(call.grant.user_id, name)
@@ -138,28 +144,11 @@ def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:
         raise of_error(error, "" if error.argument == "model" else "config") or error from None
 
 
-async def _added(call: Call, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> AgentRow:
+async def _added(call: Call, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> Agent:
     """The new row, if the account may have one more."""
-    gateway, owner = call.gateway, call.grant.user_id
-    most = gateway.limit(call.grant, "agents")
-    async with gateway.creating:  # else two at once could both be the last one
-        if most and await gateway.threads.call(gateway.rows.count, owner) >= most:
-            raise ProblemError("quota_exceeded", f"the account may have {most:g} agents: remove one first")
-        return await gateway.threads.call(
-            gateway.rows.add, owner, body.name, recipe.model, body.description, config
-        )  # fmt: skip
-
-
-async def _opened(gateway: Gateway, row: AgentRow, recipe: Recipe, *, is_active: bool) -> None:
-    deadline = time.time() + LONG
-    await gateway.ask(row, "open", json.dumps(recipe.to_json()).encode(), deadline=deadline)
-    if not is_active:
-        await gateway.ask(row, "patch", b'{"is_active":false}', deadline=deadline)
-
-
-async def _undo(gateway: Gateway, row: AgentRow) -> None:
-    """Leave nothing of an agent that could not be created. What cannot be undone now is done at the next start."""
-    answer = await gateway.pool.ask(row.id, "remove")
-    if answer.status >= 400 and answer.status != 404:
-        raise of_failure(answer.status, answer.body, answer.retry_after)
-    await gateway.threads.call(gateway.rows.remove, row.id)
+    gateway, grant = call.gateway, call.grant
+    return await gateway.threads.call(
+        gateway.rows.add, grant.user_id, body.name, recipe.model, body.description, config,
+        is_active=body.is_active, most=gateway.limit(grant, "agents"), most_bytes=gateway.limit(grant, "bytes"),
+        by=call.by,
+    )  # fmt: skip

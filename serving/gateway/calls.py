@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
+from ..accounts import By, Grant
 from .gateway import Gateway
-from .ports import By, Grant
 from .problems import ProblemError
 
 KEY: Final = "axonrl.call"

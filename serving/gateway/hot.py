@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any, Final, NamedTuple
 
 from starlette.types import Receive, Scope
 
+from ..accounts import Grant
 from .calls import check_scope
 from .gateway import Gateway
 from .incoming import JSON_TYPE, Head, body_of, parameters
-from .ports import Answer, Grant
-from .problems import ProblemError, invalid, of_failure
+from .ports import Answer
+from .problems import invalid, of_failure
 
 
 class Hot(NamedTuple):
@@ -36,12 +38,13 @@ HOT: Final = {
 }
 """``POST /api/v1/agents/{name}/...``."""
 
-_QUERY: Final = {"noise": None, "explore": None}
-_FLAGS: Final = {"true": True, "false": False}
+_QUERY: Final = ("noise",)
 _JSON: Final = (JSON_TYPE,)
 
 
-async def done(gateway: Gateway, scope: Scope, receive: Receive, head: Head, grant: Grant, name: str, do: str) -> Answer:
+async def done(
+    gateway: Gateway, scope: Scope, receive: Receive, head: Head, grant: Grant, name: str, do: str
+) -> Answer:
     """Have an agent act or step.
 
     Args:
@@ -71,6 +74,7 @@ async def done(gateway: Gateway, scope: Scope, receive: Receive, head: Head, gra
     body = await body_of(receive, head, limits.batch_bytes if hot.is_batch else limits.body_bytes)
     if hot.is_step:
         gateway.charge_step(grant, agent)
+    gateway.used[agent] = time.time()
     answer = await gateway.pool.ask(agent, do, body, **asked)
     if answer.status >= 400:
         if answer.status == 404:
@@ -87,17 +91,13 @@ def asked_for(query: bytes, do: str) -> dict[str, Any]:
     Raises:
         ProblemError: a parameter is unknown, or its value is.
     """
-    given, asked = parameters(query, _QUERY if do == "act" else {}), dict[str, Any]()
-    if "noise" in given:
-        try:
-            noise = float(given["noise"])
-        except ValueError:
-            noise = -1.0
-        if not 0.0 <= noise <= 1.0:
-            raise invalid("noise", f"must be a number in 0 .. 1, got {given['noise'][:40]!r}")
-        asked["noise"] = noise
-    if "explore" in given:
-        if given["explore"] not in _FLAGS:
-            raise invalid("explore", f"must be true or false, got {given['explore'][:40]!r}")
-        asked["explore"] = _FLAGS[given["explore"]]
-    return asked
+    given = parameters(query, _QUERY if do == "act" else ())
+    if "noise" not in given:
+        return {}
+    try:
+        noise = float(given["noise"])
+    except ValueError:
+        noise = -1.0
+    if not 0.0 <= noise <= 1.0:
+        raise invalid("noise", f"must be a number in 0 .. 1, got {given['noise'][:40]!r}")
+    return {"noise": noise}

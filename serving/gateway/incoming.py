@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -229,7 +229,7 @@ def replaying(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def parameters(query: bytes, allowed: Mapping[str, Any]) -> dict[str, str]:
+def parameters(query: bytes, allowed: Sequence[str]) -> dict[str, str]:
     """The parameters of a simple query, in which nothing needs to be quoted.
 
     Raises:
@@ -240,7 +240,7 @@ def parameters(query: bytes, allowed: Mapping[str, Any]) -> dict[str, str]:
         name, _, value = part.partition(b"=")
         text = name.decode("latin-1")
         if text not in allowed:
-            raise invalid(f"query.{text[:80]}", f"is not known; there are {', '.join(allowed)}")
+            raise invalid(f"query.{text[:80]}", f"is not known; there is {', '.join(allowed) or 'none'}")
         if text in found:
             raise invalid(f"query.{text}", "is given twice")
         found[text] = value.decode("latin-1")

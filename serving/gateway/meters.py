@@ -65,7 +65,7 @@ class Meters(Collector):
             for bound, count in zip((*map(str, BOUNDS), "+Inf"), buckets, strict=True):
                 total += count
                 cumulative.append((bound, total))
-            latency.add_metric([route], cumulative, self._seconds[route])  # type: ignore[arg-type]
+            latency.add_metric([route], cumulative, self._seconds[route])
         yield latency
         for name, count in self._counts.items():
             yield CounterMetricFamily(f"axonrl_{name}", name.replace("_", " ").capitalize() + ".", value=count)

@@ -71,7 +71,8 @@ class UserChange(Body):
 
     password: str | None = None
     disabled: bool | None = None
-    quotas: dict[str, int] | None = None
+    quotas: dict[str, int | None] | None = None
+    """Null takes one back to the service's; 0 is no limit."""
 
 
 class StepData(Body):
@@ -162,15 +163,22 @@ class AgentObject(BaseModel):
     config: dict[str, Any]
     is_active: bool
     status: Literal["creating", "ready", "failed"]
-    status_detail: str = ""
+    status_detail: str
     learning: bool
     discrete: bool
     counters: Counters
     episode_return_mean: float | None
     created_at: str
     last_active: str | None
-    bytes: int | None
+    bytes: int
     executor: str | None
+
+
+class ChangedAgent(AgentObject):
+    """An agent after a change."""
+
+    lost: int
+    """Records that were set aside so that it could go on after a failure."""
 
 
 class Removed(BaseModel):

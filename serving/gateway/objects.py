@@ -3,71 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .gateway import Gateway
+from ..accounts.agents import CREATING
+from ..accounts.tables import Agent
+from .gateway import Gateway, info_of
 from .models import AgentObject, Counters, time_text
-from .ports import AgentRow, Answer
-from .problems import of_failure
 
-_OF_WORKER: Final = (
-    "is_active", "status", "status_detail", "learning", "counters", "episode_return_mean", "last_active", "bytes",
-    "executor",
-)  # fmt: skip
+_OF_WORKER: Final = ("status", "status_detail", "learning", "counters", "episode_return_mean", "bytes", "executor")
 """What ``info`` answers: the worker knows it better than the row."""
 
 
-async def agent_object(gateway: Gateway, row: AgentRow) -> AgentObject:
+async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
     """One agent's object.
 
     Raises:
         ProblemError: its worker does not answer.
     """
-    if row.status == "creating":
-        return _object(row, {})
-    answer = await gateway.pool.ask(row.id, "info", wake=False)
-    if answer.status >= 400:
-        raise of_failure(answer.status, answer.body, answer.retry_after)
-    return _object(row, _info(answer))
+    if row.status == CREATING:
+        return joined(row, {})
+    answer = await gateway.ask(row.id, "info", wake=row.is_active)
+    return joined(row, info_of(answer))
 
 
-async def agent_objects(gateway: Gateway, rows: Sequence[AgentRow]) -> list[AgentObject]:
+async def agent_objects(gateway: Gateway, rows: Sequence[Agent]) -> list[AgentObject]:
     """The objects of a page of agents. Where a worker does not answer, only what the database knows."""
-    asked = [gateway.pool.ask(row.id, "info", wake=False) for row in rows]
-    answers = await asyncio.gather(*asked)
-    return [
-        _object(row, _info(answer) if answer.status < 400 else {}) for row, answer in zip(rows, answers, strict=True)
-    ]
+    answers = await asyncio.gather(*(gateway.pool.ask(row.id, "info", wake=False) for row in rows))
+    infos = [info_of(answer) if answer.status < 400 else {} for answer in answers]
+    return [joined(row, info) for row, info in zip(rows, infos, strict=True)]
 
 
-def _info(answer: Answer) -> Mapping[str, Any]:
-    found = json.loads(answer.body)
-    return {name: found[name] for name in _OF_WORKER if name in found}
-
-
-def _object(row: AgentRow, info: Mapping[str, Any]) -> AgentObject:
-    ready = row.status == "ready"
+def joined(row: Agent, info: Mapping[str, Any]) -> AgentObject:
+    """The object of a row and of what ``info`` answered."""
     values = {
-        "is_active": ready,
         "status": row.status,
         "status_detail": row.status_detail,
-        "learning": ready,
+        "learning": row.learning,
         "counters": Counters(),
         "episode_return_mean": None,
-        "last_active": None,
-        "bytes": None,
+        "bytes": row.bytes,
         "executor": None,
-        **info,
+        **{name: info[name] for name in _OF_WORKER if name in info},
     }
+    values["status_detail"] = values["status_detail"] or ""
     return AgentObject(
         id=row.id,
         name=row.name,
         model=row.model,
         description=row.description,
-        config=dict(row.config),
+        config=row.config,
         discrete=bool(row.config.get("discrete", False)),
+        is_active=row.is_active and row.status != CREATING,
         created_at=time_text(row.created_at) or "",
+        last_active=time_text(row.last_active),
         **values,
     )

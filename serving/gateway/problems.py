@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import http
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ...errors import ArgumentError
+from ..accounts import RefusedError
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -135,21 +136,14 @@ def of_error(error: Exception, where: str = "") -> ProblemError | None:
     """What an exception of another room means to the client; None for a bug.
 
     Args:
-        error: an ``ArgumentError``, or any exception that names one of the codes in its attribute ``code``.
+        error: any.
         where: the part of the request that holds an ``ArgumentError``'s argument.
     """
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, ArgumentError):
-        place = f"{where}.{error.argument}" if where and error.argument else error.argument or where
+        place = f"{where}.{error.argument}" if where else error.argument
         return ProblemError("invalid_value", str(error), errors=[(place, str(error))])
-    code = getattr(error, "code", None)
-    if not isinstance(code, str) or code not in STATUS:
-        return None
-    errors = _pairs(getattr(error, "errors", ()))
-    detail, retry_after = getattr(error, "detail", None) or str(error), getattr(error, "retry_after", None)
-    return ProblemError(code, str(detail), errors=errors, retry_after=retry_after and int(-(-retry_after // 1)))
-
-
-def _pairs(errors: Iterable[Any]) -> list[tuple[str, str]]:
-    return [(str(one[0]), str(one[1])) for one in errors if isinstance(one, tuple) and len(one) == 2]
+    if isinstance(error, RefusedError):
+        return ProblemError(error.code, str(error), retry_after=error.retry_after)
+    return None

@@ -107,7 +107,7 @@ def _parsed(text: str, file: str, places: dict[Keys, str], at: Keys, *, lines: b
             node = loader.get_single_node()
             return None if node is None else _value(loader, node, file, places, at, lines)
         finally:
-            loader.dispose()  # type: ignore[no-untyped-call]
+            loader.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}" if lines and mark is not None else file
@@ -125,6 +125,7 @@ def _value(loader: Any, node: Any, file: str, places: dict[Keys, str], at: Keys,
             raise SettingsError(f"{place}: a key must be text, got {key!r:.80}")
         if key in values:
             raise SettingsError(f"{place}: {'.'.join((*at, key))}: duplicate key", key)
-        places[(*at, key)] = place
-        values[key] = _value(loader, value_node, file, places, (*at, key), lines)
+        keys = (*at, key)
+        places[keys] = place
+        values[key] = _value(loader, value_node, file, places, keys, lines)
     return values

@@ -89,6 +89,8 @@ class Limits(Section):
     steps_per_second: Count = 1000
     creations_per_minute: Count = 10
     transfers_per_minute: Count = 6
+    environments: Count = 64
+    """Of an agent."""
 
 
 class Agents(Section):
@@ -105,6 +107,8 @@ class Tokens(Section):
 
     login_idle_hours: Seconds = 12.0
     login_days: Seconds = 30.0
+    web_idle_minutes: Seconds = 30.0
+    web_hours: Seconds = 12.0
     default_days: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=365)] = 90.0
 
 
@@ -131,12 +135,6 @@ class Settings(Section):
     tokens: Tokens = Field(default_factory=Tokens)
     metrics: Metrics = Field(default_factory=Metrics)
     log: Log = Field(default_factory=Log)
-
-
-QUOTAS = frozenset(
-    {"agents", "bytes", "requests_per_minute", "steps_per_second", "creations_per_minute", "transfers_per_minute"}
-)
-"""Limits that an administrator may set for one user."""
 
 
 def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Settings:
@@ -174,7 +172,7 @@ def _message(source: Source, error: Any) -> str:
 def _keys(path: tuple[str | int, ...]) -> Iterator[str]:
     model: Any = Settings
     for key in path:
-        field = model.model_fields.get(key) if isinstance(model, type) and issubclass(model, BaseModel) else None
+        field = model.model_fields.get(str(key)) if isinstance(model, type) and issubclass(model, BaseModel) else None
         model = field and (field.annotation if not get_args(field.annotation) else None)
     if isinstance(model, type) and issubclass(model, BaseModel):
         yield from model.model_fields

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import Any
 
 from fastapi import APIRouter, Response
-from pydantic_core import from_json
 
+from ..accounts.tables import Agent
 from .agents import own
 from .calls import Call, Managing, Reading
-from .gateway import LONG
+from .incoming import checked_json
 from .models import Snapshot
-from .ports import AgentRow, Answer
+from .ports import Answer
 
 SAFETENSORS = "application/octet-stream"
 
@@ -27,7 +26,7 @@ async def get_snapshot(call: Reading, name: str) -> Response:
     row, answer = await _transferred(call, name, "get_state", form="snapshot")
     body = answer.body
     if "obs_size" in row.config:  # as its client calls it
-        body = await asyncio.to_thread(_with_obs_size, body)
+        body = await asyncio.to_thread(_with, body, "state_size", "obs_size")
     return Response(body, media_type="application/json")
 
 
@@ -35,7 +34,10 @@ async def get_snapshot(call: Reading, name: str) -> Response:
     "application/json": {"schema": {"$ref": "#/components/schemas/Snapshot"}}}}})  # fmt: skip
 async def put_snapshot(call: Managing, name: str) -> dict[str, str]:
     """Give an agent the state of another of the same model and sizes, or an earlier one of its own."""
-    await _transferred(call, name, "put_state", call.body, form="snapshot")
+    body = call.body
+    if b'"obs_size"' in body:
+        body = await asyncio.to_thread(_with, body, "obs_size", "state_size")
+    await _transferred(call, name, "put_state", body, form="snapshot")
     return {"uploaded": name}
 
 
@@ -54,15 +56,18 @@ async def put_state(call: Managing, name: str) -> dict[str, str]:
     return {"uploaded": name}
 
 
-async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head: Any) -> tuple[AgentRow, Answer]:
+async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head: Any) -> tuple[Agent, Answer]:
     row = await own(call, name)
     call.gateway.charge_transfer(call.grant, row.id)
-    answer = await call.gateway.ask(row, do, body, deadline=time.time() + LONG, **head)
-    await call.gateway.record(f"agent.{do}", call.by, name)
+    answer = await call.gateway.ask(row.id, do, body, **head)
+    await call.gateway.record("state.read" if do == "get_state" else "state.write", call.by, name)
     return row, answer
 
 
-def _with_obs_size(body: bytes) -> bytes:
-    content = from_json(body)
-    content["obs_size"] = content.pop("state_size")
+def _with(body: bytes, old: str, new: str) -> bytes:
+    """The JSON object with a field under another name."""
+    content = checked_json(body, 0)
+    if not isinstance(content, dict) or old not in content or new in content:
+        return body  # which the worker refuses
+    content[new] = content.pop(old)
     return json.dumps(content).encode()

@@ -45,12 +45,13 @@ class Threads:
     async def _in(self, executor: ThreadPoolExecutor, function: Callable[[], _R]) -> _R:
         try:
             return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(executor, function), _GIVE_UP)
-        except (asyncio.TimeoutError, TimeoutError):
-            problem: ProblemError | None = ProblemError("database_unavailable", "the database does not answer")
+        except asyncio.TimeoutError:
+            problem = ProblemError("database_unavailable", "the database does not answer")
         except Exception as error:
-            problem = of_error(error)
-            if problem is None:
+            known = of_error(error)
+            if known is None:
                 raise
+            problem = known
         if problem.code == "database_unavailable":
             self._meters.count("database_errors")
         raise problem

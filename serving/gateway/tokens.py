@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import hashlib
 import time
 from typing import Final
 
-from .logs import LOGGER
-from .ports import Accounts, Grant
+from ..accounts import Accounts, Grant
+from ..accounts.granting import WEB
 from .problems import ProblemError
 from .threads import Threads
 
-REFRESH: Final = 5.0
-"""Seconds from one refresh to the next."""
 SEEN_LATELY: Final = 300.0
 """Seconds for which a token that was used goes on while the database is down."""
-SCOPES: Final = ("read", "act", "learn", "manage", "metrics", "admin")
 
 
 class Held:
@@ -55,8 +53,15 @@ class Tokens:
             raise ProblemError("missing_token", "this needs a token: Authorization: Bearer ...")
         if authorization[:7].lower() != b"bearer ":
             raise ProblemError("invalid_token", "Authorization must be Bearer and a token")
-        held = self._held.get(hashlib.sha256(authorization[7:].strip()).hexdigest())
-        if held is None:
+        return self._checked(authorization[7:].strip(), web=False)
+
+    def web(self, cookie: bytes) -> Held:
+        """The login of the web page that a cookie is of; raises as :meth:`held` does."""
+        return self._checked(cookie, web=True)
+
+    def _checked(self, text: bytes, *, web: bool) -> Held:
+        held = self._held.get(hashlib.sha256(text).hexdigest())
+        if held is None or (held.grant.kind == WEB) is not web:
             if not self.fresh:
                 raise ProblemError("database_unavailable", "tokens cannot be checked while the database is down")
             raise ProblemError("invalid_token", "the token is not valid: it may have been revoked")
@@ -75,32 +80,25 @@ class Tokens:
             ProblemError: the database is down.
         """
         async with self._refreshing:
-            used = [held.grant.token_id for held in self._held.values() if held.used]
+            used = {digest: _time(held.seen) for digest, held in self._held.items() if held.used}
             try:
                 if used:
-                    await self._threads.call(self._accounts.mark_used, used)
+                    await self._threads.call(self._accounts.used, used)
                 grants = await self._threads.call(self._accounts.active_tokens)
             except Exception:
                 self.fresh = False
                 raise
             before, self._held = self._held, {}
             for digest, grant in grants.items():
-                old = before.get(digest)
-                ends = grant.expires_at.timestamp() if grant.expires_at is not None else float("inf")
-                self._held[digest] = Held(grant, ends, old.seen if old is not None else 0.0)
+                ends = grant.expires_at if grant.idle_until is None else min(grant.expires_at, grant.idle_until)
+                seen = before[digest].seen if digest in before else 0.0
+                self._held[digest] = Held(grant, ends.timestamp(), seen)
             self.fresh = True
-
-    async def keep_fresh(self) -> None:
-        """Refresh until cancelled."""
-        while True:
-            await asyncio.sleep(REFRESH)
-            try:
-                await self.refresh()
-            except ProblemError as problem:
-                LOGGER.warning("tokens could not be refreshed: %s", problem.detail)
-            except Exception:
-                LOGGER.exception("tokens could not be refreshed")
 
     def drop(self, token_id: str) -> None:
         """Forget a token at once, before the database is asked again."""
         self._held = {digest: held for digest, held in self._held.items() if held.grant.token_id != token_id}
+
+
+def _time(seconds: float) -> dt.datetime:
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc)

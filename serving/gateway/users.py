@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 import urllib.parse
 from typing import Any
 
 from fastapi import APIRouter, Request
 
+from ..accounts.names import QUOTAS
+from ..accounts.tables import Token
 from .calls import KEY, Anyone, Call, ManagingAccount
-from .gateway import Gateway
 from .models import CreatedToken, LoggedIn, Me, NewPassword, NewToken, TokenObject, time_text
-from .ports import Token
-from .problems import ProblemError, invalid, not_found
-from .settings import QUOTAS
+from .problems import ProblemError, invalid
 
 router = APIRouter(tags=["account"])
 _DAY = 86400
@@ -32,12 +30,11 @@ async def login(request: Request) -> LoggedIn:
     call: Call = request.scope[KEY]
     gateway = call.gateway
     name, password = _credentials(call.body)
-    text = await gateway.threads.hash(gateway.accounts.login, name, password, call.by.address)
+    text = await gateway.threads.hash(
+        gateway.accounts.login, name, password, call.by.address, request_id=call.by.request_id
+    )
     await gateway.tokens.refresh()
-    held = gateway.tokens.held(b"Bearer " + text.encode())
-    expires = held.grant.expires_at
-    seconds = gateway.settings.tokens.login_days * _DAY if expires is None else expires.timestamp() - time.time()
-    return LoggedIn(access_token=text, expires_in=max(0, round(seconds)))
+    return LoggedIn(access_token=text, expires_in=round(gateway.settings.tokens.login_days * _DAY))
 
 
 def _credentials(body: bytes) -> tuple[str, str]:
@@ -59,17 +56,16 @@ def _credentials(body: bytes) -> tuple[str, str]:
 @router.post("/logout", status_code=204)
 async def logout(call: Anyone) -> None:
     """Revoke the token that is used."""
-    await _revoked(call.gateway, call.grant.token_id)
-    await call.gateway.record("logout", call.by)
+    await _revoked(call, call.grant.token_id)
 
 
 @router.get("/users/me")
 async def get_me(call: Anyone) -> Me:
     """One's own account."""
     gateway, grant = call.gateway, call.grant
-    agents = await gateway.threads.call(gateway.rows.count, grant.user_id)
-    quotas = {name: int(gateway.limit(grant, name)) for name in sorted(QUOTAS)}
-    return Me(name=grant.user, role=grant.role, quotas=quotas, usage={"agents": agents})
+    usage = await gateway.threads.call(gateway.rows.usage, grant.user_id)
+    quotas = {name: gateway.limit(grant, name) for name in sorted(QUOTAS)}
+    return Me(name=grant.user, role=grant.role, quotas=quotas, usage=usage)
 
 
 @router.post("/users/me/password", status_code=204)
@@ -77,9 +73,8 @@ async def change_password(call: ManagingAccount, body: NewPassword) -> None:
     """Change one's password. All login tokens but the one that is used are revoked."""
     gateway, grant = call.gateway, call.grant
     change = gateway.accounts.change_password
-    await gateway.threads.hash(change, grant.user, body.current, body.new, keep=grant.token_id)
+    await gateway.threads.hash(change, grant.user, body.current, body.new, keep=grant.token_id, by=call.by)
     await gateway.tokens.refresh()
-    await gateway.record("password.change", call.by)
 
 
 @router.get("/tokens")
@@ -96,29 +91,22 @@ async def create_token(call: ManagingAccount, body: NewToken) -> CreatedToken:
     beyond = sorted(set(body.scopes) - grant.scopes)
     if beyond:
         raise ProblemError("forbidden_scope", f"the token that is used does not have {', '.join(beyond)} itself")
-    if not body.scopes:
-        raise invalid("scopes", "must not be empty")
-    seconds = gateway.settings.tokens.default_days * _DAY if body.expires_in is None else float(body.expires_in)
-    create = gateway.accounts.create_token
-    text, token = await gateway.threads.call(create, grant.user, body.name, body.scopes, body.agents, seconds)
+    text, token = await gateway.threads.call(
+        gateway.accounts.create_token, grant.user, body.name, body.scopes, body.agents, body.expires_in, by=call.by
+    )
     await gateway.tokens.refresh()
-    await gateway.record("token.create", call.by, token.id)
     return CreatedToken(token=text, **_shown(token))
 
 
 @router.delete("/tokens/{token_id}", status_code=204)
 async def revoke_token(call: ManagingAccount, token_id: str) -> None:
     """Revoke a token."""
+    await _revoked(call, token_id)
+
+
+async def _revoked(call: Call, token_id: str) -> None:
     gateway = call.gateway
-    mine = await gateway.threads.call(gateway.accounts.tokens, call.grant.user)
-    if all(token.id != token_id for token in mine):
-        raise not_found("the token")
-    await _revoked(gateway, token_id)
-    await gateway.record("token.revoke", call.by, token_id)
-
-
-async def _revoked(gateway: Gateway, token_id: str) -> None:
-    await gateway.threads.call(gateway.accounts.revoke_token, token_id)
+    await gateway.threads.call(gateway.accounts.revoke_token, token_id, user=call.grant.user, by=call.by)
     gateway.tokens.drop(token_id)  # even if the refresh fails
     await gateway.tokens.refresh()
 
