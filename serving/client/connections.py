@@ -28,9 +28,9 @@ class Connections:
     """
 
     def __init__(self, address: Address, verify: bool | str | os.PathLike[str]) -> None:
+        self._idle: collections.deque[http.client.HTTPConnection] = collections.deque(maxlen=_KEPT)
         self._address = address
         self._tls = _context(verify) if address.secure else None
-        self._idle: collections.deque[http.client.HTTPConnection] = collections.deque(maxlen=_KEPT)
         self._process = os.getpid()
 
     def send(self, request: Request, token: Secret | None, timeout: float) -> Answer | Lost:
@@ -41,11 +41,10 @@ class Connections:
         connection = self._connection(timeout)
         keep = False
         try:
-            target = self._address.prefix + request.path
-            connection.request(request.method, target, request.body, request.headers(token))
+            whole = self._write(connection, request, token)
             response = connection.getresponse()
             body = response.read()
-            keep = not response.will_close
+            keep = whole and not response.will_close
         except ssl.SSLCertVerificationError as error:
             return Lost("certificate", str(error), for_good=True)
         except TimeoutError:
@@ -60,11 +59,25 @@ class Connections:
         header = response.headers.get
         return Answer(response.status, body, header("X-Request-Id"), seconds(header("Retry-After")), header("Location"))
 
+    def _write(self, connection: http.client.HTTPConnection, request: Request, token: Secret | None) -> bool:
+        """Send it; False if the service stopped reading, as it may once it has answered that it is too large."""
+        target = self._address.prefix + request.path
+        try:
+            connection.request(request.method, target, request.body, request.headers(token))
+        except (BrokenPipeError, ConnectionResetError):
+            if connection.sock is None:
+                raise
+            return False
+        return True
+
     def close(self) -> None:
         """Close those that are idle. A later request opens a new one."""
         with contextlib.suppress(IndexError):
             while True:
                 self._idle.pop().close()
+
+    def __del__(self) -> None:
+        self.close()
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
         """One that is idle and that the service has not closed, else a new one."""

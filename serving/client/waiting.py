@@ -25,12 +25,14 @@ def wait_until_agent_exists(agent: RemoteAgent, max_seconds: float = 20, verbose
     Raises:
         AuthenticationError: the token was refused.
     """
-    return _wait(agent._exists_within, max_seconds, verbose, f"Agent {agent.agent_name} does not exist yet")
+    ask = getattr(agent, "_exists_within", lambda seconds: agent.exists)  # also of an object of the user's own
+    return _wait(ask, max_seconds, verbose, "The agent does not exist yet")
 
 
 def wait_until_agent_is_active(agent: RemoteAgent, max_seconds: float = 20, verbose: bool = True) -> bool:
     """Wait until the agent exists and is active; otherwise as :func:`wait_until_agent_exists`."""
-    return _wait(agent._is_active_within, max_seconds, verbose, f"Agent {agent.agent_name} is not active yet")
+    ask = getattr(agent, "_is_active_within", lambda seconds: agent.is_active)
+    return _wait(ask, max_seconds, verbose, "The agent is not active yet")
 
 
 def _wait(ask: Callable[[float], bool], max_seconds: float, verbose: bool, message: str) -> bool:
