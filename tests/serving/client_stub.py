@@ -5,7 +5,8 @@ import http.server
 import json
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 AGENT = {
@@ -44,7 +45,7 @@ class Reply(NamedTuple):
 
     status: int = 200
     body: Any = None
-    headers: dict[str, str] = {}
+    headers: Mapping[str, str] = MappingProxyType({})
     lost: bool = False
     after: threading.Event | None = None
 

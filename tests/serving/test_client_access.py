@@ -21,10 +21,15 @@ from .client_stub import AGENT, Reply, Stub, problem, running
 
 PASSWORD = "correct horse battery"
 TOKEN = "axp_0123456789secret"
-VARIABLES = (
-    "AXONRL_URL AGENTS_BAR_URL AGENTS_BAR_ACCESS_TOKEN AGENTS_BAR_USER AGENTS_BAR_USERNAME AGENTS_BAR_PASS "
-    "AGENTS_BAR_PASSWORD"
-).split()
+VARIABLES = [
+    "AXONRL_URL",
+    "AGENTS_BAR_URL",
+    "AGENTS_BAR_ACCESS_TOKEN",
+    "AGENTS_BAR_USER",
+    "AGENTS_BAR_USERNAME",
+    "AGENTS_BAR_PASS",
+    "AGENTS_BAR_PASSWORD",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +73,9 @@ def test_urls_of_the_environment() -> None:
     assert address.find("three.example.org", both).host == "three.example.org"
 
 
-@pytest.mark.parametrize("given", ["", "ftp://a.org", "http://", "http://a.org:x", "http://a.org?b=1", "http://a.org#b"])
+@pytest.mark.parametrize(
+    "given", ["", "ftp://a.org", "http://", "http://a.org:x", "http://a.org?b=1", "http://a.org#b"]
+)
 def test_what_is_no_url(given: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         address.find(given, {})
@@ -143,7 +150,9 @@ def test_a_refused_login_does_not_repeat_the_password(stub: Stub) -> None:
     assert len(stub.asked) == 1
 
 
-@pytest.mark.parametrize("name", ["pasword", "passwd", "api_key", "apikey", "token", "acces_token", "user_name", "auth"])
+@pytest.mark.parametrize(
+    "name", ["pasword", "passwd", "api_key", "apikey", "token", "acces_token", "user_name", "auth"]
+)
 def test_names_that_look_like_credentials_are_refused(stub: Stub, name: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         RemoteAgent("a", url=stub.url, access_token=TOKEN, **{name: PASSWORD})  # type: ignore[arg-type]
@@ -153,10 +162,46 @@ def test_names_that_look_like_credentials_are_refused(stub: Stub, name: str) -> 
 
 def test_no_hyperparameter_looks_like_a_credential() -> None:
     credentials.refuse_misspelt(
-        "hidden_layers lr actor_lr critic_lr gamma tau update_freq warm_up batch_size buffer_size max_grad_norm "
-        "max_grad_norm_actor using_double_q n_steps v_min v_max num_atoms rollout_length num_epochs ppo_ratio_clip "
-        "gae_lambda entropy_weight value_loss_weight seed discrete is_discrete action_low action_min freshness "
-        "number_updates kl_div observation_space state_size obs_size action_size agent_model clip epochs".split()
+        [
+            "hidden_layers",
+            "lr",
+            "actor_lr",
+            "critic_lr",
+            "gamma",
+            "tau",
+            "update_freq",
+            "warm_up",
+            "batch_size",
+            "buffer_size",
+            "max_grad_norm",
+            "max_grad_norm_actor",
+            "using_double_q",
+            "n_steps",
+            "v_min",
+            "v_max",
+            "num_atoms",
+            "rollout_length",
+            "num_epochs",
+            "ppo_ratio_clip",
+            "gae_lambda",
+            "entropy_weight",
+            "value_loss_weight",
+            "seed",
+            "discrete",
+            "is_discrete",
+            "action_low",
+            "action_min",
+            "freshness",
+            "number_updates",
+            "kl_div",
+            "observation_space",
+            "state_size",
+            "obs_size",
+            "action_size",
+            "agent_model",
+            "clip",
+            "epochs",
+        ]
     )
 
 
