@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from .client import ServiceUnavailable as ServiceUnavailable
     from .client import wait_until_agent_exists as wait_until_agent_exists
     from .client import wait_until_agent_is_active as wait_until_agent_is_active
+    from .client.asynchronous import AsyncRemoteAgent as AsyncRemoteAgent
 
 __all__ = [
     "OTHER_MODELS",
     "SUPPORTED_MODELS",
+    "AsyncRemoteAgent",
     "AuthenticationError",
     "Conflict",
     "EncodedAgentState",
@@ -40,7 +42,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(importlib.import_module(f"{__name__}.client"), name)
+        module = "client.asynchronous" if name == "AsyncRemoteAgent" else "client"  # asyncio takes time to import
+        return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -235,10 +235,10 @@ def checked_key(key: Any) -> str:
 
 
 def checked_environment(name: Any, where: str = "environment") -> str:
-    """The name of a stream of experience."""
-    if isinstance(name, str) and name:
+    """The name of a stream of experience, as the service takes it."""
+    if isinstance(name, str) and 0 < len(name) <= 128 and name.isprintable():
         return name
-    raise ArgumentError(f"{where} must be a name, got {values.shortened(name)}", where)
+    raise ArgumentError(f"{where} must be a name of 1 to 128 printable characters, got {values.shortened(name)}", where)
 
 
 def _model(name: Any) -> str:

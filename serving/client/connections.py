@@ -30,7 +30,7 @@ class Connections:
     def __init__(self, address: Address, verify: bool | str | os.PathLike[str]) -> None:
         self._idle: collections.deque[http.client.HTTPConnection] = collections.deque(maxlen=_KEPT)
         self._address = address
-        self._tls = _context(verify) if address.secure else None
+        self._tls = tls_context(verify) if address.secure else None
         self._process = os.getpid()
 
     def send(self, request: Request, token: Secret | None, timeout: float) -> Answer | Lost:
@@ -109,7 +109,8 @@ def _has_input(sock: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def _context(verify: bool | str | os.PathLike[str]) -> ssl.SSLContext:
+def tls_context(verify: bool | str | os.PathLike[str]) -> ssl.SSLContext:
+    """As ``verify`` says: True, False, or a path of authorities."""
     if isinstance(verify, bool):
         context = ssl.create_default_context()
         if not verify:

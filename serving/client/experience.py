@@ -39,16 +39,12 @@ class Experience(Calls):
         if environments is not None:
             columns["environments"] = values.column(environments)
         count = values.rows(columns)
-        names = None if environments is None else _names(columns["environments"])
+        names = [self.environment] * count if environments is None else _names(columns["environments"])
         if not count:
             return []
         known = yield from self.learn()
         rows = [values.state(row, known.state_size, f"states[{k}]") for k, row in enumerate(columns["states"])]
-        body: dict[str, Any] = {"observations": rows}
-        if names is None:
-            body["environment"] = self.environment
-        else:
-            body["environments"] = names
+        body = {"observations": rows, "environments": names}
         request = Request("POST", target, _with_explore(body, explore))
         answer = yield request
         found = content(request, answer)

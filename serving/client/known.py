@@ -10,10 +10,10 @@ from .values import Size
 
 SUPPORTED_MODELS: Final[list[str]] = ["dqn", "ppo", "ddpg", "rainbow"]
 """Models of the interface that this one follows."""
-OTHER_MODELS: Final[list[str]] = ["sac", "a2c"]
+OTHER_MODELS: Final[list[str]] = ["a2c", "c51", "impala", "iqn", "naf", "qr_dqn", "redq", "sac", "td3", "trpo", "vpg"]
 """Further models that axonrl's service hosts."""
 
-_DISCRETE: Final = {"dqn": True, "rainbow": True, "ddpg": False, "sac": False}
+_DISCRETE: Final = {"dqn": True, "rainbow": True, "ddpg": False}
 """Of models that have one kind of action only."""
 
 

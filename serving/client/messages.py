@@ -95,6 +95,27 @@ Flow: TypeAlias = Generator[Request, Answer, Result]
 """A call without input and output: it yields requests, is sent their successful answers, or an error is thrown in."""
 
 
+class Done(NamedTuple):
+    """The result of a flow."""
+
+    value: Any
+
+
+def advance(flow: Flow[Any], outcome: Answer | ServiceError | None = None) -> Request | Done:
+    """What a flow asks for next, or its result; it may raise the error that it is given, or another one.
+
+    Args:
+        flow: the call.
+        outcome: of its last request; None to begin.
+    """
+    try:
+        if outcome is None:
+            return next(flow)
+        return flow.send(outcome) if isinstance(outcome, Answer) else flow.throw(outcome)
+    except StopIteration as end:
+        return Done(end.value)
+
+
 def seconds(text: str | None) -> float | None:
     """The value of ``Retry-After``, if it is whole seconds."""
     text = (text or "").strip()
@@ -120,18 +141,14 @@ def unexpected(request: Request, answer: Answer, detail: str) -> ServiceError:
     return ServiceError(message, answer.status, "invalid_answer", detail, answer.request_id)
 
 
-def conclude(request: Request, outcome: Answer | Lost, hide: Iterable[str] = ()) -> Answer:
-    """The answer, if it is a success; see :func:`failure`.
-
-    Raises:
-        ServiceError: it is none.
-    """
+def conclude(request: Request, outcome: Answer | Lost, hide: Iterable[str] = ()) -> Answer | ServiceError:
+    """The answer, if it is a success, else its error; see :func:`failure`."""
     if isinstance(outcome, Answer):
         # An earlier attempt may have removed it, with its answer lost.
         gone = request.method == "DELETE" and outcome.status == 404 and outcome.again
         if 200 <= outcome.status < 300 or gone:
             return outcome
-    raise failure(request, outcome, hide)
+    return failure(request, outcome, hide)
 
 
 def failure(request: Request, outcome: Answer | Lost, hide: Iterable[str] = ()) -> ServiceError:

@@ -16,7 +16,7 @@ from .connections import Connections
 from .credentials import Login, Secret
 from .errors import ServiceError
 from .experience import Experience
-from .messages import Answer, Flow, Request, conclude
+from .messages import Answer, Flow, Request, advance, conclude
 from .retries import attempts
 from .turns import Turns
 
@@ -175,26 +175,16 @@ class Session:
         """
         hidden = hide if hide is not None else self._token
         deadline = self._settings.retry_deadline if retry_deadline is None else retry_deadline
-        try:
-            request = next(flow)
-            while True:
-                request = self._next(flow, request, hidden, timeout, deadline)
-        except StopIteration as end:
-            result: _Result = end.value
-            return result
+        found = advance(flow)
+        while isinstance(found, Request):
+            found = advance(flow, self._exchange(found, hidden, timeout, deadline))
+        result: _Result = found.value
+        return result
 
-    def _next(
-        self, flow: Flow[Any], request: Request, hide: Secret | None, timeout: float | None, deadline: float
-    ) -> Request:
-        """What a flow asks for after this request."""
-        try:
-            answer = self._exchange(request, hide, timeout, deadline)
-        except ServiceError as error:
-            return flow.throw(error)
-        return flow.send(answer)
-
-    def _exchange(self, request: Request, hide: Secret | None, timeout: float | None, deadline: float) -> Answer:
-        """The successful answer to a request, which is repeated when that is right."""
+    def _exchange(
+        self, request: Request, hide: Secret | None, timeout: float | None, deadline: float
+    ) -> Answer | ServiceError:
+        """What comes of a request, which is repeated when that is right."""
         seconds = self._settings.timeout_of(request) if timeout is None else timeout
         if request.after:
             time.sleep(request.after)

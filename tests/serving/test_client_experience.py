@@ -173,7 +173,7 @@ def test_batches(stub: Stub) -> None:
     assert agent.step_batch(states, np.array([1, 0]), [1, 2.5], states, np.array([False, True]), **more) == 2
     first, second, third, fourth = (asked.json for asked in stub.asked)
     rows = states.tolist()
-    assert first == {"observations": rows, "environment": "e"}
+    assert first == {"observations": rows, "environments": ["e", "e"]}
     assert second == {"observations": rows, "environments": ["x", "y"], "explore": True}
     step = {"state": STATE, "action": [1], "reward": 1, "next_state": STATE, "done": False}
     assert third["steps"][0] == {**step, "truncated": False, "environment": "e"}
