@@ -223,7 +223,6 @@ OPTIONAL: Final = {
     "mlflow": "mlflow",
     "moviepy": "video",
     "ray": "ray",
-    "aiohttp": "serving-async",
 }
 """Modules that axonrl imports and does not require, and the extra that brings each."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
 import random
 import time
@@ -31,7 +30,7 @@ _Result = TypeVar("_Result")
 class AsyncRemoteAgent:
     """A ``RemoteAgent`` whose methods are awaited; its properties are methods here. It belongs to one event loop.
 
-    Username and password log in with the first request. Needs aiohttp: ``pip install 'axonrl[serving-async]'``.
+    Username and password log in with the first request. It needs aiohttp, which axonrl requires.
 
     Args:
         agent_name: see ``RemoteAgent``, as all others.
@@ -65,8 +64,6 @@ class AsyncRemoteAgent:
         verify: bool | str | os.PathLike[str] = True,
         **hyperparameters: Any,
     ) -> None:
-        if importlib.util.find_spec("aiohttp") is None:
-            raise ImportError("AsyncRemoteAgent needs aiohttp: pip install 'axonrl[serving-async]'")
         self._settings = Settings(
             agent_name, description, url, timeout, retry_deadline, environment, verify, hyperparameters
         )

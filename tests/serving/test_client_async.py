@@ -19,8 +19,6 @@ from axonrl.serving.client.errors import ArgumentError
 
 from .client_stub import AGENT, LOST, Reply, Stub, problem, running
 
-pytest.importorskip("aiohttp")
-
 STATE = [0.1, 0.2, 0.3, 0.4]
 KNOWN: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn", "environment": "e"}
 ACCEPTED = Reply(200, {"accepted": 1, "seq": 1})
