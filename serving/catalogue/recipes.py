@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any, Final
 
+from ...checks import shortened
 from ...errors import ArgumentError
 
 _FORMAT: Final = 1
@@ -80,7 +81,8 @@ class Recipe:
         """
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(value, Mapping) or set(value) != set(names):
-            raise ArgumentError(f"a recipe has {', '.join(names)}; got {sorted(map(str, value))}", "recipe", value)
+            given = sorted(map(str, value)) if isinstance(value, Mapping) else value
+            raise ArgumentError(f"a recipe has {', '.join(names)}; got {shortened(given)}", "recipe", value)
         return cls(**value)
 
 

@@ -148,9 +148,10 @@ def _parts(name: str, kind: str, value: Any) -> list[Any]:
     if isinstance(value, list) and value:
         if kind == "Tuple":
             return value
-        if all(isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in value):
+        is_named = all(isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in value)
+        if is_named and len({key for key, _ in value}) == len(value):
             return [space for _, space in value]
-    shape = "[[name, space], ...]" if kind == "Dict" else "[space, ...]"
+    shape = "[[name, space], ...] without a name twice" if kind == "Dict" else "[space, ...]"
     raise ArgumentError(f"{name}: spaces of a {kind} must be a list {shape}, got {checks.shortened(value)}", name)
 
 
