@@ -24,7 +24,7 @@ from .keys import Keys, digest
 from .learning import Learning
 from .records import END_EPISODE, NO_KEY, STEPS, Codec, Record
 from .requests import Bodies, Step, noise_of
-from .snapshots import Arrived, snapshot
+from .snapshots import Arrived, from_fields, from_file, snapshot, to_fields, to_file
 from .values import place
 
 StepperOf: TypeAlias = Callable[[Recipe, bool], Stepper]
@@ -248,19 +248,21 @@ class HostedAgent:
         self._keys.add(record, self._seq)
         self._learning.accept(record)
 
-    def get_state(self) -> Answer:
-        """The six fields of its state."""
+    def get_state(self, *, as_file: bool = False) -> Answer:
+        """The six fields of its state, or one safetensors file."""
         self.finish()
-        return Answer(snapshot(self.recipe, self._learning, self._seq, self._specs))
+        state = snapshot(self.recipe, self._learning, self._seq, self._specs)
+        return Answer(to_file(state) if as_file else to_fields(state))
 
-    def put_state(self, body: bytes, stepper_of: StepperOf) -> Answer:
+    def put_state(self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False) -> Answer:
         """Become the agent of a state: weights, memory, counters and hyperparameters.
 
         Args:
-            body: JSON with the six fields.
+            body: JSON with the six fields, or a safetensors file.
+            is_file: is it a file?
             stepper_of: as for :meth:`open`.
         """
-        recipe, learning, seq = self.check_state(body, stepper_of)
+        recipe, learning, seq = self.check_state(body, stepper_of, is_file=is_file)
         self.finish()
         self._damage = self._damaged = None
         self._use(recipe, learning)
@@ -271,9 +273,9 @@ class HostedAgent:
         self._folder.describe(recipe, self._stepper)
         return Answer(self.info().value)
 
-    def check_state(self, body: bytes, stepper_of: StepperOf) -> tuple[Recipe, Learning, int]:
+    def check_state(self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False) -> tuple[Recipe, Learning, int]:
         """As for :meth:`put_state`, but that nothing changes: recipe, learning and accepted steps of the state."""
-        arrived = Arrived(body, self.recipe)
+        arrived = Arrived(from_file(body) if is_file else from_fields(body), self.recipe)
         try:
             recipe = make_recipe(self.recipe.model, arrived.hyperparameters)
         except ArgumentError as error:

@@ -6,10 +6,11 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ...checks import shortened
 from ...contracts import Array, ArraySpec, SpecTree
 from ...errors import ArgumentError
 from ...estimators.stepping import Stepper
@@ -20,20 +21,34 @@ from .failures import RefusedError, invalid
 from .learning import Learning
 from .requests import parsed
 from .streams import FRAGMENT, MOST, Stream
-from .tensors import decoded, encoded
+from .tensors import decoded, encoded, joined, parted
 from .values import fields
+
+
+class State(NamedTuple):
+    """The state of an agent, as bytes: what the six fields have, before base64."""
+
+    model: Any
+    state_size: Any
+    action_size: Any
+    config: bytes
+    network: bytes
+    buffer: bytes
+
 
 FIELDS: Final = ("model", "state_size", "action_size", "encoded_config", "encoded_network", "encoded_buffer")
 _CONFIG: Final = ("hyperparameters", "counters", "owed", "generators", "sampler", "environments", "learning")
 _GENERATORS: Final = ("memory", "noise")
 _COUNTERS: Final = ("global_timestep", "global_step", "global_episode")
+_NETWORK: Final = "network/"
+_BUFFER: Final = "buffer/"
 _MEMORY: Final = "memory/"
 _WAITING: Final = "waiting/"
 _ENVIRONMENT: Final = ("environment", "running", "episode_return", "length", "waiting")
 
 
-def snapshot(recipe: Recipe, learning: Learning, seq: int, specs: Mapping[str, SpecTree]) -> dict[str, Any]:
-    """The six fields of an agent to which nothing is left to do."""
+def snapshot(recipe: Recipe, learning: Learning, seq: int, specs: Mapping[str, SpecTree]) -> State:
+    """The state of an agent to which nothing is left to do."""
     stepper, streams = learning.stepper, learning.streams
     transitions, sampler = moving.contents(stepper.memory)  # type: ignore[arg-type] # the catalogue has axonrl's own
     waiting = [row for stream in streams.by_name.values() for row in stream.rows]
@@ -52,37 +67,64 @@ def snapshot(recipe: Recipe, learning: Learning, seq: int, specs: Mapping[str, S
     }
     buffer = {_MEMORY + name: array for name, array in _flat(transitions).items()}
     buffer |= {_WAITING + name: array for name, array in _flat(_columns(waiting, specs)).items()}
-    return {
-        "model": recipe.model,
-        "state_size": recipe.config.get("state_size"),
-        "action_size": recipe.config["action_size"],
-        "encoded_config": _base64(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()),
-        "encoded_network": _base64(encoded(stepper.weights())),
-        "encoded_buffer": _base64(encoded(buffer)),
-    }
+    return State(
+        recipe.model,
+        recipe.config.get("state_size"),
+        recipe.config["action_size"],
+        json.dumps(config, sort_keys=True, separators=(",", ":")).encode(),
+        encoded(stepper.weights()),
+        encoded(buffer),
+    )
+
+
+def to_fields(state: State) -> dict[str, Any]:
+    """The six fields."""
+    return dict(zip(FIELDS, (*state[:3], *map(_base64, state[3:])), strict=True))
+
+
+def from_fields(body: bytes) -> State:
+    """A state from JSON with the six fields; RefusedError if it is none."""
+    value = fields(parsed(body), (), FIELDS)
+    config, network, buffer = (_bytes_of(value, name) for name in FIELDS[3:])
+    return State(value["model"], value["state_size"], value["action_size"], config, network, buffer)
+
+
+def to_file(state: State) -> bytes:
+    """One safetensors file, with the rest in its metadata."""
+    about = {"model": state.model, "state_size": state.state_size, "action_size": state.action_size}
+    about["config"] = state.config.decode()
+    return joined({_NETWORK: state.network, _BUFFER: state.buffer}, json.dumps(about))
+
+
+def from_file(content: bytes) -> State:
+    """A state from such a file; RefusedError if it is none."""
+    parts, about = parted(content, "body", (_NETWORK, _BUFFER))
+    found = fields(parsed(about.encode()), ("metadata",), ("model", "state_size", "action_size", "config"))
+    config = found["config"]
+    if type(config) is not str:
+        raise invalid("metadata.config", "must be JSON as text")
+    sizes = found["state_size"], found["action_size"]
+    return State(found["model"], *sizes, config.encode("utf-8", "replace"), parts[_NETWORK], parts[_BUFFER])
 
 
 class Arrived:
     """A state that a client sent, read and checked, but for what must be compared with the agent's arrays.
 
     Args:
-        body: JSON with the six fields.
+        state: as it came.
         recipe: of the agent that it is for.
 
     Raises:
-        RefusedError: it is not one, or another model's or of other sizes.
+        RefusedError: it is another model's or of other sizes, or its configuration is invalid.
     """
 
-    def __init__(self, body: bytes, recipe: Recipe) -> None:
-        value = fields(parsed(body), (), FIELDS)
-        if value["model"] != recipe.model:
-            raise _mismatch("model", f"is {value['model']!r}, this agent's is {recipe.model!r}")
-        for name in ("state_size", "action_size"):
-            if value[name] != recipe.config.get(name):
-                raise _mismatch(name, f"is {value[name]!r}, this agent's is {recipe.config.get(name)!r}")
-        self.config = _config(_bytes_of(value, "encoded_config"))
-        self._network = _bytes_of(value, "encoded_network")
-        self._buffer = _bytes_of(value, "encoded_buffer")
+    def __init__(self, state: State, recipe: Recipe) -> None:
+        own = recipe.model, recipe.config.get("state_size"), recipe.config["action_size"]
+        for name, given, expected in zip(FIELDS[:3], state[:3], own, strict=True):
+            if given != expected or type(given) is not type(expected):
+                raise _mismatch(name, f"is {shortened(given)}, this agent's is {expected!r}")
+        self.config = _config(state.config)
+        self._network, self._buffer = state.network, state.buffer
 
     @property
     def hyperparameters(self) -> dict[str, Any]:

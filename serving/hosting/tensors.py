@@ -13,6 +13,7 @@ from safetensors.numpy import save
 from ...contracts import Array, ArraySpec
 from .failures import RefusedError
 
+_ABOUT: Final = "axonrl"
 _MOST_HEADER: Final = 1 << 20
 _DTYPES: Final = {
     "BOOL": "bool",
@@ -79,6 +80,55 @@ def decoded(
     for name, array in found.items():
         _refuse_values(array, where, name)
     return found
+
+
+def joined(files: Mapping[str, bytes], about: str) -> bytes:
+    """One safetensors file of several, whose arrays get a prefix each; ``about`` is in its metadata."""
+    header: dict[str, Any] = {"__metadata__": {_ABOUT: about}}
+    pieces, total = [], 0
+    for prefix, content in files.items():
+        inner, begin = _header(content, prefix)
+        inner.pop("__metadata__", None)
+        for name, entry in inner.items():
+            header[prefix + name] = {**entry, "data_offsets": [total + at for at in entry["data_offsets"]]}
+        pieces.append(content[begin:])
+        total += len(content) - begin
+    return _file(header, pieces)
+
+
+def parted(content: bytes, where: str, prefixes: Sequence[str]) -> tuple[dict[str, bytes], str]:
+    """The inverse of :func:`joined`: a file for each prefix, and ``about``.
+
+    What the files hold is not checked yet, but that their arrays are in the content.
+
+    Raises:
+        RefusedError: it is not such a file.
+    """
+    header, begin = _header(content, where)
+    about = header.pop("__metadata__", None)
+    if not isinstance(about, dict) or not isinstance(about.get(_ABOUT), str):
+        raise _unsafe(where, "its metadata do not describe a state")
+    files = {}
+    for prefix in prefixes:
+        names = [name for name in header if name.startswith(prefix)]
+        inner, pieces, total = dict[str, Any](), [], 0
+        for name in names:
+            first, end = _entry(header[name], where, name)[2]
+            if not first <= end <= len(content) - begin:
+                raise _unsafe(where, f"{name} is not inside of it")
+            inner[name.removeprefix(prefix)] = {**header.pop(name), "data_offsets": [total, total + end - first]}
+            pieces.append(content[begin + first : begin + end])
+            total += end - first
+        files[prefix] = _file(inner, pieces)
+    if header:
+        raise _mismatch(where, f"other arrays than a state's: {', '.join(sorted(header)[:3])}"[:300])
+    return files, about[_ABOUT]
+
+
+def _file(header: Mapping[str, Any], pieces: Sequence[bytes]) -> bytes:
+    written = json.dumps(header, separators=(",", ":")).encode()
+    written += b" " * (-len(written) % 8)
+    return len(written).to_bytes(8, "little") + written + b"".join(pieces)
 
 
 def _refuse_values(array: Array, where: str, name: str) -> None:

@@ -147,9 +147,15 @@ class Pool:
             found["builder"] = self._builder.process.pid
         return found
 
-    def waiting(self) -> int:
-        """Requests that are under way."""
-        return sum(self._waiting.values())
+    def gauges(self) -> dict[str, float]:
+        """Metrics: requests that wait for workers, and workers that are there."""
+        there = sum(not child.gone.is_set() for child in self._children.values())
+        return {"waiting_requests": float(sum(self._waiting.values())), "workers": float(there)}
+
+    def trouble(self) -> str:
+        """What is wrong; empty: nothing."""
+        gone = [name for name, child in self._children.items() if child.gone.is_set()]
+        return f"{', '.join(gone)} being started again" if gone else ""
 
     # -- asking -------------------------------------------------------------------------------------------------------
 

@@ -222,6 +222,8 @@ class Worker:
             elif head["do"] == "close":
                 self._put_away(name, slot)
                 self._answer(name, head, 200, b"{}")
+            elif slot.agent is None and head.get("wake") is False:
+                self._answer(name, head, 200, b"{}")
             else:
                 slot.agent = slot.agent or self._open(name, head, None)
                 self._ask(name, slot.agent, head, body)
@@ -238,7 +240,13 @@ class Worker:
 
     def _ask(self, name: str, agent: HostedAgent, head: Head, body: bytes) -> None:
         do = head["do"]
-        answer = agent.put_state(body, self._stepper_of) if do == "put_state" else _ASKED[do](agent, head, body)
+        is_file = head.get("form") == "safetensors"
+        if do == "put_state":
+            answer = agent.put_state(body, self._stepper_of, is_file=is_file)
+        elif do == "get_state":
+            answer = agent.get_state(as_file=is_file)
+        else:
+            answer = _ASKED[do](agent, head, body)
         more = {"replayed": True} if answer.replayed else {}
         content = answer.value if isinstance(answer.value, bytes) else to_bytes(answer.value)
         self._answer(name, head, 200, content, **more)
@@ -311,10 +319,9 @@ _ASKED: Final[Mapping[str, Callable[[HostedAgent, Head, bytes], Answer]]] = {
     "info": lambda agent, head, body: agent.info(),
     "loss": lambda agent, head, body: agent.loss(),
     "episodes": lambda agent, head, body: agent.episodes(head.get("after", 0), head.get("limit", 100)),
-    "get_state": lambda agent, head, body: agent.get_state(),
     "patch": lambda agent, head, body: agent.patch(head.get("learning"), recover=bool(head.get("recover"))),
 }
-"""What an agent is asked, but for what needs the folder of programs."""
+"""What an agent is asked, but for its state."""
 
 
 def _not_kept(content: bytes) -> bytes:
