@@ -14,6 +14,7 @@ from typing import Final
 
 from .address import Address
 from .credentials import Secret
+from .errors import ArgumentError
 from .messages import Answer, Lost, Request, seconds
 
 _KEPT: Final = 16
@@ -118,6 +119,10 @@ def tls_context(verify: bool | str | os.PathLike[str]) -> ssl.SSLContext:
             context.verify_mode = ssl.CERT_NONE
         return context
     path = Path(verify)
+    if not path.exists():
+        raise ArgumentError(
+            f"verify must be True, False, or a file or folder of authorities; {path} does not exist", "verify"
+        )
     if path.is_dir():
         return ssl.create_default_context(capath=path)
     return ssl.create_default_context(cafile=path)

@@ -82,6 +82,12 @@ def test_what_is_no_url(given: str) -> None:
     assert caught.value.argument == "url"
 
 
+def test_authorities_must_be_there() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        RemoteAgent("a", url="https://example.org", access_token=TOKEN, verify="nosuch.pem")
+    assert caught.value.argument == "verify"
+
+
 def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
     with pytest.raises(ArgumentError) as caught:
         address.find(f"https://alice:{PASSWORD}@example.org", {})
