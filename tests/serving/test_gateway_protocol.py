@@ -30,18 +30,23 @@ SHORT = ("http.header_seconds=0.4", "http.body_seconds=0.6", "http.idle_seconds=
 class Server:
     """A process that serves."""
 
-    def __init__(self, folder: str, *sets: str) -> None:
-        paths = os.pathsep.join([str(ROOT / ".build"), str(ROOT), *sys.path])
-        command = [sys.executable, "-m", "tests.serving.gateway_program", folder, *sets]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths},
-            cwd=ROOT,
-        )  # fmt: skip
+    def __init__(self, *sets: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY)
+        paths = os.pathsep.join([str(ROOT / ".build"), str(ROOT)])
+        command = [sys.executable, "-m", "tests.serving.gateway_program", self._folder.name, *sets]
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, **pipes)
+        self.token = self.line = ""
+        self.port = 0
+
+    def ready(self) -> Server:
+        """Wait for its first line."""
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.token = self.process.stderr.readline().strip()
         self.line = self.process.stdout.readline()
-        self.port = int(self.line.rsplit(":", 1)[-1] or 0)
+        self.port = int(self.line.rsplit(":", 1)[-1])
+        return self
 
     def connect(self, address: str = "127.0.0.1") -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=10, source_address=(address, 0))
@@ -61,19 +66,23 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
+        self._folder.cleanup()
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY) as folder:
-        yield folder
+def servers() -> Iterator[list[Server]]:
+    """Three, started at once: starting one takes a second."""
+    servers = [Server(*SHORT), Server(), Server()]
+    try:
+        yield servers
+    finally:
+        for server in servers:
+            server.close()
 
 
 @pytest.fixture(scope="module")
-def server(folder: str) -> Iterator[Server]:
-    server = Server(folder, *SHORT)
-    yield server
-    server.close()
+def server(servers: list[Server]) -> Server:
+    return servers[0].ready()
 
 
 def read(connection: socket.socket) -> bytes:
@@ -110,9 +119,10 @@ def test_the_first_line_says_where_when_it_is_ready(server: Server) -> None:
         assert answer(connection) == (200, {"action": [1]})
 
 
-@pytest.mark.parametrize("byte", [b"G", b"\r\n"])
-def test_headers_have_a_deadline(server: Server, byte: bytes) -> None:
+@pytest.mark.parametrize(("first", "byte"), [(b"GET /", b"x"), (b"", b"\r\n")])
+def test_headers_have_a_deadline(server: Server, first: bytes, byte: bytes) -> None:
     with server.connect() as connection:
+        connection.sendall(first)
         connection.settimeout(0.05)
         begun = time.monotonic()
         while time.monotonic() - begun < 5:
@@ -254,44 +264,36 @@ def test_a_client_may_ask_before_it_sends_its_body(server: Server) -> None:
         assert answer(connection) == (200, {"action": [1]})
 
 
-def test_at_sigterm_requests_under_way_are_answered(folder: str) -> None:
-    server = Server(folder)
-    try:
-        with server.connect() as busy, server.connect() as idle:
-            idle.sendall(server.request())
-            assert answer(idle)[0] == 200
-            busy.sendall(server.request(f"POST {ACT}?noise=1"))
-            idle.sendall(server.request())  # answered after the other has arrived
-            assert answer(idle)[0] == 200
-            server.process.send_signal(signal.SIGTERM)
-            assert answer(busy) == (200, {"action": [1]})
-            assert read(idle) == b""
+def test_at_sigterm_requests_under_way_are_answered(servers: list[Server]) -> None:
+    server = servers[1].ready()
+    with server.connect() as busy, server.connect() as idle:
+        idle.sendall(server.request())
+        assert answer(idle)[0] == 200
+        busy.sendall(server.request(f"POST {ACT}?noise=1"))
+        idle.sendall(server.request())  # answered after the other has arrived
+        assert answer(idle)[0] == 200
+        server.process.send_signal(signal.SIGTERM)
+        assert answer(busy) == (200, {"action": [1]})
+        assert read(idle) == b""
+    code, errors = server.ended()
+    assert (code, errors.splitlines()[-1]) == (143, "workers stopped")
+    with pytest.raises(OSError, match="refused"):
+        server.connect()
+
+
+def test_a_second_signal_ends_it_at_once(servers: list[Server]) -> None:
+    server = servers[2].ready()
+    with server.connect() as busy:
+        busy.sendall(server.request()[:-1])  # a request that does not end
+        server.process.send_signal(signal.SIGTERM)
+        with pytest.raises(OSError, match="refused"):  # then the first one has come
+            while True:
+                server.connect().close()
+        server.process.send_signal(signal.SIGTERM)
+        begun = time.monotonic()
         code, errors = server.ended()
-        assert (code, errors.splitlines()[-1]) == (143, "workers stopped")
-        with pytest.raises(OSError, match="refused"):
-            server.connect()
-    finally:
-        server.close()
-
-
-def test_a_second_signal_ends_it_at_once(folder: str) -> None:
-    server = Server(folder)
-    try:
-        with server.connect() as busy:
-            busy.sendall(server.request()[:-1])  # a request that does not end
-            server.process.send_signal(signal.SIGTERM)
-            while True:  # until the first one is known
-                try:
-                    server.connect().close()
-                except OSError:
-                    break
-            server.process.send_signal(signal.SIGTERM)
-            begun = time.monotonic()
-            code, errors = server.ended()
-            assert (code, time.monotonic() - begun < 2) == (143, True)
-            assert "workers stopped" not in errors
-    finally:
-        server.close()
+        assert (code, time.monotonic() - begun < 2) == (143, True)
+        assert "workers stopped" not in errors
 
 
 def test_a_port_in_use_says_so() -> None:
