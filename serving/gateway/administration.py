@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query
 
 from ..accounts.tables import User
 from .calls import Administering
-from .gateway import Gateway
+from .gateway import API, Gateway
 from .models import AgentObject, AuditObject, NewUser, Removed, UserChange, UserObject, time_text
 from .objects import agent_object, agent_objects
 from .problems import invalid
 
-router = APIRouter(tags=["administration"])
+router = APIRouter(prefix=API, tags=["administration"])
 
 
 @router.get("/users")

@@ -13,13 +13,13 @@ from ...errors import ArgumentError
 from ..accounts.agents import READY
 from ..accounts.tables import Agent
 from .calls import Call, Managing, Reading
-from .gateway import NAME, Gateway, info_of
+from .gateway import API, NAME, Gateway, info_of
 from .models import AgentChange, AgentObject, ChangedAgent, NewAgent, Removed
 from .objects import agent_object, agent_objects, joined
 from .ports import Recipe
 from .problems import invalid, of_error
 
-router = APIRouter(prefix="/agents", tags=["agents"])
+router = APIRouter(prefix=f"{API}/agents", tags=["agents"])
 
 
 @router.get("")

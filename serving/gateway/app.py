@@ -12,8 +12,8 @@ from starlette.types import ASGIApp
 from . import administration, agents, service, states, users
 from .calls import KEY
 from .describing import described
-from .edge import API, Edge
-from .gateway import Gateway
+from .edge import Edge
+from .gateway import API, Gateway
 from .problems import MEDIA_TYPE, ProblemError, of_status
 
 _PLACES = ("body", "query", "path")
@@ -44,7 +44,7 @@ def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
         },
     )
     for module in (users, agents, states, service, administration):
-        app.include_router(module.router, prefix=API)
+        app.include_router(module.router)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

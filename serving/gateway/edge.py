@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..accounts import By, Grant
 from . import replays
 from .calls import KEY, Call
-from .gateway import Gateway
+from .gateway import API, Gateway
 from .hot import HOT, done
 from .incoming import (
     FORM_TYPE,
@@ -35,7 +35,6 @@ from .logs import LOGGER
 from .problems import ProblemError, invalid, not_found
 from .replays import Answered
 
-API: Final = "/api/v1"
 LOGIN: Final = f"{API}/login/access-token"
 _PUBLIC: Final = frozenset({LOGIN, f"{API}/openapi.json", f"{API}/docs"})
 _ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
@@ -131,7 +130,9 @@ class Edge:
         scope["axonrl.user"] = grant.user
         self._gateway.charge_request(grant)
         parts = path.split("/")
-        if method == "POST" and len(parts) == 6 and parts[3] == "agents" and parts[5] in HOT and parts[2] == "v1":
+        if len(parts) == 6 and parts[3] == "agents" and parts[5] in HOT and parts[2] == "v1":
+            if method != "POST":
+                raise ProblemError("method_not_allowed", f"{parts[5]} takes POST", headers={"Allow": "POST"})
             scope["axonrl.route"] = route = f"{API}/agents/{{name}}/{parts[5]}"
             answer = await done(self._gateway, scope, receive, head, grant, parts[4], parts[5])
             more = [(b"idempotent-replayed", b"true")] if answer.replayed else []

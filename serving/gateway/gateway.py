@@ -26,6 +26,7 @@ from .settings import Settings
 from .threads import Threads
 from .tokens import Tokens
 
+API: Final = "/api/v1"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REFUSALS_PER_MINUTE: Final = 10
 """Refusals of an address that are put into the audit log; all are counted in the metrics."""

@@ -17,7 +17,7 @@ JSON_TYPE: Final = b"application/json"
 FORM_TYPE: Final = b"application/x-www-form-urlencoded"
 STATE_TYPES: Final = (b"application/octet-stream", b"application/vnd.safetensors")
 
-_DRAINED, _DRAIN_SECONDS = 8 * 2**20, 2.0
+_DRAINED, _DRAIN_SECONDS = 8 * 2**20, 1.0
 """What of a refused body is read and dropped, that the client comes to read the answer: bytes and seconds."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import yaml
 
@@ -14,6 +15,21 @@ from ...checks import nearest
 Keys = tuple[str, ...]
 
 _MAX_BYTES: Final = 2**20
+
+
+class _Loader(yaml.SafeLoader):
+    """Scalars as in experiment files: ``1e4`` is a number; ``yes`` and ``2026-01-01`` are text."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+
+for _tag, _pattern, _first in (
+    ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", "null|Null|NULL|~|", ["n", "N", "~", ""]),
+    ("int", "[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+    ("float", r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^({_pattern})$"), list(_first))
 
 
 class SettingsError(ValueError):
@@ -102,7 +118,7 @@ def _copied(value: Any) -> Any:
 
 def _parsed(text: str, file: str, places: dict[Keys, str], at: Keys, *, lines: bool) -> Any:
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         try:
             node = loader.get_single_node()
             return None if node is None else _value(loader, node, file, places, at, lines)

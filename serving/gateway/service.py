@@ -7,8 +7,9 @@ from typing import Any
 from fastapi import APIRouter
 
 from .calls import Anyone
+from .gateway import API
 
-router = APIRouter(tags=["service"])
+router = APIRouter(prefix=API, tags=["service"])
 
 
 @router.get("/models")

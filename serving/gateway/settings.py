@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ..accounts.names import QUOTAS
 from .reading import SettingsError, Source, override, read
 
 _MIB = 2**20
@@ -135,6 +136,10 @@ class Settings(Section):
     tokens: Tokens = Field(default_factory=Tokens)
     metrics: Metrics = Field(default_factory=Metrics)
     log: Log = Field(default_factory=Log)
+
+    def quotas(self) -> dict[str, int]:
+        """The limits that an account may have otherwise: what ``Accounts`` needs to know."""
+        return {name: getattr(self.limits, name) for name in QUOTAS}
 
 
 def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Settings:

@@ -11,13 +11,14 @@ from fastapi import APIRouter, Response
 from ..accounts.tables import Agent
 from .agents import own
 from .calls import Call, Managing, Reading
+from .gateway import API
 from .incoming import checked_json
 from .models import Snapshot
 from .ports import Answer
 
 SAFETENSORS = "application/octet-stream"
 
-router = APIRouter(tags=["states"])
+router = APIRouter(prefix=API, tags=["states"])
 
 
 @router.get("/snapshots/{name}", response_model=Snapshot)

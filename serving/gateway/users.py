@@ -10,10 +10,11 @@ from fastapi import APIRouter, Request
 from ..accounts.names import QUOTAS
 from ..accounts.tables import Token
 from .calls import KEY, Anyone, Call, ManagingAccount
+from .gateway import API
 from .models import CreatedToken, LoggedIn, Me, NewPassword, NewToken, TokenObject, time_text
 from .problems import ProblemError, invalid
 
-router = APIRouter(tags=["account"])
+router = APIRouter(prefix=API, tags=["account"])
 _DAY = 86400
 _FORM = {"username", "password", "grant_type"}
 _FORM_SCHEMA: dict[str, Any] = {

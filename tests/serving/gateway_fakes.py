@@ -1,4 +1,4 @@
-"""For tests of the gateway: workers and models that are none, real accounts in SQLite, and requests without a network."""
+"""For tests of the gateway: workers and models that are none, real accounts, and requests without a network."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from starlette.types import Message
+
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, Idempotency
 from axonrl.serving.accounts.passwords import PARAMETERS
 from axonrl.serving.gateway.app import application
 from axonrl.serving.gateway.gateway import Gateway, Rooms
-from axonrl.serving.gateway.settings import load
-from starlette.types import Message
+from axonrl.serving.gateway.settings import Settings, load
 
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where nothing is waited for: SQLite syncs each of its transactions."""
@@ -140,14 +141,14 @@ def _template() -> tuple[Path, dict[str, str]]:
     return path, tokens
 
 
-def fake_rooms(folder: Path, **more: Any) -> tuple[Rooms, FakePool, Database, dict[str, str]]:
+def fake_rooms(folder: Path, settings: Settings, **more: Any) -> tuple[Rooms, FakePool, Database, dict[str, str]]:
     """Real accounts, and tokens of three users."""
     path, tokens = _template()
     shutil.copy(path, folder / "service.db")
     database = Database.open(folder / "service.db")
     audit, pool = Audit(database, folder), FakePool()
     rows = AgentRows(database, audit=audit)
-    accounts = Accounts(database, audit=audit)
+    accounts = Accounts(database, audit=audit, quotas=settings.quotas())
     rooms = Rooms(accounts, rows, pool, FakeCatalogue(), audit, Idempotency(database), **more)
     return rooms, pool, database, tokens
 
@@ -176,8 +177,9 @@ class Service:
 
     def __init__(self, sets: Mapping[str, str] | None = None, **more: Any) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY)
-        self.rooms, self.pool, self._database, self.tokens = fake_rooms(Path(self._folder.name), **more)
-        self.gateway = Gateway(load(sets=sets), self.rooms)
+        settings, folder = load(sets=sets), Path(self._folder.name)
+        self.rooms, self.pool, self._database, self.tokens = fake_rooms(folder, settings, **more)
+        self.gateway = Gateway(settings, self.rooms)
         self.app = application(self.gateway)
         self.loop = asyncio.new_event_loop()
         self.run(self.gateway.start)
@@ -196,7 +198,14 @@ class Service:
         return self.run(lambda: self.request(method, path, body, user=user, **more))  # type: ignore[no-any-return]
 
     async def request(
-        self, method: str, path: str, body: Any = None, *, user: str | None = "alice", headers: Any = (), peer: str = "1.2.3.4"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        user: str | None = "alice",
+        headers: Any = (),
+        peer: str = "1.2.3.4",
     ) -> Reply:
         given = [(name.lower().encode(), value.encode("latin-1")) for name, value in dict(headers).items()]
         if user is not None:
@@ -205,8 +214,9 @@ class Service:
         given.append((b"content-length", str(len(content)).encode()))
         target, _, query = path.partition("?")
         scope = {
-            "type": "http", "method": method, "path": target, "raw_path": target.encode(), "query_string": query.encode(),
-            "headers": given, "scheme": "http", "client": (peer, 1), "http_version": "1.1", "root_path": "", "state": {},
+            "type": "http", "method": method, "path": target, "raw_path": target.encode(), "state": {},
+            "query_string": query.encode(), "headers": given, "scheme": "http", "client": (peer, 1),
+            "http_version": "1.1", "root_path": "",
         }  # fmt: skip
         return await _called(self.app, scope, content)
 

@@ -15,7 +15,7 @@ AGENTS = "/api/v1/agents"
 STEP = {"step_data": {"state": [0, 0, 0, 0], "action": [1], "reward": 1, "next_state": [0, 0, 0, 0], "done": False}}
 
 
-@pytest.fixture()
+@pytest.fixture
 def service() -> Iterator[Service]:
     service = Service()
     yield service
@@ -96,6 +96,10 @@ def test_quotas_and_creations_per_minute() -> None:
     service.run(service.gateway.tokens.refresh)
     assert create(service, "a").status == 201
     assert create(service, "b").code == "quota_exceeded"
+    assert create(service, "b").code == "quota_exceeded"
+    refused = create(service, "b")
+    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "20")  # of three a minute
+    assert create(service, "b", user="bob").status == 201
     service.close()
 
 
