@@ -52,7 +52,9 @@ async def create_agent(call: Managing, body: NewAgent) -> AgentObject:
     stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
     row = await _added(call, body, recipe, stored)
     try:
-        opened = await gateway.ask(row.id, "open", json.dumps(recipe.to_json()).encode())
+        made = json.dumps(recipe.to_json()).encode()
+        opened = await gateway.ask(row.id, "open", made, any_seed="seed" not in config)
+        row.config = await note_config(gateway, row, info_of(opened))
         if not body.is_active:
             await gateway.ask(row.id, "close")
         await gateway.threads.call(gateway.rows.set_status, row.id, READY)
@@ -122,6 +124,16 @@ async def own(call: Call, name: str) -> Agent:
     """The row of one of the caller's agents; ``not_found``."""
     call.gateway.check_agent(call.grant, name)
     return await call.gateway.row(call.grant.user_id, name)
+
+
+async def note_config(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> dict[str, Any]:
+    """The hyperparameters that an agent has now, noted where they are others than its row's."""
+    has_obs = "obs_size" in row.config
+    found = info.get("config", {})
+    config = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in found.items()}
+    if config and config != row.config:
+        await gateway.threads.call(gateway.rows.set_config, row.id, config)
+    return config or row.config
 
 
 def check_description(gateway: Gateway, description: str) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from ..accounts.tables import Agent
-from .agents import own
+from .agents import note_config, own
 from .calls import Call, Managing, Reading
 from .gateway import API
 from .incoming import checked_json
+from .gateway import info_of
 from .models import Snapshot
 from .ports import Answer
 
@@ -38,7 +39,7 @@ async def put_snapshot(call: Managing, name: str) -> dict[str, str]:
     body = call.body
     if b'"obs_size"' in body:
         body = await asyncio.to_thread(_with, body, "obs_size", "state_size")
-    await _transferred(call, name, "put_state", body, form="snapshot")
+    await _uploaded(call, name, body, "snapshot")
     return {"uploaded": name}
 
 
@@ -53,8 +54,13 @@ async def get_state(call: Reading, name: str) -> Response:
     SAFETENSORS: {"schema": {"type": "string", "format": "binary"}}}}})  # fmt: skip
 async def put_state(call: Managing, name: str) -> dict[str, str]:
     """As `POST /snapshots/{name}`, of one safetensors file."""
-    await _transferred(call, name, "put_state", call.body, form="safetensors")
+    await _uploaded(call, name, call.body, "safetensors")
     return {"uploaded": name}
+
+
+async def _uploaded(call: Call, name: str, body: bytes, form: str) -> None:
+    row, answer = await _transferred(call, name, "put_state", body, form=form)
+    await note_config(call.gateway, row, info_of(answer))
 
 
 async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head: Any) -> tuple[Agent, Answer]:
