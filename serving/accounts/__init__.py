@@ -5,7 +5,7 @@ from .agents import AgentRows
 from .audit import Audit, By
 from .database import Database
 from .errors import RefusedError, UnusableError
-from .granting import Grant, Lifetimes
+from .grants import Grant, Lifetimes
 from .idempotency import Idempotency
 from .opening import open_service
 

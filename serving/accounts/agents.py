@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import delete, exc, func, select, update
+from sqlalchemy import delete, func, select, update
 
 from ... import checks
 from ...errors import ArgumentError
@@ -70,7 +70,7 @@ class AgentRows:
         row.description = names.text("description", description)
         row.is_active, row.learning, row.status, row.status_detail = is_active, True, CREATING, ""
         row.epoch, row.bytes, row.created_at = 0, 0, self._clock()
-        with self._audit.recorded("agent.create", by, name, model=model) as session:
+        with self._audit.recorded("agent.create", by, name, model=model, owner=owner) as session:
             if session.scalars(select(User.id).where(User.id == owner).with_for_update()).one_or_none() is None:
                 raise RefusedError("not_found", "There is no such user")
             if session.scalars(select(Agent.id).where(Agent.owner == owner, Agent.name == name)).first() is not None:
@@ -169,7 +169,7 @@ class AgentRows:
             row = session.get(Agent, agent_id)
         if row is None or row.status == REMOVING:
             return False
-        with self._audit.recorded("agent.remove", by, row.name, id=agent_id) as session:
+        with self._audit.recorded("agent.remove", by, row.name, id=agent_id, owner=row.owner) as session:
             alive = update(Agent).where(Agent.id == agent_id, Agent.status != REMOVING)
             return session.execute(alive.values(**marked(agent_id)).returning(Agent.id)).first() is not None
 

@@ -143,7 +143,7 @@ def _appending(path: Path) -> Iterator[BinaryIO]:
     """The file, for one writer at a time: a server and commands write into it."""
     while True:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with open(descriptor, "ab") as file:
+        with os.fdopen(descriptor, "ab") as file:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_at(descriptor, path):  # else it was replaced meanwhile
                 yield file

@@ -165,7 +165,9 @@ def _postgresql(url: URL) -> Engine:
             hide_parameters=True,
             json_serializer=_json,
         )
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
         raise UnusableError("PostgreSQL needs psycopg: pip install 'axonrl[postgresql]'") from None
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -103,14 +104,12 @@ def holder(folder: Path) -> Holder | None:
 def _locked(descriptor: int, kind: int, patience: float) -> bool:
     end = time.monotonic() + patience
     while True:
-        try:
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                return False
-            time.sleep(0.02)
-        else:
             return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.02)
 
 
 def _recorded(folder: Path) -> Holder:
@@ -167,7 +166,17 @@ def write_private(path: Path, data: bytes) -> None:
     """Write a file that nobody else can read, and wait until it is on the disk."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:
+    with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def remove_agent(folder: Path, agent_id: str) -> None:
+    """Remove an agent's folder. It is renamed first, so that it is there whole or not at all; none is no error."""
+    agents = folder / AGENTS
+    gone = agents / f".removed-{agent_id}"
+    with contextlib.suppress(FileNotFoundError):
+        (agents / agent_id).rename(gone)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(gone)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,57 +17,14 @@ from . import names, tokens
 from .audit import SERVICE, Audit, By
 from .database import Database
 from .errors import RefusedError
+from .grants import ADMIN, LOGIN, MADE, ORDINARY, SCOPES, WEB, Grant, Lifetimes, scopes_of
 from .tables import Clock, Token, User, WebLogin, now
 
-ADMIN: Final = "admin"
-SCOPES: Final = ("read", "act", "learn", "manage", "metrics", ADMIN)
-_ORDINARY: Final = ("read", "act", "learn", "manage")
-"""Those that every account has. The metrics are the whole service's: an administrator gives them away."""
-LOGIN, MADE, WEB = "login", "made", "web"
 MAX_DAYS: Final = 365
 _MOST_MADE: Final = 100
 _MOST_LOGINS: Final = 1000
 _AT_A_TIME: Final = 500
 """Rows of one query."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Lifetimes:
-    """How long tokens are good for: section ``tokens`` of the configuration."""
-
-    login_idle_hours: float = 12
-    login_days: float = 30
-    default_days: float = 90
-    web_idle_minutes: float = 30
-    web_hours: float = 12
-
-    @property
-    def login_seconds(self) -> int:
-        """``expires_in`` of a login's answer."""
-        return round(self.login_days * 86_400)
-
-
-@dataclasses.dataclass(frozen=True)
-class Grant:
-    """What a token allows: all that is needed to check it without the database.
-
-    ``agents`` are names; None is all. It ends at ``expires_at``, or unused at ``idle_until``, whichever comes first.
-    """
-
-    token_id: str
-    kind: str
-    user_id: str
-    user: str
-    role: str
-    scopes: frozenset[str]
-    agents: frozenset[str] | None
-    expires_at: dt.datetime
-    idle_until: dt.datetime | None
-    quotas: Mapping[str, int]
-
-    def is_expired(self, time: dt.datetime) -> bool:
-        """Has it ended by now?"""
-        return time >= self.expires_at or (self.idle_until is not None and time >= self.idle_until)
 
 
 class Tokens:
@@ -133,8 +89,8 @@ class Tokens:
         detail = {"name": known, "agents": named}
         with self._audit.recorded("token.create", by, user, **detail) as session:
             owner = find_user(session, user, lock=True)
-            allowed = SCOPES if owner.role == ADMIN else (*_ORDINARY, *(["metrics"] if by_administrator else []))
-            given = _scopes(scopes, allowed)
+            allowed = SCOPES if owner.role == ADMIN else (*ORDINARY, *(["metrics"] if by_administrator else []))
+            given = scopes_of(scopes, allowed)
             if len(self._alive(session, owner.id, MADE)) >= _MOST_MADE:
                 raise RefusedError("quota_exceeded", f"{user} has {_MOST_MADE} tokens. Revoke one that is not in use")
             text, row = self._made(owner, tokens.MADE, MADE, known, given)
@@ -233,7 +189,7 @@ class Tokens:
 
     def _login_token(self, session: Session, owner: User) -> str:
         """A new login's token; of too many, the oldest ends."""
-        scopes = SCOPES if owner.role == ADMIN else _ORDINARY
+        scopes = SCOPES if owner.role == ADMIN else ORDINARY
         text, row = self._made(owner, tokens.LOGIN, LOGIN, LOGIN, list(scopes))
         row.expires_at = row.created_at + dt.timedelta(days=self._lifetimes.login_days)
         row.idle_until = row.created_at + self._idle
@@ -302,16 +258,6 @@ def to_json(token: Token) -> dict[str, Any]:
         "last_four": token.last_four,
         **{name: None if time is None else time.isoformat() for name, time in times.items()},
     }
-
-
-def _scopes(given: Iterable[str] | None, allowed: Iterable[str]) -> list[str]:
-    allowed = list(allowed)
-    if given is None:
-        return list(_ORDINARY)
-    wanted = {checks.choice("scopes", one, allowed) for one in given}
-    if not wanted:
-        raise ArgumentError("scopes must have at least one", "scopes", given)
-    return [scope for scope in SCOPES if scope in wanted]
 
 
 def _moved_on(row: Token | WebLogin, time: dt.datetime, idle: dt.timedelta) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Final, NamedTuple
 
-from sqlalchemy import delete, exc, update
+from sqlalchemy import ColumnElement, delete, exc, update
 
 from ... import checks
 from ...errors import ArgumentError
@@ -92,5 +92,5 @@ class Idempotency:
         return Remembered(row.status, row.body)
 
 
-def _is(user_id: str, key: str) -> tuple[object, object]:
+def _is(user_id: str, key: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return IdempotencyKey.user_id == user_id, IdempotencyKey.key == key

@@ -14,9 +14,9 @@ from .errors import RefusedError
 
 
 class Limit(NamedTuple):
-    """How many within how many seconds."""
+    """The most within how many seconds."""
 
-    count: int
+    most: int
     seconds: float
 
 
@@ -84,7 +84,7 @@ class LoginLimits:
         if not times:
             self._times.pop(key, None)
             return 0.0
-        return times[0] + limit.seconds - now if len(times) >= limit.count else 0.0
+        return times[0] + limit.seconds - now if len(times) >= limit.most else 0.0
 
     def _forget(self) -> None:
         """Drop what is too old to matter; if that is not enough, the oldest half."""

@@ -54,7 +54,7 @@ def _bind(database: Database, folder: Path, where: str | Path, serving: bool) ->
     with database.writing() as session:
         row = session.scalars(select(Installation).with_for_update()).one_or_none()
         if row is None:
-            if known is not None and any((folder / folders.AGENTS).glob("*")):
+            if known is not None and any((folder / folders.AGENTS).glob("[!.]*")):
                 raise UnusableError(
                     f"Database {database.url} is empty, but data folder {folder} has agents of another one. Restore"
                     " the database from a backup, or name the right one with --database"

@@ -39,9 +39,10 @@ def is_older(engine: Engine, migrations: Path = MIGRATIONS) -> bool:
     current = revision(engine)
     script = ScriptDirectory.from_config(_config(migrations))
     if current is not None and current not in {one.revision for one in script.walk_revisions()}:
+        shown = engine.url.render_as_string(hide_password=True)
         raise UnusableError(
-            f"Database {engine.url.render_as_string(hide_password=True)} has schema {current}, from a newer version of axonrl; this one knows schemas up"
-            f" to {script.get_current_head()}. Install that version, or restore the copy from before its migration"
+            f"Database {shown} has schema {current}, from a newer version of axonrl; this one knows schemas up to"
+            f" {script.get_current_head()}. Install that version, or restore the copy from before its migration"
         )
     return current not in (None, script.get_current_head())
 

@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that ``schema.upgrade`` gives, all of them in its transaction. Alembic runs this."""
+"""Alembic runs this: it migrates on the connection that ``schema.upgrade`` gives, in its one transaction."""
 
 from alembic import context
 
