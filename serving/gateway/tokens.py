@@ -9,7 +9,7 @@ import time
 from typing import Final
 
 from ..accounts import Accounts, Grant
-from ..accounts.granting import WEB
+from ..accounts.grants import WEB
 from .problems import ProblemError
 from .threads import Threads
 
