@@ -70,15 +70,15 @@ async def done(
         key = head.idempotency_key()
         if do != "act":
             asked["key"] = key
-    limits = gateway.limits
-    body = await body_of(receive, head, limits.batch_bytes if hot.is_batch else limits.body_bytes)
+    most = gateway.limits.batch_bytes if hot.is_batch else gateway.limits.body_bytes
+    body = await body_of(receive, head, most)
     if hot.is_step:
         gateway.charge_step(grant, agent)
     gateway.used[agent] = time.time()
     answer = await gateway.pool.ask(agent, do, body, **asked)
+    if answer.status == 404:
+        gateway.forget(agent)
     if answer.status >= 400:
-        if answer.status == 404:
-            gateway.forget(agent)
         raise of_failure(answer.status, answer.body, answer.retry_after)
     if hot.is_batch and hot.is_step and not answer.replayed:
         gateway.owe_steps(agent, json.loads(answer.body)["accepted"] - 1)

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import yaml
 
@@ -20,9 +20,8 @@ _MAX_BYTES: Final = 2**20
 class _Loader(yaml.SafeLoader):
     """Scalars as in experiment files: ``1e4`` is a number; ``yes`` and ``2026-01-01`` are text."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
-
+_Loader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in (
     ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
     ("null", "null|Null|NULL|~|", ["n", "N", "~", ""]),

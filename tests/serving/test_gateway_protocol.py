@@ -27,6 +27,14 @@ ACT = "/api/v1/agents/cart/act"
 SHORT = ("http.header_seconds=0.4", "http.body_seconds=0.6", "http.idle_seconds=0.8", "http.connections_per_address=5")
 
 
+def free_port() -> int:
+    with listening("127.0.0.1", 0) as bound:
+        return int(bound.getsockname()[1])
+
+
+METRICS = free_port()
+
+
 class Server:
     """A process that serves."""
 
@@ -71,8 +79,8 @@ class Server:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[list[Server]]:
-    """Three, started at once: starting one takes a second."""
-    servers = [Server(*SHORT), Server(), Server()]
+    """Two, started at once: starting one takes a second."""
+    servers = [Server(*SHORT, f"metrics.port={METRICS}"), Server()]
     try:
         yield servers
     finally:
@@ -201,6 +209,7 @@ def test_connections_of_an_address_are_limited(server: Server) -> None:
 def test_what_is_no_request_is_refused(server: Server, sent: bytes) -> None:
     with server.connect() as connection:
         connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
         got = read(connection)
     if got:
         assert got[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 405"), got
@@ -264,8 +273,45 @@ def test_a_client_may_ask_before_it_sends_its_body(server: Server) -> None:
         assert answer(connection) == (200, {"action": [1]})
 
 
-def test_at_sigterm_requests_under_way_are_answered(servers: list[Server]) -> None:
+def test_a_second_signal_ends_it_at_once(servers: list[Server]) -> None:
     server = servers[1].ready()
+    with server.connect() as busy:
+        busy.sendall(server.request()[:-1])  # a request that does not end
+        server.process.send_signal(signal.SIGTERM)
+        while _is_listening(server):  # until the first one has come
+            pass
+        server.process.send_signal(signal.SIGTERM)
+        begun = time.monotonic()
+        code, errors = server.ended()
+        assert (code, time.monotonic() - begun < 2) == (143, True)
+        assert "workers stopped" not in errors
+
+
+def _is_listening(server: Server) -> bool:
+    try:
+        server.connect().close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_port_in_use_says_so() -> None:
+    with listening("127.0.0.1", 0) as first, pytest.raises(SettingsError) as refused:
+        listening("127.0.0.1", first.getsockname()[1])
+    assert refused.value.key == "listen.port"
+
+
+def test_metrics_have_a_port_of_their_own(server: Server) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", METRICS)
+    connection.request("GET", "/metrics")
+    assert b"axonrl_requests_total" in connection.getresponse().read()
+    connection.request("GET", "/livez")
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
+def test_at_sigterm_requests_under_way_are_answered(server: Server) -> None:
+    """The last test: it ends the server of the others."""
     with server.connect() as busy, server.connect() as idle:
         idle.sendall(server.request())
         assert answer(idle)[0] == 200
@@ -279,24 +325,3 @@ def test_at_sigterm_requests_under_way_are_answered(servers: list[Server]) -> No
     assert (code, errors.splitlines()[-1]) == (143, "workers stopped")
     with pytest.raises(OSError, match="refused"):
         server.connect()
-
-
-def test_a_second_signal_ends_it_at_once(servers: list[Server]) -> None:
-    server = servers[2].ready()
-    with server.connect() as busy:
-        busy.sendall(server.request()[:-1])  # a request that does not end
-        server.process.send_signal(signal.SIGTERM)
-        with pytest.raises(OSError, match="refused"):  # then the first one has come
-            while True:
-                server.connect().close()
-        server.process.send_signal(signal.SIGTERM)
-        begun = time.monotonic()
-        code, errors = server.ended()
-        assert (code, time.monotonic() - begun < 2) == (143, True)
-        assert "workers stopped" not in errors
-
-
-def test_a_port_in_use_says_so() -> None:
-    with listening("127.0.0.1", 0) as first, pytest.raises(SettingsError) as refused:
-        listening("127.0.0.1", first.getsockname()[1])
-    assert refused.value.key == "listen.port"
