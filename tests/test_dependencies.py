@@ -217,12 +217,16 @@ def test_where_private_names_are_used_the_next_version_is_left_out(of: str) -> N
 # -- extras -----------------------------------------------------------------------------------------------------------
 
 OPTIONAL: Final = {
+    "alembic": "serving",
     "ale_py": "atari",
+    "argon2": "serving",
     "envpool": "envpool",
     "minatar": "minatar",
     "mlflow": "mlflow",
     "moviepy": "video",
+    "psycopg": "postgresql",
     "ray": "ray",
+    "sqlalchemy": "serving",
 }
 """Modules that axonrl imports and does not require, and the extra that brings each."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from ...version import __version__
 from ..console import DONE
 from ..language.shipped import shipped
-from . import completion, servers
+from . import completion, servers, services
 from .arguments import (
     RUNS,
     Command,
@@ -146,7 +146,7 @@ def _parsed(
         parser.error(f"there is no command {argv[0]!r}{_did_you_mean(argv[0], parsers)}")
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        command = parsers[arguments.command]
+        command = parsers[" ".join([arguments.command, *filter(None, [getattr(arguments, "service_command", None)])])]
         options = re.findall(r"--[a-z][a-z-]*", command.format_help())
         command.error(f"unknown argument: {unknown[0]}{_did_you_mean(unknown[0].partition('=')[0], options)}")
     return arguments
@@ -198,7 +198,11 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     local = dict.fromkeys(("run", "check", "evaluate", "enjoy", "record", "export", "compile"), _training)
     info = dict.fromkeys(("list", "new", "schema", "completion"), _listing)
     remote = servers.add_commands(commands, experiment, as_json, debug)
-    return parser, {**local, **info, **remote}, commands.choices
+    service, inner = services.add_service(commands, as_json, debug)
+    parsers = {**commands.choices, **{f"service {name}": parser for name, parser in inner.items()}}
+    serve = services.add_serve(commands, debug)
+    parsers["serve"] = commands.choices["serve"]
+    return parser, {**local, **info, **remote, **service, **serve}, parsers
 
 
 def _training(arguments: argparse.Namespace) -> int:

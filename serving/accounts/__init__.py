@@ -1,1 +1,24 @@
 """The database of a service: users, tokens, agents by name, audit."""
+
+from .accounts import Accounts
+from .agents import AgentRows
+from .audit import Audit, By
+from .database import Database
+from .errors import RefusedError, UnusableError
+from .grants import Grant, Lifetimes
+from .idempotency import Idempotency
+from .opening import open_service
+
+__all__ = [
+    "Accounts",
+    "AgentRows",
+    "Audit",
+    "By",
+    "Database",
+    "Grant",
+    "Idempotency",
+    "Lifetimes",
+    "RefusedError",
+    "UnusableError",
+    "open_service",
+]

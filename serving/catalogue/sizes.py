@@ -203,7 +203,7 @@ def action(hosted: Hosted, model: str, given: Mapping[str, Any]) -> tuple[gymnas
         _refuse_bounds(model, given)
         if isinstance(size, list):
             raise ArgumentError(f"action_size of discrete actions must be a number, got {size}", "action_size", size)
-        return Discrete(size, dtype=np.int32), {"action_size": size, "discrete": True}
+        return Discrete(size), {"action_size": size, "discrete": True}
     low_name, low = _bound(given, "action_low", "action_min", 0.0, shape)
     high_name, high = _bound(given, "action_high", "action_max", 1.0, shape)
     lowest, highest = np.broadcast_to(np.float32(low), shape), np.broadcast_to(np.float32(high), shape)

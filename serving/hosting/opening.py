@@ -23,12 +23,13 @@ class ProgramMissingError(Exception):
         self.recipe = recipe
 
 
-def open_stepper(recipe: Recipe, programs: Path) -> Stepper:
+def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
     """A stepper of one lane, as it is at timestep zero.
 
     Args:
         recipe: of the agent.
         programs: the folder of compiled programs, each in a folder of its digest.
+        fresh: are its weights to be the initial ones of the recipe's seed? Else they are any, and are to be replaced.
 
     Raises:
         ProgramMissingError: it must be built first.
@@ -36,9 +37,10 @@ def open_stepper(recipe: Recipe, programs: Path) -> Stepper:
     """
     directory = programs / recipe.digest
     weights = directory / compiled.WEIGHTS / f"seed-{recipe.seed}.safetensors"
-    if not (directory / compiled.FILE).exists() or not weights.exists():
+    if not (directory / compiled.FILE).exists() or (fresh and not weights.exists()):
         raise ProgramMissingError(recipe)
     arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
     memory = registry.find("memory", recipe.memory["kind"])(**arguments)
     schedule = Schedule(recipe.first_update, recipe.update_frequency)
-    return Stepper.load(directory, memory, lanes=1, seed=recipe.seed, schedule=schedule)
+    seed = recipe.seed if fresh else None
+    return Stepper.load(directory, memory, lanes=1, seed=seed, schedule=schedule, may_stay=True)

@@ -1,0 +1,281 @@
+"""Users: their passwords, logins and quotas."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import delete, exc, select, update
+from sqlalchemy.orm import Session
+
+from . import names, tokens
+from .audit import SERVICE, Audit, By
+from .database import Database
+from .errors import RefusedError
+from .granting import Tokens, find_user, new_id, revoke_all
+from .grants import ADMIN, Lifetimes
+from .limits import LoginLimits
+from .passwords import Passwords, accept
+from .tables import Agent, Clock, User, WebLogin, now
+
+USER: Final = "user"
+REMOVING: Final = "removing"
+"""The status of an agent that is to be removed."""
+
+
+class Accounts(Tokens):
+    """The users of a service and their tokens. May be used by several threads.
+
+    Args:
+        database: an open one.
+        audit: where logins and changes are recorded, or the data folder; None for the table alone.
+        lifetimes: how long tokens are good for.
+        quotas: the service's own, for accounts without others.
+        limits: how often logins may be tried.
+        clock: tells the time, in UTC.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        audit: Audit | Path | None = None,
+        lifetimes: Lifetimes | None = None,
+        quotas: Mapping[str, int] | None = None,
+        limits: LoginLimits | None = None,
+        clock: Clock = now,
+    ) -> None:
+        super().__init__(database, audit=audit, lifetimes=lifetimes, quotas=quotas, clock=clock)
+        self._limits, self._passwords = limits or LoginLimits(), Passwords()
+        self._limited = _Counter()
+
+    # -- users --------------------------------------------------------------------------------------------------------
+
+    def add_user(self, name: str, password: str, *, admin: bool = False, by: By = SERVICE) -> User:
+        """Create an account.
+
+        Raises:
+            ArgumentError: the name or the password is not acceptable.
+            RefusedError: ``name_taken``, ``database_unavailable``.
+        """
+        known = self._passwords.hash(accept(names.name("name", name), password))
+        role = ADMIN if admin else USER
+        user = User(id=new_id(), name=name, role=role, password_hash=known, quotas={}, created_at=self._clock())
+        with self._audit.recorded("user.add", by, name, role=role) as session:
+            session.add(user)
+            try:
+                session.flush()
+            except exc.IntegrityError:
+                raise RefusedError("name_taken", f"User {name} already exists") from None
+        return user
+
+    def set_password(self, name: str, password: str, *, by: By = SERVICE) -> None:
+        """Give a user another password, as an administrator: all logins end.
+
+        Raises:
+            ArgumentError: the password is not acceptable.
+            RefusedError: ``not_found``, ``database_unavailable``.
+        """
+        known = self._passwords.hash(accept(names.name("name", name), password))
+        with self._audit.recorded("user.set_password", by, name) as session:
+            user = find_user(session, name, lock=True)
+            user.password_hash = known
+            revoke_all(session, user, self._clock(), made=False)
+
+    def disable_user(self, name: str, *, by: By = SERVICE) -> None:
+        """Refuse all logins of a user, and revoke all tokens. The agents stay as they are."""
+        with self._audit.recorded("user.disable", by, name) as session:
+            user = find_user(session, name, lock=True)
+            user.disabled_at = user.disabled_at or self._clock()
+            revoke_all(session, user, self._clock(), made=True)
+
+    def enable_user(self, name: str, *, by: By = SERVICE) -> None:
+        """Allow logins again. Revoked tokens stay revoked."""
+        with self._audit.recorded("user.enable", by, name) as session:
+            find_user(session, name, lock=True).disabled_at = None
+
+    def set_role(self, name: str, *, admin: bool, by: By = SERVICE) -> None:
+        """Make a user an administrator, or no longer one."""
+        role = ADMIN if admin else USER
+        with self._audit.recorded("user.set_role", by, name, role=role) as session:
+            find_user(session, name, lock=True).role = role
+
+    def remove_user(self, name: str, *, by: By = SERVICE) -> list[str]:
+        """Remove an account with its tokens, and mark its agents: whoever hosts them removes them.
+
+        Returns:
+            The ids of these agents.
+        """
+        with self._audit.recorded("user.remove", by, name) as session:
+            user = find_user(session, name, lock=True)
+            ids = list(session.scalars(select(Agent.id).where(Agent.owner == user.id)))
+            for agent_id in ids:
+                session.execute(update(Agent).where(Agent.id == agent_id).values(**marked(agent_id)))
+            session.execute(delete(User).where(User.id == user.id))
+        return ids
+
+    def users(self) -> Sequence[User]:
+        """All users, by name."""
+        with self._database.reading() as session:
+            return session.scalars(select(User).order_by(User.name)).all()
+
+    def user(self, name: str) -> User:
+        """A user by name.
+
+        Raises:
+            RefusedError: ``not_found``, ``database_unavailable``.
+        """
+        with self._database.reading() as session:
+            return find_user(session, name)
+
+    def set_quota(self, name: str, quotas: Mapping[str, int | None], *, by: By = SERVICE) -> dict[str, int]:
+        """Give a user quotas of its own; None takes one back to the service's, and 0 is no limit.
+
+        Returns:
+            All quotas of the user.
+
+        Raises:
+            ArgumentError: there is no such quota, or its value is invalid.
+            RefusedError: ``not_found``, ``database_unavailable``.
+        """
+        known = {key: names.quota(key, 0 if value is None else value) for key, value in quotas.items()}
+        given = {key: None if value is None else known[key] for key, value in quotas.items()}
+        with self._audit.recorded("user.set_quota", by, name, quotas=given) as session:
+            user = find_user(session, name, lock=True)
+            changed = {**user.quotas, **given}
+            user.quotas = {key: value for key, value in changed.items() if value is not None}
+        return {**self._quotas, **user.quotas}
+
+    def quotas(self, name: str) -> dict[str, int]:
+        """All quotas of a user."""
+        return {**self._quotas, **self.user(name).quotas}
+
+    # -- logins -------------------------------------------------------------------------------------------------------
+
+    def login(self, name: str, password: str, address: str, *, request_id: str = "") -> str:
+        """Log in.
+
+        Returns:
+            A token.
+
+        Raises:
+            RefusedError: ``invalid_credentials``, the same for an unknown name, a disabled user and a wrong password;
+                ``rate_limited``, ``unavailable``, ``database_unavailable``.
+        """
+        by = By(name, address, request_id)
+        known = self._verified("login", by, name, password)
+        with self._audit.recorded("login", by, name) as session:
+            return self._login_token(session, self._still(session, name, known))
+
+    def web_login(self, name: str, password: str, address: str, *, request_id: str = "") -> str:
+        """Log in on the web page: the value of a new cookie. Raises as :meth:`login` does."""
+        by = By(name, address, request_id)
+        known = self._verified("web_login", by, name, password)
+        with self._audit.recorded("web_login", by, name) as session:
+            user, text, time = self._still(session, name, known), tokens.make(tokens.COOKIE), self._clock()
+            row = WebLogin(id=new_id(), user_id=user.id, sha256=tokens.digest(text), created_at=time)
+            row.expires_at = time + dt.timedelta(hours=self._lifetimes.web_hours)
+            row.idle_until = time + self._web_idle
+            session.add(row)
+        return text
+
+    def change_password(
+        self, user: str, current: str, new: str, *, keep: str | None = None, by: By | None = None
+    ) -> None:
+        """Change one's own password: all other logins end.
+
+        Args:
+            user: the user's name.
+            current: the password until now.
+            new: the one from now on.
+            keep: the id of the token that was used, which stays.
+            by: from where.
+
+        Raises:
+            ArgumentError: the new password is not acceptable.
+            RefusedError: ``invalid_credentials`` and all others of :meth:`login`.
+        """
+        accept(names.name("user", user), new)
+        by = by or By(user)
+        known = self._verified("user.change_password", by, user, current)
+        changed = self._passwords.hash(new)
+        with self._audit.recorded("user.change_password", by, user) as session:
+            row = self._still(session, user, known)
+            row.password_hash = changed
+            revoke_all(session, row, self._clock(), made=False, keep=keep)
+
+    def _verified(self, what: str, by: By, name: str, password: str) -> str:
+        """The hash that this password matched; it is renewed where its parameters are no longer those of now."""
+        key = name if names.is_name(name) else ""
+        try:
+            self._limits.begin(key, by.address)
+        except RefusedError as error:
+            if count := self._limited.due():  # not each of them: a flood must not fill the disk
+                self._audit.write(what, By("unknown", by.address, by.request_id), "", error.code, refused=count)
+            raise
+        user = self._user_or_none(key)
+        known = None if user is None else user.password_hash
+        matches = self._passwords.matches(known, password)
+        if not matches or user is None or known is None or user.disabled_at is not None:
+            # A name that does not exist may be a password in the wrong place.
+            who = By("unknown" if user is None else user.name, by.address, by.request_id)
+            self._audit.write(what, who, who.who if user else "", "invalid_credentials")
+            raise _invalid()
+        self._limits.succeeded(key, by.address)
+        if self._passwords.is_outdated(known):
+            renewed = self._passwords.hash(password)
+            with self._database.writing() as session:
+                same = (User.id == user.id, User.password_hash == known)
+                session.execute(update(User).where(*same).values(password_hash=renewed))
+            return renewed
+        return known
+
+    def _user_or_none(self, name: str) -> User | None:
+        with self._database.reading() as session:
+            return session.scalars(select(User).where(User.name == name)).one_or_none()
+
+    def _still(self, session: Session, name: str, known: str) -> User:
+        """The user, if neither the password nor anything else has changed since it was compared."""
+        user = session.scalars(select(User).where(User.name == name).with_for_update()).one_or_none()
+        if user is None or user.disabled_at is not None or user.password_hash != known:
+            raise _invalid()
+        return user
+
+
+def marked(agent_id: str) -> dict[str, Any]:
+    """The columns of an agent that is to be removed: its name is free at once."""
+    return {"name": f"~{agent_id}", "status": REMOVING, "is_active": False}
+
+
+def to_json(user: User) -> dict[str, Any]:
+    """A user as a JSON value."""
+    times = {name: getattr(user, name) for name in ("created_at", "disabled_at")}
+    return {
+        "name": user.name,
+        "role": user.role,
+        **{name: None if time is None else time.isoformat() for name, time in times.items()},
+        "quotas": user.quotas,
+    }
+
+
+def _invalid() -> RefusedError:
+    return RefusedError("invalid_credentials", "Name or password is wrong")
+
+
+class _Counter:
+    """Counts, and says how many at most once a second."""
+
+    def __init__(self) -> None:
+        self._lock, self._count, self._next = threading.Lock(), 0, 0.0
+
+    def due(self) -> int:
+        with self._lock:
+            self._count += 1
+            if time.monotonic() < self._next:
+                return 0
+            count, self._count, self._next = self._count, 0, time.monotonic() + 1
+            return count

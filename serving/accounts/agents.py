@@ -1,0 +1,224 @@
+"""The rows of agents. What an agent has learned is in its folder, not here."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import delete, func, select, update
+
+from ... import checks
+from ...errors import ArgumentError
+from . import names
+from .accounts import REMOVING, marked
+from .audit import SERVICE, Audit, By
+from .database import Database
+from .errors import RefusedError
+from .granting import new_id
+from .tables import Agent, Clock, User, now
+
+CREATING: Final = "creating"
+READY: Final = "ready"
+FAILED: Final = "failed"
+
+
+class AgentRows:
+    """The agents of all users; owners are given by the id of the user.
+
+    Args:
+        database: an open one.
+        audit: where creations and removals are recorded; None for the table alone.
+        clock: tells the time, in UTC.
+    """
+
+    def __init__(self, database: Database, *, audit: Audit | None = None, clock: Clock = now) -> None:
+        self._database, self._clock = database, clock
+        self._audit = audit or Audit(database, clock=clock)
+
+    def add(
+        self,
+        owner: str,
+        name: str,
+        model: str,
+        description: str,
+        config: Mapping[str, Any],
+        *,
+        is_active: bool = True,
+        most: int = 0,
+        most_bytes: int = 0,
+        by: By = SERVICE,
+    ) -> Agent:
+        """Create a row with the status ``creating``.
+
+        Args:
+            owner: the id of a user.
+            name: of the agent, for this user.
+            model: ``"dqn"``, ...
+            description: at most 2,000 characters.
+            config: a JSON object.
+            is_active: may it act and learn?
+            most: the owner's quota of agents; 0 is no limit, here and below.
+            most_bytes: the owner's quota of bytes: nothing is created beyond it.
+            by: who.
+
+        Raises:
+            ArgumentError: an argument is invalid.
+            RefusedError: ``name_taken``, ``quota_exceeded``, ``not_found`` (the owner), ``database_unavailable``.
+        """
+        row = Agent(id=new_id(), owner=owner, name=names.name("name", name), model=model, config=dict(config))
+        row.description = names.text("description", description)
+        row.is_active, row.learning, row.status, row.status_detail = is_active, True, CREATING, ""
+        row.epoch, row.bytes, row.created_at = 0, 0, self._clock()
+        with self._audit.recorded("agent.create", by, name, model=model, owner=owner) as session:
+            if session.scalars(select(User.id).where(User.id == owner).with_for_update()).one_or_none() is None:
+                raise RefusedError("not_found", "There is no such user")
+            if session.scalars(select(Agent.id).where(Agent.owner == owner, Agent.name == name)).first() is not None:
+                raise RefusedError("name_taken", f"Agent {name} already exists")
+            used = session.execute(_usage(owner)).one()
+            if most and used[0] >= most:
+                raise RefusedError("quota_exceeded", f"The account has {used[0]} agents, and its quota is {most}")
+            if most_bytes and used[1] >= most_bytes:
+                what = f"{used[1]:,} bytes, and its quota is {most_bytes:,}"
+                raise RefusedError("quota_exceeded", f"The account's agents have {what}")
+            session.add(row)
+        return row
+
+    def by_name(self, owner: str, name: str) -> Agent | None:
+        """An agent of a user; None where there is none. Anything may be asked for."""
+        if not names.is_name(name):
+            return None
+        with self._database.reading() as session:
+            return session.scalars(select(Agent).where(Agent.owner == owner, Agent.name == name)).one_or_none()
+
+    def by_id(self, agent_id: str) -> Agent | None:
+        """An agent."""
+        with self._database.reading() as session:
+            return session.get(Agent, agent_id)
+
+    def of(self, owner: str, limit: int = 100, after: str | None = None) -> Sequence[Agent]:
+        """The agents of a user by name, those after a name for the next page.
+
+        Raises:
+            ArgumentError: ``after`` is no name.
+        """
+        query = select(Agent).where(Agent.owner == owner, Agent.status != REMOVING).order_by(Agent.name).limit(limit)
+        if after is not None:
+            query = query.where(Agent.name > names.name("after", after))
+        with self._database.reading() as session:
+            return session.scalars(query).all()
+
+    def all(self) -> Sequence[tuple[str, Agent]]:
+        """All agents that are not to be removed, each with its owner's name, in the order of both names."""
+        query = select(User.name, Agent).join(User, Agent.owner == User.id).where(Agent.status != REMOVING)
+        with self._database.reading() as session:
+            return [(row[0], row[1]) for row in session.execute(query.order_by(User.name, Agent.name))]
+
+    def all_unfinished(self) -> Sequence[Agent]:
+        """Those whose creation or removal has begun: at its start a server finishes both; later, removals too."""
+        query = select(Agent).where(Agent.status.in_([CREATING, REMOVING])).order_by(Agent.created_at)
+        with self._database.reading() as session:
+            return session.scalars(query).all()
+
+    def count(self, owner: str) -> int:
+        """How many agents a user has."""
+        return self.usage(owner)["agents"]
+
+    def usage(self, owner: str) -> dict[str, int]:
+        """How many agents a user has, and how many bytes they use: ``{"agents": 2, "bytes": 12345}``."""
+        with self._database.reading() as session:
+            agents, size = session.execute(_usage(owner)).one()
+        return {"agents": agents, "bytes": int(size)}
+
+    def set_status(self, agent_id: str, status: str, detail: str = "") -> bool:
+        """Set ``creating``, ``ready`` or ``failed``; False if it is gone, or to be removed."""
+        known = checks.choice("status", status, [CREATING, READY, FAILED])
+        reason = detail.replace("\0", "")[: names.MAX_DESCRIPTION].encode("utf-8", "replace").decode()
+        return self._change(agent_id, {"status": known, "status_detail": reason})
+
+    def describe(
+        self,
+        agent_id: str,
+        *,
+        description: str | None = None,
+        is_active: bool | None = None,
+        learning: bool | None = None,
+        by: By = SERVICE,
+    ) -> Agent:
+        """Change what is given.
+
+        Raises:
+            ArgumentError: the description is invalid.
+            RefusedError: ``not_found``, ``database_unavailable``.
+        """
+        text = None if description is None else names.text("description", description)
+        values = {"description": text, "is_active": is_active, "learning": learning}
+        given = {name: value for name, value in values.items() if value is not None}
+        with self._audit.recorded("agent.change", by, agent_id, changed=sorted(given)) as session:
+            query = select(Agent).where(Agent.id == agent_id, Agent.status != REMOVING).with_for_update()
+            row = session.scalars(query).one_or_none()
+            if row is None:
+                raise RefusedError("not_found", "There is no such agent")
+            for name, value in given.items():
+                setattr(row, name, value)
+        return row
+
+    def mark_removed(self, agent_id: str, *, by: By = SERVICE) -> bool:
+        """Begin its removal: it is found no more, and its name is free. False if it was gone already."""
+        with self._database.reading() as session:
+            row = session.get(Agent, agent_id)
+        if row is None or row.status == REMOVING:
+            return False
+        with self._audit.recorded("agent.remove", by, row.name, id=agent_id, owner=row.owner) as session:
+            alive = update(Agent).where(Agent.id == agent_id, Agent.status != REMOVING)
+            return session.execute(alive.values(**marked(agent_id)).returning(Agent.id)).first() is not None
+
+    def remove(self, agent_id: str) -> None:
+        """Drop the row, after its folder has been removed."""
+        with self._database.writing() as session:
+            session.execute(delete(Agent).where(Agent.id == agent_id))
+
+    def note(self, seen: Mapping[str, tuple[dt.datetime | None, int]]) -> None:
+        """Note when agents were last asked for something, and their bytes. A server does it from time to time."""
+        if not seen:
+            return
+        with self._database.writing() as session:
+            for agent_id, (time, size) in seen.items():
+                values: dict[str, Any] = {"bytes": size} if time is None else {"bytes": size, "last_active": time}
+                session.execute(update(Agent).where(Agent.id == agent_id).values(**values))
+
+    def raise_epoch(self, agent_id: str, home: str, lease_until: dt.datetime | None = None) -> int:
+        """Take an agent over: whoever loads it gets a new epoch, and what still writes with an older one is refused.
+
+        Raises:
+            RefusedError: ``not_found``, ``database_unavailable``.
+        """
+        values = {"epoch": Agent.epoch + 1, "home": home, "lease_until": lease_until}
+        query = update(Agent).where(Agent.id == agent_id).values(**values).returning(Agent.epoch)
+        with self._database.writing() as session:
+            epoch = session.execute(query).scalar_one_or_none()
+        if epoch is None:
+            raise RefusedError("not_found", "There is no such agent")
+        return epoch
+
+    def _change(self, agent_id: str, values: dict[str, Any]) -> bool:
+        query = update(Agent).where(Agent.id == agent_id, Agent.status != REMOVING).values(**values)
+        with self._database.writing() as session:
+            return session.execute(query.returning(Agent.id)).first() is not None
+
+
+def split(path: str) -> tuple[str, str]:
+    """``USER/NAME`` of a command line.
+
+    Raises:
+        ArgumentError: it has another form.
+    """
+    user, slash, name = path.partition("/")
+    if not slash or not names.is_name(user) or not names.is_name(name):
+        raise ArgumentError(f"the agent must be USER/NAME, got {checks.shortened(path)}", "agent", path)
+    return user, name
+
+
+def _usage(owner: str) -> Any:
+    query = select(func.count(Agent.id), func.coalesce(func.sum(Agent.bytes), 0))
+    return query.where(Agent.owner == owner, Agent.status != REMOVING)

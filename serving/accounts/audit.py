@@ -1,0 +1,164 @@
+"""Who did what: a table, and a file of JSON lines that is only appended to."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime as dt
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from .database import Database
+from .errors import RefusedError
+from .tables import AuditEntry, Clock, now
+
+FILE: Final = "audit.jsonl"
+KEPT: Final = dt.timedelta(days=400)
+OK: Final = "ok"
+_LONGEST: Final = 200
+_logger: Final = logging.getLogger("axonrl.serving.audit")
+
+
+@dataclasses.dataclass(frozen=True)
+class By:
+    """Who does something, from where, and in which request."""
+
+    who: str = "service"
+    address: str = ""
+    request_id: str = ""
+
+
+SERVICE: Final = By()
+"""The service itself."""
+
+
+class Audit:
+    """Writes and reads it.
+
+    Args:
+        database: where the table is.
+        folder: the data folder, for the file; None for the table alone.
+        clock: tells the time, in UTC.
+    """
+
+    def __init__(self, database: Database, folder: Path | None = None, *, clock: Clock = now) -> None:
+        self._database, self._clock = database, clock
+        self._path = None if folder is None else folder / FILE
+
+    @contextlib.contextmanager
+    def recorded(self, what: str, by: By, target: str = "", **detail: Any) -> Iterator[Session]:
+        """A writing transaction and its entry, in one: both are kept or neither. A refusal is an entry too."""
+        try:
+            with self._database.writing() as session:
+                yield session
+                entry = self._entry(what, by, target, OK, detail)
+                session.add(entry)
+        except RefusedError as error:
+            with contextlib.suppress(RefusedError):
+                self.write(what, by, target, error.code, **detail)
+            raise
+        self._append(entry)
+
+    def write(self, what: str, by: By = SERVICE, target: str = "", outcome: str = OK, **detail: Any) -> None:
+        """Write an entry about something that is not in this database. The file has it even where that is down.
+
+        Args:
+            what: ``"login"``, ``"state.read"``, ...
+            by: who.
+            target: the user, agent or token that it was done to.
+            outcome: ``"ok"``, or the code of a refusal.
+            detail: JSON values; never a secret.
+
+        Raises:
+            RefusedError: ``database_unavailable``.
+        """
+        entry = self._entry(what, by, target, outcome, detail)
+        self._append(entry)
+        with self._database.writing() as session:
+            session.add(entry)
+
+    def entries(self, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:
+        """The newest entries, the newest first; those before an entry's ``id`` for the next page."""
+        query = select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit)
+        with self._database.reading() as session:
+            return session.scalars(query if before is None else query.where(AuditEntry.id < before)).all()
+
+    def prune(self) -> None:
+        """Forget what is older than 400 days, here and in the file."""
+        oldest = self._clock() - KEPT
+        with self._database.writing() as session:
+            session.execute(delete(AuditEntry).where(AuditEntry.time < oldest))
+        if self._path is None or not self._path.exists():
+            return
+        with _appending(self._path):
+            lines = self._path.read_bytes().splitlines(keepends=True)
+            kept = [line for line in lines if not _is_older(line, oldest)]
+            if len(kept) < len(lines):
+                temporary = self._path.with_name(f".{FILE}.tmp")
+                temporary.write_bytes(b"".join(kept))
+                temporary.chmod(0o600)
+                temporary.replace(self._path)  # those that wait for the old file's lock open the new one
+
+    def _entry(self, what: str, by: By, target: str, outcome: str, detail: dict[str, Any]) -> AuditEntry:
+        texts = {"who": by.who, "address": by.address, "what": what, "target": target, "request_id": by.request_id}
+        kept = {name: value for name, value in detail.items() if value is not None}
+        clean = {name: _clean(value) for name, value in texts.items()}
+        return AuditEntry(time=self._clock(), outcome=outcome, detail=kept, **clean)
+
+    def _append(self, entry: AuditEntry) -> None:
+        """What is in the table and cannot be written here has happened all the same: the log says so."""
+        if self._path is None:
+            return
+        try:
+            with _appending(self._path) as file:
+                file.write(json.dumps(to_json(entry), ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            _logger.error("%s cannot be written: %s", self._path, error.strerror)
+
+
+def to_json(entry: AuditEntry) -> dict[str, Any]:
+    """An entry as a JSON value. Without its number, which only the table has."""
+    names = ("who", "address", "what", "target", "outcome", "request_id", "detail")
+    return {"time": entry.time.isoformat(), **{name: getattr(entry, name) for name in names}}
+
+
+def _clean(text: str) -> str:
+    """Text that every database takes, of one line: a request may have put anything into it."""
+    printable = "".join(one if one.isprintable() else "?" for one in text[: _LONGEST + 1])
+    return printable if len(printable) <= _LONGEST else f"{printable[: _LONGEST - 3]}..."
+
+
+@contextlib.contextmanager
+def _appending(path: Path) -> Iterator[BinaryIO]:
+    """The file, for one writer at a time: a server and commands write into it."""
+    while True:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "ab") as file:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_at(descriptor, path):  # else it was replaced meanwhile
+                yield file
+                return
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _is_older(line: bytes, oldest: dt.datetime) -> bool:
+    try:
+        return dt.datetime.fromisoformat(json.loads(line)["time"]) < oldest
+    except (ValueError, KeyError, TypeError):
+        return False

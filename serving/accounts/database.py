@@ -1,0 +1,215 @@
+"""The database of a service: SQLite in one file, or PostgreSQL by URL. Used in threads, never for an act or a step."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
+from sqlalchemy.orm import Session
+
+from . import schema
+from .errors import RefusedError, UnusableError
+
+_WAIT: Final = 5
+"""Seconds that anything waits for a lock, a connection or a place in the pool."""
+_DRIVER: Final = "postgresql+psycopg"
+
+
+class Database:
+    """Sessions of one database whose schema is this version's.
+
+    Args:
+        engine: what :meth:`open` made.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._writing = engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
+
+    @classmethod
+    def open(cls, where: str | Path, *, migrate: bool | None = None, migrations: Path = schema.MIGRATIONS) -> Database:
+        """Connect, and create the tables in an empty database.
+
+        Args:
+            where: a path, or ``sqlite:///PATH`` or ``postgresql://USER@HOST/NAME``.
+            migrate: whether to migrate an older schema; None: SQLite yes, after it was copied beside itself.
+            migrations: the folder of the migrations.
+
+        Raises:
+            UnusableError: no such database, an older schema that may not be migrated, or a newer one.
+        """
+        url = address(where)
+        is_sqlite = url.get_backend_name() == "sqlite"
+        engine = _sqlite(url) if is_sqlite else _postgresql(url)
+        try:
+            older = schema.is_older(engine, migrations)
+            if older:
+                if migrate is False or (migrate is None and not is_sqlite):
+                    raise UnusableError(_how_to_migrate(url, schema.revision(engine), schema.head(migrations)))
+                if is_sqlite:
+                    _copy(Path(str(url.database)), str(schema.revision(engine)))
+            if older or schema.revision(engine) is None:
+                schema.upgrade(engine, migrations)
+        except exc.SQLAlchemyError as error:
+            engine.dispose()
+            raise UnusableError(f"Database {shown(url)} cannot be opened: {_reason(error)}") from None
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(engine)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Is it a file?"""
+        return self._engine.dialect.name == "sqlite"
+
+    @property
+    def url(self) -> str:
+        """Its address, without a password."""
+        return shown(self._engine.url)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A transaction that reads. What was read may be used after it.
+
+        Raises:
+            RefusedError: ``database_unavailable``.
+        """
+        with _told(), Session(self._engine, expire_on_commit=False) as session:
+            yield session
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A transaction that is committed at the end, and undone if the body raises.
+
+        Raises:
+            RefusedError: ``database_unavailable``; nothing has changed.
+        """
+        with _told(), Session(self._writing, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+
+def address(where: str | Path) -> URL:
+    """The URL of a database, from a path too.
+
+    Raises:
+        UnusableError: it is none of a kind that axonrl uses.
+    """
+    if isinstance(where, Path) or "://" not in where:
+        return URL.create("sqlite", database=str(Path(where).expanduser().absolute()))
+    try:
+        url = make_url(where)
+    except (exc.ArgumentError, ValueError):
+        raise UnusableError("The database's URL cannot be read; it must be like postgresql://USER@HOST/NAME") from None
+    if url.drivername in ("postgresql", "postgres", _DRIVER):
+        return url.set(drivername=_DRIVER)
+    if url.drivername == "sqlite" and url.database not in (None, "", ":memory:"):
+        return url.set(database=str(Path(str(url.database)).expanduser().absolute()))
+    raise UnusableError(
+        f"Database {shown(url)} cannot be used: it must be the path of a SQLite file, or postgresql://USER@HOST/NAME"
+    )
+
+
+def shown(url: URL) -> str:
+    """A URL without its password."""
+    safe = url.difference_update_query([name for name in url.query if "password" in name.lower()])
+    return safe.render_as_string(hide_password=True).replace(f"{_DRIVER}://", "postgresql://")
+
+
+def _sqlite(url: URL) -> Engine:
+    path = Path(str(url.database))
+    try:  # SQLite would create it for all to read; what it keeps beside it gets the same mode
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise UnusableError(f"Database {path} cannot be opened: {error.strerror}") from None
+    engine = create_engine(
+        url, connect_args={"timeout": _WAIT}, pool_timeout=_WAIT, hide_parameters=True, json_serializer=_json
+    )
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # the driver begins no transaction by itself: we do
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """Who will write takes the lock at once: one who has read first would be refused it instead of waiting."""
+    connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN"))
+
+
+def _postgresql(url: URL) -> Engine:
+    arguments: dict[str, Any] = {"connect_timeout": _WAIT}
+    if "options" not in url.query:
+        arguments["options"] = f"-c timezone=UTC -c lock_timeout={_WAIT}s -c statement_timeout={2 * _WAIT}s"
+    try:
+        return create_engine(
+            url,
+            connect_args=arguments,
+            pool_pre_ping=True,
+            pool_timeout=_WAIT,
+            hide_parameters=True,
+            json_serializer=_json,
+        )
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise UnusableError("PostgreSQL needs psycopg: pip install 'axonrl[postgresql]'") from None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
+
+
+def _copy(path: Path, version: str) -> None:
+    """Copy a SQLite database beside itself, whole or not at all; the copy of an earlier attempt is replaced."""
+    target = path.with_name(f"{path.name}.before-migration-from-{version}")
+    temporary = target.with_name(f".{target.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with (
+            contextlib.closing(sqlite3.connect(path)) as source,
+            contextlib.closing(sqlite3.connect(temporary)) as copy,
+        ):
+            source.backup(copy)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    temporary.replace(target)
+
+
+def _how_to_migrate(url: URL, current: str | None, wanted: str) -> str:
+    return (
+        f"Database {shown(url)} has schema {current}, and this version of axonrl needs {wanted}. Make a backup, stop"
+        " all servers of the older version, and start with --migrate, or use: axonrl service migrate"
+    )
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
+        message = f"The database is not available: {_reason(error)}"
+        raise RefusedError("database_unavailable", message, retry_after=math.ceil(_WAIT / 5)) from error
+
+
+def _reason(error: Exception) -> str:
+    """What the driver said, in one line, without statements and their values."""
+    driver = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
+    return " ".join(str(driver).split())[:500]

@@ -1,0 +1,182 @@
+"""A service's data folder: who may read it, which server has it, and to which database it belongs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Final
+
+from .errors import UnusableError
+
+AGENTS: Final = "agents"
+DATABASE: Final = "service.db"
+_IDENTITY: Final = "identity.json"
+_LOCK: Final = "lock"
+_PATIENCE: Final = 0.5
+"""Seconds for which a held lock is tried again: asking who holds it holds it for a moment."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    """The process that has a data folder. Empty where its record cannot be read."""
+
+    pid: int | None = None
+    host: str = ""
+    what: str = ""
+    database: str = ""
+
+    def __str__(self) -> str:
+        if self.pid is None:
+            return "another process"
+        return f"{self.what or 'a process'} (process {self.pid} on {self.host})"
+
+
+def prepare(folder: Path) -> Path:
+    """Create the folder if it is missing, readable by nobody else. One with other things in it keeps its mode.
+
+    Raises:
+        UnusableError: it cannot be created or used.
+    """
+    folder = folder.expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        ours = (folder / _IDENTITY).exists() or not any(folder.iterdir())
+        if ours and folder.stat().st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise UnusableError(
+            f"Data folder {folder} cannot be used: {error.strerror}. Choose another one with --data"
+        ) from None
+    return folder
+
+
+@contextlib.contextmanager
+def holding(folder: Path, what: str = "axonrl serve", database: str = "") -> Iterator[None]:
+    """Be the only one that hosts the agents of this folder while the context lasts; it ends with the process, too.
+
+    Args:
+        folder: a prepared data folder.
+        what: the command, for the message of those who come second.
+        database: its address, without a password.
+
+    Raises:
+        UnusableError: another process has it; names the process.
+    """
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if not _locked(descriptor, fcntl.LOCK_EX, _PATIENCE):
+            raise UnusableError(
+                f"Data folder {folder} is in use by {_recorded(folder)}. Stop it first, or choose another folder with"
+                " --data"
+            )
+        about = {"pid": os.getpid(), "host": socket.gethostname(), "what": what, "database": database}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({**about, "since": datetime.now(timezone.utc).isoformat()}).encode(), 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def holder(folder: Path) -> Holder | None:
+    """The process that hosts this folder's agents now; None if there is none."""
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        return None if _locked(descriptor, fcntl.LOCK_SH, 0) else _recorded(folder)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, kind: int, patience: float) -> bool:
+    end = time.monotonic() + patience
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.02)
+
+
+def _recorded(folder: Path) -> Holder:
+    try:
+        record = json.loads((folder / _LOCK).read_bytes())
+        return Holder(int(record["pid"]), str(record["host"]), str(record["what"]), str(record["database"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Holder()
+
+
+@contextlib.contextmanager
+def setting_up(folder: Path) -> Iterator[None]:
+    """One process at a time looks at folder and database, creates and migrates: the others wait."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def identity(folder: Path) -> str | None:
+    """The installation that this folder belongs to; None for a new folder.
+
+    Raises:
+        UnusableError: the file is damaged.
+    """
+    path = folder / _IDENTITY
+    try:
+        record: Any = json.loads(path.read_bytes())
+        return str(record["installation"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UnusableError(
+            f"{path} cannot be read: {type(error).__name__}. Restore it, or the whole folder, from a backup"
+        ) from None
+
+
+def write_identity(folder: Path, installation: str) -> None:
+    """Write identity.json, once."""
+    path = folder / _IDENTITY
+    temporary = folder / f".{_IDENTITY}.tmp"
+    write_private(temporary, (json.dumps({"installation": installation}) + "\n").encode())
+    temporary.replace(path)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that nobody else can read, and wait until it is on the disk."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def remove_agent(folder: Path, agent_id: str) -> None:
+    """Remove an agent's folder. It is renamed first, so that it is there whole or not at all; none is no error."""
+    agents = folder / AGENTS
+    gone = agents / f".removed-{agent_id}"
+    with contextlib.suppress(FileNotFoundError):
+        (agents / agent_id).rename(gone)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(gone)

@@ -1,0 +1,96 @@
+"""Answers that are given again when their request comes again: those that concern an account, not an agent's steps."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Final, NamedTuple
+
+from sqlalchemy import ColumnElement, delete, exc, update
+
+from ... import checks
+from ...errors import ArgumentError
+from .database import Database
+from .errors import RefusedError
+from .tables import Clock, IdempotencyKey, now
+
+KEPT: Final = dt.timedelta(hours=24)
+_LONGEST: Final = 255
+
+
+class Remembered(NamedTuple):
+    """The first answer. ``status`` is None while there is none: it is under way, or a crash came between."""
+
+    status: int | None
+    body: bytes
+
+
+class Idempotency:
+    """The keys of all users.
+
+    Args:
+        database: an open one.
+        clock: tells the time, in UTC.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock = now) -> None:
+        self._database, self._clock = database, clock
+
+    def begin(self, user_id: str, key: str, digest: str) -> Remembered | None:
+        """Before a request is carried out.
+
+        Args:
+            user_id: whose.
+            key: 1 to 255 printable ASCII characters.
+            digest: a hash of the method, the path and the body.
+
+        Returns:
+            None: it is new, and remembered from now on. Else what was answered to it.
+
+        Raises:
+            ArgumentError: the key is none.
+            RefusedError: ``idempotency_key_reused``: for another request; ``database_unavailable``.
+        """
+        if not (0 < len(key) <= _LONGEST and key.isascii() and key.isprintable()):
+            wanted = f"1 to {_LONGEST} printable ASCII characters"
+            raise ArgumentError(
+                f"Idempotency-Key must be {wanted}, got {checks.shortened(key)}", "Idempotency-Key", key
+            )
+        time = self._clock()
+        row = IdempotencyKey(user_id=user_id, key=key, digest=digest, status=None, body=b"", created_at=time)
+        try:
+            with self._database.writing() as session:
+                old = IdempotencyKey.created_at < time - KEPT
+                session.execute(delete(IdempotencyKey).where(IdempotencyKey.user_id == user_id, old))
+                session.add(row)
+        except exc.IntegrityError:
+            return self._remembered(user_id, key, digest)
+        return None
+
+    def finish(self, user_id: str, key: str, status: int, body: bytes) -> None:
+        """After it: remember the answer. A body with a secret, as a new token's, is not one to remember."""
+        values = {"status": status, "body": body}
+        with self._database.writing() as session:
+            session.execute(update(IdempotencyKey).where(*_is(user_id, key)).values(**values))
+
+    def forget(self, user_id: str, key: str) -> None:
+        """After a request that was refused: it may be made again."""
+        with self._database.writing() as session:
+            session.execute(delete(IdempotencyKey).where(*_is(user_id, key)))
+
+    def tidy(self) -> None:
+        """Forget what is older than 24 hours. A server does it from time to time."""
+        with self._database.writing() as session:
+            session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < self._clock() - KEPT))
+
+    def _remembered(self, user_id: str, key: str, digest: str) -> Remembered | None:
+        with self._database.reading() as session:
+            row = session.get(IdempotencyKey, (user_id, key))
+        if row is None:  # forgotten between the two, or the user was removed
+            raise RefusedError("unavailable", "The same request has just been refused", retry_after=1)
+        if row.digest != digest:
+            raise RefusedError("idempotency_key_reused", "This Idempotency-Key was used for another request")
+        return Remembered(row.status, row.body)
+
+
+def _is(user_id: str, key: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return IdempotencyKey.user_id == user_id, IdempotencyKey.key == key

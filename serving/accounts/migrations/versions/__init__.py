@@ -1,0 +1,1 @@
+"""One module a revision: ``v0001``, ``v0002``, ..."""

@@ -1,0 +1,101 @@
+"""Passwords: which are accepted, and how they are kept (argon2id)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import secrets
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from ...errors import ArgumentError
+from .errors import RefusedError
+
+PARAMETERS: Final[dict[str, Any]] = {"memory_cost": 19 * 1024, "time_cost": 2, "parallelism": 1}
+"""Of argon2id, in KiB: OWASP's floor, 50 to 100 ms. Tests lower them; nothing else does."""
+SHORTEST: Final = 12
+LONGEST: Final = 1024
+_AT_ONCE: Final = 2
+_PATIENCE: Final = 10.0
+"""Seconds that a login waits for its turn to be hashed."""
+_turns: Final = threading.BoundedSemaphore(_AT_ONCE)
+
+
+def accept(name: str, password: object) -> str:
+    """The password of a user, if it may be one. It is taken as it is: any characters, spaces at its ends too.
+
+    Raises:
+        ArgumentError: it may not. The error never has the password.
+    """
+    if not isinstance(password, str) or not SHORTEST <= len(password) <= LONGEST:
+        given = f"one of {len(password):,}" if isinstance(password, str) else type(password).__name__
+        raise ArgumentError(f"password must have {SHORTEST} to {LONGEST:,} characters, got {given}", "password")
+    if _bytes(password) is None:
+        raise ArgumentError("password has half of a surrogate pair, which has no encoding", "password")
+    if name.lower() in password.lower():
+        raise ArgumentError("password must not contain the user's name", "password")
+    if password.lower() in _common():
+        raise ArgumentError("password is one of the commonest, which are tried first: choose another one", "password")
+    return password
+
+
+@functools.cache
+def _common() -> frozenset[str]:
+    """The commonest passwords that are long enough, in lower case."""
+    text = Path(__file__).with_name("common_passwords.txt").read_text("utf-8")
+    return frozenset(text.partition("\n\n")[2].splitlines())
+
+
+class Passwords:
+    """Hashes and compares, at most two at once in the whole process: each takes 19 MiB and a processor."""
+
+    def __init__(self) -> None:
+        self._hasher = PasswordHasher(**PARAMETERS)
+
+    def hash(self, password: str) -> str:
+        """The argon2id hash of an accepted password, with a salt of its own."""
+        with _turn():
+            return self._hasher.hash(password)
+
+    def matches(self, known: str | None, password: str) -> bool:
+        """Is it the password? Without a hash, for a name that does not exist, it takes as long, and it is not."""
+        dummy = self._dummy  # made before the first comparison of either kind
+        raw = _bytes(password) if len(password) <= LONGEST else None
+        if raw is None:
+            return False
+        with _turn():
+            try:
+                self._hasher.verify(dummy if known is None else known, raw)
+            except (VerificationError, InvalidHashError):
+                return False
+        return known is not None
+
+    def is_outdated(self, known: str) -> bool:
+        """Was it hashed with other parameters than are used now?"""
+        return self._hasher.check_needs_rehash(known)
+
+    @functools.cached_property
+    def _dummy(self) -> str:
+        return self.hash(secrets.token_urlsafe())
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[None]:
+    if not _turns.acquire(timeout=_PATIENCE):
+        raise RefusedError("unavailable", "Too many logins at the same time", retry_after=1)
+    try:
+        yield
+    finally:
+        _turns.release()
+
+
+def _bytes(password: str) -> bytes | None:
+    try:
+        return password.encode()
+    except UnicodeEncodeError:
+        return None

@@ -1,0 +1,29 @@
+"""What the tests of accounts share."""
+
+import datetime as dt
+from pathlib import Path
+
+from axonrl.serving.accounts import Accounts, Audit, Database
+
+PASSWORD = "correct horse battery"
+START = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
+
+
+class Hands:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = START
+
+    def __call__(self) -> dt.datetime:
+        return self.time
+
+    def move(self, **by: float) -> None:
+        self.time += dt.timedelta(**by)
+
+
+def with_alice(database: Database, clock: Hands | None = None, folder: Path | None = None) -> Accounts:
+    clock = clock or Hands()
+    accounts = Accounts(database, audit=Audit(database, folder, clock=clock), clock=clock)
+    accounts.add_user("alice", PASSWORD)
+    return accounts

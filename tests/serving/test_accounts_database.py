@@ -1,0 +1,353 @@
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from axonrl.serving.accounts import (
+    Accounts,
+    AgentRows,
+    Audit,
+    Database,
+    RefusedError,
+    UnusableError,
+    database,
+    folder,
+    open_service,
+    schema,
+)
+from axonrl.serving.accounts.tables import Base
+
+from .for_accounts import PASSWORD, with_alice
+from .postgresql import PostgreSQL
+
+pytestmark = pytest.mark.usefixtures("quick_hashes")
+
+NEXT = """
+from alembic import op
+import sqlalchemy as sa
+revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+def upgrade():
+    op.add_column("users", sa.Column("colour", sa.Text(), nullable=True))
+"""
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> Path:
+    """Migrations of a version that has one more."""
+    target = tmp_path / "migrations"
+    shutil.copytree(schema.MIGRATIONS, target, ignore=shutil.ignore_patterns("__pycache__"))
+    (target / "versions" / "v0002.py").write_text(NEXT)
+    return target
+
+
+def columns(opened: Database) -> set[str]:
+    with opened.reading() as session:
+        return set(session.execute(text("SELECT * FROM users")).keys())
+
+
+def test_the_migrations_make_the_tables_of_this_version(database: Database) -> None:
+    with database._engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": schema._VERSION_TABLE})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_sqlite_is_set_to_lose_nothing(tmp_path: Path) -> None:
+    opened = Database.open(tmp_path / "service.db")
+    with opened.writing() as session:
+        found = {name: session.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "synchronous")}
+        found["foreign_keys"] = session.execute(text("PRAGMA foreign_keys")).scalar()
+        found["busy_timeout"] = session.execute(text("PRAGMA busy_timeout")).scalar()
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 5000}
+    assert modes == dict.fromkeys(["service.db", "service.db-wal", "service.db-shm"], 0o600)
+    opened.close()
+
+
+def test_an_older_sqlite_is_copied_and_migrated(tmp_path: Path, newer: Path) -> None:
+    path = tmp_path / "service.db"
+    first = Database.open(path)
+    with_alice(first)
+    first.close()
+    with pytest.raises(UnusableError, match="service migrate"):
+        Database.open(path, migrations=newer, migrate=False)
+    assert not list(tmp_path.glob("*before*"))
+    second = Database.open(path, migrations=newer)
+    assert "colour" in columns(second)
+    second.close()
+    copy = tmp_path / "service.db.before-migration-from-0001"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    restored = Database.open(copy)
+    assert Accounts(restored).user("alice").name == "alice"
+    assert "colour" not in columns(restored)
+    restored.close()
+
+
+def test_an_older_postgresql_is_migrated_when_told_so(postgresql: PostgreSQL, newer: Path) -> None:
+    url = postgresql.new()
+    Database.open(url).close()
+    with pytest.raises(UnusableError, match="--migrate"):
+        Database.open(url, migrations=newer)
+    opened = Database.open(url, migrations=newer, migrate=True)
+    assert "colour" in columns(opened)
+    opened.close()
+
+
+def test_a_newer_schema_is_refused(url: str, newer: Path) -> None:
+    Database.open(url, migrations=newer).close()
+    for migrate in (None, True):
+        with pytest.raises(UnusableError, match=r"0002.*newer version"):
+            Database.open(url, migrate=migrate)
+
+
+def test_a_migration_that_fails_changes_nothing(url: str, newer: Path) -> None:
+    Database.open(url).close()
+    file = newer / "versions" / "v0002.py"
+    file.write_text(NEXT + '    op.execute("SELECT * FROM nosuch")\n')
+    with pytest.raises(UnusableError, match="nosuch"):
+        Database.open(url, migrations=newer, migrate=True)
+    opened = Database.open(url)
+    assert "colour" not in columns(opened)
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("mysql://me:sesame@host/name", "mysql"),
+        ("sqlite://", "sqlite"),
+        ("postgresql://me:sesame@127.0.0.1:1/name", "postgresql"),
+        ("postgresql://me@127.0.0.1:1/name?password=sesame", "postgresql"),
+        ("://", "URL"),
+        ("/nosuch/folder/service.db", "No such file"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_named_without_its_password(where: str, said: str) -> None:
+    with pytest.raises(UnusableError) as error:
+        Database.open(where)
+    assert said in str(error.value)
+    assert "sesame" not in str(error.value)
+
+
+def test_a_file_that_is_no_database_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "service.db"
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(UnusableError):
+        Database.open(path)
+    assert path.read_bytes() == b"no database" * 100
+
+
+def test_a_locked_sqlite_is_read_and_mends_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_WAIT", 0.05)
+    opened = Database.open(tmp_path / "service.db")
+    accounts = with_alice(opened)
+    accounts.create_token("alice", "game")
+    other = sqlite3.connect(tmp_path / "service.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    assert len(accounts.active_tokens()) == 1
+    with pytest.raises(RefusedError) as error:
+        accounts.create_token("alice", "second")
+    assert (error.value.code, error.value.retry_after) == ("database_unavailable", 1)
+    other.execute("ROLLBACK")
+    other.close()
+    accounts.create_token("alice", "third")
+    assert sorted(token.name for token in accounts.tokens()) == ["game", "third"]
+    opened.close()
+
+
+def test_a_postgresql_that_was_away_is_found_again(postgresql: PostgreSQL) -> None:
+    opened = Database.open(postgresql.new())
+    accounts = with_alice(opened)
+    postgresql.stop()
+    try:
+        for call in (accounts.active_tokens, lambda: accounts.create_token("alice", "game")):
+            with pytest.raises(RefusedError) as error:
+                call()
+            assert error.value.code == "database_unavailable"
+    finally:
+        postgresql.start()
+    accounts.create_token("alice", "game")
+    assert len(accounts.active_tokens()) == 1
+    opened.close()
+
+
+# -- the data folder --------------------------------------------------------------------------------------------------
+
+
+def test_a_new_folder_is_nobody_elses(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "data"
+    opened = open_service(path)
+    with_alice(opened, folder=path)
+    opened.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()}
+    assert files == dict.fromkeys(["service.db", "identity.json", "audit.jsonl"], 0o600)
+
+
+def test_a_folder_and_its_database_find_each_other_again(tmp_path: Path) -> None:
+    open_service(tmp_path / "a").close()
+    known = folder.identity(tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / "b")
+    open_service(tmp_path / "b").close()
+    assert known is not None
+    assert folder.identity(tmp_path / "b") == known
+
+
+def test_a_database_of_another_folder_is_refused(url: str, tmp_path: Path) -> None:
+    open_service(tmp_path / "a", url).close()
+    with pytest.raises(UnusableError, match=str(tmp_path / "a")):
+        open_service(tmp_path / "b", url)
+    open_service(tmp_path / "c").close()
+    with pytest.raises(UnusableError, match=str(tmp_path / "a")):
+        open_service(tmp_path / "c", url)
+    with folder.holding(tmp_path / "a"), pytest.raises(UnusableError, match=f"process {os.getpid()}"):
+        open_service(tmp_path / "b", url)
+    open_service(tmp_path / "a", url).close()
+
+
+def test_an_empty_database_is_refused_for_a_folder_with_agents(url: str, tmp_path: Path) -> None:
+    open_service(tmp_path / "a").close()
+    (tmp_path / "a" / "agents" / "0123").mkdir(parents=True)
+    with pytest.raises(UnusableError, match="is empty"):
+        open_service(tmp_path / "a", url if "://" in url else str(tmp_path / "other.db"))
+
+
+def test_a_crash_between_identity_and_database_is_mended(tmp_path: Path) -> None:
+    path = folder.prepare(tmp_path / "a")
+    folder.write_identity(path, "0123")
+    open_service(path).close()
+    assert folder.identity(path) == "0123"
+
+
+def test_a_damaged_identity_is_refused(tmp_path: Path) -> None:
+    open_service(tmp_path / "a").close()
+    (tmp_path / "a" / "identity.json").write_text("{")
+    with pytest.raises(UnusableError, match="backup"):
+        open_service(tmp_path / "a")
+
+
+def test_a_copied_folder_is_refused_while_the_first_is_in_use(postgresql: PostgreSQL, tmp_path: Path) -> None:
+    url = postgresql.new()
+    open_service(tmp_path / "a", url).close()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    with folder.holding(folder.prepare(tmp_path / "a"), database=database.shown(database.address(url))):
+        open_service(tmp_path / "a", url, serving=True).close()
+        with pytest.raises(UnusableError, match=f"process {os.getpid()}"):
+            open_service(tmp_path / "b", url)
+    open_service(tmp_path / "b", url, serving=True).close()
+
+
+def test_many_first_commands_at_once(tmp_path: Path) -> None:
+    path, made = tmp_path / "a", []
+
+    def add(number: int) -> None:
+        opened = open_service(path)
+        made.append(Accounts(opened).add_user(f"user{number}", PASSWORD).name)
+        opened.close()
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    opened = open_service(path)
+    assert [user.name for user in Accounts(opened).users()] == sorted(made)
+    assert len(made) == 8
+    opened.close()
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from axonrl.serving.accounts import folder
+with folder.holding(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holding(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    path = folder.prepare(tmp_path / "a")
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_server_is_told_who_has_the_folder(tmp_path: Path, holding: "subprocess.Popen[str]") -> None:
+    path = tmp_path / "a"
+    found = folder.holder(path)
+    assert found is not None
+    assert (found.pid, found.what) == (holding.pid, "axonrl serve")
+    with pytest.raises(UnusableError, match=f"process {holding.pid}"), folder.holding(path):
+        pass
+    holding.kill()
+    holding.wait()
+    with folder.holding(path):
+        assert folder.holder(path) is not None
+    assert folder.holder(path) is None
+
+
+def test_asking_who_has_a_folder_keeps_nobody_out(tmp_path: Path) -> None:
+    path = folder.prepare(tmp_path)
+    with folder.holding(path):
+        pass
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            folder.holder(path)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        for _ in range(50):
+            with folder.holding(path):
+                pass
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_an_older_database_is_not_migrated_under_a_running_server(tmp_path: Path, newer: Path) -> None:
+    open_service(tmp_path / "a").close()
+    with folder.holding(tmp_path / "a"):
+        with pytest.raises(UnusableError, match="stop all servers"):
+            open_service(tmp_path / "a", migrations=newer)
+        open_service(tmp_path / "a", migrations=newer, serving=True).close()
+
+
+# -- threads ----------------------------------------------------------------------------------------------------------
+
+
+def test_creations_at_once_keep_to_the_quota(database: Database) -> None:
+    owner = with_alice(database).user("alice").id
+    agents, results = AgentRows(database, audit=Audit(database)), []
+
+    def add(number: int) -> None:
+        try:
+            results.append(agents.add(owner, f"agent{number}", "dqn", "", {}, most=3).name)
+        except RefusedError as error:
+            results.append(error.code)
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results.count("quota_exceeded") == 5
+    assert agents.count(owner) == 3

@@ -1,0 +1,155 @@
+import threading
+
+import pytest
+
+from axonrl.errors import ArgumentError
+from axonrl.serving.accounts import RefusedError, limits, passwords
+from axonrl.serving.accounts.limits import LoginLimits
+
+
+def test_the_parameters_are_owasps() -> None:
+    assert passwords.PARAMETERS == {"memory_cost": 19 * 1024, "time_cost": 2, "parallelism": 1}
+    assert passwords.Passwords().hash("correct horse battery").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "elevenchars",
+        "x" * 1025,
+        "password1234",
+        "PassWord1234",
+        "123456789012",
+        "I am Alice, and nobody else",
+        "half a pair \ud800",
+        b"correct horse battery",
+    ],
+)
+def test_a_password_is_refused_without_being_told(password: str) -> None:
+    with pytest.raises(ArgumentError) as error:
+        passwords.accept("alice", password)
+    assert error.value.argument == "password"
+    assert error.value.value is None
+    assert str(password) not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "password", ["twelve chars", "x" * 1024, "   spaces   ", "パスワードは長くてよいです", "nul\0 is taken"]
+)
+def test_a_password_is_taken_as_it_is(password: str) -> None:
+    assert passwords.accept("alice", password) == password
+
+
+@pytest.mark.usefixtures("quick_hashes")
+def test_only_the_very_same_password_matches() -> None:
+    known = passwords.Passwords()
+    hashed = known.hash("  spaces at the ends ")
+    assert known.matches(hashed, "  spaces at the ends ")
+    assert not known.matches(hashed, "spaces at the ends")
+    assert not known.matches("damaged", "  spaces at the ends ")
+    assert not known.matches(None, "  spaces at the ends ")
+
+
+@pytest.mark.usefixtures("quick_hashes")
+def test_at_most_two_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = passwords.Passwords()
+    monkeypatch.setattr(passwords, "_PATIENCE", 0.05)
+    inside, go = threading.Semaphore(0), threading.Event()
+
+    class Slow:
+        def hash(self, password: str) -> str:
+            inside.release()
+            assert go.wait(10)
+            return password
+
+    monkeypatch.setattr(known, "_hasher", Slow())
+    threads = [threading.Thread(target=known.hash, args=("x",)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert all(inside.acquire(timeout=10) for _ in threads)
+        with pytest.raises(RefusedError) as error:
+            known.hash("a third one")
+        assert error.value.code == "unavailable"
+    finally:
+        go.set()
+        for thread in threads:
+            thread.join()
+    assert known.hash("a third one") == "a third one"
+
+
+# -- limits -----------------------------------------------------------------------------------------------------------
+
+
+class Seconds:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def wait(limits: LoginLimits, name: str, address: str) -> int | None:
+    try:
+        limits.begin(name, address)
+    except RefusedError as error:
+        return error.retry_after if error.code == "rate_limited" else None
+    return 0
+
+
+def test_five_failures_in_fifteen_minutes_for_a_name_and_an_address() -> None:
+    clock = Seconds()
+    limits = LoginLimits(clock)
+    for _ in range(5):
+        assert wait(limits, "alice", "10.0.0.1") == 0
+        clock.now += 100
+    assert wait(limits, "alice", "10.0.0.1") == 400  # the first was 500 seconds ago
+    assert wait(limits, "alice", "10.0.0.2") == 0
+    assert wait(limits, "bob", "10.0.0.1") == 0
+    clock.now += 400
+    assert wait(limits, "alice", "10.0.0.1") == 0
+    assert wait(limits, "alice", "10.0.0.1") == 100
+
+
+def test_twenty_failures_a_minute_for_an_address() -> None:
+    clock = Seconds()
+    limits = LoginLimits(clock)
+    assert [wait(limits, f"user{number}", "10.0.0.1") for number in range(21)] == [*[0] * 20, 60]
+    clock.now += 60
+    assert wait(limits, "user20", "10.0.0.1") == 0
+
+
+def test_success_is_no_failure_but_sixty_a_minute_are_too_many() -> None:
+    limits = LoginLimits(Seconds())
+    for number in range(60):
+        limits.begin("alice", f"10.0.0.{number % 3}")
+        limits.succeeded("alice", f"10.0.0.{number % 3}")
+    limits.begin("alice", "10.0.0.1")
+    with pytest.raises(RefusedError) as error:
+        limits.succeeded("alice", "10.0.0.1")
+    assert (error.value.code, error.value.retry_after) == ("rate_limited", 60)
+
+
+@pytest.mark.parametrize(
+    ("address", "counted"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1%eth0", "2001:db8::/64"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("unix socket", "unix socket"),
+    ],
+)
+def test_what_one_address_is(address: str, counted: str) -> None:
+    assert limits.network(address) == counted
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_MOST_KEYS", 100)
+    clock = Seconds()
+    counted = LoginLimits(clock)
+    for number in range(1000):
+        clock.now += 0.1
+        counted.begin("alice", f"10.0.{number // 250}.{number % 250}")
+    assert len(counted._times) <= 102
+    assert ("name", "alice", "10.0.3.249") in counted._times

@@ -1,0 +1,158 @@
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from axonrl.errors import ArgumentError
+from axonrl.serving.accounts import Audit, By, Database, Idempotency, RefusedError
+
+from .for_accounts import Hands, with_alice
+
+pytestmark = pytest.mark.usefixtures("quick_hashes")
+
+BY = By("alice", "10.0.0.1", "r1")
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
+
+
+def test_an_entry_is_in_the_table_and_in_the_file(database: Database, tmp_path: Path) -> None:
+    audit = Audit(database, tmp_path, clock=Hands())
+    audit.write("state.read", BY, "cart", bytes=5)
+    (row,) = audit.entries()
+    assert (row.what, row.who, row.target, row.outcome, row.detail) == (
+        "state.read",
+        "alice",
+        "cart",
+        "ok",
+        {"bytes": 5},
+    )
+    assert lines(tmp_path) == [
+        {
+            "time": "2026-01-01T12:00:00+00:00",
+            "who": "alice",
+            "address": "10.0.0.1",
+            "what": "state.read",
+            "target": "cart",
+            "outcome": "ok",
+            "request_id": "r1",
+            "detail": {"bytes": 5},
+        }
+    ]
+
+
+def test_what_fails_is_not_recorded_as_done(database: Database, tmp_path: Path) -> None:
+    audit = Audit(database, tmp_path)
+    with pytest.raises(RefusedError), audit.recorded("agent.create", BY, "cart"):
+        raise RefusedError("quota_exceeded", "too many")
+    with pytest.raises(KeyError), audit.recorded("agent.create", BY, "cart"):
+        raise KeyError
+    assert [row.outcome for row in audit.entries()] == ["quota_exceeded"]
+    assert [line["outcome"] for line in lines(tmp_path)] == ["quota_exceeded"]
+
+
+def test_a_line_stays_a_line(database: Database, tmp_path: Path) -> None:
+    Audit(database, tmp_path).write("login", By("a\nb\0\ud800" + "x" * 1000, "1"))
+    (line,) = lines(tmp_path)
+    assert line["who"] == "a?b??" + "x" * 192 + "..."
+
+
+def test_what_is_older_than_four_hundred_days_is_forgotten(database: Database, tmp_path: Path) -> None:
+    clock = Hands()
+    audit = Audit(database, tmp_path, clock=clock)
+    for what in ("first", "second"):
+        audit.write(what)
+        clock.move(days=300)
+    audit.prune()
+    audit.write("third")
+    assert [row.what for row in audit.entries()] == ["third", "second"]
+    assert [line["what"] for line in lines(tmp_path)] == ["second", "third"]
+    assert (tmp_path / "audit.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_writers_at_once_lose_no_line(tmp_path: Path) -> None:
+    opened, clock = Database.open(tmp_path / "service.db"), Hands()
+    audits = [Audit(opened, tmp_path, clock=clock) for _ in range(4)]
+
+    def write(audit: Audit) -> None:
+        for _ in range(10):
+            audit.write("login")
+            audit.prune()
+
+    threads = [threading.Thread(target=write, args=(audit,)) for audit in audits]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(lines(tmp_path)) == len(audits[0].entries()) == 40
+    opened.close()
+
+
+def test_pages_of_entries(database: Database) -> None:
+    audit = Audit(database)
+    for number in range(5):
+        audit.write(str(number))
+    newest = audit.entries(limit=2)
+    assert [row.what for row in newest] == ["4", "3"]
+    assert [row.what for row in audit.entries(limit=2, before=newest[-1].id)] == ["2", "1"]
+
+
+# -- idempotency ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def user_id(database: Database) -> str:
+    return with_alice(database).user("alice").id
+
+
+def test_the_first_answer_is_given_again(database: Database, user_id: str) -> None:
+    keys = Idempotency(database, clock=Hands())
+    assert keys.begin(user_id, "k", "digest") is None
+    assert keys.begin(user_id, "k", "digest") == (None, b"")  # under way
+    keys.finish(user_id, "k", 201, b'{"name": "cart"}')
+    assert keys.begin(user_id, "k", "digest") == (201, b'{"name": "cart"}')
+    with pytest.raises(RefusedError) as error:
+        keys.begin(user_id, "k", "another")
+    assert error.value.code == "idempotency_key_reused"
+    keys.forget(user_id, "k")
+    assert keys.begin(user_id, "k", "another") is None
+
+
+def test_a_key_is_an_accounts_own(database: Database, user_id: str) -> None:
+    keys = Idempotency(database)
+    from axonrl.serving.accounts import Accounts
+
+    bob = Accounts(database).add_user("bob", "correct horse battery").id
+    assert keys.begin(user_id, "k", "digest") is None
+    assert keys.begin(bob, "k", "another") is None
+
+
+def test_a_key_is_remembered_for_a_day(database: Database, user_id: str) -> None:
+    clock = Hands()
+    keys = Idempotency(database, clock=clock)
+    keys.begin(user_id, "k", "digest")
+    keys.finish(user_id, "k", 201, b"")
+    clock.move(hours=24)
+    keys.tidy()
+    assert keys.begin(user_id, "k", "digest") == (201, b"")
+    clock.move(seconds=1)
+    assert keys.begin(user_id, "k", "digest") is None
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "é", "a\nb", "a\0"])
+def test_a_key_is_printable_ascii(database: Database, user_id: str, key: str) -> None:
+    with pytest.raises(ArgumentError):
+        Idempotency(database).begin(user_id, key, "digest")
+
+
+def test_of_many_at_once_one_is_the_first(database: Database, user_id: str) -> None:
+    keys, answers = Idempotency(database), []
+    threads = [threading.Thread(target=lambda: answers.append(keys.begin(user_id, "k", "digest"))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers.count(None) == 1
+    assert answers.count((None, b"")) == 4  # type: ignore[arg-type]

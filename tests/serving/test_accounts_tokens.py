@@ -1,0 +1,183 @@
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from axonrl.errors import ArgumentError
+from axonrl.serving.accounts import Accounts, Database, Lifetimes, RefusedError, tokens
+from axonrl.serving.accounts.granting import to_json
+
+from .for_accounts import PASSWORD, START, Hands, with_alice
+
+pytestmark = pytest.mark.usefixtures("quick_hashes")
+
+
+def test_a_token_has_a_checksum() -> None:
+    text = "axp_" + "0" * 40  # its CRC-32 is 3,888,482,888 = 4*62^5 + 15*62^4 + 9*62^3 + 42*62^2 + 1*62 + 58
+    assert tokens.checksum(text) == "4F9g1w"
+    assert tokens.is_token(text + "4F9g1w")
+    assert not tokens.is_token(text[:-1] + "1" + "4F9g1w")
+    assert not tokens.is_token(text + "4F9g1w\n")
+
+
+def test_tokens_differ() -> None:
+    made = {tokens.make(tokens.MADE) for _ in range(100)}
+    assert len(made) == 100
+    assert all(map(tokens.is_token, made))
+
+
+def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
+    accounts = with_alice(database)
+    text, row = accounts.create_token("alice", "game", ["learn", "act"], ["cart"], 3600)
+    (grant,) = accounts.active_tokens().values()
+    assert (grant.kind, grant.scopes, grant.agents) == ("made", {"act", "learn"}, {"cart"})
+    assert (grant.expires_at, grant.idle_until) == (START + dt.timedelta(hours=1), None)
+    listed = [to_json(one) for one in accounts.tokens("alice")]
+    assert listed == [
+        {
+            "id": row.id,
+            "user": "alice",
+            "name": "game",
+            "scopes": ["act", "learn"],
+            "agents": ["cart"],
+            "last_four": text[-4:],
+            "created_at": "2026-01-01T12:00:00+00:00",
+            "expires_at": "2026-01-01T13:00:00+00:00",
+            "last_used": None,
+            "revoked_at": None,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "argument"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "two\nlines"}, "name"),
+        ({"name": "x" * 101}, "name"),
+        ({"scopes": ["acts"]}, "scopes"),
+        ({"scopes": ["admin"]}, "scopes"),
+        ({"scopes": ["metrics"]}, "scopes"),
+        ({"scopes": []}, "scopes"),
+        ({"agents": ["../x"]}, "agents"),
+        ({"agents": []}, "agents"),
+        ({"expires_in": 0}, "expires_in"),
+        ({"expires_in": 366 * 86_400}, "expires_in"),
+        ({"expires_in": float("nan")}, "expires_in"),
+    ],
+)
+def test_a_wrong_argument_makes_no_token(database: Database, given: dict[str, Any], argument: str) -> None:
+    accounts = with_alice(database)
+    with pytest.raises(ArgumentError) as error:
+        accounts.create_token("alice", **{"name": "game", **given})
+    assert error.value.argument == argument
+    assert accounts.tokens() == []
+
+
+def test_only_an_administrator_gives_the_metrics_away(database: Database) -> None:
+    accounts = with_alice(database)
+    _, row = accounts.create_token("alice", "prometheus", ["metrics"], by_administrator=True)
+    assert row.scopes == ["metrics"]
+    with pytest.raises(ArgumentError):
+        accounts.create_token("alice", "game", ["admin"], by_administrator=True)
+
+
+def test_made_tokens_end_after_ninety_days(database: Database) -> None:
+    clock = Hands()
+    accounts = with_alice(database, clock)
+    accounts.create_token("alice", "game")
+    clock.move(days=89, hours=23)
+    assert len(accounts.active_tokens()) == 1
+    clock.move(hours=1)
+    assert accounts.active_tokens() == {}
+
+
+def test_a_login_ends_when_idle_or_after_thirty_days(database: Database) -> None:
+    clock = Hands()
+    accounts = with_alice(database, clock)
+    digest = tokens.digest(accounts.login("alice", PASSWORD, ""))
+    clock.move(hours=11)
+    assert set(accounts.active_tokens()) == {digest}
+    accounts.used({digest: clock()})
+    clock.move(hours=11)
+    assert set(accounts.active_tokens()) == {digest}
+    (row,) = accounts.tokens()
+    assert row.last_used == dt.date(2026, 1, 1)
+    clock.move(hours=1)
+    assert accounts.active_tokens() == {}  # 12 hours after its last use
+    digest = tokens.digest(accounts.login("alice", PASSWORD, ""))
+    for _ in range(61):
+        clock.move(hours=11.5)
+        accounts.used({digest: clock()})
+    assert set(accounts.active_tokens()) == {digest}  # 701.5 hours
+    clock.move(hours=11.5)
+    accounts.used({digest: clock()})
+    clock.move(hours=8)
+    assert accounts.active_tokens() == {}  # 721 hours
+
+
+def test_a_grant_knows_when_it_ends(database: Database) -> None:
+    accounts = with_alice(database)
+    accounts.login("alice", PASSWORD, "")
+    (grant,) = accounts.active_tokens().values()
+    assert not grant.is_expired(START + dt.timedelta(hours=11))
+    assert grant.is_expired(START + dt.timedelta(hours=12))
+
+
+def test_a_login_of_the_web_page_reads_only(database: Database) -> None:
+    clock = Hands()
+    accounts = with_alice(database, clock)
+    cookie = accounts.web_login("alice", PASSWORD, "")
+    assert cookie.startswith("axw_")
+    (grant,) = accounts.active_tokens().values()
+    assert (grant.kind, grant.scopes) == ("web", {"read"})
+    clock.move(minutes=29)
+    accounts.used({tokens.digest(cookie): clock()})
+    clock.move(minutes=29)
+    assert len(accounts.active_tokens()) == 1
+    accounts.revoke_token(grant.token_id)
+    assert accounts.active_tokens() == {}
+
+
+def test_a_token_is_revoked_by_its_owner(database: Database) -> None:
+    accounts = with_alice(database)
+    accounts.add_user("bob", PASSWORD)
+    _, row = accounts.create_token("alice", "game")
+    for token_id, user in ((row.id, "bob"), ("nosuch", "alice"), ("' OR 1=1", None), ("a\0", None)):
+        with pytest.raises(RefusedError) as error:
+            accounts.revoke_token(token_id, user=user)
+        assert error.value.code == "not_found"
+    assert len(accounts.active_tokens()) == 1
+    accounts.revoke_token(row.id, user="alice")
+    accounts.revoke_token(row.id, user="alice")
+    assert accounts.active_tokens() == {}
+    assert [one.revoked_at for one in accounts.tokens("alice")] == [START]
+    assert accounts.tokens("bob") == []
+
+
+def test_an_account_has_a_hundred_tokens(database: Database) -> None:
+    accounts = with_alice(database)
+    made = [accounts.create_token("alice", f"{number}")[1] for number in range(100)]
+    with pytest.raises(RefusedError) as error:
+        accounts.create_token("alice", "one more")
+    assert error.value.code == "quota_exceeded"
+    accounts.revoke_token(made[0].id)
+    accounts.create_token("alice", "one more")
+
+
+def test_lifetimes_are_settings(database: Database) -> None:
+    with_alice(database)
+    clock = Hands()
+    accounts = Accounts(database, lifetimes=Lifetimes(default_days=1), clock=clock)
+    _, row = accounts.create_token("alice", "game")
+    assert row.expires_at == START + dt.timedelta(days=1)
+
+
+def test_logins_that_ended_long_ago_are_forgotten(database: Database) -> None:
+    clock = Hands()
+    accounts = with_alice(database, clock)
+    accounts.login("alice", PASSWORD, "")
+    accounts.create_token("alice", "game", expires_in=60)
+    clock.move(days=31)
+    accounts.tidy()
+    assert [token.kind for token in accounts.tokens()] == ["made"]

@@ -1,0 +1,232 @@
+import sqlite3
+from pathlib import Path
+
+import pytest
+from argon2 import PasswordHasher
+
+from axonrl.errors import ArgumentError
+from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, RefusedError, passwords, tokens
+
+from .for_accounts import PASSWORD, Hands, with_alice
+
+pytestmark = pytest.mark.usefixtures("quick_hashes")
+
+WRONG = "wrong horse battery"
+
+
+def refused(error: pytest.ExceptionInfo[RefusedError]) -> str:
+    return error.value.code
+
+
+def test_a_login_gives_a_token_that_is_active(database: Database) -> None:
+    accounts = with_alice(database)
+    text = accounts.login("alice", PASSWORD, "10.0.0.1")
+    assert text.startswith("axl_")
+    assert len(text) == 4 + 40 + 6
+    (grant,) = accounts.active_tokens().values()
+    assert grant == accounts.active_tokens()[tokens.digest(text)]
+    assert (grant.user, grant.role, grant.kind, grant.agents) == ("alice", "user", "login", None)
+    assert grant.scopes == {"read", "act", "learn", "manage"}
+    assert (grant.quotas["agents"], grant.quotas["bytes"]) == (100, 2 * 1024**3)
+
+
+def test_an_administrator_has_all_scopes(database: Database) -> None:
+    accounts = with_alice(database)
+    accounts.add_user("root", PASSWORD, admin=True)
+    accounts.login("root", PASSWORD, "")
+    (grant,) = accounts.active_tokens().values()
+    assert grant.scopes == {"read", "act", "learn", "manage", "metrics", "admin"}
+    accounts.set_role("root", admin=False)
+    (grant,) = accounts.active_tokens().values()
+    assert "admin" not in grant.scopes
+
+
+def test_a_refused_login_says_the_same_whatever_was_wrong(database: Database) -> None:
+    accounts = with_alice(database)
+    accounts.add_user("bob", PASSWORD)
+    accounts.disable_user("bob")
+    said = set()
+    for name, password in (
+        ("alice", WRONG),
+        ("nobody", PASSWORD),
+        ("bob", PASSWORD),
+        ("' OR 1=1 --", PASSWORD),
+        ("a\0", PASSWORD),
+        ("alice", "x" * 2000),
+        ("alice", "\ud800"),
+    ):
+        with pytest.raises(RefusedError) as error:
+            accounts.login(name, password, "")
+        said.add((error.value.code, str(error.value)))
+    assert said == {("invalid_credentials", "Name or password is wrong")}
+    assert accounts.active_tokens() == {}
+
+
+def test_an_unknown_name_is_compared_too(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    accounts = with_alice(database)
+    compared: list[str] = []
+    verify = PasswordHasher.verify
+
+    def counted(hasher: PasswordHasher, known: str, given: bytes) -> bool:
+        compared.append(known)
+        return verify(hasher, known, given)
+
+    monkeypatch.setattr(PasswordHasher, "verify", counted)
+    for name in ("alice", "nobody"):
+        with pytest.raises(RefusedError):
+            accounts.login(name, WRONG, "")
+    real, dummy = compared
+    assert real != dummy
+    assert real.split("$")[:4] == dummy.split("$")[:4]  # the same algorithm and parameters
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "..", "é", "a" * 65, "a\n", 5])
+def test_a_name_that_is_none_is_refused(database: Database, name: str) -> None:
+    with pytest.raises(ArgumentError) as error:
+        Accounts(database).add_user(name, PASSWORD)
+    assert error.value.argument == "name"
+
+
+def test_a_name_is_taken_once(database: Database) -> None:
+    accounts = with_alice(database)
+    with pytest.raises(RefusedError) as error:
+        accounts.add_user("alice", WRONG)
+    assert refused(error) == "name_taken"
+    assert accounts.login("alice", PASSWORD, "")
+
+
+@pytest.mark.parametrize("call", ["set_password", "disable_user", "enable_user", "remove_user", "user", "quotas"])
+def test_an_unknown_user_is_not_found(database: Database, call: str) -> None:
+    with pytest.raises(RefusedError) as error:
+        getattr(Accounts(database), call)("nobody", *([PASSWORD] if call == "set_password" else []))
+    assert refused(error) == "not_found"
+
+
+def test_a_new_password_ends_logins_and_leaves_made_tokens(database: Database) -> None:
+    accounts = with_alice(database)
+    accounts.login("alice", PASSWORD, "")
+    accounts.web_login("alice", PASSWORD, "")
+    made, _ = accounts.create_token("alice", "game")
+    accounts.set_password("alice", "another horse battery")
+    assert set(accounts.active_tokens()) == {tokens.digest(made)}
+    with pytest.raises(RefusedError):
+        accounts.login("alice", PASSWORD, "")
+    assert accounts.login("alice", "another horse battery", "")
+
+
+def test_changing_ones_own_password_leaves_the_login_in_use(database: Database) -> None:
+    accounts = with_alice(database)
+    used, other = accounts.login("alice", PASSWORD, ""), accounts.login("alice", PASSWORD, "")
+    token_id = accounts.active_tokens()[tokens.digest(used)].token_id
+    with pytest.raises(RefusedError) as error:
+        accounts.change_password("alice", WRONG, "another horse battery", keep=token_id)
+    assert refused(error) == "invalid_credentials"
+    assert set(accounts.active_tokens()) == {tokens.digest(used), tokens.digest(other)}
+    accounts.change_password("alice", PASSWORD, "another horse battery", keep=token_id)
+    assert set(accounts.active_tokens()) == {tokens.digest(used)}
+
+
+def test_disabling_revokes_everything_for_good(database: Database) -> None:
+    accounts = with_alice(database)
+    accounts.login("alice", PASSWORD, "")
+    accounts.web_login("alice", PASSWORD, "")
+    accounts.create_token("alice", "game")
+    assert len(accounts.active_tokens()) == 3
+    accounts.disable_user("alice")
+    assert accounts.active_tokens() == {}
+    accounts.enable_user("alice")
+    assert accounts.active_tokens() == {}
+    assert accounts.login("alice", PASSWORD, "")
+
+
+def test_older_hashes_are_renewed_at_the_next_login(database: Database) -> None:
+    with_alice(database)
+    passwords.PARAMETERS["time_cost"] = 2  # the fixture takes it back
+    accounts = Accounts(database)
+    before = accounts.user("alice").password_hash
+    accounts.login("alice", PASSWORD, "")
+    after = accounts.user("alice").password_hash
+    assert before.startswith("$argon2id$v=19$m=8,t=1,p=1$")
+    assert after.startswith("$argon2id$v=19$m=8,t=2,p=1$")
+    assert accounts.login("alice", PASSWORD, "")
+
+
+def test_a_removed_user_leaves_agents_to_remove_and_nothing_else(database: Database) -> None:
+    accounts = with_alice(database)
+    accounts.login("alice", PASSWORD, "")
+    agents = AgentRows(database)
+    agent = agents.add(accounts.user("alice").id, "cart", "dqn", "", {})
+    assert accounts.remove_user("alice") == [agent.id]
+    assert accounts.users() == []
+    assert accounts.tokens() == []
+    (left,) = agents.all_unfinished()
+    assert (left.id, left.owner, left.status) == (agent.id, None, "removing")
+    accounts.add_user("alice", PASSWORD)
+    assert agents.of(accounts.user("alice").id) == []
+
+
+def test_quotas_are_the_services_unless_set(database: Database) -> None:
+    with_alice(database)
+    accounts = Accounts(database, quotas={"agents": 7})
+    assert accounts.set_quota("alice", {"bytes": 0, "agents": 3})["agents"] == 3
+    assert (accounts.quotas("alice")["agents"], accounts.quotas("alice")["bytes"]) == (3, 0)
+    accounts.set_quota("alice", {"agents": None})
+    assert (accounts.quotas("alice")["agents"], accounts.quotas("alice")["bytes"]) == (7, 0)
+
+
+@pytest.mark.parametrize(("key", "value"), [("agent", 1), ("agents", -1), ("agents", 1.5), ("bytes", 1 << 60)])
+def test_a_wrong_quota_changes_nothing(database: Database, key: str, value: int) -> None:
+    accounts = with_alice(database)
+    with pytest.raises(ArgumentError):
+        accounts.set_quota("alice", {"agents": 3, key: value})
+    assert accounts.quotas("alice")["agents"] == 100
+
+
+def test_six_wrong_logins_shut_out_one_address_and_not_another(database: Database) -> None:
+    accounts = with_alice(database)
+    for _ in range(5):
+        with pytest.raises(RefusedError) as error:
+            accounts.login("alice", WRONG, "10.0.0.1")
+        assert refused(error) == "invalid_credentials"
+    for password in (WRONG, PASSWORD):
+        with pytest.raises(RefusedError) as error:
+            accounts.login("alice", password, "10.0.0.1")
+        assert refused(error) == "rate_limited"
+        assert error.value.retry_after is not None
+        assert 14 * 60 < error.value.retry_after <= 15 * 60
+    assert accounts.login("alice", PASSWORD, "10.0.0.2")
+
+
+def test_no_file_has_a_secret(tmp_path: Path) -> None:
+    database = Database.open(tmp_path / "service.db")
+    accounts = with_alice(database, folder=tmp_path)
+    secrets = [PASSWORD, accounts.login("alice", PASSWORD, ""), accounts.web_login("alice", PASSWORD, "")]
+    secrets += [accounts.create_token("alice", "game")[0], "hunter2hunter2"]
+    with pytest.raises(RefusedError):
+        accounts.login("hunter2hunter2", "x", "")  # the password in the place of the name
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"alice" in written
+    assert [secret for secret in secrets if secret.encode() in written] == []
+    with sqlite3.connect(tmp_path / "service.db") as raw:
+        (known,) = raw.execute("SELECT password_hash FROM users").fetchone()
+        hashes = [one for (one,) in raw.execute("SELECT sha256 FROM tokens")]
+    raw.close()
+    assert known.startswith("$argon2id$")
+    assert {len(one) for one in hashes} == {64}
+    database.close()
+
+
+def test_every_login_and_refusal_is_in_the_audit(database: Database, tmp_path: Path) -> None:
+    accounts = with_alice(database, Hands(), tmp_path)
+    accounts.login("alice", PASSWORD, "10.0.0.1", request_id="r1")
+    for name in ("alice", "nobody"):
+        with pytest.raises(RefusedError):
+            accounts.login(name, WRONG, "10.0.0.1", request_id="r2")
+    seen = [(row.what, row.who, row.address, row.outcome, row.request_id) for row in Audit(database).entries()]
+    assert seen == [
+        ("login", "unknown", "10.0.0.1", "invalid_credentials", "r2"),
+        ("login", "alice", "10.0.0.1", "invalid_credentials", "r2"),
+        ("login", "alice", "10.0.0.1", "ok", "r1"),
+        ("user.add", "service", "", "ok", ""),
+    ]
+    assert len((tmp_path / "audit.jsonl").read_text().splitlines()) == 4
