@@ -28,7 +28,7 @@ def refused(model: str, **config: Any) -> ArgumentError:
 def test_sizes() -> None:
     found = made("dqn", state_size=4, action_size=2)
     assert spaces.from_json(found.observation) == Box(-np.inf, np.inf, (4,), np.float32)
-    assert spaces.from_json(found.action) == Discrete(2, dtype=np.int32)
+    assert spaces.from_json(found.action) == Discrete(2)
     assert found.config["discrete"] is True
     assert "action_low" not in found.config
 
