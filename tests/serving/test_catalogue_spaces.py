@@ -36,7 +36,7 @@ def test_sizes() -> None:
 def test_shapes_and_bounds() -> None:
     found = made("ddpg", state_size=(2, 3), action_size=2, action_low=[-1, -2], action_max=3)
     assert spaces.from_json(found.observation) == Box(-np.inf, np.inf, (2, 3), np.float32)
-    assert spaces.from_json(found.action) == Box(np.float32([-1, -2]), np.float32([3, 3]))
+    assert spaces.from_json(found.action) == Box(np.array([-1, -2], np.float32), np.array([3, 3], np.float32))
     assert found.config["state_size"] == [2, 3]
     assert (found.config["action_low"], found.config["action_high"]) == ([-1.0, -2.0], 3.0)
 

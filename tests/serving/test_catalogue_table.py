@@ -15,7 +15,7 @@ from axonrl.serving.catalogue import MODELS, NOT_HOSTED, parameters
 from axonrl.serving.catalogue.__main__ import table
 from axonrl.serving.catalogue.hosted import LEFT_OUT, LEFT_OUT_VALUES, hyperparameters
 
-VALUES = (
+VALUES: tuple[Any, ...] = (
     *(-1, 0, 0.03, 1, 3, 64.0, 1e9, True, None, "auto", "adam", "mean", "relu", "none"),
     *([64, 64], [], [0], {"kind": "linear", "start": 1, "stop": 0.1, "duration": 10}, {"kind": "nosuch"}, [1.5], {}),
 )
