@@ -11,9 +11,8 @@ from fastapi import APIRouter, Response
 from ..accounts.tables import Agent
 from .agents import note_config, own
 from .calls import Call, Managing, Reading
-from .gateway import API
+from .gateway import API, info_of
 from .incoming import checked_json
-from .gateway import info_of
 from .models import Snapshot
 from .ports import Answer
 

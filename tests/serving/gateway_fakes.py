@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from starlette.types import Message
 
@@ -133,10 +134,10 @@ class FakeCatalogue:
 @functools.cache
 def _template() -> tuple[Path, dict[str, str]]:
     """A database with alice, bob and the administrator root, and a token of each that may all that its user may."""
-    PARAMETERS.update(memory_cost=8, time_cost=1)
     path = Path(tempfile.mkdtemp(prefix="axonrl-gateway-", dir=IN_MEMORY)) / "service.db"
     database = Database.open(path, migrate=True)
-    accounts, tokens = Accounts(database), {}
+    with mock.patch.dict(PARAMETERS, memory_cost=8, time_cost=1):
+        accounts, tokens = Accounts(database), {}
     for name in ("alice", "bob", "root"):
         accounts.add_user(name, PASSWORD, admin=name == "root")
         scopes = ["read", "act", "learn", "manage", *(["admin", "metrics"] if name == "root" else [])]
