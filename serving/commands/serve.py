@@ -8,6 +8,7 @@ import contextlib
 import errno
 import logging
 import os
+import resource
 import sys
 import traceback
 from collections.abc import AsyncIterator, Mapping
@@ -29,6 +30,7 @@ from .context import FAILED, USAGE
 
 DISK: Final = "disk"
 PROCESS: Final = "process"
+_FILES: Final = 65_536
 _LEAST_FREE: Final = 8 * 2**20
 """Bytes on the disk of the data folder, below which ``/readyz`` says that it is full."""
 logger = logging.getLogger("axonrl.serving")
@@ -42,6 +44,7 @@ def carry_out(arguments: argparse.Namespace) -> int:
         configuration that is not usable.
     """
     try:
+        _allow_many_files()
         settings = _settings(arguments)
         path = folders.prepare(arguments.data)
         with folders.holding(path, "axonrl serve", described(path, arguments.database)):
@@ -50,6 +53,13 @@ def carry_out(arguments: argparse.Namespace) -> int:
         return _told(arguments, error, USAGE)
     except RefusedError as error:
         return _told(arguments, error, FAILED)
+
+
+def _allow_many_files() -> None:
+    """As many as may be, here and in the workers: an agent in memory has two open, a connection one; 1,024 are usual."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _FILES)) if hard > 0 else _FILES, hard))
 
 
 def _told(arguments: argparse.Namespace, error: Exception, status: int) -> int:

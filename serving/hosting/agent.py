@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -354,7 +355,9 @@ class HostedAgent:
 
     def _act_as_saved(self) -> None:
         """Updates have failed: act with the weights of the newest checkpoint, which are finite."""
-        state = self._folder.open()
+        state = None
+        with contextlib.suppress(CheckpointError):  # then with those that there are, if they are finite
+            state = self._folder.open()
         if state is not None:
             self._stepper.set_weights(state["weights"])
 
@@ -408,8 +411,14 @@ class HostedAgent:
         finally:
             self._folder.close()
 
-    def abandon(self) -> None:
-        """Leave the folder to others without saving: nobody knows what is on the disk."""
+    def abandon(self, *, drop_unsynced: bool = False) -> None:
+        """Leave the folder to others without saving: nobody knows what is on the disk.
+
+        Args:
+            drop_unsynced: remove what was appended since the last :meth:`sync` that worked; nobody was told of it.
+        """
+        if drop_unsynced:
+            self._folder.journal.drop_unsynced()
         self._folder.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import logging
 import math
 import time
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from ...estimators.stepping import Stepper
 from ...facts import UpdateFacts
 from .records import END_EPISODE, Record
 from .streams import FRAGMENT, MOST, Stream, Streams
+
+logger = logging.getLogger("axonrl.serving")
 
 _CUT: Final[dict[str, Any]] = {}
 """Among rows to be stored: what follows continues nothing."""
@@ -57,6 +60,13 @@ class Learning:
 
     def work(self) -> None:
         """Do one piece of it: an update, or storing one transition, or taking a record apart."""
+        try:
+            self._work()
+        except Exception as error:  # of one agent, which may not be the end of its worker, and of it again and again
+            logger.exception("learning failed")
+            self.failure = f"learning failed: {type(error).__name__}: {error}"
+
+    def _work(self) -> None:
         if self.stepper.owed:
             self._learn()
         elif self._rows:

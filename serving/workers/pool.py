@@ -180,6 +180,8 @@ class Pool:
                 child = self._children[self._home_of(agent)]
                 answered, content = await child.ask(agent, sent, body, seconds)
                 if "needs_program" not in answered:
+                    if do == "remove" and answered["status"] == 200:
+                        self._home.pop(agent, None)
                     return _as_answer(answered, content)
                 failed = await self.build(content)
                 if failed is not None:
@@ -239,14 +241,22 @@ class Pool:
         """Have the builder make what a recipe needs; None when it is there, else why it cannot be."""
         async with self._building:
             try:
-                if self._builder is None or self._builder.gone.is_set():
-                    folder = str(self._data / PROGRAMS)
-                    self._builder = await _start("builder", "axonrl.serving.workers.builder", [folder])
-                head, content = await self._builder.ask("", {"do": "build"}, recipe, _SLOW_SECONDS)
-            except (ConnectionError, OSError, asyncio.TimeoutError):
+                try:
+                    head, content = await self._ask_builder(recipe)
+                except ConnectionError:  # it may just have ended because it had nothing to do
+                    head, content = await self._ask_builder(recipe)
+            except (OSError, asyncio.TimeoutError):
                 logger.exception("the builder has failed")
                 return _unavailable("unavailable", "the program of this agent cannot be built just now")
         return None if head["status"] == 200 else _as_answer(head, content)
+
+    async def _ask_builder(self, recipe: bytes) -> tuple[Head, bytes]:
+        if self._builder is None or self._builder.gone.is_set():
+            folder = str(self._data / PROGRAMS)
+            if self._builder is not None:
+                await _ended(self._builder.process, 1.0)
+            self._builder = await _start("builder", "axonrl.serving.workers.builder", [folder])
+        return await self._builder.ask("", {"do": "build"}, recipe, _SLOW_SECONDS)
 
 
 async def _start(name: str, module: str, arguments: Iterable[str]) -> _Child:

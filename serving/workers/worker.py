@@ -13,7 +13,6 @@ import gc
 import json
 import logging
 import os
-import select
 import shutil
 import signal
 import socket
@@ -31,6 +30,7 @@ from ..hosting.agent import Answer, HostedAgent, to_bytes
 from ..hosting.allocating import keep_large_arrays_apart
 from ..hosting.failures import RefusedError
 from ..hosting.opening import ProgramMissingError, open_stepper
+from .ending import end_with_gateway, wait_for
 from .messages import cut, encode
 from .settings import WorkerSettings
 
@@ -98,9 +98,7 @@ class Worker:
     # -- the gateway --------------------------------------------------------------------------------------------------
 
     def _receive(self, seconds: float) -> None:
-        writes = [self._connection] if self._out else []
-        readable, _, _ = select.select([self._connection], writes, [], seconds)
-        if not readable:
+        if not wait_for(self._connection, seconds, writes=bool(self._out)):
             return
         try:
             content = self._connection.recv(1 << 18)
@@ -154,7 +152,7 @@ class Worker:
         except OSError:
             logger.exception("the journal of agent %s cannot be synced: it is opened again", name)
             if slot.agent is not None:
-                slot.agent.abandon()
+                slot.agent.abandon(drop_unsynced=self._settings.syncs)
             slot.agent = None
             return False
         return True
@@ -173,8 +171,7 @@ class Worker:
     def _stop(self, head: Head) -> None:
         """Save every agent, say so, and end."""
         for name, slot in self._slots.items():
-            if slot.agent is not None:
-                self._put_away(name, slot)
+            self._put_away(name, slot)
         self._connection.setblocking(True)
         with contextlib.suppress(OSError):
             self._connection.sendall(bytes(self._out) + encode({"id": head["id"], "status": 200}, b"{}"))
@@ -262,9 +259,13 @@ class Worker:
 
     def _put_away(self, name: str, slot: _Slot) -> None:
         """Save an agent, and have it in memory no more."""
-        if slot.agent is not None:
-            slot.agent.close()
-            slot.agent = None
+        agent, slot.agent = slot.agent, None
+        if agent is None:
+            return
+        try:
+            agent.close()
+        except Exception:  # of one agent, which may not be the end of the others
+            logger.exception("agent %s cannot be saved; its journal has everything", name)
 
     def _remove(self, name: str, slot: _Slot) -> None:
         """The folder is renamed first, so that it is there whole or not at all."""
@@ -287,7 +288,7 @@ class Worker:
         for name, slot in list(self._slots.items()):
             agent = slot.agent
             if agent is None or slot.queue:
-                if agent is None and not slot.queue:
+                if agent is None and not slot.queue and not slot.is_ready:
                     del self._slots[name]
                 continue
             if now - slot.used > settings.idle_seconds:
@@ -300,7 +301,7 @@ class Worker:
     def _save(self, name: str, agent: HostedAgent) -> None:
         try:
             agent.save()
-        except (CheckpointError, OSError):
+        except Exception:
             logger.exception("agent %s cannot be saved; its journal has everything", name)
 
     def _put_away_oldest(self) -> None:
@@ -342,11 +343,13 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which ends this process in good order
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
+    logging.captureWarnings(True)
     keep_large_arrays_apart()
     settings = WorkerSettings(**json.loads(sys.argv[2]))
     make_folders(Path(settings.data) / AGENTS)
     with socket.socket(fileno=int(sys.argv[1])) as connection:
-        Worker(connection, settings).run()
+        if end_with_gateway(connection):
+            Worker(connection, settings).run()
     return 0
 
 

@@ -25,7 +25,7 @@ from axonrl.serving.accounts import Accounts, open_service, passwords
 
 PASSWORD = "correct horse battery"
 UNLIMITED = ("transfers_per_minute", "creations_per_minute", "steps_per_second", "requests_per_minute")
-_CLI = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"
+CLI = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"
 _START_SECONDS = 60.0
 
 
@@ -62,7 +62,7 @@ class Service:
 
     def start(self) -> Service:
         """Returns when the server has said where it is; after the first time, on the same port."""
-        command = [sys.executable, "-c", _CLI, "serve", "--data", str(self.data), "--port", str(self.port)]
+        command = [sys.executable, "-c", CLI, "serve", "--data", str(self.data), "--port", str(self.port)]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 [*command, *self.options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
