@@ -27,7 +27,10 @@ class Refusals:
 
     @contextlib.contextmanager
     def told(self, where: str = "") -> Iterator[None]:
-        """Within it an ``ArgumentError`` of axonrl becomes one of this class; it and ``argument`` begin with ``where``."""
+        """Within it an ``ArgumentError`` of axonrl becomes one of this class.
+
+        Its message and its ``argument`` begin with ``where``.
+        """
         try:
             yield
         except self._error:

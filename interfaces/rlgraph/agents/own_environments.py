@@ -76,6 +76,10 @@ class OwnEnvironments:
 class Stepping(Protocol):
     """The agent, as the stepper sees it."""
 
+    def begun(self) -> None:
+        """Episodes begin in all environments."""
+        ...
+
     def acted(self, actions: int) -> int:
         """So many actions more; returns the agent's timesteps."""
         ...
@@ -134,6 +138,7 @@ class Stepper:
 
     def reset(self) -> None:
         """Begin an episode in all environments."""
+        self._agent.begun()
         self._preprocessor.reset()
         self._returns[:] = 0.0
         states = self._seen([environment.reset() for environment in self._environments.all], self._lanes)

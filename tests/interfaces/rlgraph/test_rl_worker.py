@@ -17,6 +17,7 @@ from axonrl.interfaces.rlgraph import (
     OpenAIGymEnv,
     RandomAgent,
     RLGraphError,
+    RLGraphWarning,
     SingleThreadedWorker,
 )
 from axonrl.interfaces.rlgraph.spaces import Dict, FloatBox, IntBox
@@ -446,6 +447,26 @@ def test_environments_must_have_the_agents_spaces(env: Environment) -> None:
     with pytest.raises(RLGraphError) as error:
         SingleThreadedWorker(agent=Recorder(Corridor(3)), env_spec=env)
     assert error.value.argument == "SingleThreadedWorker: env_spec"
+
+
+def test_preprocessing_that_nobody_does_is_warned_about() -> None:
+    env = Corridor(3)
+    given: Any = {"preprocessing_spec": [{"type": "divide", "divisor": 2}], "worker_executes_preprocessing": False}
+    with pytest.warns(RLGraphWarning, match="preprocessing_spec") as warned:
+        SingleThreadedWorker(agent=Recorder(env), env_spec=env, **given)
+    assert [one.filename for one in warned] == [__file__]
+
+
+def test_after_a_reset_that_failed_nothing_goes_on() -> None:
+    env = Corridor(5)
+    worker, _ = _worker(env)
+    worker.execute_timesteps(2)
+    begins, env.reset = env.reset, lambda: 1 / 0  # type: ignore[method-assign, assignment]
+    with pytest.raises(ZeroDivisionError):
+        worker.execute_timesteps(1)
+    env.reset = begins  # type: ignore[method-assign]
+    assert worker.execute_timesteps(1, reset=False)["mean_episode_reward"] == worker._lanes[0].reward
+    assert worker._lanes[0].timesteps == 1
 
 
 def test_wrong_calls_run_nothing() -> None:
