@@ -61,7 +61,9 @@ MEANINGS: Final = {
     "environment_spec": "of environments that the agent steps itself",
     "num_workers": "environments",
     "worker_sample_size": "timesteps of a fragment",
-    "fifo_queue_spec": "`capacity` of the queue (1), or the queue of an actor",
+    "fifo_queue_spec": "`capacity` of an actor's queue (1) or a learner's "
+    "(one batch), or the queue of another agent; of type `single` no effect, "
+    "with a warning",
     "architecture": "of image networks without `network_spec`: `small`, `large`",
     "weight_pg": "of the policy's loss; `None`: 1.0",
     "weight_baseline": "of the values' loss; `None`: 0.5",

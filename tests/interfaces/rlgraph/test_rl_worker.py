@@ -461,7 +461,7 @@ def test_after_a_reset_that_failed_nothing_goes_on() -> None:
     env = Corridor(5)
     worker, _ = _worker(env)
     worker.execute_timesteps(2)
-    begins, env.reset = env.reset, lambda: 1 / 0  # type: ignore[method-assign, assignment]
+    begins, env.reset = env.reset, lambda: 1 / 0  # type: ignore[method-assign]
     with pytest.raises(ZeroDivisionError):
         worker.execute_timesteps(1)
     env.reset = begins  # type: ignore[method-assign]
