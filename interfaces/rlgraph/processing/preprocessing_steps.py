@@ -16,7 +16,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ....contracts import Array
-from ...common.reading import Argument, Arguments, optional, several
+from ...common.forms.argument_checks import or_none, several
+from ...common.forms.reading import Argument, Arguments
 from ..values.errors import flag, integer, number, refuse
 from .preprocessing_images import IMAGE_STEPS
 from .value_specs import FLOAT, ValueSpec, rounded
@@ -166,7 +167,7 @@ STEPS: Final[dict[str, tuple[Build, Arguments]]] = {
         {
             "flatten": Argument(flag, False),
             "flatten_categories": Argument(flag, True),
-            "new_shape": Argument(optional(_shape), None),
+            "new_shape": Argument(or_none(_shape), None),
         },
     ),
     "transpose": (transpose, {}),
