@@ -88,12 +88,13 @@ def normalize(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tup
 def reshape(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple[ValueSpec, Function]:
     """Another shape: ``new_shape``, one number of which may be -1; or one axis with ``flatten``.
 
-    ``flatten`` makes ints with categories one-hot, float32, and joins these; not so with ``flatten_categories=False``.
+    ``flatten`` makes ints with categories one-hot, float32, and joins these; not so with ``flatten_categories=False``,
+    and not bytes, which are numbers, as in images.
     """
     flatten, new = arguments["flatten"], arguments["new_shape"]
     if flatten == (new is not None):
         refuse(where, f"takes flatten=True or new_shape, and one of them; got {dict(arguments)}", arguments)
-    size, categories = math.prod(value.shape), value.num_categories
+    size, categories = math.prod(value.shape), None if value.dtype == np.uint8 else value.num_categories
     if flatten and arguments["flatten_categories"] and categories is not None:
         if categories > _MOST_CATEGORIES:
             problem = (
