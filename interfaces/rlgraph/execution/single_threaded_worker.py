@@ -195,7 +195,7 @@ class SingleThreadedWorker:
             finally:
                 self._stopped = now = time.perf_counter()
         frames = sum(lane.frames for lane in self._lanes) - frames
-        return dict(summary(now - started, run.timesteps, frames, run.episodes, self._lanes))
+        return summary(now - started, run.timesteps, frames, run.episodes, self._lanes)
 
     # -- episodes -----------------------------------------------------------------------------------------------------
 

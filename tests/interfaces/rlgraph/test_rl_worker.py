@@ -501,3 +501,15 @@ def test_a_batch_is_cut_at_its_terminals() -> None:  # 8
     assert kept["reward"].tolist() == [1.0, 2.0, 4.0, 8.0, 16.0]
     assert kept["terminal"].tolist() == [False, True, False, False, False]
     assert (kept["observation"][""].tolist(), kept["action"].tolist()) == ([0, 1, 2, 3, 3], [0, 0, 0, 0, 1])
+
+
+def test_bytes_are_integers() -> None:
+    """An agent whose states are declared by hand takes images, whose bytes are numbers of the same range."""
+    env = Corridor(9, state_space=IntBox(256, shape=(1,), dtype="uint8"))
+    agent = RandomAgent(state_space=IntBox(256, shape=(1,)), action_space=IntBox(2))
+    worker = SingleThreadedWorker(agent=agent, env_spec=env)
+    assert worker.execute_timesteps(3, update_spec=NO_UPDATES)["timesteps_executed"] == 3
+    other = RandomAgent(state_space=IntBox(255, shape=(1,)), action_space=IntBox(2))
+    with pytest.raises(RLGraphError) as refused:
+        SingleThreadedWorker(agent=other, env_spec=env)
+    assert refused.value.argument == "SingleThreadedWorker: env_spec"
