@@ -17,7 +17,7 @@ NORMAL = {"mean": np.float32([[0.5, 1.0]]), "log_std": np.log(np.float32([[0.5, 
 
 def test_of_a_categorical_by_hand() -> None:
     found = Categorical(DISCRETE).log_prob_of(LOGITS, np.array([7, 5], np.int32))
-    assert np.exp(found) == pytest.approx([0.5, 0.4], rel=1e-6)
+    assert np.exp(found) == pytest.approx([0.625, 0.4], rel=1e-6)
 
 
 def test_an_illegal_action_has_none() -> None:
