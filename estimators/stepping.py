@@ -134,6 +134,7 @@ class Stepper:
         lanes: int = 1,
         seed: int | None = None,
         schedule: Schedule | None = None,
+        may_stay: bool = False,
     ) -> Stepper:
         """A stepper of its own, of a program that ``Agent.compile`` wrote: no TensorFlow is loaded.
 
@@ -143,6 +144,7 @@ class Stepper:
             lanes: N.
             seed: as for :meth:`make`; None for the one that it was compiled with.
             schedule: as for :meth:`make`.
+            may_stay: as for :class:`Stepper`.
 
         Raises:
             ValueError: as for :meth:`axonrl.policies.Learner.load`; the memory gives other batches.
@@ -156,7 +158,7 @@ class Stepper:
         check_td_error(program.train, memory)
         rngs = generators(program.seed if seed is None else seed)
         memory.build(shapes.transition, lanes, rngs["memory"])
-        return cls(program.predict, program.train, learner, memory, lanes, rngs, schedule)
+        return cls(program.predict, program.train, learner, memory, lanes, rngs, schedule, may_stay=may_stay)
 
     # -- acting -------------------------------------------------------------------------------------------------------
 

@@ -87,6 +87,14 @@ class Categorical:
         index, log_prob = _drawn(logits, rng)
         return _actions(index + self._start, empty), {"log_prob": log_prob.astype(np.float32)}
 
+    def log_prob(self, predictions: Mapping[str, Array], action: Array) -> Array:
+        """Log-probability float32 [N] of actions int [N] that somebody else took; -inf of illegal ones."""
+        logits, _ = _legal("Categorical", _finite("Categorical", predictions, "logits", self._shape), predictions)
+        shifted = logits - logits.max(1, keepdims=True)
+        taken = shifted[np.arange(len(action)), action - self._start]
+        found: Array = (taken - np.log(np.exp(shifted).sum(1))).astype(np.float32)
+        return found
+
 
 class MultiCategorical:
     """Draws several independent choices, each like :class:`Categorical`.
@@ -182,6 +190,17 @@ class Gaussian:
         if not all_finite(log_prob):
             refuse_gaussian("Gaussian", mean, log_std)
         return actions, {"log_prob": log_prob}
+
+    def log_prob(self, predictions: Mapping[str, Array], action: Array) -> Array:
+        """Log-probability density float32 [N] of actions float [N, ...] that somebody else took."""
+        mean = _predicted("Gaussian", predictions, "mean", self._shape).astype(np.float32, copy=False)
+        log_std = _predicted("Gaussian", predictions, "log_std", self._shape).astype(np.float32, copy=False)
+        with np.errstate(all="ignore"):
+            noise = (action - mean) / np.exp(log_std)
+            found: Array = -(0.5 * noise * noise + log_std).sum(self._axes) - self._constant
+        if not all_finite(found):
+            refuse_gaussian("Gaussian", mean, log_std)
+        return found
 
 
 class _Choices:

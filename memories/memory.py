@@ -177,6 +177,15 @@ class Memory(abc.ABC):
         self._require_built()
         self._ring.extend(batch, mask)
 
+    def cut(self) -> None:
+        """What is stored next continues nothing: the newest timestep of each lane is truncated, if not terminated.
+
+        Where an observation differs from the last ``next_observation`` this is so anyway; it is needed where another
+        episode may begin with the very same observation.
+        """
+        self._require_built()
+        self._ring.cut()
+
     def trust_identity(self) -> None:
         """From now on take an ``observation`` that is the very object of the last ``next_observation`` as unchanged.
 

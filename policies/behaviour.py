@@ -35,6 +35,11 @@ class Behaviour:
         self._rng = rng
         self._begin_exploration = getattr(self.exploration, "reset", None)
 
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names of what is stored with an action, beside a recurrent state."""
+        return tuple(self._record)
+
     def act(
         self, observation: ArrayTree, timestep: int, lanes: Array | None = None
     ) -> tuple[ArrayTree, dict[str, Any], dict[str, Any]]:

@@ -221,12 +221,17 @@ OPTIONAL: Final = {
     "ale_py": "atari",
     "argon2": "serving",
     "envpool": "envpool",
+    "fastapi": "serving",
     "minatar": "minatar",
     "mlflow": "mlflow",
     "moviepy": "video",
+    "prometheus_client": "serving",
     "psycopg": "postgresql",
     "ray": "ray",
     "sqlalchemy": "serving",
+    "starlette": "serving",
+    "uvicorn": "serving",
+    "uvloop": "serving",
 }
 """Modules that axonrl imports and does not require, and the extra that brings each."""
 

@@ -139,7 +139,7 @@ def test_the_client_of_a_service_imports_only_itself() -> None:
         }
         assert foreign == set()
         tops = {item.target.partition(".")[0] for item in found} - {"axonrl"}
-        assert tops <= {*sys.stdlib_module_names, "urllib3", "httpx"}, path
+        assert tops <= {*sys.stdlib_module_names, "aiohttp"}, path
 
 
 def test_the_root_imports_nothing_of_axonrl() -> None:

@@ -200,7 +200,9 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     remote = servers.add_commands(commands, experiment, as_json, debug)
     service, inner = services.add_service(commands, as_json, debug)
     parsers = {**commands.choices, **{f"service {name}": parser for name, parser in inner.items()}}
-    return parser, {**local, **info, **remote, **service}, parsers
+    serve = services.add_serve(commands, debug)
+    parsers["serve"] = commands.choices["serve"]
+    return parser, {**local, **info, **remote, **service, **serve}, parsers
 
 
 def _training(arguments: argparse.Namespace) -> int:

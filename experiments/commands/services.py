@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import os
 import re
 from pathlib import Path
@@ -25,6 +26,13 @@ examples:
   axonrl service create-token alice --name game --scopes act --agents cart --expires 30d
   axonrl service list-agents --json
 A running server notices changes within 5 seconds.
+"""
+_SERVE_EXAMPLES: Final = """\
+examples:
+  axonrl service add-user alice
+  axonrl serve
+  axonrl serve --host 0.0.0.0 --port 443 --tls-cert cert.pem --tls-key key.pem
+When it is ready, the first line of standard output is its address. Logs go to standard error.
 """
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -58,6 +66,30 @@ def add_service(
     audit.add_argument("--last", type=positive, metavar="N", default=100, help="how many entries; default: 100")
     # Here follow import-run, export-policy, backup and verify.
     return {"service": _service}, inner.choices
+
+
+def add_serve(commands: Any, debug: argparse.ArgumentParser) -> dict[str, Command]:
+    """Add ``axonrl serve`` to the command line; the arguments are those of :func:`add_service`."""
+    about = "host agents for environments that ask over HTTP"
+    serve = add_command(commands, "serve", about, _SERVE_EXAMPLES, [data_options(), debug])
+    where = serve.add_argument_group("where it listens")
+    where.add_argument("--host", metavar="HOST", help="default: 127.0.0.1; others need TLS or a proxy")
+    where.add_argument("--port", type=int, metavar="PORT", help="default: 8000; 0: a free one")
+    where.add_argument("--tls-cert", metavar="FILE", help="certificate, with those that signed it")
+    where.add_argument("--tls-key", metavar="FILE", help="its key")
+    about = "a proxy that speaks TLS, and whose X-Forwarded-For is believed; may be given again"
+    where.add_argument("--behind-proxy", metavar="CIDR", action="append", help=about)
+    serve.add_argument("--workers", type=positive, metavar="N", help="default: processors less one")
+    about = "an answer to a step means that it is on the disk (default), or only outside of the process that has it"
+    serve.add_argument("--durability", choices=("disk", "process"), default="disk", help=about)
+    serve.add_argument("--config", type=Path, metavar="FILE", help="configuration, as YAML")
+    about = "set one value of the configuration; may be given again"
+    serve.add_argument("--set", metavar="PATH=VALUE", action="append", help=about)
+    serve.add_argument(
+        "--migrate", action="store_true", help="bring an older PostgreSQL database up to date"
+    )
+    serve.add_argument("--grace", type=float, metavar="SECONDS", help="to save everything after a signal; default: 30")
+    return {"serve": _serve}
 
 
 def data_options() -> argparse.ArgumentParser:
@@ -144,11 +176,20 @@ def _quota(text: str) -> tuple[str, int | None]:
 
 
 def _service(arguments: argparse.Namespace) -> int:
+    return _carried_out("service", arguments)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    return _carried_out("serve", arguments)
+
+
+def _carried_out(command: str, arguments: argparse.Namespace) -> int:
     try:
-        from ...serving.commands import service
+        module = importlib.import_module(f"....serving.commands.{command}", __name__)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("axonrl"):
             raise
         say(f"error: {NEEDED} ({error.name} is missing)")
         return USAGE
-    return service.carry_out(arguments)
+    status: int = module.carry_out(arguments)
+    return status

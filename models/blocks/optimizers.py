@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
 import keras
@@ -20,6 +22,17 @@ Tensor: TypeAlias = Any
 
 LARGE: Final = 2**15
 """Number of elements from which memory traffic costs more than the overhead of an op."""
+_only_keras_ops: Final = ContextVar("_only_keras_ops", default=False)
+
+
+@contextlib.contextmanager
+def only_keras_ops() -> Iterator[None]:
+    """Within it, Adam keeps Keras' ops for large networks too: for programs that are to run in LiteRT."""
+    token = _only_keras_ops.set(True)
+    try:
+        yield
+    finally:
+        _only_keras_ops.reset(token)
 
 
 class Adam(keras.optimizers.Adam):  # type: ignore[misc] # Keras has no types
@@ -34,7 +47,8 @@ class Adam(keras.optimizers.Adam):  # type: ignore[misc] # Keras has no types
     def build(self, variables: Sequence[Any]) -> None:
         """Create the moments of these variables."""
         super().build(variables)
-        self._in_one_op = any(math.prod(variable.shape) >= LARGE for variable in variables)
+        is_large = any(math.prod(variable.shape) >= LARGE for variable in variables)
+        self._in_one_op = is_large and not _only_keras_ops.get()
 
     def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
         """Change a variable and its two moments."""

@@ -28,6 +28,8 @@ class Check(NamedTuple):
     """In words, for the table."""
     convert: Callable[[str, Any], Any]
     """From the name and the value given to the value in its final type, or an ArgumentError."""
+    form: Mapping[str, Any]
+    """In JSON values, for programs that do not load this module: the function below, and what it was given."""
 
 
 def param(default: Any, meaning: str, check: Check) -> Any:
@@ -100,19 +102,25 @@ def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: floa
     def convert(name: str, value: Any) -> float:
         return checks.number(name, value, above=above, at_least=at_least, at_most=at_most)
 
-    return Check(f"a number{_bounds(above, at_least, at_most)}", convert)
+    form = {"kind": "real", **_finite(above=above, at_least=at_least, at_most=at_most)}
+    return Check(f"a number{_bounds(above, at_least, at_most)}", convert, form)
 
 
 def whole(*, at_least: int) -> Check:
     """An integer; ``64.0`` is one."""
-    return Check(f"an integer >= {at_least}", lambda name, value: checks.integer(name, value, at_least=at_least))
+
+    def convert(name: str, value: Any) -> int:
+        return checks.integer(name, value, at_least=at_least)
+
+    return Check(f"an integer >= {at_least}", convert, {"kind": "whole", "at_least": at_least})
 
 
 def one_of(names: Iterable[str], allowed: str = "") -> Check:
     """One of some names; ``allowed`` stands for a long list of them in the table."""
     names = list(names)
     listed = ", ".join(f"`{name}`" for name in names)
-    return Check(allowed or listed, lambda name, value: checks.choice(name, value, names))
+    form = {"kind": "one_of", "names": names}
+    return Check(allowed or listed, lambda name, value: checks.choice(name, value, names), form)
 
 
 def flag() -> Check:
@@ -123,7 +131,7 @@ def flag() -> Check:
             raise ArgumentError(f"{name} must be true or false, got {value!r}", name, value)
         return value
 
-    return Check("`true`, `false`", convert)
+    return Check("`true`, `false`", convert, {"kind": "flag"})
 
 
 def text() -> Check:
@@ -134,7 +142,7 @@ def text() -> Check:
             raise ArgumentError(f"{name} must be a name, got {value!r}", name, value)
         return value
 
-    return Check("a name", convert)
+    return Check("a name", convert, {"kind": "text"})
 
 
 def sizes() -> Check:
@@ -145,7 +153,7 @@ def sizes() -> Check:
             raise ArgumentError(f"{name} must be a list of layer sizes, got {value!r}", name, value)
         return tuple(checks.integer(name, size, at_least=1) for size in value)
 
-    return Check("a list of integers >= 1", convert)
+    return Check("a list of integers >= 1", convert, {"kind": "sizes"})
 
 
 def schedule(*, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
@@ -158,7 +166,8 @@ def schedule(*, at_least: float = -math.inf, at_most: float = math.inf) -> Check
             raise ArgumentError(str(error), name, value) from error
         return value  # type: ignore[no-any-return] # make_schedule has refused everything else
 
-    return Check(f"a number{_bounds(-math.inf, at_least, at_most)} or a schedule", convert)
+    form = {"kind": "schedule", **_finite(at_least=at_least, at_most=at_most)}
+    return Check(f"a number{_bounds(-math.inf, at_least, at_most)} or a schedule", convert, form)
 
 
 def optional(check: Check) -> Check:
@@ -174,7 +183,12 @@ def or_word(check: Check, word: str | None) -> Check:
             return value
         return checks.choice(name, value, [word]) if word and isinstance(value, str) else check.convert(name, value)
 
-    return Check(f"{check.allowed} or {_written(word)}", convert)
+    form = {"kind": "or_word", "word": word, "check": check.form}
+    return Check(f"{check.allowed} or {_written(word)}", convert, form)
+
+
+def _finite(**bounds: float) -> dict[str, float]:
+    return {name: bound for name, bound in bounds.items() if math.isfinite(bound)}
 
 
 def _bounds(above: float, at_least: float, at_most: float) -> str:

@@ -267,7 +267,7 @@ def to_json(user: User) -> dict[str, Any]:
 
 
 def _invalid() -> RefusedError:
-    return RefusedError("invalid_credentials", "Name or password is wrong")
+    return RefusedError("invalid_credentials", "The name or the password is not correct")
 
 
 class _Counter:

@@ -136,6 +136,10 @@ class AgentRows:
         reason = detail.replace("\0", "")[: names.MAX_DESCRIPTION].encode("utf-8", "replace").decode()
         return self._change(agent_id, {"status": known, "status_detail": reason})
 
+    def set_config(self, agent_id: str, config: Mapping[str, Any]) -> bool:
+        """Note the hyperparameters that an agent has; False if it is gone, or to be removed."""
+        return self._change(agent_id, {"config": dict(config)})
+
     def describe(
         self,
         agent_id: str,

@@ -162,6 +162,20 @@ def test_adam_in_litert() -> None:
     assert float(np.abs(found[1] - found[0]).mean()) > 0.1
 
 
+def test_adam_keeps_keras_ops_where_they_are_wanted() -> None:
+    def ops() -> set[str]:
+        variable = keras.Variable(np.ones((2, optimizers.LARGE // 2), np.float32))
+        optimizer = optimizers.make_optimizer("adam", tf.constant(0.1))
+        optimizer.build([variable])
+        step = tf.function(lambda gradient: optimizer.apply([gradient], [variable]), autograph=False)
+        graph = step.get_concrete_function(tf.TensorSpec(variable.shape)).graph
+        return {op.type for op in graph.get_operations()}
+
+    with optimizers.only_keras_ops():
+        assert "ResourceApplyAdam" not in ops()
+    assert "ResourceApplyAdam" in ops()
+
+
 def test_adam_takes_the_gradients_of_a_large_embedding() -> None:
     table = keras.Variable(np.ones((optimizers.LARGE, 2), np.float32))
     optimizer = optimizers.make_optimizer("adam", tf.constant(0.1))

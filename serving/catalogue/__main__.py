@@ -1,0 +1,38 @@
+"""Write the table of parameters anew: ``python -m axonrl.serving.catalogue``."""
+
+import dataclasses
+import json
+from typing import Any
+
+from ...models.__main__ import params_of
+from ...models.blocks.params import Params, declared
+from ...schedules import KINDS, as_value
+from .hosted import MODELS
+from .parameters import FILE
+
+
+def table() -> str:
+    """The parameters of every hosted algorithm, a line for each, as JSON."""
+    parts = []
+    for name in sorted(MODELS):
+        cls = params_of(name)
+        rows = ",\n".join(f"  {json.dumps(_row(cls, field))}" for field in dataclasses.fields(cls))
+        parts.append(f" {json.dumps(name)}: [\n{rows}\n ]")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _row(cls: type[Params], field: dataclasses.Field[Any]) -> dict[str, Any]:
+    line = declared(cls, field.name)
+    default: Any = field.default
+    if type(default) in KINDS.values():
+        default = as_value(default)
+    return {
+        "name": field.name,
+        "default": list(default) if isinstance(default, tuple) else default,
+        "meaning": line["meaning"],
+        "form": line["check"].form,
+    }
+
+
+if __name__ == "__main__":
+    FILE.write_text(table(), encoding="utf-8")

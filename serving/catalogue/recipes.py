@@ -1,0 +1,91 @@
+"""Recipe: everything that an agent is made of, complete, in JSON values."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any, Final
+
+from ...checks import shortened
+from ...errors import ArgumentError
+
+_FORMAT: Final = 1
+"""Raise it when the same recipe compiles to another program with the same versions of all packages."""
+_PACKAGES: Final = ("axonrl", "tensorflow", "keras", "ai-edge-litert")
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """What an agent is made of; nothing is left to defaults, which a later version may change."""
+
+    model: str
+    """Its name, lower case."""
+    config: dict[str, Any]
+    """Sizes and every hyperparameter with its value, as a user sees them."""
+    model_fn: str
+    """By its name in the registry."""
+    params: dict[str, Any]
+    memory: dict[str, Any]
+    """``kind``, and the arguments of a memory of this kind."""
+    first_update: int
+    update_frequency: int
+    observation: dict[str, Any]
+    action: dict[str, Any]
+    """Spaces, as ``environments.spaces.to_json`` gives them."""
+    noise: str
+    """What a level of noise means: ``epsilon``, ``gaussian``, or nothing where actions are ``drawn``."""
+    gathers: bool
+    """Are the steps of several environments to be stored in runs of one environment each?"""
+
+    @property
+    def seed(self) -> int:
+        """Of initial weights and generators."""
+        return int(self.config["seed"])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that the compiled program depends on, in hexadecimal: not of the seed or a replay's size."""
+        batch = {
+            "kind": self.memory["kind"],
+            "size": self.memory.get("batch_size", self.memory["size"]),  # a rollout is a batch as a whole
+            "sampler": self.memory.get("sampler", {}).get("kind"),
+        }
+        parts = {
+            "format": _FORMAT,
+            "model_fn": self.model_fn,
+            "params": self.params,
+            "spaces": [self.observation, self.action],
+            "batch": batch,
+            "versions": _versions(),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def with_seed(self, seed: int) -> Recipe:
+        """The same with another seed."""
+        return dataclasses.replace(self, config={**self.config, "seed": seed})
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as JSON values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Recipe:
+        """What :meth:`to_json` returned, exactly, whatever the catalogue has now.
+
+        Raises:
+            ArgumentError: it is something else.
+        """
+        names = [field.name for field in dataclasses.fields(cls)]
+        if not isinstance(value, Mapping) or set(value) != set(names):
+            given = sorted(map(str, value)) if isinstance(value, Mapping) else value
+            raise ArgumentError(f"a recipe has {', '.join(names)}; got {shortened(given)}", "recipe", value)
+        return cls(**value)
+
+
+@functools.cache
+def _versions() -> Mapping[str, str]:
+    return {name: metadata.version(name) for name in _PACKAGES}

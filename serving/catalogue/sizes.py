@@ -1,0 +1,268 @@
+"""Sizes of states and actions, or a described observation space, as Gymnasium spaces. Nothing of it is trusted."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+
+from ... import checks
+from ...environments import spaces
+from ...errors import ArgumentError
+from .hosted import Hosted
+
+MAX_NUMBERS: Final = 100_000
+"""In an observation, as a network receives it."""
+MAX_ACTIONS: Final = 1024
+MAX_DEPTH: Final = 8
+"""Of nested values in JSON."""
+MAX_PARTS: Final = 64
+"""Plain spaces within a Dict or a Tuple: each is an input of the program."""
+_MAX_AXES: Final = 8
+_LARGEST: Final = 1e30
+"""Of bounds: float32 holds their differences."""
+_DTYPES: Final = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
+_FLOATS: Final = ("float16", "float32", "float64")
+_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "Box": frozenset({"type", "dtype", "shape", "low", "high", "bounded_below", "bounded_above"}),
+    "Discrete": frozenset({"type", "n", "start", "dtype"}),
+    "MultiDiscrete": frozenset({"type", "nvec", "start", "dtype"}),
+    "MultiBinary": frozenset({"type", "n"}),
+    "Dict": frozenset({"type", "spaces"}),
+    "Tuple": frozenset({"type", "spaces"}),
+}
+
+
+def depth_of(value: Any, most: int = MAX_DEPTH) -> int:
+    """How deep lists and mappings are nested in each other; ``most + 1`` for all that is deeper."""
+    inner = list(value.values()) if isinstance(value, Mapping) else value
+    if not isinstance(inner, list | tuple) or most < 0:
+        return 0
+    return 1 + max((depth_of(item, most - 1) for item in inner), default=0)
+
+
+def is_unfit(value: Any) -> bool:
+    """Is there an integer that no array can hold, or a number that is not finite? JSON has no limit."""
+    if isinstance(value, int):
+        return abs(value) > 2**64
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    inner = list(value.values()) if isinstance(value, Mapping) else value
+    return isinstance(inner, list | tuple) and any(map(is_unfit, inner))
+
+
+def observation(given: Mapping[str, Any]) -> tuple[gymnasium.Space[Any], dict[str, Any]]:
+    """The observation space of ``state_size``, ``obs_size`` or ``observation_space``, and the entry of the config.
+
+    Raises:
+        ArgumentError: there is none of them or several, or it is invalid or too large.
+    """
+    names = [name for name in ("state_size", "obs_size", "observation_space") if given.get(name) is not None]
+    if not names:
+        raise ArgumentError("state_size is missing: give it, or observation_space", "state_size")
+    if len(names) > 1:
+        raise ArgumentError(f"{names[0]} and {names[1]} are both given: give one of them", names[1], given[names[1]])
+    (name,) = names
+    if name == "observation_space":
+        space = described(given[name])
+        return space, {name: spaces.to_json(space)}
+    shape, value = shape_of(name, given[name], MAX_NUMBERS)
+    return Box(-np.inf, np.inf, shape, np.float32), {name: value}
+
+
+def described(value: Any) -> gymnasium.Space[Any]:
+    """The space that a JSON value describes.
+
+    Raises:
+        ArgumentError: it describes none, or one that is too large or not supported.
+    """
+    name = "observation_space"
+    count = 0
+    for i, (kind, one) in enumerate(_leaves(name, value, MAX_DEPTH)):
+        if i == MAX_PARTS:
+            raise ArgumentError(f"{name} may have at most {MAX_PARTS} parts", name)
+        count += _numbers(name, kind, one)
+    if count > MAX_NUMBERS:
+        raise ArgumentError(f"{name} may have at most {MAX_NUMBERS:,} numbers, got {count:,}", name)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Gymnasium, about bounds that its dtype cannot hold
+            space = spaces.from_json(value)
+            spaces.observation_spec(space)
+    except Exception as error:  # Gymnasium asserts, and NumPy raises what it likes
+        raise ArgumentError(f"{name} is not a valid space: {checks.shortened(str(error))}", name) from error
+    return space
+
+
+def inputs(space: gymnasium.Space[Any]) -> int:
+    """Numbers that a network receives of an observation: one for each choice of a Discrete space."""
+    match space:
+        case Dict() | Tuple():
+            return sum(inputs(part) for _, part in spaces.parts(space))
+        case Discrete():
+            return int(space.n)
+        case MultiDiscrete():
+            return int(space.nvec.sum())
+    return math.prod(space.shape or ())
+
+
+def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Kind and description of each plain space within a described one."""
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    if not isinstance(kind, str) or kind not in _KEYS:
+        message = f"{name}: a space is a mapping whose type is one of {', '.join(_KEYS)}; got {checks.shortened(value)}"
+        raise ArgumentError(message, name)
+    if unknown := sorted(set(map(str, value)) - _KEYS[kind]):
+        near = checks.did_you_mean(unknown[0], _KEYS[kind])
+        raise ArgumentError(f"{name}: a {kind} space has no {checks.shortened(unknown[0])}{near}", name)
+    if kind not in ("Dict", "Tuple"):
+        yield kind, value
+        return
+    if depth <= 1:
+        raise ArgumentError(f"{name} is nested more than {MAX_DEPTH} deep", name)
+    for part in _parts(name, kind, value.get("spaces")):
+        yield from _leaves(name, part, depth - 1)
+
+
+def _numbers(name: str, kind: str, value: Mapping[str, Any]) -> int:
+    """How many numbers a described space has; refused before anything is allocated by what it claims."""
+    if (dtype := value.get("dtype")) is not None and dtype not in (*_DTYPES, *(_FLOATS if kind == "Box" else ())):
+        raise ArgumentError(f"{name}: dtype {checks.shortened(dtype)} of a {kind} space is not supported", name)
+    match kind:
+        case "Box":
+            shape, _ = shape_of(f"{name}: shape", value.get("shape"), MAX_NUMBERS, argument=name, least=0)
+            return math.prod(shape)
+        case "Discrete":
+            return _whole(name, value.get("n"))
+        case "MultiDiscrete":
+            return sum(_whole(name, n) for n in _flat(value.get("nvec")))
+    return math.prod(_whole(name, n) for n in _flat(value.get("n")))
+
+
+def _parts(name: str, kind: str, value: Any) -> list[Any]:
+    if isinstance(value, list) and value:
+        if kind == "Tuple":
+            return value
+        is_named = all(isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in value)
+        if is_named and len({key for key, _ in value}) == len(value):
+            return [space for _, space in value]
+    shape = "[[name, space], ...] without a name twice" if kind == "Dict" else "[space, ...]"
+    raise ArgumentError(f"{name}: spaces of a {kind} must be a list {shape}, got {checks.shortened(value)}", name)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [number for item in value for number in _flat(item)] if isinstance(value, list) else [value]
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ArgumentError(f"{name} must have integers of at least 1, got {checks.shortened(value)}", name)
+    return value
+
+
+def shape_of(
+    name: str, value: Any, most: int, *, argument: str | None = None, least: int = 1
+) -> tuple[tuple[int, ...], Any]:
+    """A shape from a size or a list of sizes, and the value as a configuration has it.
+
+    Raises:
+        ArgumentError: it is neither, or has more than ``most`` numbers.
+    """
+    argument = argument or name
+    listed = isinstance(value, list | tuple)
+    sizes = list(value) if listed else [value]
+    if not least <= len(sizes) <= _MAX_AXES:
+        raise ArgumentError(f"{name} must have 1 .. {_MAX_AXES} sizes, got {checks.shortened(value)}", argument, value)
+    for size in sizes:
+        is_integer = isinstance(size, int) or (isinstance(size, float) and size.is_integer())
+        if isinstance(size, bool) or not is_integer or size < 1:
+            what = "a positive integer, or a list of them for a shape"
+            raise ArgumentError(f"{name} must be {what}, got {checks.shortened(value)}", argument, value)
+    shape = tuple(map(int, sizes))
+    if math.prod(shape) > most:
+        raise ArgumentError(f"{name} may be at most {most:,} numbers, got {checks.shortened(value)}", argument, value)
+    return shape, list(shape) if listed else shape[0]
+
+
+def action(hosted: Hosted, model: str, given: Mapping[str, Any]) -> tuple[gymnasium.Space[Any], dict[str, Any]]:
+    """The action space, and its entries of the config.
+
+    Raises:
+        ArgumentError: an entry is missing, invalid or too large, or the model has no such actions.
+    """
+    if given.get("action_size") is None:
+        raise ArgumentError("action_size is missing", "action_size")
+    shape, size = shape_of("action_size", given["action_size"], MAX_ACTIONS)
+    discrete = _is_discrete(hosted, model, given)
+    if discrete:
+        _refuse_bounds(model, given)
+        if isinstance(size, list):
+            raise ArgumentError(f"action_size of discrete actions must be a number, got {size}", "action_size", size)
+        return Discrete(size), {"action_size": size, "discrete": True}
+    low_name, low = _bound(given, "action_low", "action_min", 0.0, shape)
+    high_name, high = _bound(given, "action_high", "action_max", 1.0, shape)
+    lowest, highest = np.broadcast_to(np.float32(low), shape), np.broadcast_to(np.float32(high), shape)
+    if not (lowest < highest).all():
+        message = f"{low_name} must be below {high_name}, got {checks.shortened(low)} and {checks.shortened(high)}"
+        raise ArgumentError(message, low_name, low)
+    config = {"action_size": size, "discrete": False, "action_low": low, "action_high": high}
+    return Box(lowest.copy(), highest.copy(), shape, np.float32), config
+
+
+def _one(given: Mapping[str, Any], name: str, synonym: str) -> tuple[str, Any]:
+    if given.get(name) is not None and given.get(synonym) is not None:
+        raise ArgumentError(f"{name} and {synonym} are the same: give one of them", synonym, given[synonym])
+    used = synonym if given.get(synonym) is not None else name
+    return used, given.get(used)
+
+
+def _is_discrete(hosted: Hosted, model: str, given: Mapping[str, Any]) -> bool:
+    name, value = _one(given, "discrete", "is_discrete")
+    if value is None:
+        return hosted.actions == ("discrete",)
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be true or false, got {checks.shortened(value)}", name, value)
+    if ("discrete" if value else "continuous") not in hosted.actions:
+        raise ArgumentError(f"{name} of {model} must be {str(not value).lower()}: it has no other actions", name, value)
+    return value
+
+
+def _refuse_bounds(model: str, given: Mapping[str, Any]) -> None:
+    """Bounds of discrete actions; a client's defaults may be sent along."""
+    for names, default in ((("action_low", "action_min"), 0), (("action_high", "action_max"), 1)):
+        name, value = _one(given, *names)
+        if value is not None and (isinstance(value, bool) or value != default):
+            raise ArgumentError(
+                f"{name} is for continuous actions, and those of this {model} are discrete", name, value
+            )
+
+
+def _bound(
+    given: Mapping[str, Any], name: str, synonym: str, default: float, shape: tuple[int, ...]
+) -> tuple[str, Any]:
+    used, value = _one(given, name, synonym)
+    if value is None:
+        return used, default
+    if not isinstance(value, list | tuple):
+        return used, _bounded(used, value)
+    if depth_of(value) != len(shape):
+        raise ArgumentError(f"{used} must be a number, or a list of shape {list(shape)}", used, value)
+    found = _bounds(used, value, shape)
+    return used, found
+
+
+def _bounds(name: str, value: Any, shape: tuple[int, ...]) -> Any:
+    if not shape:
+        return _bounded(name, value)
+    if not isinstance(value, list | tuple) or len(value) != shape[0]:
+        raise ArgumentError(f"{name} must have {shape[0]} numbers for each of its actions' axes", name, value)
+    return [_bounds(name, item, shape[1:]) for item in value]
+
+
+def _bounded(name: str, value: Any) -> float:
+    return checks.number(name, value, at_least=-_LARGEST, at_most=_LARGEST)

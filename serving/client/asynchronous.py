@@ -1,0 +1,295 @@
+"""AsyncRemoteAgent: RemoteAgent for asyncio. It sends and waits; what is sent is the same."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import credentials
+from .calls import login
+from .connections import tls_context
+from .credentials import Login, Secret
+from .errors import ServiceError
+from .experience import Action
+from .messages import Answer, Flow, Lost, Request, advance, conclude, seconds
+from .retries import attempts
+from .session import Settings
+from .state import EncodedAgentState
+from .values import Size
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_Result = TypeVar("_Result")
+
+
+class AsyncRemoteAgent:
+    """A ``RemoteAgent`` whose methods are awaited; its properties are methods here. It belongs to one event loop.
+
+    Username and password log in with the first request. It needs aiohttp, which axonrl requires.
+
+    Args:
+        agent_name: see ``RemoteAgent``, as all others.
+        description: for :meth:`create_agent`.
+        access_token: a token of the service.
+        username: to get a token with.
+        password: the same.
+        url: of the service.
+        timeout: seconds that an attempt may take.
+        retry_deadline: seconds after which no further attempt begins.
+        environment: the stream of experience that steps belong to.
+        verify: check the service's certificate.
+        hyperparameters: for :meth:`create_agent`.
+
+    Raises:
+        ValueError: no credentials, an invalid argument, or a keyword that looks like a credential.
+    """
+
+    def __init__(
+        self,
+        agent_name: str,
+        description: str = "",
+        *,
+        access_token: str | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        url: str | None = None,
+        timeout: float = 10.0,
+        retry_deadline: float = 30.0,
+        environment: str | None = None,
+        verify: bool | str | os.PathLike[str] = True,
+        **hyperparameters: Any,
+    ) -> None:
+        self._settings = Settings(
+            agent_name, description, url, timeout, retry_deadline, environment, verify, hyperparameters
+        )
+        self._calls = self._settings.calls
+        self._credentials = credentials.find(access_token, username, password)
+        self._token = self._credentials if isinstance(self._credentials, Secret) else None
+        self._turns = asyncio.Lock()
+        self._logging_in = asyncio.Lock()
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def agent_name(self) -> str:
+        """In the service."""
+        return self._calls.name
+
+    @property
+    def environment(self) -> str:
+        """The stream of experience that steps belong to."""
+        return self._calls.environment
+
+    @property
+    def url(self) -> str:
+        """Of the service, with ``/api/v1``."""
+        return self._settings.address.url
+
+    async def create_agent(
+        self,
+        state_size: Size | None = None,
+        action_size: Size | None = None,
+        agent_model: str | None = None,
+        active: bool = True,
+        *,
+        discrete: bool | None = None,
+        action_low: Any = None,
+        action_high: Any = None,
+        observation_space: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Create the agent; when this returns, it acts. See ``RemoteAgent.create_agent``; actions are in 0 .. 1."""
+        settings = {"discrete": discrete, "observation_space": observation_space}
+        settings |= {"action_low": action_low, "action_high": action_high}
+        return await self._do(self._calls.create(state_size, action_size, agent_model, active, settings))
+
+    async def remove(self, *, agent_name: str, quite: bool = True) -> bool:
+        """Delete the agent; see ``RemoteAgent.remove``."""
+        return await self._do(self._calls.remove(agent_name, quite))
+
+    async def exists(self) -> bool:
+        """Whether the agent is there."""
+        return await self._do(self._calls.exists())
+
+    async def is_active(self) -> bool:
+        """Whether it acts and learns."""
+        return await self._do(self._calls.is_active())
+
+    async def activate(self) -> None:
+        """Let it act and learn."""
+        await self._do(self._calls.set_active(True))
+
+    async def deactivate(self) -> None:
+        """Let it rest."""
+        await self._do(self._calls.set_active(False))
+
+    async def hparams(self) -> dict[str, int | float | str]:
+        """Hyperparameters and sizes."""
+        return await self._do(self._calls.hparams())
+
+    async def info(self) -> dict[str, Any]:
+        """The agent object."""
+        return await self._do(self._calls.info())
+
+    async def sync(self) -> None:
+        """Take over model, sizes and hyperparameters as the service has them."""
+        await self._do(self._calls.sync())
+
+    async def loss(self) -> dict[str, Any]:
+        """Loss and metrics of the last update."""
+        return await self._do(self._calls.loss())
+
+    async def get_state(self) -> EncodedAgentState:
+        """Everything it has learned."""
+        return await self._do(self._calls.get_state())
+
+    async def upload_state(self, state: EncodedAgentState) -> bool:
+        """Put what another agent has learned in the place of what this one has."""
+        return await self._do(self._calls.upload_state(state))
+
+    async def episodes(self, last: int = 100) -> list[dict[str, Any]]:
+        """The last finished episodes."""
+        return await self._do(self._calls.episodes(last))
+
+    async def act(self, state: Any, noise: float = 0, *, explore: bool | None = None) -> Action:
+        """Choose an action; see ``RemoteAgent.act``."""
+        return await self._in_order(self._calls.act(state, noise, explore))
+
+    async def step(
+        self,
+        state: Any,
+        action: Any,
+        reward: float,
+        next_state: Any,
+        done: bool,
+        *,
+        truncated: bool = False,
+        key: str | None = None,
+    ) -> bool:
+        """Report what came of an action; see ``RemoteAgent.step``."""
+        return await self._in_order(self._calls.step(state, action, reward, next_state, done, truncated, key))
+
+    async def act_batch(
+        self, states: Any, noise: float = 0, *, explore: bool | None = None, environments: Any = None
+    ) -> list[Action]:
+        """Choose actions for up to 1,000 observations."""
+        return await self._in_order(self._calls.act_batch(states, noise, explore, environments))
+
+    async def step_batch(
+        self,
+        states: Any,
+        actions: Any,
+        rewards: Any,
+        next_states: Any,
+        dones: Any,
+        *,
+        truncated: Any = None,
+        environments: Any = None,
+        key: str | None = None,
+    ) -> int:
+        """Report up to 1,000 steps, all or none."""
+        flow = self._calls.step_batch(states, actions, rewards, next_states, dones, truncated, environments, key)
+        return await self._in_order(flow)
+
+    async def end_episode(self) -> None:
+        """Say that the environment was reset without ``done``."""
+        await self._in_order(self._calls.end_episode())
+
+    async def close(self) -> None:
+        """Close the connections. The agent stays."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def __aenter__(self) -> AsyncRemoteAgent:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"AsyncRemoteAgent({self._calls.name!r}, url={self.url!r})"
+
+    # -- input and output ---------------------------------------------------------------------------------------------
+
+    async def _in_order(self, flow: Flow[_Result]) -> _Result:
+        async with self._turns:
+            return await self._do(flow)
+
+    async def _do(self, flow: Flow[_Result], hide: Secret | None = None) -> _Result:
+        """Do what a flow asks for; its result, or what it raised."""
+        found = advance(flow)
+        while isinstance(found, Request):
+            if not found.login:
+                hide = await self._authenticated()
+            found = advance(flow, await self._exchange(found, hide))
+        result: _Result = found.value
+        return result
+
+    async def _authenticated(self) -> Secret:
+        """The token; got now if it is to be got."""
+        if self._token is None:
+            async with self._logging_in:
+                found = self._credentials
+                if self._token is None and isinstance(found, Login):
+                    flow = login(found.username, found.password)
+                    self._token = Secret(await self._do(flow, found.password))
+        if self._token is None:
+            raise RuntimeError("the login brought no token")
+        return self._token
+
+    async def _exchange(self, request: Request, hide: Secret | None) -> Answer | ServiceError:
+        if request.after:
+            await asyncio.sleep(request.after)
+        tries = attempts(self._settings.retry_deadline, time.monotonic, random.random)
+        wait = next(tries)
+        while True:
+            if wait:
+                await asyncio.sleep(wait)
+            outcome = await self._send(request)
+            try:
+                wait = tries.send(outcome)
+            except StopIteration as end:
+                return conclude(request, end.value, () if hide is None else (hide.reveal(),))
+
+    async def _send(self, request: Request) -> Answer | Lost:
+        """The answer, whatever its status; or why there is none."""
+        import aiohttp  # the only part that needs it
+
+        limit = self._settings.timeout_of(request)
+        headers = {"Accept-Encoding": "identity", **request.headers(self._token)}
+        try:
+            sent = self._opened().request(
+                request.method,
+                self.url + request.path,
+                data=request.body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=limit),
+            )
+            async with sent as response:
+                body = await response.read()
+        except aiohttp.ClientConnectorCertificateError as error:
+            return Lost("certificate", str(error), for_good=True)
+        except asyncio.TimeoutError:  # in Python 3.10 another class than TimeoutError
+            return Lost("timeout", f"no answer within {limit:g} seconds")
+        except (aiohttp.ClientError, OSError) as error:
+            return Lost("unreachable", f"{type(error).__name__}: {error}")
+        header = response.headers.get
+        return Answer(response.status, body, header("X-Request-Id"), seconds(header("Retry-After")), header("Location"))
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            import aiohttp
+
+            verify = self._settings.verify
+            tls = tls_context(verify) if self._settings.address.secure else True
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=tls, limit=0), cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session

@@ -1,0 +1,238 @@
+"""Requests as they are to be sent, answers as they came, and what an answer that is no success means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from .credentials import Secret
+from .errors import (
+    AuthenticationError,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+    ServiceError,
+    ServiceUnavailable,
+)
+
+JSON_TYPE: Final = "application/json"
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
+_LONGEST: Final = 2000
+
+
+class Request:
+    """What is to be sent.
+
+    Args:
+        method: of HTTP.
+        path: after the address's prefix, quoted, with its query.
+        body: of the request; it may hold a password, so ``repr`` leaves it out.
+        key: the idempotency key; the same on each repetition.
+        slow: creations and transfers of states, which may take two minutes.
+        login: gets a token rather than having one.
+        after: seconds to wait before it is sent.
+    """
+
+    __slots__ = ("after", "body", "key", "login", "method", "path", "slow")
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        key: str | None = None,
+        slow: bool = False,
+        login: bool = False,
+        after: float = 0.0,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.body = body
+        self.key = key
+        self.slow = slow
+        self.login = login
+        self.after = after
+
+    def __repr__(self) -> str:
+        return f"Request({self.method} {self.path})"
+
+    def headers(self, token: Secret | None) -> dict[str, str]:
+        """Of this request."""
+        found = {"Accept": JSON_TYPE}
+        if token is not None and not self.login:
+            found["Authorization"] = f"Bearer {token.reveal()}"
+        if self.body is not None:
+            found["Content-Type"] = FORM_TYPE if self.login else JSON_TYPE
+        if self.key is not None:
+            found["Idempotency-Key"] = self.key
+        return found
+
+
+class Answer(NamedTuple):
+    """What came back. ``again``: an earlier attempt may have been done as well, since its answer was lost."""
+
+    status: int
+    body: bytes
+    request_id: str | None = None
+    retry_after: float | None = None
+    location: str | None = None
+    again: bool = False
+
+
+class Lost(NamedTuple):
+    """No answer. ``code`` as in ServiceError; ``for_good``: asking again cannot help."""
+
+    code: str
+    detail: str
+    for_good: bool = False
+
+
+Result = TypeVar("Result")
+Flow: TypeAlias = Generator[Request, Answer, Result]
+"""A call without input and output: it yields requests, is sent their successful answers, or an error is thrown in."""
+
+
+class Done(NamedTuple):
+    """The result of a flow."""
+
+    value: Any
+
+
+def advance(flow: Flow[Any], outcome: Answer | ServiceError | None = None) -> Request | Done:
+    """What a flow asks for next, or its result; it may raise the error that it is given, or another one.
+
+    Args:
+        flow: the call.
+        outcome: of its last request; None to begin.
+    """
+    try:
+        if outcome is None:
+            return next(flow)
+        return flow.send(outcome) if isinstance(outcome, Answer) else flow.throw(outcome)
+    except StopIteration as end:
+        return Done(end.value)
+
+
+def seconds(text: str | None) -> float | None:
+    """The value of ``Retry-After``, if it is whole seconds."""
+    text = (text or "").strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def content(request: Request, answer: Answer) -> Any:
+    """The JSON of a successful answer.
+
+    Raises:
+        ServiceError: it is none; the code is ``"invalid_answer"``.
+    """
+    try:
+        return json.loads(answer.body)
+    except ValueError:
+        pass
+    raise unexpected(request, answer, "the answer is not JSON; is this the URL of an axonrl service?")
+
+
+def unexpected(request: Request, answer: Answer, detail: str) -> ServiceError:
+    """For a successful answer that is not what the API says."""
+    message = f"{_asked(request)}: {answer.status}, but {detail}"
+    return ServiceError(message, answer.status, "invalid_answer", detail, answer.request_id)
+
+
+def conclude(request: Request, outcome: Answer | Lost, hide: Iterable[str] = ()) -> Answer | ServiceError:
+    """The answer, if it is a success, else its error; see :func:`failure`."""
+    if isinstance(outcome, Answer):
+        # An earlier attempt may have removed it, with its answer lost.
+        gone = request.method == "DELETE" and outcome.status == 404 and outcome.again
+        if 200 <= outcome.status < 300 or gone:
+            return outcome
+    return failure(request, outcome, hide)
+
+
+def failure(request: Request, outcome: Answer | Lost, hide: Iterable[str] = ()) -> ServiceError:
+    """The error of an answer that is no success, or of none.
+
+    Args:
+        request: what was asked.
+        outcome: what came of it.
+        hide: secrets, which the service might repeat in its answer.
+    """
+    if isinstance(outcome, Lost):
+        detail = _hidden(outcome.detail, hide)
+        message = f"{_asked(request)}: no answer ({outcome.code}): {detail}"
+        return ServiceUnavailable(message, None, outcome.code, detail)
+    problem = _problem(outcome.body)
+    code, detail = _text(problem.get("code")), _hidden(_text(problem.get("detail")), hide)
+    errors = [
+        {name: _hidden(_text(item.get(name)), hide) for name in ("where", "what")}
+        for item in problem["errors"]
+        if isinstance(item, dict)
+    ]
+    if 300 <= outcome.status < 400:
+        code, detail = "redirected", f"Redirects are not followed. Use the URL that leads to {outcome.location}"
+    request_id = _text(problem.get("request_id")) or outcome.request_id
+    message = f"{_asked(request)}: {outcome.status} {code or 'without a code'}"
+    if detail:
+        message += f": {detail}"
+    for item in errors[:3]:
+        if item["where"] not in detail:
+            message += f"; {item['where']}: {item['what']}"
+    if request_id:
+        message += f" (request {request_id})"
+    kind = _kind(outcome.status, code, request.login)
+    return kind(message, outcome.status, code, detail, request_id, errors, outcome.retry_after)
+
+
+_KINDS: Final[dict[int, type[ServiceError]]] = {
+    400: InvalidRequest,
+    401: AuthenticationError,
+    403: AuthenticationError,
+    404: NotFound,
+    409: Conflict,
+    413: InvalidRequest,
+    415: InvalidRequest,
+    422: InvalidRequest,
+    429: RateLimited,
+    502: ServiceUnavailable,
+    503: ServiceUnavailable,
+    504: ServiceUnavailable,
+    507: ServiceUnavailable,
+}
+
+
+def _kind(status: int, code: str, login: bool) -> type[ServiceError]:
+    if code == "quota_exceeded":
+        return Conflict
+    kind = _KINDS.get(status, ServiceError)
+    return AuthenticationError if login and kind is InvalidRequest else kind
+
+
+def _problem(body: bytes) -> dict[str, Any]:
+    """The members of a problem, RFC 9457; of anything else its beginning as the detail."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        found = {"detail": body[:200].decode("utf-8", "replace").strip()}
+    errors = found.get("errors")
+    return {**found, "errors": errors if isinstance(errors, list) else []}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return (value if isinstance(value, str) else json.dumps(value))[:_LONGEST]
+
+
+def _hidden(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "***")
+    return text
+
+
+def _asked(request: Request) -> str:
+    return f"{request.method} {request.path}"

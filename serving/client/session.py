@@ -1,0 +1,205 @@
+"""What does the input and output of a RemoteAgent: credentials, connections, repetition, order."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from . import address, credentials, values
+from .calls import login
+from .connections import Connections
+from .credentials import Login, Secret
+from .errors import ServiceError
+from .experience import Experience
+from .messages import Answer, Flow, Request, advance, conclude
+from .retries import attempts
+from .turns import Turns
+
+_Result = TypeVar("_Result")
+_Self = TypeVar("_Self", bound="Session")
+
+SLOW: Final = 120.0
+"""Seconds that creations and transfers of states may take."""
+
+
+class Settings:
+    """Arguments of a RemoteAgent that are no credentials, checked; what a pickle keeps."""
+
+    def __init__(
+        self,
+        agent_name: str,
+        description: str,
+        url: str | None,
+        timeout: float,
+        retry_deadline: float,
+        environment: str | None,
+        verify: bool | str | os.PathLike[str],
+        hyperparameters: Mapping[str, Any],
+    ) -> None:
+        credentials.refuse_misspelt(hyperparameters)
+        self.address = address.find(url)
+        self.timeout = values.duration(timeout, "timeout", zero=False)
+        self.retry_deadline = values.duration(retry_deadline, "retry_deadline", zero=True)
+        self.verify = verify
+        self.environment = environment
+        self.hyperparameters = dict(hyperparameters)
+        self.calls = Experience(agent_name, description, hyperparameters, environment or random_environment())
+
+    def timeout_of(self, request: Request) -> float:
+        """Seconds."""
+        return max(self.timeout, SLOW) if request.slow else self.timeout
+
+    def arguments(self) -> dict[str, Any]:
+        """To build the same once more."""
+        names = ("timeout", "retry_deadline", "environment", "verify")
+        found = {name: getattr(self, name) for name in names}
+        return {
+            "agent_name": self.calls.name,
+            "description": self.calls.description,
+            "url": self.address.url,
+            **found,
+            **self.hyperparameters,
+        }
+
+
+class Session:
+    """Does what flows ask for.
+
+    Args:
+        settings: of the agent.
+        access_token: see ``RemoteAgent``, as the next two.
+        username: of the account.
+        password: of the account.
+    """
+
+    def __init__(
+        self, settings: Settings, access_token: str | None, username: str | None, password: str | None
+    ) -> None:
+        self._settings = settings
+        self._calls = settings.calls
+        self._connections = Connections(settings.address, settings.verify)
+        self._turns = Turns()
+        self._process = os.getpid()
+        self._token: Secret | None = None
+        self._token = self._authenticate(credentials.find(access_token, username, password))
+
+    @property
+    def agent_name(self) -> str:
+        """In the service."""
+        return self._calls.name
+
+    @property
+    def description(self) -> str:
+        """For :meth:`create_agent`."""
+        return self._calls.description
+
+    @property
+    def environment(self) -> str:
+        """The stream of experience that steps belong to."""
+        return self._calls.environment
+
+    @property
+    def url(self) -> str:
+        """Of the service, with ``/api/v1``."""
+        return self._settings.address.url
+
+    def get_access_token(
+        self, username: str | None = None, password: str | None = None, access_token: str | None = None
+    ) -> str:
+        """A token: the one given, or a new one for username and password; without them, by the environment.
+
+        Raises:
+            ValueError: no credentials.
+            AuthenticationError: they were refused.
+        """
+        return self._authenticate(credentials.find(access_token, username, password)).reveal()
+
+    def close(self) -> None:
+        """Close the connections. The agent stays; a later call connects anew."""
+        self._connections.close()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        model = self._calls.known.model
+        known = f", agent_model={model!r}" if model is not None else ""
+        return f"{type(self).__name__}({self._calls.name!r}, url={self._settings.address.url!r}{known})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._settings.arguments()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def _authenticate(self, found: Secret | Login) -> Secret:
+        if isinstance(found, Login):
+            return Secret(self._do(login(found.username, found.password), hide=found.password))
+        return found
+
+    def _in_order(self, flow: Flow[_Result]) -> _Result:
+        """Do a call of this environment, after those that were begun before."""
+        if self._process != os.getpid():  # a fork: another environment, and a lock that its parent may hold
+            self._process = os.getpid()
+            self._turns = Turns()
+            if self._settings.environment is None:
+                self._calls.environment = random_environment()
+        with self._turns:
+            return self._do(flow)
+
+    def _do(
+        self,
+        flow: Flow[_Result],
+        *,
+        hide: Secret | None = None,
+        timeout: float | None = None,
+        retry_deadline: float | None = None,
+    ) -> _Result:
+        """Do what a flow asks for; its result, or what it raised.
+
+        Args:
+            flow: the call.
+            hide: another secret than the token to keep out of errors.
+            timeout: seconds, for another one than the session's.
+            retry_deadline: seconds, likewise.
+        """
+        hidden = hide if hide is not None else self._token
+        deadline = self._settings.retry_deadline if retry_deadline is None else retry_deadline
+        found = advance(flow)
+        while isinstance(found, Request):
+            found = advance(flow, self._exchange(found, hidden, timeout, deadline))
+        result: _Result = found.value
+        return result
+
+    def _exchange(
+        self, request: Request, hide: Secret | None, timeout: float | None, deadline: float
+    ) -> Answer | ServiceError:
+        """What comes of a request, which is repeated when that is right."""
+        seconds = self._settings.timeout_of(request) if timeout is None else timeout
+        if request.after:
+            time.sleep(request.after)
+        tries = attempts(deadline, time.monotonic, random.random)
+        wait = next(tries)
+        while True:
+            if wait:
+                time.sleep(wait)
+            outcome = self._connections.send(request, self._token, seconds)
+            try:
+                wait = tries.send(outcome)
+            except StopIteration as end:
+                return conclude(request, end.value, () if hide is None else (hide.reveal(),))
+
+
+def random_environment() -> str:
+    """A name that no other object has."""
+    return f"e{secrets.token_hex(6)}"

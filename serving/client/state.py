@@ -1,0 +1,82 @@
+"""An agent's state as the service sends it, and as a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import ArgumentError
+from .values import Size, shortened
+
+
+@dataclasses.dataclass
+class EncodedAgentState:
+    """Everything an agent has learned. The three encoded fields are base64, as they came.
+
+    Args:
+        model: such as ``"dqn"``.
+        state_size: how many numbers an observation has, or its shape.
+        action_size: how many actions there are, or how many numbers an action has.
+        encoded_config: of JSON: hyperparameters, counters, generators, environments.
+        encoded_network: of safetensors: every variable.
+        encoded_buffer: of safetensors: the memory.
+    """
+
+    model: str
+    state_size: Size
+    action_size: int
+    encoded_config: str
+    encoded_network: str
+    encoded_buffer: str
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as a JSON file, which is there whole or not at all."""
+        target = Path(path)
+        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        try:
+            partial.write_text(json.dumps(to_json(self)), encoding="utf-8")
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> EncodedAgentState:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ArgumentError: the file is not such a state; a ValueError.
+        """
+        try:
+            return from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ArgumentError(f"{Path(path)} is not a saved agent state: {error}", "path") from None
+
+
+def to_json(state: EncodedAgentState) -> dict[str, Any]:
+    """The six fields."""
+    return {field.name: getattr(state, field.name) for field in dataclasses.fields(EncodedAgentState)}
+
+
+def from_json(value: Any) -> EncodedAgentState:
+    """Of the six fields; others are ignored, and ``obs_size`` is ``state_size``.
+
+    Raises:
+        ArgumentError: one is missing or of another type.
+    """
+    if not isinstance(value, Mapping):
+        raise ArgumentError(f"a state must be an object, got {shortened(value)}", "state")
+    values = dict(value)
+    values.setdefault("state_size", values.get("obs_size"))
+    sizes = values["state_size"]
+    if isinstance(sizes, list):
+        values["state_size"] = sizes = tuple(sizes)
+    for field in dataclasses.fields(EncodedAgentState):
+        found = values.get(field.name)
+        kinds = {"state_size": (int, tuple, type(None)), "action_size": (int,)}.get(field.name, (str,))
+        if field.name not in values or not isinstance(found, kinds) or isinstance(found, bool):
+            raise ArgumentError(f"{field.name} is missing or invalid: {shortened(found)}", field.name)
+    return EncodedAgentState(**{field.name: values[field.name] for field in dataclasses.fields(EncodedAgentState)})

@@ -1,0 +1,46 @@
+"""A lock that threads get in the order in which they asked."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from types import TracebackType
+
+
+class Turns:
+    """Whoever asks first is first: ``threading.Lock`` promises no order. Not reentrant."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._taken = False
+        self._waiting: collections.deque[threading.Lock] = collections.deque()
+
+    def __enter__(self) -> None:
+        with self._guard:
+            if not self._taken:
+                self._taken = True
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting.append(mine)
+        try:
+            mine.acquire()  # released by whoever was before
+        except BaseException:  # interrupted while waiting
+            with self._guard:
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
+                    raise
+            self._next()  # it was handed over meanwhile
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._next()
+
+    def _next(self) -> None:
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._taken = False

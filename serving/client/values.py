@@ -1,0 +1,244 @@
+"""Plain values: what users give, as JSON can carry it. NumPy's arrays and scalars are taken without importing it."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, Final, TypeAlias
+
+from .errors import ArgumentError
+
+Size: TypeAlias = "int | tuple[int, ...]"
+
+MOST: Final = 1000
+"""Of a batch."""
+_NUMBERS: Final = frozenset({float, int})
+_PLAIN: Final = frozenset({float, int, bool, list, tuple, dict, str, bytes})
+_DEEPEST: Final = 32
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+def encode(value: Any) -> bytes:
+    """JSON without blanks."""
+    return _encode(value).encode("ascii")
+
+
+def shortened(value: object) -> str:
+    """The value's ``repr`` for an error message: one line, at most 80 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def state(value: Any, size: Size | None, where: str = "state") -> Any:
+    """An observation as JSON carries it.
+
+    Args:
+        value: a list, a tuple, an array, a number; a mapping for a Dict of them.
+        size: how many numbers it must have, or its shape; None if unknown.
+        where: its name in errors.
+
+    Raises:
+        ArgumentError: it has another size, or a number in it is not finite. ``argument`` is the place.
+    """
+    kind = type(value)
+    if (kind is list or kind is tuple) and len(value) == size and _flat(value):
+        return value  # most calls
+    found = plain(value, where)
+    if size is None:
+        return found
+    shape = (size,) if isinstance(size, int) else size
+    if shape == (1,) and type(found) in _NUMBERS:
+        return [found]
+    _check_shape(found, shape, where)
+    return found
+
+
+def action(value: Any, size: int | None, where: str = "action") -> list[Any]:
+    """An action as JSON carries it: always a list, of ``size`` numbers if that is known."""
+    if type(value) is int:
+        found: Any = [value]
+    else:
+        found = plain(value, where, flags=False)
+        if type(found) in _NUMBERS:
+            found = [found]
+    if size is not None:
+        _check_shape(found, (size,), where)
+    return list(found)
+
+
+def number(value: Any, where: str) -> float:
+    """A finite number."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    found = plain(value, where)
+    if isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    if type(found) not in _NUMBERS:
+        raise ArgumentError(f"{where} must be a number, got {shortened(value)}", where)
+    return found  # type: ignore[no-any-return]
+
+
+def flag(value: Any, where: str) -> bool:
+    """True or False; also NumPy's, 0 and 1."""
+    if type(value) is bool:
+        return value
+    found = plain(value, where) if hasattr(value, "tolist") else value
+    if type(found) in _NUMBERS and found in (0, 1):
+        return bool(found)
+    raise ArgumentError(f"{where} must be True or False, got {shortened(value)}", where)
+
+
+def fraction(value: Any, where: str) -> float:
+    """A number in 0 .. 1."""
+    found = number(value, where)
+    if not 0 <= found <= 1:
+        raise ArgumentError(f"{where} must be in 0 .. 1, got {found!r}", where)
+    return found
+
+
+def duration(value: Any, where: str, *, zero: bool) -> float:
+    """Seconds; ``zero``: may they be 0?"""
+    found = number(value, where)
+    if found < 0 or (found == 0 and not zero):
+        raise ArgumentError(f"{where} must be seconds {'of at least' if zero else 'above'} 0, got {found!r}", where)
+    return found
+
+
+def plain(value: Any, where: str, *, flags: bool = True, depth: int = 0) -> Any:
+    """Numbers in lists, as deep as they are given; mappings with strings as keys.
+
+    Args:
+        value: what was given.
+        where: its name in errors.
+        flags: take True and False as 1 and 0, else refuse them.
+        depth: how deep it lies.
+    """
+    kind = type(value)
+    if kind in _NUMBERS:
+        return _finite(value, where)
+    if kind is bool and flags:
+        return int(value)
+    if (kind is list or kind is tuple) and _flat(value):
+        return list(value)
+    if depth > _DEEPEST:
+        raise ArgumentError(f"{where} is nested too deep", where)
+    if kind not in _PLAIN:
+        value = _unwrapped(value)
+    if type(value) in _NUMBERS or type(value) is bool:
+        if type(value) is not kind:
+            return plain(value, where, flags=flags, depth=depth + 1)
+    elif isinstance(value, Mapping):
+        items = value.items()
+        return {str(key): plain(item, f"{where}.{key}", flags=flags, depth=depth + 1) for key, item in items}
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | set | frozenset):
+        return [plain(item, f"{where}[{k}]", flags=flags, depth=depth + 1) for k, item in enumerate(value)]
+    raise ArgumentError(f"{where} must be a number or numbers, got {shortened(value)}", where)
+
+
+def setting(value: Any, where: str) -> Any:
+    """A hyperparameter: what :func:`plain` takes; and texts, True, False and None as they are."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): setting(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [setting(item, f"{where}[{k}]") for k, item in enumerate(value)]
+    unwrapped = _unwrapped(value)
+    return unwrapped if type(unwrapped) is bool else plain(unwrapped, where)
+
+
+def size(value: Any, where: str) -> Size:
+    """A positive integer, or a tuple of them for a shape."""
+    if isinstance(value, list | tuple) and value:
+        return tuple(_positive(item, value, where) for item in value)
+    return _positive(value, value, where)
+
+
+def rows(columns: Mapping[str, Any]) -> int:
+    """The common length of the columns of a batch.
+
+    Raises:
+        ArgumentError: lengths differ, or there are more than 1,000.
+    """
+    counts: dict[str, int] = {}
+    for name, column in columns.items():
+        if not isinstance(column, list | tuple):
+            raise ArgumentError(f"{name} must be a list, got {shortened(column)}", name)
+        counts[name] = len(column)
+    first = next(iter(counts))
+    for name, found in counts.items():
+        if found != counts[first]:
+            raise ArgumentError(f"{name} must have as many entries as {first}, {counts[first]}; got {found}", name)
+    if counts[first] > MOST:
+        raise ArgumentError(f"{first} must have at most {MOST:,} entries, got {counts[first]:,}", first)
+    return counts[first]
+
+
+def column(value: Any) -> Any:
+    """A column of a batch as a list, if it can be one."""
+    if isinstance(value, list | tuple):
+        return value
+    found = _unwrapped(value)
+    is_list = isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping | set | frozenset)
+    return list(found) if is_list else found
+
+
+def _flat(value: Sequence[Any]) -> bool:
+    """Whether this is all numbers, and they are certainly finite; a sum that overflows leaves it to a closer look."""
+    if not _NUMBERS.issuperset(map(type, value)):
+        return False
+    try:
+        return math.isfinite(sum(value))
+    except OverflowError:
+        return False
+
+
+def _finite(value: Any, where: str) -> Any:
+    try:
+        if math.isfinite(value):
+            return value
+    except OverflowError:
+        pass
+    raise ArgumentError(f"{where} must be a finite number, got {shortened(value)}", where)
+
+
+def _unwrapped(value: Any) -> Any:
+    """Python's own value of an array or a scalar of NumPy or its like; numbers of other classes as int or float."""
+    if hasattr(value, "tolist"):
+        found = value.tolist()
+    elif hasattr(value, "__array__"):
+        found = value.__array__().tolist()
+    elif hasattr(value, "item"):
+        found = value.item()
+    else:
+        found = value
+    if isinstance(found, Integral) and type(found) not in _PLAIN:
+        return int(found)
+    return float(found) if isinstance(found, Real) and type(found) not in _PLAIN else found
+
+
+def _check_shape(value: Any, shape: tuple[int, ...], where: str) -> None:
+    if not shape:
+        if type(value) not in _NUMBERS:
+            raise ArgumentError(f"{where} must be a number, got {shortened(value)}", where)
+        return
+    if not isinstance(value, list | tuple) or len(value) != shape[0]:
+        got = f"{len(value)}" if isinstance(value, list | tuple) else shortened(value)
+        raise ArgumentError(f"{where} must have {shape[0]} entries, got {got}", where)
+    if len(shape) > 1 or not _NUMBERS.issuperset(map(type, value)):
+        for k, item in enumerate(value):
+            _check_shape(item, shape[1:], f"{where}[{k}]")
+
+
+def _positive(item: Any, value: Any, where: str) -> int:
+    try:
+        found = 0 if isinstance(item, bool) else operator.index(item)
+    except TypeError:
+        found = 0
+    if found < 1:
+        message = f"{where} must be a positive integer, or a tuple of them for a shape; got {shortened(value)}"
+        raise ArgumentError(message, where)
+    return found

@@ -1,0 +1,53 @@
+"""Waiting until an agent can be used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from .errors import NotFound, RateLimited, ServiceUnavailable
+from .remote_agent import RemoteAgent
+
+_EVERY = 0.5  # seconds
+
+
+def wait_until_agent_exists(agent: RemoteAgent, max_seconds: float = 20, verbose: bool = True) -> bool:
+    """Wait until the agent exists. A service that cannot be reached counts as "not yet".
+
+    Args:
+        agent: to be asked for ``exists``, every 0.5 seconds.
+        max_seconds: to wait.
+        verbose: print a line at each question after the first.
+
+    Returns:
+        Whether it exists.
+
+    Raises:
+        AuthenticationError: the token was refused.
+    """
+    ask = getattr(agent, "_exists_within", lambda seconds: agent.exists)  # also of an object of the user's own
+    return _wait(ask, max_seconds, verbose, "The agent does not exist yet")
+
+
+def wait_until_agent_is_active(agent: RemoteAgent, max_seconds: float = 20, verbose: bool = True) -> bool:
+    """Wait until the agent exists and is active; otherwise as :func:`wait_until_agent_exists`."""
+    ask = getattr(agent, "_is_active_within", lambda seconds: agent.is_active)
+    return _wait(ask, max_seconds, verbose, "The agent is not active yet")
+
+
+def _wait(ask: Callable[[float], bool], max_seconds: float, verbose: bool, message: str) -> bool:
+    """Ask until it is so; each question gets the time that is left, and at least half a second."""
+    began = time.monotonic()
+    while True:
+        left = max_seconds - (time.monotonic() - began)
+        try:
+            if ask(max(left, _EVERY)):
+                return True
+        except (NotFound, ServiceUnavailable, RateLimited):
+            pass
+        passed = time.monotonic() - began
+        if passed >= max_seconds:
+            return False
+        if verbose:
+            print(f"{message}, after {passed:.1f} of {max_seconds:g} seconds.")
+        time.sleep(min(_EVERY, max_seconds - passed))

@@ -1,0 +1,152 @@
+"""``axonrl serve``: a service in this process, its workers beside it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import sys
+import traceback
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...errors import ArgumentError
+from .. import catalogue
+from ..accounts import Accounts, AgentRows, Audit, Idempotency, Lifetimes, RefusedError, UnusableError, open_service
+from ..accounts import folder as folders
+from ..accounts.opening import described
+from ..gateway.gateway import Rooms
+from ..gateway.reading import SettingsError
+from ..gateway.server import serve
+from ..gateway.settings import Settings, load
+from ..workers.pool import Pool, default_workers
+from ..workers.settings import WorkerSettings
+from .context import FAILED, USAGE
+
+DISK: Final = "disk"
+PROCESS: Final = "process"
+_LEAST_FREE: Final = 8 * 2**20
+"""Bytes on the disk of the data folder, below which ``/readyz`` says that it is full."""
+logger = logging.getLogger("axonrl.serving")
+
+
+def carry_out(arguments: argparse.Namespace) -> int:
+    """Serve until a signal comes.
+
+    Returns:
+        128 and the signal's number, when everything was saved; 1 if it failed; 2 for a folder, database, port or
+        configuration that is not usable.
+    """
+    try:
+        settings = _settings(arguments)
+        path = folders.prepare(arguments.data)
+        with folders.holding(path, "axonrl serve", described(path, arguments.database)):
+            return _serve(arguments, settings, path)
+    except (ArgumentError, SettingsError, UnusableError) as error:
+        return _told(arguments, error, USAGE)
+    except RefusedError as error:
+        return _told(arguments, error, FAILED)
+
+
+def _told(arguments: argparse.Namespace, error: Exception, status: int) -> int:
+    if arguments.debug:
+        traceback.print_exception(error)
+    print(f"axonrl: error: {error}", file=sys.stderr)
+    return status
+
+
+def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int:
+    database = open_service(path, arguments.database, migrate=arguments.migrate or None, serving=True)
+    try:
+        audit = Audit(database, path)
+        lifetimes = _lifetimes(settings)
+        accounts = Accounts(database, audit=audit, quotas=settings.quotas(), lifetimes=lifetimes)
+        pool = Pool(path, arguments.workers or default_workers(), _worker_settings(arguments, settings))
+        rooms = Rooms(
+            accounts=accounts,
+            rows=AgentRows(database, audit=audit),
+            pool=pool,
+            catalogue=catalogue,
+            audit=audit,
+            idempotency=Idempotency(database),
+            checks={"storage": lambda: _storage(path), "workers": pool.trouble},
+            gauges=pool.gauges,
+        )
+        return 128 + serve(settings, rooms, during=_running(pool, settings.listen.grace))
+    finally:
+        database.close()
+
+
+@contextlib.asynccontextmanager
+async def _running(pool: Pool, seconds: float) -> AsyncIterator[None]:
+    """The workers, while the service runs; then every agent is saved."""
+    try:
+        await pool.start()
+        yield
+    finally:
+        await asyncio.shield(pool.stop(seconds))
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    """The configuration file, then ``--set``, then the options that have names of their own."""
+    given: dict[str, Any] = {
+        "listen.host": arguments.host,
+        "listen.port": arguments.port,
+        "listen.tls_cert": arguments.tls_cert,
+        "listen.tls_key": arguments.tls_key,
+        "listen.behind_proxy": arguments.behind_proxy,
+        "listen.grace": arguments.grace,
+    }
+    own = {name: _as_yaml(value) for name, value in given.items() if value is not None}
+    return load(arguments.config, {**_sets(arguments.set), **own})
+
+
+def _as_yaml(value: Any) -> str:
+    return "[" + ", ".join(map(repr, value)) + "]" if isinstance(value, list) else str(value)
+
+
+def _sets(given: list[str] | None) -> Mapping[str, str]:
+    found = {}
+    for one in given or []:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise ArgumentError(f"--set must be path=value, got {one!r}", "--set", one)
+        found[name] = value
+    return found
+
+
+def _lifetimes(settings: Settings) -> Lifetimes:
+    tokens = settings.tokens
+    return Lifetimes(
+        login_idle_hours=tokens.login_idle_hours,
+        login_days=tokens.login_days,
+        default_days=tokens.default_days,
+        web_idle_minutes=tokens.web_idle_minutes,
+        web_hours=tokens.web_hours,
+    )
+
+
+def _worker_settings(arguments: argparse.Namespace, settings: Settings) -> WorkerSettings:
+    agents = settings.agents
+    workers = arguments.workers or default_workers()
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return WorkerSettings(
+        syncs=arguments.durability == DISK,
+        idle_seconds=agents.idle_seconds,
+        memory=int(physical * agents.memory_share / workers),
+        checkpoint_steps=agents.checkpoint_steps,
+        checkpoint_seconds=agents.checkpoint_seconds,
+    )
+
+
+def _storage(path: Path) -> str:
+    """What is wrong with the disk; empty: nothing."""
+    try:
+        found = os.statvfs(path)
+    except OSError as error:
+        return f"{errno.errorcode.get(error.errno or 0, 'error')}"
+    return "full" if found.f_bavail * found.f_frsize < _LEAST_FREE else ""

@@ -1,0 +1,94 @@
+"""The application: typed routes of FastAPI behind the edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from . import administration, agents, service, states, users
+from .calls import KEY
+from .describing import described
+from .edge import Edge
+from .gateway import API, Gateway
+from .problems import MEDIA_TYPE, ProblemError, of_status
+
+_PLACES = ("body", "query", "path")
+
+
+def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
+    """The ASGI application of a service.
+
+    Args:
+        gateway: what all routes share.
+        page: the application of the web page, for all paths that are not the interface's.
+    """
+    docs = gateway.settings.http.docs
+    app = FastAPI(
+        title="axonrl",
+        version="1",
+        description="Agents over HTTP. Errors are `application/problem+json`.",
+        openapi_url=f"{API}/openapi.json",
+        docs_url=f"{API}/docs" if docs else None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,
+        strict_content_type=False,
+        exception_handlers={
+            ProblemError: _of_problem,
+            RequestValidationError: _of_validation,
+            HTTPException: _of_http,
+        },
+    )
+    for module in (users, agents, states, service, administration):
+        app.include_router(module.router)
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = described(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return Edge(gateway, app, page)
+
+
+def _answer(request: Request, problem: ProblemError) -> Response:
+    body = problem.body(request.scope[KEY].by.request_id)
+    return Response(body, problem.status, problem.headers, MEDIA_TYPE)
+
+
+async def _of_problem(request: Request, error: Exception) -> Response:
+    return _answer(request, error if isinstance(error, ProblemError) else ProblemError("internal", ""))
+
+
+async def _of_http(request: Request, error: Exception) -> Response:
+    status, detail = (error.status_code, str(error.detail)) if isinstance(error, HTTPException) else (500, "")
+    headers = getattr(error, "headers", None)
+    if status == 404:
+        detail = "the path does not exist"
+    return _answer(request, of_status(status, detail, headers))
+
+
+async def _of_validation(request: Request, error: Exception) -> Response:
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    errors = [(_place(one["loc"]), _what(one)) for one in found[:20]]
+    where, what = errors[0] if errors else ("body", "is invalid")
+    return _answer(request, ProblemError("invalid_value", f"{where}: {what}", errors=errors))
+
+
+def _what(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return "unknown field"
+    return "is missing" if error["type"] == "missing" else str(error["msg"])
+
+
+def _place(loc: tuple[str | int, ...]) -> str:
+    """``step_data.state[3]``."""
+    parts = loc[1:] if loc and loc[0] == "body" and len(loc) > 1 else loc
+    place = ""
+    for part in parts:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)[:100]
+    return place

@@ -1,0 +1,298 @@
+"""The outermost application: what holds for every request, before and after its route."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import secrets
+import time
+from collections.abc import Awaitable
+from typing import Any, Final, NamedTuple
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..accounts import By, Grant
+from . import replays
+from .calls import KEY, Call
+from .gateway import API, Gateway
+from .hot import HOT, done
+from .incoming import (
+    FORM_TYPE,
+    JSON_TYPE,
+    STATE_TYPES,
+    DisconnectedError,
+    Head,
+    address_of,
+    body_of,
+    checked_json,
+    replaying,
+    send_answer,
+    send_problem,
+    trusted,
+)
+from .logs import LOGGER
+from .problems import ProblemError, invalid, not_found
+from .replays import Answered
+
+LOGIN: Final = f"{API}/login/access-token"
+_PUBLIC: Final = frozenset({LOGIN, f"{API}/openapi.json", f"{API}/docs"})
+_ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+_HSTS: Final = (b"strict-transport-security", b"max-age=31536000")
+_EXPOSED: Final = b"X-Request-Id, Retry-After, Idempotent-Replayed"
+_ALLOWED: Final = b"Authorization, Content-Type, Idempotency-Key"
+_METHODS: Final = b"GET, POST, PUT, PATCH, DELETE"
+_LOGIN_BYTES: Final = 8192
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+_UNKNOWN: Final = "(none)"
+_REFUSALS: Final = frozenset({401, 403})
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class _Route(NamedTuple):
+    """What a body of a typed route may be."""
+
+    types: tuple[bytes, ...]
+    limit: int
+    is_json: bool
+
+
+class Edge:
+    """The ASGI application.
+
+    Args:
+        gateway: what all routes share.
+        typed: the application with the typed routes.
+        page: the application of all paths that are not the interface's; None: there are none.
+    """
+
+    def __init__(self, gateway: Gateway, typed: ASGIApp, page: ASGIApp | None = None) -> None:
+        self._gateway, self._typed, self._page = gateway, typed, page
+        self._origins = frozenset(origin.encode() for origin in gateway.settings.http.allowed_origins)
+        self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._url_bytes, self._header_bytes = gateway.limits.url_bytes, gateway.limits.header_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            return
+        begun = time.perf_counter()
+        request_id = f"{self._prefix}{next(self._numbers):08x}"
+        head = Head(scope["headers"])
+        route, status, headers = _UNKNOWN, 500, self._headers(scope, head, request_id)
+        watched = _Watched(send)
+        try:
+            route, status = await self._serve(scope, receive, watched, head, headers, request_id)
+        except ProblemError as problem:
+            route, status = _route_of(scope), problem.status
+            if not watched.started:
+                await send_problem(receive, watched, problem, request_id, headers)
+            if status in _REFUSALS:
+                self._refused(scope, head, problem.code, request_id)
+        except DisconnectedError:
+            route, status = _route_of(scope), 499
+        except Exception:
+            LOGGER.exception("a request failed", extra={"request_id": request_id, "route": _route_of(scope)})
+            if watched.started:
+                raise
+            await send_problem(receive, watched, ProblemError("internal", ""), request_id, headers)
+        seconds = time.perf_counter() - begun
+        self._gateway.meters.seen(route, status, seconds)
+        if status >= 500:
+            extra = {"request_id": request_id, "route": route, "status": status, "milliseconds": round(seconds * 1000)}
+            LOGGER.warning("answered with an error", extra=extra)
+
+    async def _serve(
+        self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers, request_id: str
+    ) -> tuple[str, int]:
+        """Serve a request.
+
+        Returns:
+            Its route and the status.
+        """
+        self._check(scope, head)
+        path, method = scope["path"], scope["method"]
+        if method == "OPTIONS" and head.origin and head.origin in self._origins:
+            allowed = [(b"access-control-allow-methods", _METHODS), (b"access-control-allow-headers", _ALLOWED)]
+            await send({"type": "http.response.start", "status": 204, "headers": [*headers, *allowed]})
+            await send({"type": "http.response.body", "body": b""})
+            return "preflight", 204
+        if path.endswith("/") and len(path) > 1:
+            path = scope["path"] = path[:-1]
+            scope["raw_path"] = scope.get("raw_path", b"").removesuffix(b"/")
+        if not path.startswith("/api/"):
+            return await self._outside(scope, receive, send, head, headers)
+        if path in _PUBLIC:
+            return await self._typed_route(scope, receive, send, head, headers, request_id, None)
+        grant = self._gateway.tokens.held(head.authorization).grant
+        scope["axonrl.user"] = grant.user
+        self._gateway.charge_request(grant)
+        parts = path.split("/")
+        if len(parts) == 6 and parts[3] == "agents" and parts[5] in HOT and parts[2] == "v1":
+            if method != "POST":
+                raise ProblemError("method_not_allowed", f"{parts[5]} takes POST", headers={"Allow": "POST"})
+            scope["axonrl.route"] = route = f"{API}/agents/{{name}}/{parts[5]}"
+            answer = await done(self._gateway, scope, receive, head, grant, parts[4], parts[5])
+            more = [(b"idempotent-replayed", b"true")] if answer.replayed else []
+            await send_answer(send, answer.status, answer.body, [*more, *headers])
+            return route, answer.status
+        return await self._typed_route(scope, receive, send, head, headers, request_id, grant)
+
+    def _check(self, scope: Scope, head: Head) -> None:
+        """Refuse what no route takes."""
+        if scope["method"] in ("TRACE", "CONNECT"):
+            raise ProblemError("method_not_allowed", f"{scope['method']} is not allowed")
+        if self._url_bytes and len(scope["raw_path"]) + len(scope["query_string"]) > self._url_bytes:
+            raise invalid("url", f"may have {self._url_bytes} bytes")
+        if self._header_bytes and head.size > self._header_bytes:
+            what = f"the headers may have {self._header_bytes} bytes"
+            raise ProblemError("body_too_large", what, headers={"Connection": "close"})
+        if head.length and not head.length.isdigit():
+            raise ProblemError("invalid_request", "Content-Length must be a number", headers={"Connection": "close"})
+
+    def _headers(self, scope: Scope, head: Head, request_id: str) -> Headers:
+        """What every answer has."""
+        headers = [(b"x-request-id", request_id.encode()), *_ALWAYS]
+        if scope["scheme"] == "https" or (head.proto == b"https" and self._is_proxied(scope)):
+            headers.append(_HSTS)
+        if self._origins:
+            headers.append((b"vary", b"Origin"))
+            if head.origin in self._origins:
+                headers.append((b"access-control-allow-origin", head.origin))
+                headers.append((b"access-control-expose-headers", _EXPOSED))
+        return headers
+
+    def _is_proxied(self, scope: Scope) -> bool:
+        client = scope.get("client")
+        return client is not None and trusted(str(client[0]), self._gateway.proxies)
+
+    async def _outside(
+        self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers
+    ) -> tuple[str, int]:
+        """What is not the interface: health, metrics, the page."""
+        gateway, path = self._gateway, scope["path"]
+        if path in ("/livez", "/readyz", "/metrics") and scope["method"] not in ("GET", "HEAD"):
+            raise ProblemError("method_not_allowed", f"{path} takes GET", headers={"Allow": "GET"})
+        if path == "/livez":
+            await send_answer(send, 200, b'{"status":"alive"}', headers)
+            return path, 200
+        if path == "/readyz":
+            checks = gateway.checks()
+            ready = all(check == "ok" for check in checks.values())
+            body = json.dumps({"status": "ready" if ready else "not ready", "checks": checks}).encode()
+            await send_answer(send, 200 if ready else 503, body, headers)
+            return path, 200 if ready else 503
+        if path == "/metrics":
+            grant = gateway.tokens.held(head.authorization).grant
+            if "metrics" not in grant.scopes:
+                raise ProblemError("forbidden_scope", "the token does not have the scope metrics")
+            text = await asyncio.to_thread(gateway.meters.text)
+            await send_answer(send, 200, text, headers, b"text/plain; version=0.0.4; charset=utf-8")
+            return path, 200
+        if self._page is None:
+            raise not_found("the path")
+        await self._page(scope, receive, _adding(send, headers))
+        return "page", 200
+
+    async def _typed_route(
+        self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers, request_id: str,
+        grant: Grant | None,
+    ) -> tuple[str, int]:  # fmt: skip
+        """A route of FastAPI: it gets a body that is known to be what it says."""
+        gateway, method, path = self._gateway, scope["method"], scope["path"]
+        body = b""
+        if method in _WITH_BODY:
+            expected = self._expected(method, path)
+            head.check_type(expected.types)
+            body = await body_of(receive, head, expected.limit)
+            if body and expected.is_json:
+                checked_json(body, gateway.limits.json_depth)
+        address = address_of(scope, head, gateway.proxies)
+        by = By(grant.user if grant is not None else "unknown", address, request_id)
+        scope[KEY] = Call(gateway, grant, by, body)  # type: ignore[arg-type] # no public route asks for it
+        key = head.idempotency_key() if method == "POST" and grant is not None else None
+
+        def run() -> Awaitable[Answered]:
+            return _captured(self._typed, scope, replaying(body, receive))
+
+        if key is None or grant is None:
+            answered = await run()
+        else:
+            query = scope["query_string"]
+            answered = await replays.once(
+                gateway, grant.user_id, key, f"{method} {path}?".encode() + query, body, run
+            )  # fmt: skip
+        await send({"type": "http.response.start", "status": answered.status, "headers": [*answered.headers, *headers]})
+        await send({"type": "http.response.body", "body": answered.body})
+        if answered.status in _REFUSALS:
+            self._refused(scope, head, json.loads(answered.body)["code"], request_id)
+        return _route_of(scope), answered.status
+
+    def _expected(self, method: str, path: str) -> _Route:
+        limits = self._gateway.limits
+        if path == LOGIN:
+            return _Route((FORM_TYPE,), _LOGIN_BYTES, False)
+        if path.startswith(f"{API}/snapshots/"):
+            return _Route((JSON_TYPE,), limits.state_bytes, False)
+        if method == "PUT" and path.endswith("/state"):
+            return _Route(STATE_TYPES, limits.state_bytes, False)
+        return _Route((JSON_TYPE,), limits.body_bytes, True)
+
+    def _refused(self, scope: Scope, head: Head, code: str, request_id: str) -> None:
+        """Put a refusal into the audit log, after the answer."""
+        address = address_of(scope, head, self._gateway.proxies)
+        by = By(scope.get("axonrl.user", "unknown"), address, request_id)
+        task = asyncio.create_task(self._gateway.record_refusal(code, by, _route_of(scope)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Watched:
+    """A ``send`` that knows whether the answer has begun."""
+
+    __slots__ = ("_send", "started")
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.started = send, False
+
+    def __call__(self, message: Message) -> Awaitable[None]:
+        self.started = True
+        return self._send(message)
+
+
+async def _captured(app: ASGIApp, scope: Scope, receive: Receive) -> Answered:
+    """What an application answers."""
+    status, headers, parts = 500, list[tuple[bytes, bytes]](), list[bytes]()
+
+    async def send(message: Message) -> None:
+        nonlocal status, headers
+        if message["type"] == "http.response.start":
+            status, headers = message["status"], list(message.get("headers", ()))
+        else:
+            parts.append(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return Answered(status, parts[0] if len(parts) == 1 else b"".join(parts), headers)
+
+
+def _adding(send: Send, headers: Headers) -> Send:
+    """A ``send`` that adds headers, where the answer does not have them."""
+
+    async def adding(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = {name.lower() for name, _ in message.get("headers", ())}
+            more = [(name, value) for name, value in headers if name not in given]
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await send(message)
+
+    return adding
+
+
+def _route_of(scope: Scope) -> str:
+    """The path of a request's route, in which names are not filled in."""
+    known: Any = scope.get("axonrl.route")
+    if known is None:
+        known = getattr(scope.get("route"), "path_format", None)
+    return str(known) if known is not None else _UNKNOWN

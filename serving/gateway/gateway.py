@@ -1,0 +1,246 @@
+"""What all routes share: the rooms that were handed in, tokens, limits, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import ipaddress
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
+from ..accounts.accounts import REMOVING
+from ..accounts.agents import CREATING
+from ..accounts.tables import Agent
+from .incoming import Network
+from .limits import Buckets
+from .logs import LOGGER
+from .meters import Gauges, Meters
+from .ports import Answer, Catalogue, Pool
+from .problems import ProblemError, not_found, of_failure
+from .settings import Settings
+from .threads import Threads
+from .tokens import Tokens
+
+API: Final = "/api/v1"
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_REFUSALS_PER_MINUTE: Final = 10
+"""Refusals of an address that are put into the audit log; all are counted in the metrics."""
+
+Check = Callable[[], str]
+"""Says what is wrong; empty: nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rooms:
+    """What is handed in.
+
+    Args:
+        accounts: users and tokens.
+        rows: the agents' table.
+        pool: the workers.
+        catalogue: the models.
+        audit: the audit log.
+        idempotency: answers to requests with a key.
+        checks: more checks of ``/readyz``, by name.
+        gauges: more metrics.
+    """
+
+    accounts: Accounts
+    rows: AgentRows
+    pool: Pool
+    catalogue: Catalogue
+    audit: Audit
+    idempotency: Idempotency
+    checks: Mapping[str, Check] = dataclasses.field(default_factory=dict)
+    gauges: Gauges | None = None
+
+
+class Gateway:
+    """The rooms, and what the gateway itself keeps in memory.
+
+    Args:
+        settings: the configuration.
+        rooms: what is handed in.
+    """
+
+    def __init__(self, settings: Settings, rooms: Rooms) -> None:
+        self.settings, self.limits = settings, settings.limits
+        self.rooms = rooms
+        self.accounts, self.rows, self.pool = rooms.accounts, rooms.rows, rooms.pool
+        self.catalogue, self.idempotency = rooms.catalogue, rooms.idempotency
+        self.meters = Meters(rooms.gauges)
+        self.threads = Threads(self.meters)
+        self.tokens = Tokens(rooms.accounts, self.threads)
+        self.proxies: list[Network] = [ipaddress.ip_network(one) for one in settings.listen.behind_proxy]
+        self.agent_ids: dict[tuple[str, str], str] = {}
+        """Of agents that are ready and active, by their owner's id and their name."""
+        self.used: dict[str, float] = {}
+        """When agents acted or stepped since this was last noted in the database."""
+        self.under_way: set[tuple[str, str]] = set()
+        """Requests with an ``Idempotency-Key`` that are being carried out: user's id and key."""
+        self.stopping = False
+        self._requests, self._steps = Buckets("requests"), Buckets("steps of this agent")
+        self._creations, self._transfers = Buckets("creations"), Buckets("transfers of this agent's state")
+        self._refusals = Buckets("refusals")
+
+    # -- limits -------------------------------------------------------------------------------------------------------
+
+    def limit(self, grant: Grant, name: str) -> int:
+        """A limit: the user's own one, or that of the configuration."""
+        own = grant.quotas.get(name)
+        return int(getattr(self.limits, name)) if own is None else own
+
+    def charge_request(self, grant: Grant) -> None:
+        """Count a request of an account; ``rate_limited``."""
+        per_minute = self.limit(grant, "requests_per_minute")
+        self._requests.take(grant.user_id, per_minute / 60, per_minute / 6, time.monotonic())
+
+    def charge_step(self, grant: Grant, agent: str) -> None:
+        """Count a step of an agent; ``rate_limited``."""
+        rate = self.limit(grant, "steps_per_second")
+        self._steps.take(agent, rate, rate, time.monotonic())
+
+    def owe_steps(self, agent: str, count: int) -> None:
+        """Count steps that were done already."""
+        self._steps.owe(agent, count)
+
+    def charge_creation(self, grant: Grant) -> None:
+        """Count the creation of an agent; ``rate_limited``."""
+        per_minute = self.limit(grant, "creations_per_minute")
+        self._creations.take(grant.user_id, per_minute / 60, per_minute, time.monotonic())
+
+    def charge_transfer(self, grant: Grant, agent: str) -> None:
+        """Count the transfer of an agent's state; ``rate_limited``."""
+        per_minute = self.limit(grant, "transfers_per_minute")
+        self._transfers.take(agent, per_minute / 60, per_minute, time.monotonic())
+
+    # -- agents -------------------------------------------------------------------------------------------------------
+
+    async def row(self, owner: str, name: str) -> Agent:
+        """An agent's row, from the database; ``not_found``."""
+        found = await self.threads.call(self.rows.by_name, owner, name) if NAME.fullmatch(name) else None
+        if found is None:
+            raise not_found("the agent")
+        return found
+
+    async def agent_id(self, grant: Grant, name: str) -> str:
+        """The id of an agent that acts and steps; the database is asked for the first time only.
+
+        Raises:
+            ProblemError: there is no such agent, it is still being created, or it is not active.
+        """
+        self.check_agent(grant, name)
+        found = self.agent_ids.get((grant.user_id, name))
+        if found is not None:
+            return found
+        row = await self.row(grant.user_id, name)
+        if row.status == CREATING:
+            raise ProblemError("unavailable", "the agent is still being created")
+        if not row.is_active:
+            raise ProblemError("agent_inactive", 'the agent is not active: PATCH {"is_active": true} activates it')
+        self.agent_ids[grant.user_id, name] = row.id
+        return row.id
+
+    def check_agent(self, grant: Grant, name: str) -> None:
+        """Hide the agents that a token is not for; ``not_found``."""
+        if grant.agents is not None and name not in grant.agents:
+            raise not_found("the agent")
+
+    def forget(self, agent: str) -> None:
+        """Forget which name an agent has."""
+        self.agent_ids = {key: id for key, id in self.agent_ids.items() if id != agent}
+
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
+        """Have an agent do something.
+
+        Raises:
+            ProblemError: it answered with a failure.
+        """
+        answer = await self.pool.ask(agent, do, body, **head)
+        if answer.status >= 400:
+            raise of_failure(answer.status, answer.body, answer.retry_after)
+        return answer
+
+    async def remove(self, row: Agent, by: By) -> None:
+        """Remove an agent. From the first step on it is found no more; the rest is done again if it is interrupted.
+
+        Raises:
+            ProblemError: the database failed, or the worker, which is asked again later.
+        """
+        await self.threads.call(self.rows.mark_removed, row.id, by=by)
+        await self.finish_removal(row.id)
+
+    async def finish_removal(self, agent: str) -> None:
+        """Remove the folder and the row of an agent that is marked."""
+        self.forget(agent)
+        answer = await self.pool.ask(agent, "remove")
+        if answer.status >= 400 and answer.status != 404:
+            raise of_failure(answer.status, answer.body, answer.retry_after)
+        await self.threads.call(self.rows.remove, agent)
+        self.used.pop(agent, None)
+
+    # -- the audit log ------------------------------------------------------------------------------------------------
+
+    async def record(self, what: str, by: By, target: str = "", outcome: str = "ok", **detail: Any) -> None:
+        """Append to the audit log. What was done is done: a failure is logged and counted, and refuses nothing."""
+        try:
+            await self.threads.call(self.rooms.audit.write, what, by, target, outcome, **detail)
+        except Exception as error:
+            self.meters.count("audit_failures")
+            LOGGER.error("the audit log failed: %s", error, extra={"request_id": by.request_id})
+
+    async def record_refusal(self, code: str, by: By, target: str) -> None:
+        """Append a refusal, a few of each address: the log must not be a means to fill the disk."""
+        try:
+            self._refusals.take(by.address, _REFUSALS_PER_MINUTE / 60, _REFUSALS_PER_MINUTE, time.monotonic())
+        except ProblemError:
+            return
+        await self.record("request", by, target, code)
+
+    # -- beside the requests ------------------------------------------------------------------------------------------
+
+    def checks(self) -> dict[str, str]:
+        """What ``/readyz`` checks: name to ``ok``, or to what is wrong."""
+        checks = {
+            "server": "stopping" if self.stopping else "ok",
+            "database": "ok" if self.tokens.fresh else "not reached",
+        }
+        checks.update((name, check() or "ok") for name, check in self.rooms.checks.items())
+        return checks
+
+    async def start(self) -> None:
+        """Load the tokens, and tidy up what was interrupted: neither creations nor removals are under way."""
+        await self.tokens.refresh()
+        for row in await self.threads.call(self.rows.all_unfinished):
+            if row.status == CREATING:
+                await self.threads.call(self.rows.mark_removed, row.id)
+            await self.finish_removal(row.id)
+
+    async def finish_removals(self) -> None:
+        """Remove what the command line has marked."""
+        for row in await self.threads.call(self.rows.all_unfinished):
+            if row.status == REMOVING:
+                await self.finish_removal(row.id)
+
+    async def note_used(self) -> None:
+        """Note in the database when agents were last used, and their bytes."""
+        used, self.used = self.used, {}
+        ids = list(used)
+        answers = await asyncio.gather(*(self.pool.ask(agent, "info", wake=False) for agent in ids))
+        seen: dict[str, tuple[dt.datetime | None, int]] = {}
+        for agent, answer in zip(ids, answers, strict=True):
+            if answer.status == 200:
+                time_used = dt.datetime.fromtimestamp(used[agent], dt.timezone.utc)
+                seen[agent] = time_used, info_of(answer).get("bytes") or 0
+        await self.threads.call(self.rows.note, seen)
+
+
+def info_of(answer: Answer) -> dict[str, Any]:
+    """What ``info`` answered."""
+    found: dict[str, Any] = json.loads(answer.body)
+    return found

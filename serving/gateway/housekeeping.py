@@ -1,0 +1,40 @@
+"""What a gateway does beside the requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from .gateway import Gateway
+from .logs import LOGGER
+from .problems import ProblemError
+
+REFRESH: Final = 5.0
+"""Seconds within which what the command line changed is known here."""
+_NOTE, _TIDY, _DAY = 60.0, 3600.0, 86400.0
+
+
+def housekeeping(gateway: Gateway) -> list[asyncio.Task[None]]:
+    """Tasks that run until they are cancelled."""
+    threads, rooms = gateway.threads, gateway.rooms
+    jobs: list[tuple[float, Callable[[], Awaitable[object]]]] = [
+        (REFRESH, gateway.tokens.refresh),
+        (REFRESH, gateway.finish_removals),
+        (_NOTE, gateway.note_used),
+        (_TIDY, lambda: threads.call(rooms.idempotency.tidy)),
+        (_DAY, lambda: threads.call(rooms.accounts.tidy)),
+        (_DAY, lambda: threads.call(rooms.audit.prune)),
+    ]
+    return [asyncio.create_task(_repeated(seconds, job)) for seconds, job in jobs]
+
+
+async def _repeated(seconds: float, job: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await job()
+        except ProblemError as problem:
+            LOGGER.warning("will try again in %g seconds: %s", seconds, problem.detail)
+        except Exception:
+            LOGGER.exception("will try again in %g seconds", seconds)

@@ -1,0 +1,247 @@
+"""What a request brings, and how it is answered, in terms of ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from pydantic_core import from_json
+from starlette.types import Message, Receive, Scope, Send
+
+from .problems import MEDIA_TYPE, ProblemError, invalid
+
+JSON_TYPE: Final = b"application/json"
+FORM_TYPE: Final = b"application/x-www-form-urlencoded"
+STATE_TYPES: Final = (b"application/octet-stream", b"application/vnd.safetensors")
+
+_DRAINED, _DRAIN_SECONDS = 8 * 2**20, 1.0
+"""What of a refused body is read and dropped, that the client comes to read the answer: bytes and seconds."""
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class DisconnectedError(Exception):
+    """The client went away before its request was complete."""
+
+
+class Head:
+    """The headers that the gateway reads, found in one pass."""
+
+    __slots__ = ("authorization", "encoding", "forwarded", "key", "length", "origin", "proto", "size", "type")
+
+    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        self.authorization: bytes | None = None
+        self.type = self.encoding = self.length = b""
+        self.key: bytes | None = None
+        self.origin = self.forwarded = self.proto = b""
+        self.size = 0
+        for name, value in headers:
+            self.size += len(name) + len(value) + 4
+            if name == b"authorization":
+                self.authorization = value
+            elif name == b"content-type":
+                self.type = value
+            elif name == b"content-length":
+                self.length = value
+            elif name == b"content-encoding":
+                self.encoding = value
+            elif name == b"idempotency-key":
+                self.key = value
+            elif name == b"origin":
+                self.origin = value
+            elif name == b"x-forwarded-for":
+                self.forwarded += b"," + value if self.forwarded else value
+            elif name == b"x-forwarded-proto":
+                self.proto = value
+
+    def check_type(self, allowed: Sequence[bytes]) -> None:
+        """Refuse a body of another type. None given is the first.
+
+        Raises:
+            ProblemError: 415.
+        """
+        if self.encoding and self.encoding.lower() != b"identity":
+            what = f"Content-Encoding must be identity, got {self.encoding[:80].decode('latin-1')}"
+            raise ProblemError("unsupported_media_type", what)
+        if not self.type or self.type == allowed[0]:
+            return
+        given = self.type.partition(b";")[0].strip().lower()
+        if given not in allowed:
+            names, got = " or ".join(one.decode() for one in allowed), given[:80].decode("latin-1")
+            raise ProblemError("unsupported_media_type", f"Content-Type must be {names}, got {got}")
+
+    def idempotency_key(self) -> str | None:
+        """The ``Idempotency-Key``.
+
+        Raises:
+            ProblemError: it is not of 1 to 255 printable ASCII characters.
+        """
+        if self.key is None:
+            return None
+        key = self.key.decode("latin-1")
+        if not 1 <= len(key) <= 255 or not key.isascii() or not key.isprintable():
+            raise invalid("Idempotency-Key", "must be 1 to 255 printable ASCII characters")
+        return key
+
+
+async def body_of(receive: Receive, head: Head, limit: int) -> bytes:
+    """The whole body.
+
+    Args:
+        receive: ASGI.
+        head: of the request.
+        limit: bytes; 0: none.
+
+    Raises:
+        ProblemError: it is larger than the limit, which is known before it is read where its length is given.
+        DisconnectedError: the client went away.
+    """
+    if limit and head.length and int(head.length) > limit:
+        raise _too_large(limit)
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise DisconnectedError
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        if limit and len(body) > limit:
+            raise _too_large(limit)
+        return body
+    parts, total = [body], len(body)
+    while message.get("more_body"):
+        if limit and total > limit:
+            raise _too_large(limit)
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise DisconnectedError
+        parts.append(message.get("body", b""))
+        total += len(parts[-1])
+    if limit and total > limit:
+        raise _too_large(limit)
+    return b"".join(parts)
+
+
+def _too_large(limit: int) -> ProblemError:
+    return ProblemError("body_too_large", f"the body may have {limit} bytes", headers={"Connection": "close"})
+
+
+def checked_json(body: bytes, depth: int) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ProblemError: it is not JSON (NaN and infinity are not), or is nested too deep.
+    """
+    try:
+        value = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise ProblemError("invalid_json", f"the body is not valid JSON: {error}") from None
+    if depth and _deeper(value, depth):
+        raise invalid("body", f"may be nested {depth} levels deep")
+    return value
+
+
+def _deeper(value: Any, depth: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    if not depth:
+        return True
+    return any(_deeper(item, depth - 1) for item in (value.values() if isinstance(value, dict) else value))
+
+
+def address_of(scope: Scope, head: Head, proxies: Sequence[Network]) -> str:
+    """The client's address: the peer's, or what a trusted proxy says of it."""
+    client = scope.get("client")
+    address = str(client[0]) if client else ""
+    if not proxies or not head.forwarded or not trusted(address, proxies):
+        return address
+    for given in reversed(head.forwarded.decode("latin-1").split(",")):
+        try:
+            address = str(ipaddress.ip_address(given.strip()))
+        except ValueError:
+            return address
+        if not trusted(address, proxies):
+            return address
+    return address
+
+
+def trusted(address: str, proxies: Sequence[Network]) -> bool:
+    """Whether an address is that of a proxy of ours."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return any(parsed in network for network in proxies)
+
+
+async def send_answer(
+    send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]], media_type: bytes = JSON_TYPE
+) -> None:
+    """Answer at once."""
+    length = (b"content-length", str(len(body)).encode())
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(b"content-type", media_type), length, *headers],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_problem(
+    receive: Receive, send: Send, problem: ProblemError, request_id: str, headers: Sequence[tuple[bytes, bytes]]
+) -> None:
+    """Answer with a problem document. Where the connection is closed, what is still coming is read for a while."""
+    body, more = problem.body(request_id), problem.headers
+    closing = more.get("Connection") == "close"
+    answer_headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *((name.lower().encode(), value.encode("latin-1")) for name, value in more.items()),
+        *headers,
+    ]
+    await send({"type": "http.response.start", "status": problem.status, "headers": answer_headers})
+    await send({"type": "http.response.body", "body": body, "more_body": closing})
+    if closing:
+        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+            await asyncio.wait_for(_drain(receive), _DRAIN_SECONDS)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _drain(receive: Receive) -> None:
+    dropped, message = 0, await receive()
+    while message.get("more_body") and dropped < _DRAINED:
+        dropped += len(message.get("body", b""))
+        message = await receive()
+
+
+def replaying(body: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that gives a body that was read already."""
+    pending = [body]
+
+    async def again() -> Message:
+        if pending:
+            return {"type": "http.request", "body": pending.pop(), "more_body": False}
+        return await receive()
+
+    return again
+
+
+def parameters(query: bytes, allowed: Sequence[str]) -> dict[str, str]:
+    """The parameters of a simple query, in which nothing needs to be quoted.
+
+    Raises:
+        ProblemError: one is unknown or given twice.
+    """
+    found: dict[str, str] = {}
+    for part in query.split(b"&"):
+        name, _, value = part.partition(b"=")
+        text = name.decode("latin-1")
+        if text not in allowed:
+            raise invalid(f"query.{text[:80]}", f"is not known; there is {', '.join(allowed) or 'none'}")
+        if text in found:
+            raise invalid(f"query.{text}", "is given twice")
+        found[text] = value.decode("latin-1")
+    return found

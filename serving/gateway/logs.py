@@ -1,0 +1,78 @@
+"""Logs as JSON lines on standard error, without secrets."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import re
+import sys
+from typing import Final, TextIO
+
+LOGGER: Final = logging.getLogger("axonrl.serving")
+
+_SECRETS: Final = re.compile(
+    r"ax[lp]_[0-9A-Za-z]+"
+    r"|(?i:(?P<scheme>bearer|basic)\s+)[^\s\"',;]+"
+    r"|(?i:(?P<name>(?:set-)?cookie|authorization|password|access_token|token|current|new)(?P<quote>[\"']?\s*[:=]\s*[\"']?))"
+    r"(?!(?i:bearer|basic)\b)[^\s\"',;&}]+"
+)
+_EXTRA: Final = ("request_id", "method", "route", "status", "milliseconds", "address", "user")
+
+
+def redacted(text: str) -> str:
+    """The text with tokens, passwords and the like replaced."""
+    return _SECRETS.sub(_replaced, text)
+
+
+def _replaced(match: re.Match[str]) -> str:
+    if match["scheme"]:
+        return f"{match['scheme']} [redacted]"
+    return f"{match['name']}{match['quote']}[redacted]" if match["name"] else "[redacted]"
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line. The whole of it is redacted, the traceback too."""
+        when = datetime.datetime.fromtimestamp(record.created, datetime.timezone.utc)
+        line = {
+            "time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": redacted(record.getMessage()),
+        }
+        for name in _EXTRA:
+            value = getattr(record, name, None)
+            if value is not None:
+                line[name] = redacted(value) if isinstance(value, str) else value
+        if record.exc_info:
+            line["traceback"] = redacted(self.formatException(record.exc_info))
+        return json.dumps(line)
+
+
+def configure(level: str, stream: TextIO | None = None) -> logging.Handler:
+    """Have axonrl's and uvicorn's loggers write JSON lines.
+
+    Returns:
+        The handler, for :func:`unconfigure`.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name, least in (("axonrl.serving", level.upper()), ("uvicorn", "WARNING"), ("asyncio", "WARNING")):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(least)
+        logger.propagate = False
+    logging.getLogger("uvicorn.access").disabled = True
+    return handler
+
+
+def unconfigure(handler: logging.Handler) -> None:
+    """Undo :func:`configure`."""
+    for name in ("axonrl.serving", "uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True

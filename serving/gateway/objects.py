@@ -1,0 +1,61 @@
+"""Agent objects: what the database and the worker know of an agent, in one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..accounts.agents import CREATING
+from ..accounts.tables import Agent
+from .gateway import Gateway, info_of
+from .models import AgentObject, Counters, time_text
+
+_OF_WORKER: Final = ("status", "status_detail", "learning", "counters", "episode_return_mean", "bytes", "executor")
+"""What ``info`` answers: the worker knows it better than the row."""
+
+
+async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
+    """One agent's object.
+
+    Raises:
+        ProblemError: its worker does not answer.
+    """
+    if row.status == CREATING:
+        return joined(row, {})
+    answer = await gateway.ask(row.id, "info", wake=row.is_active)
+    return joined(row, info_of(answer))
+
+
+async def agent_objects(gateway: Gateway, rows: Sequence[Agent]) -> list[AgentObject]:
+    """The objects of a page of agents. Where a worker does not answer, only what the database knows."""
+    answers = await asyncio.gather(*(gateway.pool.ask(row.id, "info", wake=False) for row in rows))
+    infos = [info_of(answer) if answer.status < 400 else {} for answer in answers]
+    return [joined(row, info) for row, info in zip(rows, infos, strict=True)]
+
+
+def joined(row: Agent, info: Mapping[str, Any]) -> AgentObject:
+    """The object of a row and of what ``info`` answered."""
+    values = {
+        "status": row.status,
+        "status_detail": row.status_detail,
+        "learning": row.learning,
+        "counters": Counters(),
+        "episode_return_mean": None,
+        "bytes": row.bytes,
+        "executor": None,
+        **{name: info[name] for name in _OF_WORKER if name in info},
+    }
+    values["status_detail"] = values["status_detail"] or ""
+    return AgentObject(
+        id=row.id,
+        name=row.name,
+        model=row.model,
+        description=row.description,
+        config=row.config,
+        discrete=bool(row.config.get("discrete", False)),
+        is_active=row.is_active and row.status != CREATING,
+        created_at=time_text(row.created_at) or "",
+        last_active=time_text(row.last_active),
+        **values,
+    )

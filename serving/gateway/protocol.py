@@ -1,0 +1,183 @@
+"""uvicorn's HTTP protocol with deadlines, limits of connections, and errors as problem documents.
+
+uvicorn waits for a request as long as a client likes. Here headers, bodies and idle connections have deadlines; none of
+them costs a request that arrives at once anything but a comparison.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import secrets
+from collections.abc import Sequence
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from .incoming import Network, trusted
+from .meters import Meters
+from .problems import MEDIA_TYPE, ProblemError
+from .settings import Settings
+
+_MIB: Final = 2**20
+_AT_ONCE: Final = 8 * _MIB
+"""A body up to this size has `body_seconds`; each further MiB has a second more."""
+
+
+@dataclasses.dataclass
+class Guard:
+    """What all connections share.
+
+    Args:
+        settings: the configuration.
+        proxies: addresses for which there is no limit of connections.
+        meters: count the connections that are refused.
+    """
+
+    settings: Settings
+    proxies: Sequence[Network]
+    meters: Meters
+    connections: int = 0
+    by_address: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+
+    def admits(self, address: str) -> bool:
+        """Count a connection, if there may be one more."""
+        http = self.settings.http
+        if http.max_connections and self.connections >= http.max_connections:
+            return False
+        most = http.connections_per_address
+        if most and self.by_address[address] >= most and not trusted(address, self.proxies):
+            return False
+        self.connections += 1
+        self.by_address[address] += 1
+        return True
+
+    def left(self, address: str) -> None:
+        """A connection that was counted is closed."""
+        self.connections -= 1
+        self.by_address[address] -= 1
+        if not self.by_address[address]:
+            del self.by_address[address]
+
+
+class GuardedConfig(uvicorn.Config):
+    """uvicorn's configuration, by which its protocols know the guard."""
+
+    guard: Guard
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    config: GuardedConfig
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._counted = ""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._heads = self._head_bytes = 0
+        self._in_body = self._ended_body = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Refuse it, or wait for its first byte."""
+        super().connection_made(transport)  # type: ignore[arg-type] # a socket's
+        guard, address = self.config.guard, self.client[0] if self.client else "local"
+        if not guard.admits(address):
+            guard.meters.count("refused_connections")
+            transport.close()
+            return
+        self._counted = address
+        idle = guard.settings.http.idle_seconds
+        self.timeout_keep_alive_task = self.loop.call_later(idle, self.timeout_keep_alive_handler)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._stop_deadline()
+        if self._counted:
+            self.config.guard.left(self._counted)
+            self._counted = ""
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; what is not complete has a deadline."""
+        if self.transport.is_closing():
+            return
+        heads = self._heads
+        super().data_received(data)
+        if self.transport.is_closing():
+            self._stop_deadline()
+        elif self._heads != heads:
+            self._head_bytes = 0
+            if self._in_body:
+                self._start_deadline(self._body_seconds())
+            else:
+                self._stop_deadline()
+        elif not self._in_body and not self._ended_body:
+            self._head_bytes += len(data)
+            self._within_header_limits()
+        self._ended_body = False
+
+    def _within_header_limits(self) -> None:
+        http, limits = self.config.guard.settings.http, self.config.guard.settings.limits
+        if limits.header_bytes and self._head_bytes > limits.header_bytes + limits.url_bytes:
+            self._refuse(ProblemError("body_too_large", f"the headers may have {limits.header_bytes} bytes"))
+        elif self._deadline is None:
+            self._start_deadline(http.header_seconds)
+
+    def on_headers_complete(self) -> None:
+        """A request begins."""
+        version = self.parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            raise ValueError(f"HTTP/{version} is not served")
+        self._heads += 1
+        self._in_body = True
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Its body is complete."""
+        self._in_body = False
+        self._ended_body = True
+        self._stop_deadline()
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request."""
+        self._refuse(ProblemError("invalid_request", "this is not a valid HTTP/1.1 request"))
+
+    def _refuse(self, problem: ProblemError) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.transport.close()  # an answer is under way
+            return
+        request_id = secrets.token_hex(8)
+        body = problem.body(request_id)
+        head = [
+            STATUS_LINE[problem.status],
+            f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nx-request-id: {request_id}\r\n".encode(),
+            b"x-content-type-options: nosniff\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",
+        ]
+        self.transport.write(b"".join([*head, body]))
+        self.transport.close()
+
+    def _body_seconds(self) -> float:
+        length = next((value for name, value in self.headers if name == b"content-length"), b"")
+        size = int(length) if length.isdigit() else 0
+        return self.config.guard.settings.http.body_seconds + max(0, size - _AT_ONCE) / _MIB
+
+    def _start_deadline(self, seconds: float) -> None:
+        self._stop_deadline()
+        self._deadline = self.loop.call_later(seconds, self._too_late)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_late(self) -> None:
+        """Close a connection whose request does not come; but not while it waits for its answer."""
+        self._deadline = None
+        if not self._in_body and self.cycle is not None and not self.cycle.response_complete:
+            self._start_deadline(self.config.guard.settings.http.header_seconds)
+            return
+        self.transport.close()

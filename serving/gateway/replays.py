@@ -1,0 +1,78 @@
+"""`Idempotency-Key` for an account: the first answer again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+from .gateway import Gateway
+from .problems import ProblemError
+
+_SECRETS: Final = ("password", "current", "new", "token")
+"""Fields that are kept in no form: not in digests of requests, for a fast hash of a password invites guessing, and not
+in answers that are kept."""
+
+
+class Answered(NamedTuple):
+    """What a route answered."""
+
+    status: int
+    body: bytes
+    headers: list[tuple[bytes, bytes]]
+
+
+async def once(
+    gateway: Gateway, user: str, key: str, request: bytes, body: bytes, run: Callable[[], Awaitable[Answered]]
+) -> Answered:
+    """The first answer to a request, which is carried out if it is the first.
+
+    Args:
+        gateway: what all routes share.
+        user: the account's id.
+        key: of the request.
+        request: its method and path.
+        body: its body.
+        run: carries it out.
+
+    Raises:
+        ProblemError: another request had this key, or the first one is still under way.
+    """
+    digest = hashlib.sha256(request + b"\0" + _bytes_without_secrets(body)).hexdigest()
+    idempotency, call = gateway.idempotency, gateway.threads.call
+    known = await call(idempotency.begin, user, key, digest)
+    if known is not None and known.status is None and (user, key) in gateway.under_way:
+        raise ProblemError("unavailable", "the first request with this Idempotency-Key is still under way")
+    if known is not None and known.status is not None:
+        headers = [(b"content-type", b"application/json"), (b"idempotent-replayed", b"true")]
+        return Answered(known.status, known.body, headers)
+    gateway.under_way.add((user, key))  # without an answer and not in here: its server has crashed
+    try:
+        answered = await run()
+        if answered.status < 400:
+            with contextlib.suppress(ProblemError):  # it is done all the same
+                kept = _bytes_without_secrets(answered.body)
+                await call(idempotency.finish, user, key, answered.status, kept)
+            return answered
+    except BaseException:
+        await asyncio.shield(call(idempotency.forget, user, key))
+        raise
+    finally:
+        gateway.under_way.discard((user, key))
+    await call(idempotency.forget, user, key)  # what is refused is not remembered
+    return answered
+
+
+def _bytes_without_secrets(body: bytes) -> bytes:
+    if not any(f'"{name}"'.encode() in body for name in _SECRETS):
+        return body
+    try:
+        content: Any = json.loads(body)
+    except ValueError:
+        return body
+    if isinstance(content, dict):
+        content = {name: value for name, value in content.items() if name not in _SECRETS}
+    return json.dumps(content).encode()

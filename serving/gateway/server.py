@@ -1,0 +1,205 @@
+"""Serving: uvicorn with uvloop in this process, from the first request to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Final, TextIO
+
+import uvicorn
+import uvloop
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from . import logs
+from .app import application
+from .gateway import Gateway, Rooms
+from .housekeeping import housekeeping
+from .incoming import send_answer
+from .logs import LOGGER
+from .protocol import Guard, GuardedConfig, GuardedProtocol
+from .reading import SettingsError
+from .settings import Settings
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_BACKLOG: Final = 2048
+
+
+def serve(
+    settings: Settings,
+    rooms: Rooms,
+    *,
+    page: ASGIApp | None = None,
+    during: AbstractAsyncContextManager[object] | None = None,
+    output: TextIO | None = None,
+) -> int:
+    """Serve until a signal comes.
+
+    The first line of output is printed when ``/readyz`` answers 200. At SIGTERM or SIGINT no new connection is taken,
+    requests under way are answered, then this returns; at a second signal the process ends at once.
+
+    Args:
+        settings: the configuration.
+        rooms: accounts, agents' rows, pool, catalogue, ...
+        page: an ASGI application for the paths that are not the interface's.
+        during: entered in the event loop before the first request, left after the last one: the pool's processes.
+        output: for the line; None: standard output.
+
+    Returns:
+        The signal's number.
+
+    Raises:
+        SettingsError: the address cannot be listened at.
+        RefusedError: the database is down.
+    """
+    bound = listening(settings.listen.host, settings.listen.port)
+    handler = logs.configure(settings.log.level)
+    try:
+        return uvloop.run(_served(settings, rooms, bound, page, during, output or sys.stdout))
+    finally:
+        bound.close()
+        logs.unconfigure(handler)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket at an address.
+
+    Raises:
+        SettingsError: it is in use, or not this machine's.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind)
+    except OSError as error:
+        raise SettingsError(f"cannot listen at {host}: {error.strerror}", "listen.host") from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(_BACKLOG)
+        bound.setblocking(False)
+    except OSError as error:
+        bound.close()
+        what = f"cannot listen at {host}, port {port}: {error.strerror}; choose another port, 0 for a free one"
+        raise SettingsError(what, "listen.port") from None
+    return bound
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which leaves signals to us."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Not here."""
+        yield
+
+
+async def _served(
+    settings: Settings,
+    rooms: Rooms,
+    bound: socket.socket,
+    page: ASGIApp | None,
+    during: AbstractAsyncContextManager[object] | None,
+    output: TextIO,
+) -> int:
+    gateway = Gateway(settings, rooms)
+    server = _Server(_config(settings, gateway, page))
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        if received:  # nothing that was acknowledged is lost
+            logging.shutdown()
+            os._exit(128 + number)
+        received.append(number)
+        gateway.stopping = server.should_exit = True
+
+    async with during if during is not None else contextlib.nullcontext():
+        with _signals(stop):
+            try:
+                await gateway.start()
+                await _run(server, gateway, bound, output)
+            finally:
+                gateway.threads.close()
+    return received[0] if received else 0
+
+
+async def _run(server: _Server, gateway: Gateway, bound: socket.socket, output: TextIO) -> None:
+    tasks = housekeeping(gateway)
+    metrics = _metrics_server(gateway)
+    if metrics is not None:
+        tasks.append(asyncio.create_task(metrics.serve()))
+    tasks.append(asyncio.create_task(_announce(server, gateway, bound, output)))
+    try:
+        await server.serve([bound])
+    finally:
+        if metrics is not None:
+            metrics.should_exit = True
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _announce(server: _Server, gateway: Gateway, bound: socket.socket, output: TextIO) -> None:
+    """Print the address when the service is ready."""
+    while not server.started or any(check != "ok" for check in gateway.checks().values()):
+        await asyncio.sleep(0.01)
+    host, port = bound.getsockname()[:2]
+    scheme = "https" if gateway.settings.listen.tls_cert is not None else "http"
+    print(f"axonrl serving at {scheme}://{f'[{host}]' if ':' in host else host}:{port}", file=output, flush=True)
+    LOGGER.info("serving")
+
+
+def _config(settings: Settings, gateway: Gateway, page: ASGIApp | None) -> GuardedConfig:
+    config = GuardedConfig(
+        application(gateway, page),
+        http=GuardedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=settings.http.idle_seconds,  # type: ignore[arg-type] # a loop takes fractions too
+        timeout_graceful_shutdown=settings.listen.grace,  # type: ignore[arg-type]
+        ssl_certfile=settings.listen.tls_cert,
+        ssl_keyfile=settings.listen.tls_key,
+    )
+    config.guard = Guard(settings, gateway.proxies, gateway.meters)
+    return config
+
+
+def _metrics_server(gateway: Gateway) -> _Server | None:
+    """A server of its own for the metrics, on a loopback port."""
+    port = gateway.settings.metrics.port
+    if port is None:
+        return None
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            text = gateway.meters.text() if scope["path"] == "/metrics" else b""
+            await send_answer(send, 200 if text else 404, text, [], b"text/plain; version=0.0.4; charset=utf-8")
+
+    config = uvicorn.Config(app, port=port, lifespan="off", log_config=None, access_log=False, ws="none")
+    return _Server(config)
+
+
+@contextlib.contextmanager
+def _signals(stop: object) -> Iterator[None]:
+    """Have signals handled, where this is the main thread."""
+    if threading.current_thread() is not threading.main_thread() or not callable(stop):
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

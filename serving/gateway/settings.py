@@ -1,0 +1,200 @@
+"""The configuration: one YAML file, and `--set`."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ..accounts.names import QUOTAS
+from .reading import SettingsError, Source, override, read
+
+_MIB = 2**20
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _seconds(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _origin(value: str) -> str:
+    if "://" not in value or value.rstrip("/") != value:
+        raise ValueError(f"must be an origin like 'https://game.example.org', got {value!r}")
+    return value
+
+
+def _network(value: str) -> str:
+    ipaddress.ip_network(value)
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+"""0 switches a limit off."""
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Network = Annotated[str, AfterValidator(_network)]
+
+
+class Section(BaseModel):
+    """A mapping: no unknown keys, no conversion of types, immutable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class Listen(Section):
+    """Where the service listens; the options of ``axonrl serve`` set these."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """0 picks a free one."""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    behind_proxy: list[Network] = Field(default_factory=list)
+    """The proxies whose X-Forwarded-For is believed."""
+    grace: Seconds = 30.0
+    """Seconds for requests under way, after SIGTERM."""
+
+
+class Http(Section):
+    """The HTTP server."""
+
+    docs: bool = False
+    """Serve interactive pages about the interface."""
+    allowed_origins: list[Annotated[str, AfterValidator(_origin)]] = Field(default_factory=list)
+    """Origins whose pages may call the interface; ``https://game.example.org``."""
+    header_seconds: Seconds = 10.0
+    body_seconds: Seconds = 30.0
+    idle_seconds: Seconds = 60.0
+    max_connections: Count = 1000
+    connections_per_address: Count = 100
+
+
+class Limits(Section):
+    """Limits of requests; 0 switches one off."""
+
+    url_bytes: Count = 4096
+    header_bytes: Count = 16384
+    body_bytes: Count = _MIB
+    batch_bytes: Count = 8 * _MIB
+    state_bytes: Count = 256 * _MIB
+    json_depth: Count = 8
+    description_characters: Count = 2000
+    agents: Count = 100
+    bytes: Count = 2 * 2**30
+    requests_per_minute: Count = 60_000
+    steps_per_second: Count = 1000
+    creations_per_minute: Count = 10
+    transfers_per_minute: Count = 6
+    environments: Count = 64
+    """Of an agent."""
+
+
+class Agents(Section):
+    """Agents in the workers."""
+
+    idle_seconds: Seconds = 900.0
+    memory_share: Annotated[float, Field(gt=0, le=1)] = 0.8
+    checkpoint_steps: Annotated[int, BeforeValidator(_whole), Field(ge=1)] = 10_000
+    checkpoint_seconds: Seconds = 60.0
+
+
+class Tokens(Section):
+    """How long tokens are valid."""
+
+    login_idle_hours: Seconds = 12.0
+    login_days: Seconds = 30.0
+    web_idle_minutes: Seconds = 30.0
+    web_hours: Seconds = 12.0
+    default_days: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=365)] = 90.0
+
+
+class Metrics(Section):
+    """Metrics."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """A loopback port that serves /metrics without a token."""
+
+
+class Log(Section):
+    """Logs, on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(Section):
+    """All of it."""
+
+    listen: Listen = Field(default_factory=Listen)
+    http: Http = Field(default_factory=Http)
+    limits: Limits = Field(default_factory=Limits)
+    agents: Agents = Field(default_factory=Agents)
+    tokens: Tokens = Field(default_factory=Tokens)
+    metrics: Metrics = Field(default_factory=Metrics)
+    log: Log = Field(default_factory=Log)
+
+    def quotas(self) -> dict[str, int]:
+        """The limits that an account may have otherwise: what ``Accounts`` needs to know."""
+        return {name: getattr(self.limits, name) for name in QUOTAS}
+
+
+def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Settings:
+    """The settings of a file, with those of ``--set path=value`` in their place.
+
+    Args:
+        file: YAML; None: the defaults.
+        sets: dotted paths and values, as YAML.
+
+    Raises:
+        SettingsError: what is wrong, with file, line and key; all of it at once.
+    """
+    source = override(read(file) if file is not None else Source("", {}, {}), sets or {})
+    try:
+        settings = Settings.model_validate(source.values)
+    except ValidationError as error:
+        faults = [(one["loc"], _message(source, one)) for one in error.errors(include_url=False)]
+        first = ".".join(map(str, faults[0][0]))
+        raise SettingsError("\n".join(message for _, message in faults), first) from None
+    _refuse_clear_passwords(source, settings.listen)
+    return settings
+
+
+def _message(source: Source, error: Any) -> str:
+    keys, kind = error["loc"], error["type"]
+    if kind == "extra_forbidden":
+        return source.message(keys, "unknown key", unknown=True, known=_keys(keys[:-1]))
+    if kind == "value_error":
+        return source.message(keys, str(error["msg"]).removeprefix("Value error, "))
+    what = str(error["msg"]).removeprefix("Input should be ").replace("greater than or equal to", "at least")
+    words = {"a valid integer": "an integer", "a valid string": "text", "a valid boolean": "true or false"}
+    return source.message(keys, f"must be {words.get(what, what)}, got {error['input']!r:.80}")
+
+
+def _keys(path: tuple[str | int, ...]) -> Iterator[str]:
+    model: Any = Settings
+    for key in path:
+        field = model.model_fields.get(str(key)) if isinstance(model, type) and issubclass(model, BaseModel) else None
+        model = field and (field.annotation if not get_args(field.annotation) else None)
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        yield from model.model_fields
+
+
+def _refuse_clear_passwords(source: Source, listen: Listen) -> None:
+    if (listen.tls_cert is None) != (listen.tls_key is None):
+        raise SettingsError("tls_cert and tls_key need each other: give both or none", "listen.tls_cert")
+    if is_loopback(listen.host) or listen.tls_cert is not None or listen.behind_proxy:
+        return
+    what = "passwords would cross the network in clear: give a TLS certificate and key, or the proxy that has them"
+    raise SettingsError(source.message(("listen", "host"), f"{listen.host!r}: {what}"), "listen.host")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine for itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

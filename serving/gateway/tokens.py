@@ -1,0 +1,104 @@
+"""Tokens are checked in memory; the database is asked beside the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import hashlib
+import time
+from typing import Final
+
+from ..accounts import Accounts, Grant
+from ..accounts.grants import WEB
+from .problems import ProblemError
+from .threads import Threads
+
+SEEN_LATELY: Final = 300.0
+"""Seconds for which a token that was used goes on while the database is down."""
+
+
+class Held:
+    """A token in memory."""
+
+    __slots__ = ("ends", "grant", "seen", "used")
+
+    def __init__(self, grant: Grant, ends: float, seen: float) -> None:
+        self.grant, self.ends = grant, ends
+        self.seen = seen
+        self.used = False
+
+
+class Tokens:
+    """The active tokens.
+
+    Args:
+        accounts: where they come from.
+        threads: for the database.
+    """
+
+    def __init__(self, accounts: Accounts, threads: Threads) -> None:
+        self._accounts, self._threads = accounts, threads
+        self._held: dict[str, Held] = {}
+        self._refreshing = asyncio.Lock()
+        self.fresh = False
+        """The last refresh succeeded."""
+
+    def held(self, authorization: bytes | None) -> Held:
+        """The token of an ``Authorization`` header.
+
+        Raises:
+            ProblemError: there is none, or it is not valid.
+        """
+        if authorization is None:
+            raise ProblemError("missing_token", "this needs a token: Authorization: Bearer ...")
+        if authorization[:7].lower() != b"bearer ":
+            raise ProblemError("invalid_token", "Authorization must be Bearer and a token")
+        return self._checked(authorization[7:].strip(), web=False)
+
+    def web(self, cookie: bytes) -> Held:
+        """The login of the web page that a cookie is of; raises as :meth:`held` does."""
+        return self._checked(cookie, web=True)
+
+    def _checked(self, text: bytes, *, web: bool) -> Held:
+        held = self._held.get(hashlib.sha256(text).hexdigest())
+        if held is None or (held.grant.kind == WEB) is not web:
+            if not self.fresh:
+                raise ProblemError("database_unavailable", "tokens cannot be checked while the database is down")
+            raise ProblemError("invalid_token", "the token is not valid: it may have been revoked")
+        now = time.time()
+        if now >= held.ends:
+            raise ProblemError("token_expired", "the token has expired")
+        if not self.fresh and now - held.seen > SEEN_LATELY:
+            raise ProblemError("database_unavailable", "the token cannot be checked while the database is down")
+        held.seen, held.used = now, True
+        return held
+
+    async def refresh(self) -> None:
+        """Take over what the database has now. Refreshes follow each other: an older answer never replaces a newer.
+
+        Raises:
+            ProblemError: the database is down.
+        """
+        async with self._refreshing:
+            used = {digest: _time(held.seen) for digest, held in self._held.items() if held.used}
+            try:
+                if used:
+                    await self._threads.call(self._accounts.used, used)
+                grants = await self._threads.call(self._accounts.active_tokens)
+            except Exception:
+                self.fresh = False
+                raise
+            before, self._held = self._held, {}
+            for digest, grant in grants.items():
+                ends = grant.expires_at if grant.idle_until is None else min(grant.expires_at, grant.idle_until)
+                seen = before[digest].seen if digest in before else 0.0
+                self._held[digest] = Held(grant, ends.timestamp(), seen)
+            self.fresh = True
+
+    def drop(self, token_id: str) -> None:
+        """Forget a token at once, before the database is asked again."""
+        self._held = {digest: held for digest, held in self._held.items() if held.grant.token_id != token_id}
+
+
+def _time(seconds: float) -> dt.datetime:
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc)

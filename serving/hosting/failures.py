@@ -1,0 +1,58 @@
+"""What a hosted agent answers when it refuses something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+STATUS: Final = {
+    "invalid_json": 400,
+    "not_found": 404,
+    "agent_inactive": 409,
+    "agent_failed": 409,
+    "learning_off": 409,
+    "invalid_value": 422,
+    "idempotency_key_reused": 422,
+    "state_mismatch": 422,
+    "unsafe_state": 422,
+    "internal": 500,
+    "agent_busy": 503,
+    "unavailable": 503,
+    "storage_full": 507,
+}
+"""The code of a failure, and the HTTP status that it has."""
+
+
+class RefusedError(Exception):
+    """A request is refused, and nothing has changed.
+
+    Args:
+        code: one of ``STATUS``.
+        detail: what is wrong, for people.
+        errors: each place that is wrong, and what is wrong there.
+        retry_after: seconds after which the request may be repeated; None if that is of no use.
+    """
+
+    def __init__(
+        self, code: str, detail: str, errors: Sequence[tuple[str, str]] = (), retry_after: int | None = None
+    ) -> None:
+        super().__init__(code, detail, errors, retry_after)
+        self.code = code
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.retry_after = retry_after
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return STATUS[self.code]
+
+    def to_json(self) -> dict[str, Any]:
+        """What is answered."""
+        errors = [{"where": where, "what": what} for where, what in self.errors]
+        return {"code": self.code, "detail": self.detail, "errors": errors}
+
+
+def invalid(where: str, what: str) -> RefusedError:
+    """A value that is not allowed, and where it stands in the request."""
+    return RefusedError("invalid_value", f"{where}: {what}", [(where, what)])

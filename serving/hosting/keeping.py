@@ -1,0 +1,150 @@
+"""The folder of a hosted agent: an ordinary run folder, and the journal beside its checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...contracts import SpecTree, State
+from ...environments import spaces
+from ...errors import CheckpointError
+from ...estimators.episodes import Episodes
+from ...estimators.failures import refuse_non_finite
+from ...estimators.state import TrainingState
+from ...estimators.stepping import Stepper
+from ...estimators.training import recorded_specs, transition_specs
+from ...policies.compiled import CompiledProgram
+from ...policies.learner import Learner
+from ...policies.reasons import LITERT
+from ...runs import record
+from ...runs.checkpoints import CheckpointStore
+from ...runs.files import make_folders
+from ...runs.provenance import provenance
+from ..catalogue.recipes import Recipe
+from .journal import Journal
+from .learning import Learning
+
+JOURNAL: Final = "journal"
+_SERVICE: Final = "service"
+_CHECKPOINTS: Final = 2
+
+
+class Folder:
+    """The folder of one agent, while this process is its only writer.
+
+    Args:
+        path: of the folder.
+        epoch: see :class:`~axonrl.serving.hosting.journal.Journal`.
+    """
+
+    def __init__(self, path: Path, epoch: int = 0) -> None:
+        self.path = path
+        self.journal = Journal(path / JOURNAL, epoch)
+        self._store = CheckpointStore(path, _CHECKPOINTS)
+        self._lock = contextlib.ExitStack()
+        self._saved: list[int] = []
+        """The number of the last record in each checkpoint that this process wrote, the oldest first."""
+
+    def lock(self) -> None:
+        """Be the only writer; CheckpointError if another process is."""
+        make_folders(self.path)
+        self._lock.enter_context(self._store.lock())
+
+    def close(self) -> None:
+        """Leave it to others."""
+        self.journal.close()
+        self._lock.close()
+
+    def describe(self, recipe: Recipe, stepper: Stepper) -> None:
+        """Write ``run.json``, so that this is an ordinary run folder."""
+        program = _program(stepper)
+        record.RunRecord(
+            seed=recipe.seed,
+            model_fn=recipe.model_fn,
+            params=recipe.params,
+            unrecorded=(),
+            observation_space=spaces.from_json(recipe.observation),
+            action_space=spaces.from_json(recipe.action),
+            num_envs=stepper.lanes,
+            runtime=dict.fromkeys(program.why, LITERT),
+            runtime_why={part: dataclasses.asdict(reason) for part, reason in program.why.items()},
+            made_with={**provenance(), **{k: v for k, v in program.made_with.items() if k in ("tensorflow", "keras")}},
+            memory=recipe.memory,
+        ).write(self.path)
+
+    def save(self, learning: Learning, number: int, extra: State) -> None:
+        """Write a checkpoint of everything up to the record of this number, and trim the journal.
+
+        Raises:
+            NonFiniteError: a weight is NaN or infinite; nothing is written.
+            CheckpointError: it cannot be written; the earlier ones and the journal stay.
+        """
+        stepper = learning.stepper
+        state = dict(_training_state(stepper).content())
+        state["counters"] = {**state["counters"], "global_episode": learning.streams.finished}
+        refuse_non_finite(state["weights"], f"at global_step {stepper.counters.global_step}; no checkpoint is saved")
+        state[_SERVICE] = {"number": number, **learning.state_dict(), **extra}
+        self._store.save(state)
+        self.journal.start_segment()
+        self._saved = [*self._saved, number][-_CHECKPOINTS:]
+        if len(self._saved) == _CHECKPOINTS:
+            self.journal.trim(self._saved[0] + 1)
+
+    def open(self) -> State | None:
+        """The newest checkpoint that is whole; None if there is none.
+
+        Raises:
+            CheckpointError: none of them is.
+        """
+        found = self._store.open()
+        if found is not None and _SERVICE not in found[1]:
+            raise CheckpointError(f"{self.path} is a run that no service has saved: import it")
+        return None if found is None else found[1]
+
+    def nbytes(self) -> int:
+        """Bytes of all its files."""
+        return sum(path.stat().st_size for path in _files(self.path))
+
+
+def service_part(state: State) -> dict[str, Any]:
+    """What a checkpoint holds of the service: ``number`` of its last record, and what was saved as ``extra``."""
+    part: dict[str, Any] = state[_SERVICE]
+    return part
+
+
+def bring_back(state: State, learning: Learning) -> None:
+    """Give a checkpoint's state to a stepper of its recipe, and to what drives it."""
+    _training_state(learning.stepper).load_state_dict(state)
+    learning.load_state_dict(service_part(state))
+
+
+def transition_specs_of(stepper: Stepper) -> Mapping[str, SpecTree]:
+    """What a transition of a hosted agent consists of."""
+    program = _program(stepper)
+    observation, action = map(spaces.from_json, program.spaces)
+    predict = program.predict
+    recorded = recorded_specs(predict.record, predict.outputs, stepper.exploration, stepper.lanes)
+    return transition_specs(observation, action, predict.state, recorded)
+
+
+def _program(stepper: Stepper) -> CompiledProgram:
+    executor = stepper.executor
+    if not isinstance(executor, Learner):
+        raise TypeError(f"a hosted agent runs a compiled program, got {type(executor).__name__}")
+    return executor.program
+
+
+def _training_state(stepper: Stepper) -> TrainingState:
+    """The stepper as a checkpoint has it, without running episodes: the service has its own."""
+    action = spaces.action_spec(spaces.from_json(_program(stepper).spaces[1]))
+    return TrainingState(stepper, Episodes(stepper.lanes, action, 0))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for one in path.rglob("*"):
+        with contextlib.suppress(OSError):
+            if one.is_file():
+                yield one

@@ -1,0 +1,46 @@
+"""The stepper of a recipe, from its compiled program. Loads no TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ... import registry
+from ...estimators.limits import Schedule
+from ...estimators.stepping import Stepper
+from ...policies import compiled
+from ..catalogue.recipes import Recipe
+
+
+class ProgramMissingError(Exception):
+    """There is no compiled program for a recipe, or no initial weights for its seed: the builder makes both.
+
+    Args:
+        recipe: the recipe.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(f"there is no compiled program for a {recipe.model} of these settings")
+        self.recipe = recipe
+
+
+def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
+    """A stepper of one lane, as it is at timestep zero.
+
+    Args:
+        recipe: of the agent.
+        programs: the folder of compiled programs, each in a folder of its digest.
+        fresh: are its weights to be the initial ones of the recipe's seed? Else they are any, and are to be replaced.
+
+    Raises:
+        ProgramMissingError: it must be built first.
+        ValueError: it is damaged.
+    """
+    directory = programs / recipe.digest
+    weights = directory / compiled.WEIGHTS / f"seed-{recipe.seed}.safetensors"
+    if not (directory / compiled.FILE).exists() or (fresh and not weights.exists()):
+        raise ProgramMissingError(recipe)
+    arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
+    memory = registry.find("memory", recipe.memory["kind"])(**arguments)
+    schedule = Schedule(recipe.first_update, recipe.update_frequency)
+    seed = recipe.seed if fresh else None
+    return Stepper.load(directory, memory, lanes=1, seed=seed, schedule=schedule, may_stay=True)

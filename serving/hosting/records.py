@@ -1,0 +1,111 @@
+"""Records: what a journal keeps of each request that changed an agent."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ...contracts import ArraySpec, SpecTree
+from ...memories.columns import FLAGS
+
+STEPS: Final = 0
+END_EPISODE: Final = 1
+NO_KEY: Final = b"\0" * 16
+"""Instead of a digest, where a request has no idempotency key."""
+_HEAD: Final = struct.Struct("<BQd16s16sHI")
+"""Kind, number, time, digests of key and body, bytes of the environments' names, steps."""
+_FLAG: Final = np.dtype([("reward", "<f8"), ("flags", "u1"), ("environment", "<u2")])
+_TERMINATED: Final = 1
+_TRUNCATED: Final = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """One request that was accepted: steps, all or nothing, or the end of an episode.
+
+    ``number`` counts the records of an agent from 1. ``steps`` are transitions as a memory of one lane stores them,
+    but that rewards are Python's floats; ``environments`` has the name of each one's.
+    """
+
+    kind: int
+    number: int
+    time: float
+    environments: tuple[str, ...]
+    steps: tuple[Mapping[str, Any], ...] = ()
+    key: bytes = NO_KEY
+    body: bytes = NO_KEY
+
+
+class Codec:
+    """Records as bytes and back, for the transitions of one agent.
+
+    Args:
+        specs: of a transition, as memories are built with them.
+    """
+
+    def __init__(self, specs: Mapping[str, SpecTree]) -> None:
+        self._leaves: list[tuple[str, str | None, ArraySpec]] = []
+        for key, spec in specs.items():
+            if key == "reward" or key in FLAGS:
+                continue
+            if isinstance(spec, ArraySpec):
+                self._leaves.append((key, None, spec))
+            else:
+                self._leaves += [(key, name, leaf) for name, leaf in spec.items()]
+        self._step_bytes = sum(_nbytes(spec) for _, _, spec in self._leaves) + _FLAG.itemsize
+
+    def encode(self, record: Record) -> bytes:
+        """The bytes of a record."""
+        table = list(dict.fromkeys(record.environments))
+        names = "\0".join(table).encode()
+        count = len(record.steps)
+        head = _HEAD.pack(record.kind, record.number, record.time, record.key, record.body, len(names), count)
+        flags = np.zeros(count, _FLAG)
+        for k, step in enumerate(record.steps):
+            ended = _TERMINATED * bool(step["terminated"]) + _TRUNCATED * bool(step["truncated"])
+            flags[k] = step["reward"], ended, table.index(record.environments[k])
+        parts = [head, names, flags.tobytes()]
+        for key, name, spec in self._leaves:
+            for step in record.steps:
+                value = step[key] if name is None else step[key][name]
+                parts.append(np.ascontiguousarray(value, spec.dtype).tobytes())
+        return b"".join(parts)
+
+    def decode(self, content: bytes) -> Record:
+        """The record of these bytes.
+
+        Raises:
+            ValueError: they are not a record of this agent.
+        """
+        if len(content) < _HEAD.size:
+            raise ValueError("a record is too short")
+        kind, number, time, key, body, names, count = _HEAD.unpack_from(content)
+        if len(content) != _HEAD.size + names + count * self._step_bytes:
+            raise ValueError(f"record {number} has {len(content)} bytes, which its transitions do not fill")
+        begin = _HEAD.size + names
+        table = content[_HEAD.size : begin].decode().split("\0")
+        flags = np.frombuffer(content, _FLAG, count, begin)
+        begin += flags.nbytes
+        steps: list[dict[str, Any]] = [
+            {"reward": float(r), "terminated": bool(f & _TERMINATED), "truncated": bool(f & _TRUNCATED)}
+            for r, f, _ in flags.tolist()
+        ]
+        for name, part, spec in self._leaves:
+            size = _nbytes(spec)
+            for k, step in enumerate(steps):
+                value = np.frombuffer(content, np.uint8, size, begin + k * size).view(spec.dtype).reshape(spec.shape)
+                if part is None:
+                    step[name] = value
+                else:
+                    step.setdefault(name, {})[part] = value
+            begin += count * size
+        environments = tuple(table[index] for index in flags["environment"].tolist()) if count else tuple(table)
+        return Record(kind, number, time, environments, tuple(steps), key, body)
+
+
+def _nbytes(spec: ArraySpec) -> int:
+    return int(np.prod(spec.shape, dtype=np.int64)) * spec.dtype.itemsize

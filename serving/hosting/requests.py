@@ -1,0 +1,162 @@
+"""The bodies of requests, as arrays: what a client sent is read and checked here, before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from pydantic_core import from_json
+
+from ...checks import shortened
+from ...contracts import Array, ArrayTree
+from ...environments.spaces import AnySpace
+from .failures import RefusedError, invalid
+from .values import Actions, Reader, Where, boolean, fields, number, place, reward
+
+MOST_AT_ONCE: Final = 1_000
+"""Steps, or observations, of one request."""
+DEFAULT_ENVIRONMENT: Final = "default"
+_STATES: Final = ("state", "obs")
+_NEXT_STATES: Final = ("next_state", "next_obs")
+_COLUMNS: Final = ("observation", "next_observation")
+_LONGEST_NAME: Final = 128
+
+
+class Step(NamedTuple):
+    """A step as a client reported it."""
+
+    environment: str
+    observation: ArrayTree
+    action: Array
+    reward: float
+    terminated: bool
+    truncated: bool
+    next_observation: ArrayTree
+    where: Where
+
+
+class ActRequest(NamedTuple):
+    """What an act was asked for. ``single``: the answer is one action."""
+
+    observations: list[ArrayTree]
+    environments: list[str]
+    explore: bool | None
+    single: bool
+
+
+def parsed(body: bytes) -> Any:
+    """The JSON value of a body; RefusedError if it is none, or has NaN or infinity, or is nested too deeply."""
+    try:
+        return from_json(body, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        raise RefusedError("invalid_json", f"the body is not JSON: {error}", [("body", str(error))]) from None
+
+
+class Bodies:
+    """Reads the bodies of requests to one agent.
+
+    Args:
+        observation: the space of its observations.
+        action: of its actions.
+    """
+
+    def __init__(self, observation: AnySpace, action: AnySpace) -> None:
+        self.actions = Actions(action)
+        self._reader = Reader(observation)
+
+    def integer_limits(self) -> dict[str, tuple[Any, Any]]:
+        """The lowest and the highest value of what a transition holds as integers, by column."""
+        found = self._reader.limits()
+        limits = {f"{key}:{name}" if name else key: pair for key in _COLUMNS for name, pair in found.items()}
+        if self.actions.discrete:
+            limits["action"] = self.actions.first, self.actions.last
+        return limits
+
+    def act(self, body: bytes) -> ActRequest:
+        """A bare observation, or an object with ``observation``, or with ``observations``."""
+        value = parsed(body)
+        is_request = type(value) is dict and ("observation" in value or "observations" in value)
+        if not is_request:
+            return ActRequest([self._reader.read(value, ("state",))], [DEFAULT_ENVIRONMENT], None, True)
+        optional = ("observation", "observations", "environment", "environments", "explore")
+        value = fields(value, (), (), optional)
+        explore = value.get("explore")
+        if explore is not None:
+            explore = boolean(explore, ("explore",))
+        if "observation" in value:
+            _refuse_other(value, ("observations", "environments"), "observation")
+            environment = _environment(value.get("environment"), ("environment",))
+            return ActRequest([self._reader.read(value["observation"], ("observation",))], [environment], explore, True)
+        _refuse_other(value, ("environment",), "observations")
+        many = _several(value["observations"], ("observations",))
+        observations = [self._reader.read(one, ("observations", k)) for k, one in enumerate(many)]
+        names = value.get("environments")
+        if names is None:
+            return ActRequest(observations, [DEFAULT_ENVIRONMENT] * len(many), explore, False)
+        if type(names) is not list or len(names) != len(many):
+            raise invalid("environments", f"must be a list of {len(many)} names, one for each observation")
+        environments = [_environment(name, ("environments", k)) for k, name in enumerate(names)]
+        return ActRequest(observations, environments, explore, False)
+
+    def step(self, body: bytes) -> list[Step]:
+        """``{"step_data": {...}}``."""
+        value = fields(parsed(body), (), ("step_data",))
+        return [self._step(value["step_data"], ("step_data",))]
+
+    def steps(self, body: bytes) -> list[Step]:
+        """``{"steps": [{...}, ...]}``."""
+        value = fields(parsed(body), (), ("steps",))
+        return [self._step(one, ("steps", k)) for k, one in enumerate(_several(value["steps"], ("steps",)))]
+
+    def end_episode(self, body: bytes) -> str:
+        """``{"environment": name}``, or nothing."""
+        value = fields(parsed(body), (), (), ("environment",)) if body else {}
+        return _environment(value.get("environment"), ("environment",))
+
+    def _step(self, value: Any, where: Where) -> Step:
+        state, following = _name_of(value, _STATES), _name_of(value, _NEXT_STATES)
+        needed = (state, "action", "reward", following, "done")
+        value = fields(value, where, needed, ("truncated", "environment"))
+        truncated = value.get("truncated", False)
+        return Step(
+            _environment(value.get("environment"), (*where, "environment")),
+            self._reader.read(value[state], (*where, state)),
+            self.actions.read(value["action"], (*where, "action")),
+            reward(value["reward"], (*where, "reward")),
+            done := boolean(value["done"], (*where, "done")),
+            boolean(truncated, (*where, "truncated")) and not done,
+            self._reader.read(value[following], (*where, following)),
+            where,
+        )
+
+
+def noise_of(value: Any) -> float:
+    """The ``noise`` of an act."""
+    return number(value, ("noise",), 0.0, 1.0)
+
+
+def _name_of(value: Any, names: tuple[str, str]) -> str:
+    """Under which of two names a field is given."""
+    return names[1] if type(value) is dict and names[1] in value and names[0] not in value else names[0]
+
+
+def _environment(name: Any, where: Where) -> str:
+    if name is None:
+        return DEFAULT_ENVIRONMENT
+    if type(name) is not str or not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
+        what = f"must be a name of 1 to {_LONGEST_NAME} printable characters, got {shortened(name)}"
+        raise invalid(place(where), what)
+    return name
+
+
+def _several(value: Any, where: Where) -> list[Any]:
+    if type(value) is not list or not 1 <= len(value) <= MOST_AT_ONCE:
+        got = f"{len(value)}" if type(value) is list else shortened(value)
+        raise invalid(place(where), f"must be a list of 1 to {MOST_AT_ONCE:,}, got {got}")
+    return value
+
+
+def _refuse_other(value: Mapping[str, Any], names: tuple[str, ...], given: str) -> None:
+    for name in names:
+        if name in value:
+            raise invalid(name, f"does not go with {given}")

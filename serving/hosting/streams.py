@@ -1,0 +1,159 @@
+"""The environments that feed one agent: their running episodes, and steps that wait to be stored side by side."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ...contracts import State
+
+FRAGMENT: Final = 32
+"""Steps of one environment that are stored together at most, where several environments feed one agent."""
+MOST: Final = 64
+"""Environments of an agent; the one that was unused longest is closed."""
+KEPT: Final = 10_000
+"""Episodes that are remembered."""
+
+
+@dataclasses.dataclass
+class Stream:
+    """One environment's running episode. ``rows`` wait to be stored; ``running`` is False until its first step."""
+
+    name: str
+    running: bool = False
+    returned: float = 0.0
+    length: int = 0
+    rows: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Episode:
+    """A finished episode."""
+
+    episode: int
+    episode_return: float
+    length: int
+    terminated: bool
+    truncated: bool
+    environment: str
+    time: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is answered."""
+        return dataclasses.asdict(self)
+
+
+class Streams:
+    """All environments of an agent, and its finished episodes, the newest last."""
+
+    def __init__(self) -> None:
+        self.by_name: collections.OrderedDict[str, Stream] = collections.OrderedDict()
+        self.episodes: collections.deque[Episode] = collections.deque(maxlen=KEPT)
+        self.finished = 0
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def use(self, name: str) -> Stream:
+        """The stream of this environment, which is now the one used last."""
+        if name in self.by_name:
+            self.by_name.move_to_end(name)
+        else:
+            self.by_name[name] = Stream(name)
+        return self.by_name[name]
+
+    def unused_longest(self) -> Stream:
+        """The one to be closed."""
+        return next(iter(self.by_name.values()))
+
+    def close(self, name: str) -> None:
+        """Forget an environment."""
+        del self.by_name[name]
+
+    def count(self, stream: Stream, reward: float) -> None:
+        """A step of a stream."""
+        stream.running = True
+        stream.returned += reward
+        stream.length += 1
+
+    def finish(self, stream: Stream, time: float, *, terminated: bool) -> None:
+        """Its episode has ended."""
+        self.finished += 1
+        self.episodes.append(
+            Episode(self.finished, stream.returned, stream.length, terminated, not terminated, stream.name, time)
+        )
+        stream.running, stream.returned, stream.length = False, 0.0, 0
+
+    def mean_return(self) -> float | None:
+        """Of the last 100 episodes; None if there is none."""
+        newest = [episode.episode_return for episode in list(self.episodes)[-100:]]
+        return float(np.mean(newest)) if newest else None
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> State:
+        """Everything, for a checkpoint."""
+        streams, episodes = list(self.by_name.values()), self.episodes
+        return {
+            "finished": self.finished,
+            "names": [stream.name for stream in streams],
+            "running": [stream.running for stream in streams],
+            "returns": np.array([stream.returned for stream in streams], np.float64),
+            "lengths": np.array([stream.length for stream in streams], np.int64),
+            "rows": {str(k): _stacked(stream.rows) for k, stream in enumerate(streams) if stream.rows},
+            "episode_environments": [episode.environment for episode in episodes],
+            "episode_returns": np.array([episode.episode_return for episode in episodes], np.float64),
+            "episode_lengths": np.array([episode.length for episode in episodes], np.int64),
+            "episode_terminated": np.array([episode.terminated for episode in episodes], np.bool_),
+            "episode_times": np.array([episode.time for episode in episodes], np.float64),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        self.finished = state["finished"]
+        self.by_name.clear()
+        for k, name in enumerate(state["names"]):
+            rows = _rows(state["rows"].get(str(k)))
+            returned, length = float(state["returns"][k]), int(state["lengths"][k])
+            self.by_name[name] = Stream(name, bool(state["running"][k]), returned, length, rows)
+        self.episodes.clear()
+        names = state["episode_environments"]
+        first = self.finished - len(names) + 1
+        columns = ("episode_returns", "episode_lengths", "episode_terminated", "episode_times")
+        for k, (returned, length, terminated, time) in enumerate(
+            zip(*(state[column].tolist() for column in columns), strict=True)
+        ):
+            episode = Episode(first + k, returned, length, terminated, not terminated, names[k], time)
+            self.episodes.append(episode)
+
+
+def _stacked(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def column(values: list[Any]) -> Any:
+        if isinstance(values[0], Mapping):
+            return {name: column([value[name] for value in values]) for name in values[0]}
+        return np.stack([np.asarray(value) for value in values])
+
+    return {key: column([row[key] for row in rows]) for key in rows[0]}
+
+
+def _rows(columns: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The inverse of :func:`_stacked`."""
+    if columns is None:
+        return []
+
+    def at(value: Any, k: int) -> Any:
+        return {name: at(part, k) for name, part in value.items()} if isinstance(value, Mapping) else value[k]
+
+    return [
+        {
+            **{key: at(column, k) for key, column in columns.items()},
+            "reward": float(columns["reward"][k]),
+            "terminated": bool(columns["terminated"][k]),
+            "truncated": bool(columns["truncated"][k]),
+        }
+        for k in range(len(columns["reward"]))
+    ]

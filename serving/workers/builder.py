@@ -1,0 +1,132 @@
+"""The builder: a process that compiles programs, and ends when it has had nothing to do for a while.
+
+It is started as ``python -m axonrl.serving.workers.builder DESCRIPTOR PROGRAMS``, with a Unix socket that it inherits.
+
+=========== ============================ ==============================================================================
+``do``      body                         what
+=========== ============================ ==============================================================================
+``build``   a recipe                     have its program, with the weights of its seed; then, once nobody waits, spare
+                                         seeds (``spares`` in the head: how many there shall be)
+``refill``  ``{"digest": ...}``          spare seeds alone
+=========== ============================ ==============================================================================
+
+Answers are ``{"digest", "built", "seconds"}``, or a failure, as those of workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...errors import ArgumentError, CheckpointError
+from ...runs.programs import VARIABLE
+from ..catalogue.recipes import Recipe
+from . import building
+from .messages import Frame, encode, read
+
+IDLE_SECONDS: Final = 60.0
+_PR_SET_PDEATHSIG: Final = 1
+logger = logging.getLogger("axonrl.serving")
+
+
+class Builder:
+    """Answers one request after the other.
+
+    Args:
+        connection: to the gateway.
+        programs: the folder of all programs.
+        idle_seconds: after so long without work it ends.
+    """
+
+    def __init__(self, connection: socket.socket, programs: Path, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._connection = connection
+        self._programs = programs
+        self._idle_seconds = idle_seconds
+        self._spares: dict[str, int] = {}
+        """Digests of programs that want spare seeds, and how many."""
+
+    def run(self) -> None:
+        """Serve until the gateway is gone, or there was no work for a while."""
+        while True:
+            waiting, _, _ = select.select([self._connection], [], [], 0 if self._spares else self._idle_seconds)
+            if waiting:
+                frame = read(self._connection)
+                if frame is None:
+                    return
+                self._connection.sendall(self._answer(frame))
+            elif self._spares:
+                self._make_spares()
+            else:
+                return
+
+    def _answer(self, frame: Frame) -> bytes:
+        recipe: Recipe | None = None
+        try:
+            value = json.loads(frame.body)
+            match frame.head.get("do"):
+                case "build":
+                    recipe = Recipe.from_json(value)
+                    body = self._build(recipe)
+                case "refill":
+                    body = {"digest": value["digest"]}
+                case other:
+                    raise ArgumentError(f"do must be build or refill, got {other!r}", "do", other)
+            self._spares[body["digest"]] = int(frame.head.get("spares", building.SPARES))
+            status = 200
+        except Exception as error:  # TensorFlow raises errors of its own; none may end the builder
+            status, body = building.failure(recipe, error)
+        return encode({"id": frame.head.get("id"), "status": status}, json.dumps(body).encode())
+
+    def _build(self, recipe: Recipe) -> dict[str, Any]:
+        began = time.monotonic()
+        built = building.build(recipe, self._programs)
+        return {"digest": recipe.digest, "built": built, "seconds": round(time.monotonic() - began, 3)}
+
+    def _make_spares(self) -> None:
+        """Some for one program; then whoever waits comes first."""
+        digest, wanted = next(iter(self._spares.items()))
+        try:
+            done = building.add_spares(self._programs, digest, wanted)
+        except (ValueError, CheckpointError, OSError) as error:
+            logger.warning("there are no spare seeds for %s: %s", digest, error)
+            done = True
+        if done:
+            del self._spares[digest]
+
+
+def _end_with_parent() -> None:
+    """On Linux, be killed when the gateway is: a conversion may take half a minute, in which no socket is looked at."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it."""
+    parser = argparse.ArgumentParser(prog="axonrl.serving.workers.builder")
+    parser.add_argument("descriptor", type=int)
+    parser.add_argument("programs", type=Path)
+    parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
+    given = parser.parse_args(arguments)
+    _end_with_parent()
+    os.environ[VARIABLE] = ""  # nothing of a service is kept outside of its folder
+    with socket.socket(fileno=given.descriptor) as connection:
+        connection.setblocking(True)
+        Builder(connection, given.programs, given.idle_seconds).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Building: the compiled program of a recipe, and initial weights for seeds. Loads TensorFlow when it is called."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from ... import registry
+from ...contracts import RunConfig
+from ...environments import spaces
+from ...errors import ArgumentError, CheckpointError
+from ...policies import compiled
+from ...policies.compiled import CompiledProgram
+from ..catalogue import hosted
+from ..catalogue.recipes import Recipe
+from . import spares
+
+SPARES: Final = 32
+_SPARE_BYTES: Final = 64 * 2**20
+"""Of the weights of all spare seeds: large networks have fewer."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+logger = logging.getLogger("axonrl.serving")
+
+
+def build(recipe: Recipe, programs: Path) -> bool:
+    """Have the program of a recipe, with the initial weights of its seed.
+
+    Args:
+        recipe: of an agent.
+        programs: the folder of all programs.
+
+    Returns:
+        True if it was compiled now, False if there was one.
+
+    Raises:
+        ValueError: the model cannot be compiled, or a parameter is invalid.
+        CheckpointError: it cannot be written.
+    """
+    directory = programs / recipe.digest
+    program = _existing(directory)
+    if program is None:
+        _compile(recipe, directory)
+        return True
+    if recipe.seed not in program.seeds():
+        _add_seeds(directory, [recipe.seed])
+    return False
+
+
+def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int = 8) -> bool:
+    """Write initial weights for some more spare seeds.
+
+    Args:
+        programs: the folder of all programs.
+        digest: of the program.
+        wanted: spare seeds that there shall be.
+        at_once: at most so many are made in this call.
+
+    Returns:
+        Are there enough now?
+
+    Raises:
+        ValueError: the program is damaged.
+        CheckpointError: they cannot be written.
+    """
+    program = compiled.read(programs / digest)
+    if not program.everything["any_seed"]:
+        return True
+    there = program.seeds()
+    size = program.weights_path(there[0]).stat().st_size
+    wanted = min(wanted, max(1, _SPARE_BYTES // size))
+    missing = min(at_once, wanted - spares.count(programs, digest))
+    if missing > 0:
+        seeds = [secrets.randbits(32) for _ in range(missing)]
+        seeds = [seed for seed in dict.fromkeys(seeds) if seed not in there]
+        _add_seeds(program.directory, seeds)
+        for seed in seeds:
+            spares.add(programs, digest, seed)
+    return spares.count(programs, digest) >= wanted
+
+
+def failure(recipe: Recipe | None, error: Exception) -> tuple[int, dict[str, Any]]:
+    """An error as a status and a body."""
+    match error:
+        case ArgumentError():
+            names = hosted.documented(recipe.model) if recipe is not None and recipe.model in hosted.MODELS else {}
+            where = f"config.{names[error.argument]}" if error.argument in names else "config"
+            return 422, _body("invalid_value", str(error), where)
+        case ValueError():
+            return 422, _body("invalid_value", str(error), "config")
+        case CheckpointError() | OSError():
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if isinstance(cause, OSError) and cause.errno in _FULL:
+                return 507, _body("storage_full", "there is no space left for the program of this agent")
+            logger.error("a program cannot be written", exc_info=error)
+            return 503, _body("unavailable", "the program of this agent cannot be written just now")
+    logger.error("a program cannot be built", exc_info=error)
+    return 500, _body("internal", f"building the program failed: {type(error).__name__}")
+
+
+def _body(code: str, detail: str, where: str | None = None) -> dict[str, Any]:
+    return {"code": code, "detail": detail, "errors": [] if where is None else [{"where": where, "what": detail}]}
+
+
+def _existing(directory: Path) -> CompiledProgram | None:
+    """The program in a folder; None if there is none, or it is damaged."""
+    if not (directory / compiled.FILE).exists():
+        return None
+    try:
+        program = compiled.read(directory)
+        program.program()
+    except ValueError as error:
+        logger.warning("%s is built again: %s", directory.name, error)
+        return None
+    return program if program.seeds() else None
+
+
+def _compile(recipe: Recipe, directory: Path) -> None:
+    from ...estimators.agent import Agent
+    from ...models.blocks.optimizers import only_keras_ops
+
+    arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
+    memory = registry.find("memory", recipe.memory["kind"])(**arguments)
+    where = spaces.from_json(recipe.observation), spaces.from_json(recipe.action)
+    # Size is no reason for TensorFlow here: there would be a process of it for each agent.
+    config = RunConfig(seed=recipe.seed, runtime="litert")
+    with tempfile.TemporaryDirectory() as folder, only_keras_ops():
+        agent = Agent(recipe.model_fn, memory, folder, config, recipe.params)
+        agent.compile(directory, where, seeds=[recipe.seed])
+
+
+def _add_seeds(directory: Path, seeds: list[int]) -> None:
+    from ...estimators.compiling import add_seeds
+
+    add_seeds(directory, seeds)

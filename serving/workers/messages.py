@@ -1,0 +1,141 @@
+"""Frames between a gateway and its processes, as bytes; and how to read one from a socket.
+
+A frame is a u32, the length of what follows; a u16, the length of the head; the head, JSON in UTF-8; and the body, raw
+bytes. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Head: TypeAlias = dict[str, Any]
+
+MAX_HEAD: Final = 2**16 - 1
+MAX_BODY: Final = 512 * 2**20
+"""More than any state that a service takes."""
+_LENGTH: Final = struct.Struct("<I")
+_HEAD: Final = struct.Struct("<H")
+_PREFIX: Final = struct.Struct("<IH")
+
+
+class Frame(NamedTuple):
+    """One message."""
+
+    head: Head
+    body: bytes
+
+
+class FrameError(ValueError):
+    """What was received is no frame: the connection cannot be used any more."""
+
+
+def encode(head: Mapping[str, Any], body: bytes | bytearray | memoryview = b"") -> bytes:
+    """A frame as bytes.
+
+    Raises:
+        ValueError: the head is no JSON, or one of both is too long.
+    """
+    encoded = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
+    if len(encoded) > MAX_HEAD or len(body) > MAX_BODY:
+        raise ValueError(
+            f"a frame may have a head of {MAX_HEAD:,} and a body of {MAX_BODY:,} bytes, got {len(encoded):,} and"
+            f" {len(body):,}"
+        )
+    return b"".join((_PREFIX.pack(_HEAD.size + len(encoded) + len(body), len(encoded)), encoded, body))
+
+
+def decode(content: bytes | bytearray | memoryview) -> Frame:
+    """The frame of what follows its length.
+
+    Raises:
+        FrameError: it is none.
+    """
+    view = memoryview(content)
+    if len(view) < _HEAD.size:
+        raise FrameError(f"a frame has at least {_HEAD.size} bytes, got {len(view)}")
+    (size,) = _HEAD.unpack_from(view)
+    end = _HEAD.size + size
+    if end > len(view):
+        raise FrameError(f"a frame of {len(view):,} bytes cannot have a head of {size:,}")
+    try:
+        head = json.loads(bytes(view[_HEAD.size : end]))
+    except ValueError as error:  # that of UTF-8 too
+        raise FrameError(f"the head of a frame is no JSON: {error}") from error
+    if not isinstance(head, dict):
+        raise FrameError(f"the head of a frame must be an object, got {type(head).__name__}")
+    return Frame(head, bytes(view[end:]))
+
+
+def cut(buffer: bytearray) -> list[Frame]:
+    """Take the whole frames from the front of what was received so far; what is not whole yet stays.
+
+    Raises:
+        FrameError: what is there is no frame. The buffer has lost those before it.
+    """
+    frames, start = list[Frame](), 0
+    try:
+        while len(buffer) - start >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(buffer, start)
+            _check_size(size)
+            end = start + _LENGTH.size + size
+            if end > len(buffer):
+                break
+            with memoryview(buffer) as view:
+                content = bytes(view[start + _LENGTH.size : end])
+            frames.append(decode(content))
+            start = end
+    finally:
+        del buffer[:start]
+    return frames
+
+
+class Frames:
+    """Cuts a stream into frames; it holds what is not whole yet."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, content: bytes) -> Iterator[Frame]:
+        """The frames that are whole with these bytes; FrameError if what comes is none."""
+        self._held += content
+        yield from cut(self._held)
+
+
+def read(connection: socket.socket) -> Frame | None:
+    """The next frame of a blocking socket; None at its end, between two frames.
+
+    Raises:
+        FrameError: it ends within a frame, or what comes is none.
+        OSError: as of the socket.
+    """
+    length = _received(connection, _LENGTH.size)
+    if length is None:
+        return None
+    (size,) = _LENGTH.unpack(length)
+    _check_size(size)
+    content = _received(connection, size)
+    if content is None:
+        raise FrameError("the connection ended within a frame")
+    return decode(content)
+
+
+def _check_size(size: int) -> None:
+    if not _HEAD.size <= size <= _HEAD.size + MAX_HEAD + MAX_BODY:
+        raise FrameError(f"a frame cannot have {size:,} bytes")
+
+
+def _received(connection: socket.socket, size: int) -> bytes | None:
+    """So many bytes; None where the connection has ended before the first one."""
+    received = bytearray()
+    while len(received) < size:
+        part = connection.recv(min(size - len(received), 1 << 20))
+        if not part:
+            if received:
+                raise FrameError("the connection ended within a frame")
+            return None
+        received += part
+    return bytes(received)

@@ -1,0 +1,297 @@
+"""The pool: workers as child processes, which of them has which agent, and asking them."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from ..catalogue.recipes import Recipe
+from . import spares
+from .messages import cut, encode
+from .settings import WorkerSettings
+
+PROGRAMS: Final = "programs"
+
+_ASK_SECONDS: Final = 10.0
+"""After which the gateway gives up; the request may still be carried out."""
+_SLOW_SECONDS: Final = 120.0
+_SLOW: Final = {"open", "get_state", "put_state", "patch", "remove", "close"}
+Head: TypeAlias = dict[str, Any]
+
+_MOST_WAITING: Final = 1_000
+"""Requests of one agent."""
+_RESTART_SECONDS: Final = 0.2
+logger = logging.getLogger("axonrl.serving")
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What came back: an HTTP status, and a body of JSON (or of bytes, where that was asked for)."""
+
+    status: int
+    body: bytes
+    replayed: bool = False
+    retry_after: int | None = None
+
+
+class _Child(asyncio.Protocol):
+    """One child process at the other end of a socket."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.process: subprocess.Popen[bytes] | None = None
+        self.waiting: dict[int, tuple[str, asyncio.Future[tuple[Head, bytes]]]] = {}
+        self.gone = asyncio.Event()
+        self._held = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._numbers = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        self._transport = transport  # type: ignore[assignment] # sockets have this kind
+
+    def data_received(self, content: bytes) -> None:
+        """Called by the loop."""
+        self._held += content
+        for head, body in cut(self._held):
+            _, future = self.waiting.pop(head["id"], ("", None))
+            if future is not None and not future.done():
+                future.set_result((head, body))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Called by the loop: all that waits will not be answered."""
+        self.gone.set()
+        for _, future in self.waiting.values():
+            if not future.done():
+                future.set_exception(ConnectionError(f"{self.name} is gone"))
+        self.waiting.clear()
+
+    async def ask(self, agent: str, head: Head, body: bytes, seconds: float) -> tuple[Head, bytes]:
+        """Send a frame and wait for the one that answers it; ConnectionError, TimeoutError."""
+        if self._transport is None or self.gone.is_set():
+            raise ConnectionError(f"{self.name} is gone")
+        self._numbers += 1
+        number = self._numbers
+        future: asyncio.Future[tuple[Head, bytes]] = asyncio.get_running_loop().create_future()
+        self.waiting[number] = agent, future
+        self._transport.write(encode({**head, "id": number}, body))
+        timer = asyncio.get_running_loop().call_later(seconds, _time_out, future)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+            self.waiting.pop(number, None)
+
+    def close(self) -> None:
+        """The child sees that nobody is there any more, and ends."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class Pool:
+    """Workers, and the builder that makes what they need.
+
+    Args:
+        data: the service's folder.
+        workers: number of worker processes.
+        settings: of each worker.
+    """
+
+    def __init__(self, data: Path, workers: int, settings: WorkerSettings) -> None:
+        self._data = data
+        self._settings = settings
+        self._names = [f"worker {k + 1}" for k in range(workers)]
+        self._children: dict[str, _Child] = {}
+        self._home: dict[str, str] = {}
+        self._waiting: collections.Counter[str] = collections.Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._builder: _Child | None = None
+        self._building = asyncio.Lock()
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Start the workers."""
+        for name in self._names:
+            await self._start_worker(name)
+
+    async def stop(self, seconds: float) -> None:
+        """Every agent is saved, then the workers end; those that take longer than this are killed."""
+        self._stopping = True
+        children = [child for child in self._children.values() if not child.gone.is_set()]
+        asked = [child.ask("", {"do": "stop"}, b"", seconds) for child in children]
+        await asyncio.gather(*asked, return_exceptions=True)
+        for child in [*children, *([self._builder] if self._builder else [])]:
+            child.close()
+        deadline = time.monotonic() + 2
+        for child in [*self._children.values(), *([self._builder] if self._builder else [])]:
+            await _ended(child.process, max(deadline - time.monotonic(), 0.0))
+        for task in self._tasks:
+            task.cancel()
+
+    def processes(self) -> dict[str, int]:
+        """The process ids of the children, by name."""
+        found = {name: child.process.pid for name, child in self._children.items() if child.process is not None}
+        if self._builder is not None and self._builder.process is not None:
+            found["builder"] = self._builder.process.pid
+        return found
+
+    def gauges(self) -> dict[str, float]:
+        """Metrics: requests that wait for workers, and workers that are there."""
+        there = sum(not child.gone.is_set() for child in self._children.values())
+        return {"waiting_requests": float(sum(self._waiting.values())), "workers": float(there)}
+
+    def trouble(self) -> str:
+        """What is wrong; empty: nothing."""
+        gone = [name for name, child in self._children.items() if child.gone.is_set()]
+        return f"{', '.join(gone)} being started again" if gone else ""
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
+        """What the worker of an agent answers. Trouble with a worker is an answer as well: 503.
+
+        Args:
+            agent: its id.
+            do: see :mod:`axonrl.serving.workers.worker`.
+            body: as the client sent it.
+            **head: what else the request has; ``any_seed`` to open a new agent with whatever seed is at hand.
+        """
+        if self._waiting[agent] >= _MOST_WAITING:
+            return _unavailable("agent_busy", f"{_MOST_WAITING:,} requests wait for this agent")
+        seconds = _SLOW_SECONDS if do in _SLOW else _ASK_SECONDS
+        if do == "open" and head.pop("any_seed", False):
+            body = await asyncio.to_thread(self._with_spare_seed, body)
+        sent: Head = {"agent": agent, "do": do, "deadline": time.time() + seconds, **head}
+        self._waiting[agent] += 1
+        try:
+            for _ in range(2):
+                child = self._children[self._home_of(agent)]
+                answered, content = await child.ask(agent, sent, body, seconds)
+                if "needs_program" not in answered:
+                    return _as_answer(answered, content)
+                failed = await self.build(content)
+                if failed is not None:
+                    return failed
+            return _unavailable("unavailable", "the program of this agent is not there, although it was built")
+        except ConnectionError:
+            return _unavailable("unavailable", "the process that has this agent has just ended, and is started again")
+        except asyncio.TimeoutError:
+            return _unavailable("unavailable", f"the agent did not answer within {seconds:g} seconds")
+        finally:
+            self._waiting[agent] -= 1
+            if not self._waiting[agent]:
+                del self._waiting[agent]
+
+    def _with_spare_seed(self, body: bytes) -> bytes:
+        """A recipe with a seed whose initial weights are there already, if there is one."""
+        recipe = Recipe.from_json(json.loads(body))
+        seed = spares.claim(self._data / PROGRAMS, recipe.digest)
+        return body if seed is None else json.dumps(recipe.with_seed(seed).to_json()).encode()
+
+    def _home_of(self, agent: str) -> str:
+        home = self._home.get(agent)
+        if home is None:
+            load = collections.Counter(self._home.values())
+            home = self._home[agent] = min(self._names, key=lambda name: load[name])
+        return home
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    async def _start_worker(self, name: str) -> None:
+        settings = json.dumps({**dataclasses.asdict(self._settings), "data": str(self._data)})
+        child = await _start(name, "axonrl.serving.workers.worker", [settings])
+        self._children[name] = child
+        task = asyncio.create_task(self._watch(name, child))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, name: str, child: _Child) -> None:
+        """Start a worker again when it dies."""
+        await child.gone.wait()
+        if self._stopping:
+            return
+        logger.error("%s has ended unexpectedly: it is started again", name)
+        await _ended(child.process, 1.0)
+        while not self._stopping and not await self._started_again(name):
+            await asyncio.sleep(_RESTART_SECONDS)
+
+    async def _started_again(self, name: str) -> bool:
+        try:
+            await self._start_worker(name)
+        except OSError:
+            logger.exception("%s cannot be started", name)
+            return False
+        return True
+
+    async def build(self, recipe: bytes) -> Answer | None:
+        """Have the builder make what a recipe needs; None when it is there, else why it cannot be."""
+        async with self._building:
+            try:
+                if self._builder is None or self._builder.gone.is_set():
+                    folder = str(self._data / PROGRAMS)
+                    self._builder = await _start("builder", "axonrl.serving.workers.builder", [folder])
+                head, content = await self._builder.ask("", {"do": "build"}, recipe, _SLOW_SECONDS)
+            except (ConnectionError, OSError, asyncio.TimeoutError):
+                logger.exception("the builder has failed")
+                return _unavailable("unavailable", "the program of this agent cannot be built just now")
+        return None if head["status"] == 200 else _as_answer(head, content)
+
+
+async def _start(name: str, module: str, arguments: Iterable[str]) -> _Child:
+    """A child process that runs a module, at the other end of a socket."""
+    ours, theirs = socket.socketpair()
+    child = _Child(name)
+    with theirs:
+        number = theirs.fileno()
+        command = [sys.executable, "-m", module, str(number), *arguments]
+        # A session of its own: Ctrl-C in a terminal is meant for the gateway.
+        child.process = subprocess.Popen(
+            command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+        )
+    ours.setblocking(False)
+    await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
+    return child
+
+
+async def _ended(process: subprocess.Popen[bytes] | None, seconds: float) -> None:
+    """Wait for a process, and kill it if it takes too long."""
+    if process is None:
+        return
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.wait()
+
+
+def _time_out(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_exception(asyncio.TimeoutError())
+
+
+def _as_answer(head: Head, content: bytes) -> Answer:
+    return Answer(head["status"], content, bool(head.get("replayed")), head.get("retry_after"))
+
+
+def _unavailable(code: str, detail: str) -> Answer:
+    body = json.dumps({"code": code, "detail": detail, "errors": []}).encode()
+    return Answer(503, body, retry_after=1)
+
+
+def default_workers() -> int:
+    """Processors less one, at least one."""
+    return max(len(os.sched_getaffinity(0)) - 1, 1)

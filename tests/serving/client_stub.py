@@ -1,0 +1,129 @@
+"""A service that answers as a test says, and remembers what it was asked."""
+
+import contextlib
+import http.server
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+AGENT = {
+    "id": "1",
+    "name": "a",
+    "model": "dqn",
+    "description": "",
+    "config": {"state_size": 4, "action_size": 2, "lr": 0.001, "hidden_layers": [64, 64], "using_double_q": True},
+    "is_active": True,
+    "status": "ready",
+    "discrete": True,
+    "counters": {"global_timestep": 0, "global_step": 0, "global_episode": 0},
+}
+
+
+class Asked(NamedTuple):
+    """A request as it arrived."""
+
+    method: str
+    path: str
+    headers: Any
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def key(self) -> str | None:
+        found: str | None = self.headers.get("Idempotency-Key")
+        return found
+
+
+class Reply(NamedTuple):
+    """``lost``: the connection is closed instead. ``after``: waited for before."""
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = MappingProxyType({})
+    lost: bool = False
+    after: threading.Event | None = None
+
+
+LOST = Reply(lost=True)
+
+
+def problem(status: int, code: str, detail: str = "", **more: Any) -> Reply:
+    """An error as the service sends it."""
+    retry = {"Retry-After": str(more.pop("retry_after"))} if "retry_after" in more else {}
+    body = {"type": "about:blank", "title": code, "status": status, "code": code, "detail": detail, **more}
+    return Reply(status, body, {"Content-Type": "application/problem+json", "X-Request-Id": "r1", **retry})
+
+
+class Stub:
+    """``replies`` are used up in order, then ``default`` is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.replies: deque[Reply] = deque()
+        self.default: Callable[[Asked], Reply] = lambda asked: problem(500, "internal")
+        self.arrived = threading.Semaphore(0)
+        self.connections = 0
+        stub = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def setup(self) -> None:
+                stub.connections += 1
+                super().setup()
+
+            def handle_one_request(self) -> None:
+                with contextlib.suppress(ConnectionError):
+                    super().handle_one_request()
+
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                asked = Asked(self.command, self.path, self.headers, body)
+                stub.asked.append(asked)
+                reply = stub.replies.popleft() if stub.replies else stub.default(asked)
+                stub.arrived.release()
+                if reply.after is not None:
+                    reply.after.wait(20)
+                if reply.lost:
+                    self.close_connection = True
+                    return
+                content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+                self.send_response(reply.status)
+                for name, value in {"Content-Length": str(len(content)), **reply.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    @property
+    def paths(self) -> list[str]:
+        """Method and path without ``/api/v1``."""
+        return [f"{asked.method} {asked.path.removeprefix('/api/v1')}" for asked in self.asked]
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Stub]:
+    """A stub with its thread."""
+    stub = Stub()
+    thread = threading.Thread(target=stub.server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield stub
+    finally:
+        stub.server.shutdown()
+        thread.join()
+        stub.server.server_close()

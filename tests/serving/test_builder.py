@@ -1,0 +1,218 @@
+"""The builder, as a process of its own; one small DQN is built for all tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.serving.catalogue import Recipe, recipe
+from axonrl.serving.hosting.opening import ProgramMissingError, open_stepper
+from axonrl.serving.workers import spares
+from axonrl.serving.workers.messages import encode, read
+
+SMALL = {"state_size": 3, "action_size": 2, "hidden_layers": [4], "batch_size": 4, "buffer_size": 64, "seed": 11}
+
+
+class Connection:
+    """A builder that is running, and the gateway's end of its socket."""
+
+    def __init__(self, programs: Path, *options: str) -> None:
+        self.programs = programs
+        self.socket, theirs = socket.socketpair()
+        self.socket.settimeout(120)
+        with theirs:
+            number = theirs.fileno()
+            command = [sys.executable, "-m", "axonrl.serving.workers.builder", str(number), str(programs), *options]
+            self.process = subprocess.Popen(command, pass_fds=[number])
+
+    def ask(self, do: str, value: Any, **head: Any) -> tuple[int, dict[str, Any]]:
+        self.socket.sendall(encode({"id": 5, "do": do, **head}, json.dumps(value).encode()))
+        frame = read(self.socket)
+        assert frame is not None
+        assert frame.head["id"] == 5
+        return frame.head["status"], json.loads(frame.body)
+
+    def close(self) -> None:
+        self.socket.close()
+        try:
+            self.process.wait(30)
+        finally:
+            self.process.kill()
+            self.process.wait()
+
+
+def small(**config: Any) -> Recipe:
+    return recipe("dqn", {**SMALL, **config})
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    connection = Connection(tmp_path_factory.mktemp("service") / "programs")
+    try:
+        status, body = connection.ask("build", small().to_json(), spares=2)
+        assert (status, body["built"]) == (200, True), body
+        yield connection
+    finally:
+        connection.close()
+
+
+def wait_for_spares(builder: Connection, wanted: int) -> None:
+    """They are made after the answer, while nobody asks for anything."""
+    deadline = time.monotonic() + 30
+    while spares.count(builder.programs, small().digest) < wanted and time.monotonic() < deadline:
+        os.sched_yield()
+    assert spares.count(builder.programs, small().digest) == wanted
+
+
+def test_a_program_is_built_once(builder: Connection) -> None:
+    file = builder.programs / small().digest / "program.tflite"
+    before = file.stat().st_mtime_ns
+    status, body = builder.ask("build", small(buffer_size=100, gamma=0.5).to_json(), spares=0)
+    assert (status, body["built"], body["digest"]) == (200, False, small().digest)
+    assert file.stat().st_mtime_ns == before
+
+
+def test_weights_of_a_seed_are_added(builder: Connection) -> None:
+    other = small(seed=12)
+    with pytest.raises(ProgramMissingError):
+        open_stepper(other, builder.programs)
+    assert builder.ask("build", other.to_json(), spares=0)[0] == 200
+    first, second = (open_stepper(one, builder.programs).weights() for one in (small(), other))
+    assert first.keys() == second.keys()
+    assert any((first[name] != second[name]).any() for name in first)
+
+
+def test_a_spare_seed_is_had_once(builder: Connection) -> None:
+    digest = small().digest
+    assert builder.ask("refill", {"digest": digest}, spares=2)[0] == 200
+    wait_for_spares(builder, 2)
+    claimed = [spares.claim(builder.programs, digest) for _ in range(3)]
+    assert claimed[2] is None
+    assert None not in claimed[:2]
+    assert claimed[0] != claimed[1]
+    for seed in claimed[:2]:
+        open_stepper(small(seed=seed), builder.programs)
+    assert builder.ask("refill", {"digest": digest}, spares=1)[0] == 200
+    wait_for_spares(builder, 1)
+
+
+def test_what_a_model_refuses_is_data(builder: Connection) -> None:
+    constant = small(exploration="constant")  # which needs a number as epsilon
+    status, body = builder.ask("build", constant.to_json())
+    assert (status, body["code"]) == (422, "invalid_value")
+    assert [error["where"] for error in body["errors"]] == ["config.epsilon"]
+    assert sorted(path.name for path in builder.programs.glob(f"*{constant.digest}*")) == []
+
+
+@pytest.mark.parametrize("value", [{"nosuch": 1}, [], None, {"digest": 3}])
+def test_what_is_no_recipe_is_data(builder: Connection, value: Any) -> None:
+    assert builder.ask("build", value)[0] == 422
+
+
+def test_a_stepper_acts_and_learns_without_tensorflow(builder: Connection) -> None:
+    code = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.opening import open_stepper
+
+stepper = open_stepper(Recipe.from_json(json.loads(sys.argv[1])), Path(sys.argv[2]))
+before = stepper.weights()
+observation = np.ones((1, 3), np.float32)
+for _ in range(4):
+    action, recorded = stepper.act(observation)
+    one = {"observation": observation[0], "action": action[0], "reward": 1.0, "next_observation": observation[0]}
+    stepper.store_one({**one, "terminated": False, "truncated": False, **recorded})
+owed = stepper.owed
+stepper.learn()
+changed = any((before[name] != value).any() for name, value in stepper.weights().items())
+print(json.dumps([owed, changed, stepper.memory.size, sorted({"tensorflow", "keras"} & {*sys.modules})]))
+"""
+    task = [json.dumps(small().to_json()), str(builder.programs)]
+    ran = subprocess.run([sys.executable, "-c", code, *task], capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == [1, True, 64, []]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the allocator is glibc's")
+def test_an_agent_with_an_empty_memory_takes_little(builder: Connection) -> None:
+    code = """
+import json, sys
+from pathlib import Path
+from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.allocating import keep_large_arrays_apart
+from axonrl.serving.hosting.opening import open_stepper
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+keep_large_arrays_apart()
+recipe, programs = Recipe.from_json(json.loads(sys.argv[1])), Path(sys.argv[2])
+agents = [open_stepper(recipe, programs)]
+before = resident()
+agents += [open_stepper(recipe, programs) for _ in range(10)]
+print((resident() - before) / 10)
+"""
+    task = [json.dumps(small(buffer_size=100_000).to_json()), str(builder.programs)]
+    ran = subprocess.run([sys.executable, "-c", code, *task], capture_output=True, text=True, check=True, timeout=60)
+    assert float(ran.stdout) < 1.3e6  # without it 1.7 MB; of a network of the usual size 7 MB instead of 1.4
+
+
+def test_two_agents_of_one_program_are_apart(builder: Connection) -> None:
+    one, other = (open_stepper(small(), builder.programs) for _ in range(2))
+    one.set_weights({name: value + np.ones((), value.dtype) for name, value in one.weights().items()})
+    assert all((one.weights()[name] == value + 1).all() for name, value in other.weights().items())
+
+
+def test_it_ends_when_it_has_nothing_to_do(tmp_path: Path) -> None:
+    idle = Connection(tmp_path, "--idle-seconds", "0.01")
+    try:
+        assert idle.process.wait(60) == 0
+    finally:
+        idle.close()
+
+
+def test_it_ends_with_its_gateway(tmp_path: Path) -> None:
+    connection = Connection(tmp_path)
+    connection.close()
+    assert connection.process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system tells children of a parent's end only there")
+def test_it_is_killed_with_its_gateway(tmp_path: Path) -> None:
+    """Also in the middle of a conversion, where it looks at no socket: here the socket stays open elsewhere."""
+    ours, theirs = socket.socketpair()
+    parent = (
+        "import subprocess, sys, time\n"
+        "command = [sys.executable, '-m', 'axonrl.serving.workers.builder', sys.argv[1], sys.argv[2]]\n"
+        "child = subprocess.Popen(command, pass_fds=[int(sys.argv[1])])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with ours, theirs:
+        number = theirs.fileno()
+        command = [sys.executable, "-c", parent, str(number), str(tmp_path)]
+        gateway = subprocess.Popen(command, pass_fds=[number], stdout=subprocess.PIPE)
+        try:
+            assert gateway.stdout is not None
+            child = int(gateway.stdout.readline())
+            descriptor = os.pidfd_open(child)
+            ours.sendall(encode({"id": 1, "do": "nosuch"}, b"{}"))
+            assert read(ours) is not None  # it runs
+        finally:
+            gateway.kill()
+            gateway.communicate()
+        assert select.select([descriptor], [], [], 10)[0]
+        os.close(descriptor)

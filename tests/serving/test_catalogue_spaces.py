@@ -1,0 +1,139 @@
+"""Sizes, bounds and described spaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+
+from axonrl.environments import spaces
+from axonrl.errors import ArgumentError
+from axonrl.serving.catalogue import Recipe, recipe
+
+UNBOUNDED = {"type": "Box", "dtype": "float32", "shape": [2], "low": "-inf", "high": "inf"}
+
+
+def made(model: str, **config: Any) -> Recipe:
+    return recipe(model, {"seed": 0, **config})
+
+
+def refused(model: str, **config: Any) -> ArgumentError:
+    with pytest.raises(ArgumentError) as caught:
+        made(model, **config)
+    return caught.value
+
+
+def test_sizes() -> None:
+    found = made("dqn", state_size=4, action_size=2)
+    assert spaces.from_json(found.observation) == Box(-np.inf, np.inf, (4,), np.float32)
+    assert spaces.from_json(found.action) == Discrete(2)
+    assert found.config["discrete"] is True
+    assert "action_low" not in found.config
+
+
+def test_shapes_and_bounds() -> None:
+    found = made("ddpg", state_size=(2, 3), action_size=2, action_low=[-1, -2], action_max=3)
+    assert spaces.from_json(found.observation) == Box(-np.inf, np.inf, (2, 3), np.float32)
+    assert spaces.from_json(found.action) == Box(np.array([-1, -2], np.float32), np.array([3, 3], np.float32))
+    assert found.config["state_size"] == [2, 3]
+    assert (found.config["action_low"], found.config["action_high"]) == ([-1.0, -2.0], 3.0)
+
+
+def test_actions_are_in_0_to_1_unless_said_otherwise() -> None:
+    assert spaces.from_json(made("ddpg", state_size=1, action_size=3).action) == Box(0, 1, (3,), np.float32)
+
+
+def test_some_models_have_actions_of_both_kinds() -> None:
+    assert made("ppo", state_size=1, action_size=3).action["type"] == "Box"
+    assert made("ppo", state_size=1, action_size=3, is_discrete=True).action["type"] == "Discrete"
+
+
+def test_a_size_is_called_as_it_was_given() -> None:
+    found = made("dqn", obs_size=4, action_size=2)
+    assert found.config["obs_size"] == 4
+    assert "state_size" not in found.config
+    assert found.observation == made("dqn", state_size=4, action_size=2).observation
+
+
+def test_a_clients_default_bounds_are_no_bounds() -> None:
+    assert made("dqn", state_size=4, action_size=2, action_low=0.0, action_high=1.0) == made(
+        "dqn", state_size=4, action_size=2
+    )
+
+
+def test_a_described_space() -> None:
+    space = Dict({"picture": Box(0, 255, (8, 8), np.uint8), "bits": MultiBinary(3), "choice": Discrete(4, start=1)})
+    found = made("dqn", observation_space=spaces.to_json(space), action_size=2)
+    assert spaces.from_json(found.observation) == space
+    assert found.config["observation_space"] == found.observation
+    assert recipe("dqn", found.config) == found
+
+
+@pytest.mark.parametrize(
+    ("config", "argument"),
+    [
+        *(({"state_size": size}, "state_size") for size in (0, -1, 1.5, "4", True, [], [[2]], 100_001, [10**5, 2])),
+        ({"state_size": None}, "state_size"),
+        ({"state_size": 4, "obs_size": 4}, "obs_size"),
+        ({"state_size": 4, "observation_space": UNBOUNDED}, "observation_space"),
+        *(({"action_size": size}, "action_size") for size in (None, 0, 1025, [2, 2])),
+        ({"discrete": False}, "discrete"),
+        ({"discrete": 1}, "discrete"),
+        ({"discrete": True, "is_discrete": True}, "is_discrete"),
+        ({"action_low": -1}, "action_low"),
+    ],
+)
+def test_wrong_sizes(config: dict[str, Any], argument: str) -> None:
+    assert refused("dqn", **{"state_size": 4, "action_size": 2, **config}).argument == argument
+
+
+@pytest.mark.parametrize(
+    ("config", "argument"),
+    [
+        ({"action_low": 1}, "action_low"),
+        ({"action_low": [0]}, "action_low"),
+        ({"action_low": [[0, 0]]}, "action_low"),
+        ({"action_low": "0"}, "action_low"),
+        ({"action_high": 1e31}, "action_high"),
+        ({"action_low": 0, "action_min": 0}, "action_min"),
+        ({"discrete": True}, "discrete"),
+    ],
+)
+def test_wrong_bounds(config: dict[str, Any], argument: str) -> None:
+    assert refused("ddpg", state_size=4, action_size=2, **config).argument == argument
+
+
+def nested(times: int) -> dict[str, Any]:
+    return UNBOUNDED if not times else {"type": "Tuple", "spaces": [nested(times - 1)]}
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        *(5, [], {}, {"type": "Text"}, {"type": ["Box"]}, {"type": "Discrete", "n": 3}),
+        *({**UNBOUNDED, "shape": shape} for shape in ([10**9], [10**5, 2], [-1], "2", None, [[2]])),
+        *({**UNBOUNDED, "dtype": dtype} for dtype in ("O", "V1000000000", "complex64", 3, ["float32"])),
+        *({**UNBOUNDED, "low": low} for low in ("nan", [1], {"a": 1}, "x", None)),
+        {**UNBOUNDED, "low": 2, "high": 1},
+        {**UNBOUNDED, "__class__": 1},
+        {"type": "Discrete", "n": 10**9, "start": 0, "dtype": "int64"},
+        {"type": "Discrete", "n": 3, "start": 2**62, "dtype": "int64"},
+        {"type": "MultiBinary", "n": [10**6, 10**6]},
+        {"type": "MultiDiscrete", "nvec": [0], "start": [0], "dtype": "int64"},
+        {"type": "Dict", "spaces": {"a": UNBOUNDED}},
+        {"type": "Dict", "spaces": [["a", UNBOUNDED], ["a", UNBOUNDED]]},
+        {"type": "Dict", "spaces": [["a/b", UNBOUNDED], ["a", {"type": "Dict", "spaces": [["b", UNBOUNDED]]}]]},
+        {"type": "Tuple", "spaces": []},
+        {"type": "Tuple", "spaces": [UNBOUNDED] * 65},
+        *(nested(times) for times in (8, 100)),
+    ],
+    ids=lambda space: str(space)[:60],
+)
+def test_wrong_described_spaces(space: Any) -> None:
+    assert refused("dqn", observation_space=space, action_size=2).argument == "observation_space"
+
+
+def test_a_space_may_be_nested() -> None:
+    assert made("dqn", observation_space=nested(7), action_size=2).observation == nested(7)

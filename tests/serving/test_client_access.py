@@ -1,0 +1,310 @@
+"""Where the service is, who calls, and what nobody sees."""
+
+import copy
+import logging
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from axonrl.serving import AuthenticationError, NotFound, RateLimited, RemoteAgent, ServiceError, ServiceUnavailable
+from axonrl.serving.client import address, credentials, errors
+from axonrl.serving.client.credentials import Login, Secret
+from axonrl.serving.client.errors import ArgumentError
+
+from .client_stub import AGENT, Reply, Stub, problem, running
+
+PASSWORD = "correct horse battery"
+TOKEN = "axp_0123456789secret"
+VARIABLES = [
+    "AXONRL_URL",
+    "AGENTS_BAR_URL",
+    "AGENTS_BAR_ACCESS_TOKEN",
+    "AGENTS_BAR_USER",
+    "AGENTS_BAR_USERNAME",
+    "AGENTS_BAR_PASS",
+    "AGENTS_BAR_PASSWORD",
+]
+
+
+@pytest.fixture(autouse=True)
+def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running() as stub:
+        yield stub
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("https://agents.example.org", "https://agents.example.org/api/v1"),
+        ("https://agents.example.org/", "https://agents.example.org/api/v1"),
+        ("https://agents.example.org/api/v1", "https://agents.example.org/api/v1"),
+        ("https://agents.example.org/api/v1/", "https://agents.example.org/api/v1"),
+        ("https://example.org:8443/rl", "https://example.org:8443/rl/api/v1"),
+        ("agents.example.org", "https://agents.example.org/api/v1"),
+        ("agents.example.org:8000", "https://agents.example.org:8000/api/v1"),
+        ("localhost:8000", "http://localhost:8000/api/v1"),
+        ("127.0.0.1", "http://127.0.0.1/api/v1"),
+        ("[::1]:8000", "http://[::1]:8000/api/v1"),
+        ("https://localhost:8000", "https://localhost:8000/api/v1"),
+        (" http://localhost ", "http://localhost/api/v1"),
+        (None, "http://127.0.0.1:8000/api/v1"),
+    ],
+)
+def test_urls(given: str | None, expected: str) -> None:
+    assert address.find(given, {}).url == expected
+
+
+def test_urls_of_the_environment() -> None:
+    both = {"AXONRL_URL": "one.example.org", "AGENTS_BAR_URL": "two.example.org"}
+    assert address.find(None, both).host == "one.example.org"
+    assert address.find(None, {**both, "AXONRL_URL": ""}).host == "two.example.org"
+    assert address.find("three.example.org", both).host == "three.example.org"
+
+
+@pytest.mark.parametrize(
+    "given", ["", "ftp://a.org", "http://", "http://a.org:x", "http://a.org?b=1", "http://a.org#b"]
+)
+def test_what_is_no_url(given: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        address.find(given, {})
+    assert caught.value.argument == "url"
+
+
+def test_authorities_must_be_there() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        RemoteAgent("a", url="https://example.org", access_token=TOKEN, verify="nosuch.pem")
+    assert caught.value.argument == "verify"
+
+
+def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        address.find(f"https://alice:{PASSWORD}@example.org", {})
+    assert PASSWORD not in str(caught.value)
+
+
+def test_plain_http_warns_once() -> None:
+    with pytest.warns(RuntimeWarning):
+        address.find("http://plain.example.org", {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        address.find("http://plain.example.org", {})
+        address.find("http://127.0.0.2", {})
+
+
+def kind(found: Secret | Login) -> tuple[str, ...]:
+    return (found.reveal(),) if isinstance(found, Secret) else (found.username, found.password.reveal())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "expected"),
+    [
+        ({"access_token": "t"}, {"AGENTS_BAR_ACCESS_TOKEN": "e"}, ("t",)),
+        ({"access_token": "t", "username": "u", "password": "p"}, {}, ("t",)),
+        ({"username": "u", "password": "p"}, {"AGENTS_BAR_ACCESS_TOKEN": "e"}, ("u", "p")),
+        ({"username": "u"}, {"AGENTS_BAR_ACCESS_TOKEN": "e", "AGENTS_BAR_PASS": "q"}, ("u", "q")),
+        ({"password": "p"}, {"AGENTS_BAR_USERNAME": "v"}, ("v", "p")),
+        ({}, {"AGENTS_BAR_ACCESS_TOKEN": " e\n", "AGENTS_BAR_USER": "v", "AGENTS_BAR_PASS": "q"}, ("e",)),
+        ({}, {"AGENTS_BAR_ACCESS_TOKEN": "", "AGENTS_BAR_USER": "v", "AGENTS_BAR_PASS": "q"}, ("v", "q")),
+        ({}, {"AGENTS_BAR_USERNAME": "v", "AGENTS_BAR_PASSWORD": "q"}, ("v", "q")),
+    ],
+)
+def test_which_credentials_are_used(
+    arguments: dict[str, str], environ: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    assert kind(credentials.find(**arguments, environ=environ)) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"username": "u"}, {"password": "p"}, {"access_token": ""}, {"access_token": "a\nb"}]
+)
+def test_without_credentials_nothing_is_sent(stub: Stub, arguments: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        RemoteAgent("a", url=stub.url, **arguments)  # type: ignore[arg-type]
+    assert stub.asked == []
+
+
+def test_username_and_password_log_in(stub: Stub) -> None:
+    stub.replies.extend([Reply(200, {"access_token": TOKEN, "token_type": "bearer"}), Reply(200, AGENT)])
+    with RemoteAgent("a", url=stub.url, username="alice", password=PASSWORD) as agent:
+        assert agent.exists
+    assert stub.paths == ["POST /login/access-token", "GET /agents/a"]
+    assert parse_qs(stub.asked[0].body.decode()) == {"username": ["alice"], "password": [PASSWORD]}
+    assert stub.asked[0].headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert "Authorization" not in stub.asked[0].headers
+    assert stub.asked[1].headers["Authorization"] == f"Bearer {TOKEN}"
+
+
+def test_a_refused_login_does_not_repeat_the_password(stub: Stub) -> None:
+    stub.replies.append(problem(400, "invalid_credentials", f"Not {PASSWORD}"))
+    with pytest.raises(AuthenticationError) as caught:
+        RemoteAgent("a", url=stub.url, username="alice", password=PASSWORD)
+    assert isinstance(caught.value, ValueError)
+    assert (caught.value.status, caught.value.code, caught.value.request_id) == (400, "invalid_credentials", "r1")
+    assert PASSWORD not in str(caught.value) + repr(caught.value) + caught.value.detail
+    assert len(stub.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["pasword", "passwd", "api_key", "apikey", "token", "acces_token", "user_name", "auth"]
+)
+def test_names_that_look_like_credentials_are_refused(stub: Stub, name: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        RemoteAgent("a", url=stub.url, access_token=TOKEN, **{name: PASSWORD})  # type: ignore[arg-type]
+    assert caught.value.argument == name
+    assert PASSWORD not in str(caught.value) + repr(caught.value)
+
+
+def test_no_hyperparameter_looks_like_a_credential() -> None:
+    credentials.refuse_misspelt(
+        [
+            "hidden_layers",
+            "lr",
+            "actor_lr",
+            "critic_lr",
+            "gamma",
+            "tau",
+            "update_freq",
+            "warm_up",
+            "batch_size",
+            "buffer_size",
+            "max_grad_norm",
+            "max_grad_norm_actor",
+            "using_double_q",
+            "n_steps",
+            "v_min",
+            "v_max",
+            "num_atoms",
+            "rollout_length",
+            "num_epochs",
+            "ppo_ratio_clip",
+            "gae_lambda",
+            "entropy_weight",
+            "value_loss_weight",
+            "seed",
+            "discrete",
+            "is_discrete",
+            "action_low",
+            "action_min",
+            "freshness",
+            "number_updates",
+            "kl_div",
+            "observation_space",
+            "state_size",
+            "obs_size",
+            "action_size",
+            "agent_model",
+            "clip",
+            "epochs",
+        ]
+    )
+
+
+def test_no_secret_is_shown(stub: Stub, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    caplog.set_level(logging.DEBUG)
+    stub.replies.extend([Reply(200, {"access_token": TOKEN}), problem(401, "invalid_token", f"{TOKEN} is wrong")])
+    agent = RemoteAgent("a", url=stub.url, username="alice", password=PASSWORD, lr=0.1)
+    with pytest.raises(AuthenticationError) as caught:
+        _ = agent.exists
+    pickled = pickle.dumps(agent)
+    shown = f"{agent!r} {agent} {vars(agent)} {caught.value!r} {caught.value} {vars(caught.value)} {caplog.text}"
+    for secret in (TOKEN, PASSWORD):
+        assert secret not in shown
+        assert secret.encode() not in pickled
+    with pytest.raises(ValueError, match=r"."):
+        pickle.loads(pickled)  # no credentials in the environment
+    monkeypatch.setenv("AGENTS_BAR_ACCESS_TOKEN", "axp_other")
+    again = pickle.loads(pickled)
+    stub.replies.append(Reply(200, AGENT))
+    assert again.exists
+    assert (again.agent_name, again.url, again.hparams["lr"]) == ("a", agent.url, 0.001)
+    assert stub.asked[-1].headers["Authorization"] == "Bearer axp_other"
+    assert copy.copy(again).environment != again.environment
+
+
+def test_a_refused_token_is_not_an_absent_agent(stub: Stub) -> None:
+    agent = RemoteAgent("a", url=stub.url, access_token=TOKEN)
+    stub.replies.extend([problem(401, "token_expired"), problem(403, "forbidden_scope")])
+    for code in ("token_expired", "forbidden_scope"):
+        with pytest.raises(AuthenticationError) as caught:
+            _ = agent.exists
+        assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("name", "path"), [("a/b c", "a%2Fb%20c"), ("é?#%", "%C3%A9%3F%23%25")])
+def test_names_are_quoted(stub: Stub, name: str, path: str) -> None:
+    stub.replies.extend([problem(404, "not_found"), problem(404, "not_found")])
+    agent = RemoteAgent(name, url=stub.url, access_token=TOKEN)
+    assert agent.exists is False
+    with pytest.raises(NotFound):
+        agent.get_state()
+    assert stub.paths == [f"GET /agents/{path}", f"GET /snapshots/{path}"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", None, 3])
+def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        RemoteAgent(name, access_token=TOKEN)
+    assert caught.value.argument == "agent_name"
+
+
+@pytest.mark.parametrize("kind", [ServiceError, AuthenticationError, RateLimited, ServiceUnavailable])
+def test_errors_are_pickled_whole(kind: type[ServiceError]) -> None:
+    error = kind("m", 429, "c", "d", "r", [{"where": "w", "what": "x"}], 2.0)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), vars(again), str(again)) == (kind, vars(error), "m")
+
+
+def test_kinds_of_errors() -> None:
+    assert issubclass(errors.NotFound, LookupError)
+    assert issubclass(errors.InvalidRequest, ValueError)
+    assert issubclass(errors.ServiceUnavailable, ConnectionError)
+    assert not issubclass(errors.Conflict, ValueError)
+    assert all(
+        issubclass(kind, ServiceError)
+        for kind in (errors.Conflict, RateLimited, AuthenticationError, errors.InvalidRequest, errors.NotFound)
+    )
+
+
+def test_an_agent_that_is_not_closed_leaves_no_socket(stub: Stub) -> None:
+    stub.replies.append(Reply(200, AGENT))
+    agent = RemoteAgent("a", url=stub.url, access_token=TOKEN)
+    assert agent.exists
+    del agent  # a ResourceWarning would be an error
+
+
+def test_importing_loads_little() -> None:
+    program = """
+import sys, time
+began = time.perf_counter()
+import axonrl.serving
+from axonrl.serving import RemoteAgent, EncodedAgentState, SUPPORTED_MODELS, wait_until_agent_exists, NotFound
+took = time.perf_counter() - began
+heavy = {"tensorflow", "keras", "gymnasium", "numpy", "sqlalchemy", "fastapi", "urllib3", "pydantic", "aiohttp"}
+loaded = {name.partition(".")[0] for name in sys.modules}
+print(sorted(heavy & loaded))
+ours = sorted(name for name in sys.modules if name.startswith("axonrl."))
+print([name for name in ours if not name.startswith("axonrl.serving")])
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path), "PATH": ""},
+    )
+    first, second = found.stdout.splitlines()
+    assert first == "[]"
+    assert second == "[]"
+    assert not any("numpy" in path.read_text() for path in Path(credentials.__file__).parent.glob("*.py"))

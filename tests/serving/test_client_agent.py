@@ -1,0 +1,332 @@
+"""Every member of RemoteAgent against a service that answers as it should."""
+
+import base64
+import dataclasses
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axonrl.serving import (
+    OTHER_MODELS,
+    SUPPORTED_MODELS,
+    AuthenticationError,
+    Conflict,
+    EncodedAgentState,
+    InvalidRequest,
+    NotFound,
+    RemoteAgent,
+    ServiceError,
+    wait_until_agent_exists,
+    wait_until_agent_is_active,
+)
+from axonrl.serving.client.errors import ArgumentError
+
+from .client_stub import AGENT, Asked, Reply, Stub, problem, running
+
+STATE = [0.1, 0.2, 0.3, 0.4]
+CONFIG: dict[str, Any] = AGENT["config"]  # type: ignore[assignment]
+ACCEPTED = Reply(200, {"accepted": 1, "seq": 1})
+SNAPSHOT = {
+    "model": "dqn",
+    "state_size": 4,
+    "action_size": 2,
+    "encoded_config": base64.b64encode(b'{"lr": 0.001}').decode(),
+    "encoded_network": "bmV0",
+    "encoded_buffer": "YnVm",
+}
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running() as stub:
+        yield stub
+
+
+def connect(stub: Stub, **more: Any) -> RemoteAgent:
+    return RemoteAgent("a", url=stub.url, access_token="axp_secret", **more)
+
+
+def agent_of(stub: Stub, **changes: Any) -> RemoteAgent:
+    """One that knows its agent, with the question forgotten."""
+    stub.replies.append(Reply(200, {**AGENT, **changes}))
+    agent = connect(stub, environment="e")
+    agent.sync()
+    stub.asked.clear()
+    return agent
+
+
+# -- creating and removing --------------------------------------------------------------------------------------------
+
+
+def test_create_sends_sizes_and_hyperparameters(stub: Stub) -> None:
+    stub.replies.append(Reply(201, AGENT))
+    agent = connect(stub, description="d", lr=np.float64(0.5), hidden_layers=(8, 8))
+    assert agent.create_agent(4, 2, "DQN") == AGENT
+    assert stub.paths == ["POST /agents/"]
+    assert stub.asked[0].json == {
+        "name": "a",
+        "model": "dqn",
+        "description": "d",
+        "config": {"lr": 0.5, "hidden_layers": [8, 8], "state_size": 4, "action_size": 2},
+        "is_active": True,
+    }
+    assert stub.asked[0].key is not None
+    assert (agent.state_size, agent.obs_size, agent.action_size, agent.agent_model) == (4, 4, 2, "dqn")
+    assert agent.discrete is True
+    assert len(stub.asked) == 1  # nothing was asked for
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "expected"),
+    [
+        ({}, {"action_low": -2.0, "action_high": [2, 3]}, {"action_low": -2.0, "action_high": [2, 3]}),
+        ({"action_low": -1}, {}, {"action_low": -1}),
+        ({"action_low": -1}, {"action_low": -3}, {"action_low": -3}),
+        ({}, {"discrete": True, "active": False}, {"discrete": True}),
+        ({"obs_size": 7, "action_size": 3}, {}, {}),
+    ],
+)
+def test_create_with_bounds(
+    stub: Stub, given: dict[str, Any], arguments: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    stub.replies.append(Reply(201, AGENT))
+    connect(stub, **given).create_agent(4, 1, "ppo", **arguments)
+    assert stub.asked[0].json["config"] == {"state_size": 4, "action_size": 1, **expected}
+    assert stub.asked[0].json["is_active"] is arguments.get("active", True)
+
+
+def test_create_with_a_space(stub: Stub) -> None:
+    space = {"type": "Box", "dtype": "uint8", "shape": [2, 2], "low": 0, "high": 255}
+    config = {"observation_space": space, "action_size": 2}
+    stub.replies.append(Reply(201, {**AGENT, "config": config}))
+    agent = connect(stub)
+    agent.create_agent(action_size=2, agent_model="dqn", observation_space=space)
+    assert stub.asked[0].json["config"] == config
+    assert agent.state_size == (2, 2)
+    with pytest.raises(ArgumentError):
+        agent.act([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [
+        ((4, 2, "nosuch"), "agent_model"),
+        ((4, 2, None), "agent_model"),
+        ((0, 2, "dqn"), "state_size"),
+        (((4, -1), 2, "dqn"), "state_size"),
+        ((None, 2, "dqn"), "state_size"),
+        ((4, 2.5, "dqn"), "action_size"),
+        ((4, True, "dqn"), "action_size"),
+    ],
+)
+def test_create_refuses_without_a_request(stub: Stub, arguments: tuple[Any, Any, Any], argument: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        connect(stub).create_agent(*arguments)
+    assert caught.value.argument == argument
+    assert stub.asked == []
+
+
+def test_an_unknown_model_is_told_the_known_ones(stub: Stub) -> None:
+    assert SUPPORTED_MODELS == ["dqn", "ppo", "ddpg", "rainbow"]
+    assert not set(SUPPORTED_MODELS) & set(OTHER_MODELS)
+    with pytest.raises(ValueError, match="dqn, ppo, ddpg, rainbow"):
+        connect(stub).create_agent(4, 2, "nosuch")
+
+
+def test_errors_of_create(stub: Stub) -> None:
+    wrong = [{"where": "config.lr", "what": "must be above 0"}]
+    stub.replies.extend(
+        [
+            problem(409, "name_taken"),
+            problem(403, "quota_exceeded"),
+            problem(422, "invalid_value", "Invalid.", errors=wrong, request_id="r2"),
+        ]
+    )
+    agent = connect(stub, lr=-1)
+    for code in ("name_taken", "quota_exceeded"):
+        with pytest.raises(Conflict) as conflict:
+            agent.create_agent(4, 2, "dqn")
+        assert conflict.value.code == code
+    with pytest.raises(InvalidRequest) as invalid:
+        agent.create_agent(4, 2, "dqn")
+    error = invalid.value
+    assert (error.status, error.code, error.detail, error.request_id) == (422, "invalid_value", "Invalid.", "r2")
+    assert error.errors == wrong
+    assert "lr" in str(error)
+
+
+def test_create_waits_until_the_agent_is_ready(stub: Stub) -> None:
+    creating = {**AGENT, "status": "creating"}
+    stub.replies.extend([Reply(201, creating), Reply(200, creating), Reply(200, AGENT)])
+    assert connect(stub).create_agent(4, 2, "dqn")["status"] == "ready"
+    stub.replies.extend([Reply(201, creating), Reply(200, {**AGENT, "status": "failed"})])
+    with pytest.raises(ServiceError) as caught:
+        connect(stub).create_agent(4, 2, "dqn")
+    assert caught.value.code == "agent_failed"
+
+
+def test_remove(stub: Stub) -> None:
+    agent = agent_of(stub)
+    with pytest.warns(RuntimeWarning):
+        assert agent.remove(agent_name="b") is False
+    with pytest.raises(ArgumentError):
+        agent.remove(agent_name="b", quite=False)
+    assert stub.asked == []
+    stub.replies.extend([Reply(202, {"removed": "a"}), problem(404, "not_found")])
+    assert agent.remove(agent_name="a") is True
+    assert agent.remove(agent_name="a") is False
+    assert stub.paths == ["DELETE /agents/a"] * 2
+    stub.replies.append(Reply(200, {**AGENT, "model": "ppo"}))  # another one of that name
+    assert agent.agent_model == "ppo"
+
+
+# -- what is known ----------------------------------------------------------------------------------------------------
+
+
+def test_exists_and_is_active(stub: Stub) -> None:
+    agent = connect(stub)
+    stub.replies.extend(
+        [
+            problem(404, "not_found"),
+            Reply(200, {**AGENT, "status": "creating"}),
+            Reply(200, {**AGENT, "is_active": False}),
+            Reply(200, {**AGENT, "is_active": False}),
+            problem(404, "not_found"),
+        ]
+    )
+    assert [agent.exists for _ in range(3)] == [False, False, True]
+    assert agent.is_active is False
+    with pytest.raises(NotFound):
+        _ = agent.is_active
+
+
+def test_activate_and_deactivate(stub: Stub) -> None:
+    stub.replies.extend([Reply(200, AGENT), Reply(200, AGENT)])
+    agent = connect(stub)
+    agent.deactivate()
+    agent.activate()
+    assert [(asked.method, asked.json["is_active"]) for asked in stub.asked] == [("PATCH", False), ("PATCH", True)]
+
+
+def test_hparams_are_numbers_and_texts_and_asked_for_once(stub: Stub) -> None:
+    stub.replies.append(Reply(200, AGENT))
+    agent = connect(stub)
+    expected = {"state_size": 4, "action_size": 2, "lr": 0.001, "hidden_layers": "[64, 64]", "using_double_q": 1}
+    assert agent.hparams == agent.hparams == expected
+    assert {type(value) for value in agent.hparams.values()} == {int, float, str}
+    assert len(stub.asked) == 1
+    assert connect(stub, lr=0.5, seed=None).hparams == {"lr": 0.5, "seed": "None"}
+    assert len(stub.asked) == 1
+
+
+def test_facts_are_asked_for_when_they_are_unknown(stub: Stub) -> None:
+    stub.replies.append(Reply(200, {**AGENT, "config": {"obs_size": [3, 2], "action_size": 5}}))
+    agent = connect(stub)
+    assert (agent.state_size, agent.action_size, agent.agent_model, agent.discrete) == ((3, 2), 5, "dqn", True)
+    assert len(stub.asked) == 1
+    told = connect(stub, state_size=3, action_size=1, agent_model="DDPG")
+    assert (told.state_size, told.action_size, told.agent_model, told.discrete) == (3, 1, "ddpg", False)
+    assert len(stub.asked) == 1
+
+
+def test_info_loss_and_episodes(stub: Stub) -> None:
+    episodes = [{"episode": 1, "episode_return": 2.0}]
+    stub.replies.extend([Reply(200, AGENT), Reply(200, {"loss": None}), Reply(200, {}), Reply(200, episodes)])
+    agent = connect(stub)
+    assert agent.info() == AGENT
+    assert agent.loss == {"loss": None}
+    assert agent.loss == {}
+    assert agent.episodes(last=7) == episodes
+    assert stub.paths[1:] == ["GET /agents/a/loss"] * 2 + ["GET /agents/a/episodes?limit=7"]
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"\xff", b""])
+def test_an_answer_of_another_service_is_an_error(stub: Stub, body: bytes) -> None:
+    stub.replies.append(Reply(200, body))
+    with pytest.raises(ServiceError) as caught:
+        connect(stub).info()
+    assert (caught.value.status, caught.value.code) == (200, "invalid_answer")
+
+
+def test_an_error_that_is_no_problem_is_shown(stub: Stub) -> None:
+    stub.replies.append(Reply(405, b"Not here", {"X-Request-Id": "r9"}))
+    with pytest.raises(ServiceError) as caught:
+        connect(stub).info()
+    assert (caught.value.status, caught.value.detail, caught.value.request_id) == (405, "Not here", "r9")
+
+
+# -- states -----------------------------------------------------------------------------------------------------------
+
+
+def test_states_come_go_and_are_kept(stub: Stub, tmp_path: Path) -> None:
+    stub.replies.extend([Reply(200, SNAPSHOT), Reply(201, {})])
+    agent = connect(stub)
+    state = agent.get_state()
+    assert dataclasses.asdict(state) == SNAPSHOT
+    state.save(tmp_path / "s.json")
+    assert EncodedAgentState.load(tmp_path / "s.json") == state
+    assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
+    assert agent.upload_state(state) is True
+    assert stub.paths == ["GET /snapshots/a", "POST /snapshots/a"]
+    assert stub.asked[1].json == SNAPSHOT
+
+
+def test_states_that_are_none(stub: Stub, tmp_path: Path) -> None:
+    agent = connect(stub)
+    with pytest.raises(ArgumentError):
+        agent.upload_state(SNAPSHOT)  # type: ignore[arg-type]
+    stub.replies.extend([Reply(200, {**SNAPSHOT, "encoded_buffer": None}), problem(422, "state_mismatch")])
+    with pytest.raises(ServiceError) as invalid:
+        agent.get_state()
+    assert invalid.value.code == "invalid_answer"
+    with pytest.raises(InvalidRequest) as caught:
+        agent.upload_state(EncodedAgentState(**SNAPSHOT))  # type: ignore[arg-type]
+    assert caught.value.code == "state_mismatch"
+    for content in ("{", "[]", json.dumps({**SNAPSHOT, "model": 3}), "\x80\x04"):
+        (tmp_path / "s.json").write_text(content)
+        with pytest.raises(ValueError, match=r"s\.json"):
+            EncodedAgentState.load(tmp_path / "s.json")
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def test_waiting_until_it_exists(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = connect(stub)
+    stub.replies.extend([problem(404, "not_found"), problem(503, "unavailable"), Reply(200, AGENT)])
+    assert wait_until_agent_exists(agent, 5) is True
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    stub.default = lambda asked: problem(404, "not_found")
+    began = time.monotonic()
+    assert wait_until_agent_exists(agent, 0.2, verbose=False) is False
+    assert 0.2 <= time.monotonic() - began < 1.2
+    assert capsys.readouterr().out == ""
+
+
+def test_waiting_for_a_service_that_is_away(stub: Stub) -> None:
+    agent = connect(stub)
+    stub.server.server_close()
+    began = time.monotonic()
+    assert wait_until_agent_exists(agent, 0.3, verbose=False) is False
+    assert time.monotonic() - began < 1.3
+
+
+def test_waiting_until_it_is_active(stub: Stub) -> None:
+    def reply(asked: Asked) -> Reply:
+        return Reply(200, {**AGENT, "is_active": len(stub.asked) > 2})
+
+    stub.replies.append(problem(404, "not_found"))
+    stub.default = reply
+    assert wait_until_agent_is_active(connect(stub), 5, verbose=False) is True
+    assert len(stub.asked) == 3
+
+
+def test_waiting_with_a_refused_token(stub: Stub) -> None:
+    stub.replies.append(problem(401, "invalid_token"))
+    with pytest.raises(AuthenticationError):
+        wait_until_agent_exists(connect(stub), 5, verbose=False)

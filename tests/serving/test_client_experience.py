@@ -1,0 +1,238 @@
+"""Acting and reporting steps: what is sent, and what is refused before."""
+
+import base64
+import multiprocessing
+import os
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from axonrl.serving import (
+    AuthenticationError,
+    RemoteAgent,
+    ServiceError,
+)
+from axonrl.serving.client.errors import ArgumentError
+
+from .client_stub import AGENT, Reply, Stub, problem, running
+
+STATE = [0.1, 0.2, 0.3, 0.4]
+CONFIG: dict[str, Any] = AGENT["config"]  # type: ignore[assignment]
+ACCEPTED = Reply(200, {"accepted": 1, "seq": 1})
+SNAPSHOT = {
+    "model": "dqn",
+    "state_size": 4,
+    "action_size": 2,
+    "encoded_config": base64.b64encode(b'{"lr": 0.001}').decode(),
+    "encoded_network": "bmV0",
+    "encoded_buffer": "YnVm",
+}
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running() as stub:
+        yield stub
+
+
+def connect(stub: Stub, **more: Any) -> RemoteAgent:
+    return RemoteAgent("a", url=stub.url, access_token="axp_secret", **more)
+
+
+def agent_of(stub: Stub, **changes: Any) -> RemoteAgent:
+    """One that knows its agent, with the question forgotten."""
+    stub.replies.append(Reply(200, {**AGENT, **changes}))
+    agent = connect(stub, environment="e")
+    agent.sync()
+    stub.asked.clear()
+    return agent
+
+
+def test_act_sends_what_it_sees(stub: Stub) -> None:
+    agent = agent_of(stub)
+    stub.replies.extend([Reply(200, {"action": [1]})] * 3)
+    assert agent.act(STATE) == 1
+    assert type(agent.act(tuple(STATE), noise=np.float32(0.5))) is int
+    agent.act(np.array(STATE), 1, explore=False)
+    assert stub.paths == [f"POST /agents/a/act?noise={noise}" for noise in ("0", "0.5", "1")]
+    bodies = [asked.json for asked in stub.asked]
+    assert bodies == [{"observation": STATE, "environment": "e"}] * 2 + [
+        {"observation": STATE, "environment": "e", "explore": False}
+    ]
+    assert stub.asked[0].headers["Content-Type"] == "application/json"
+    assert stub.asked[0].key is None
+
+
+def test_actions_of_numbers_are_lists_of_floats(stub: Stub) -> None:
+    agent = agent_of(stub, model="ppo", discrete=False)
+    stub.replies.append(Reply(200, {"action": [1, 0.5]}))
+    action = agent.act(STATE)
+    assert action == [1.0, 0.5]
+    assert [type(item) for item in action] == [float, float]
+
+
+@pytest.mark.parametrize(
+    ("state", "arguments", "argument"),
+    [
+        (STATE[:3], {}, "state"),
+        ([*STATE[:3], float("nan")], {}, "state[3]"),
+        (STATE, {"noise": 2}, "noise"),
+        (STATE, {"noise": float("nan")}, "noise"),
+        (STATE, {"explore": 1}, "explore"),
+    ],
+)
+def test_act_refuses_before_it_sends(stub: Stub, state: Any, arguments: dict[str, Any], argument: str) -> None:
+    agent = agent_of(stub)
+    with pytest.raises(ArgumentError) as caught:
+        agent.act(state, **arguments)
+    assert caught.value.argument == argument
+    assert stub.asked == []
+
+
+def test_act_asks_once_for_what_it_must_know(stub: Stub) -> None:
+    stub.replies.extend([Reply(200, AGENT), Reply(200, {"action": [1]}), Reply(200, {"action": [1]})])
+    agent = connect(stub)
+    assert [agent.act(STATE), agent.act(STATE)] == [1, 1]
+    assert [asked.method for asked in stub.asked] == ["GET", "POST", "POST"]
+
+
+def test_a_token_that_may_only_act_acts(stub: Stub) -> None:
+    acted = [Reply(200, {"action": action}) for action in ([1], [1.0], [0, 1])]
+    stub.replies.extend([problem(403, "forbidden_scope"), *acted, problem(403, "forbidden_scope")])
+    agent = connect(stub)
+    assert [agent.act(STATE) for _ in range(3)] == [1, [1.0], [0.0, 1.0]]
+    assert [asked.method for asked in stub.asked] == ["GET", "POST", "POST", "POST"]
+    with pytest.raises(AuthenticationError):
+        agent.act(STATE)
+
+
+@pytest.mark.parametrize("body", [{}, {"action": 1}, {"action": []}, {"action": ["x"]}, []])
+def test_an_answer_without_an_action(stub: Stub, body: Any) -> None:
+    agent = agent_of(stub)
+    stub.replies.append(Reply(200, body))
+    with pytest.raises(ServiceError) as caught:
+        agent.act(STATE)
+    assert caught.value.code == "invalid_answer"
+
+
+def test_step_sends_plain_values(stub: Stub) -> None:
+    agent = agent_of(stub)
+    stub.replies.append(ACCEPTED)
+    after, ended = np.array([0.5, 0.25, 0.125, 1], np.float32), cast(bool, np.True_)
+    assert agent.step(STATE, np.int64(1), np.float32(0.5), after, ended, truncated=True) is True
+    assert stub.paths == ["POST /agents/a/step"]
+    assert stub.asked[0].json == {
+        "step_data": {
+            "state": STATE,
+            "action": [1],
+            "reward": 0.5,
+            "next_state": [0.5, 0.25, 0.125, 1.0],
+            "done": True,
+            "truncated": True,
+            "environment": "e",
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "argument"),
+    [
+        (0, STATE[:3], "state"),
+        (1, [1, 0], "action"),
+        (1, True, "action"),
+        (2, float("inf"), "reward"),
+        (2, None, "reward"),
+        (3, [*STATE, 1], "next_state"),
+        (4, "yes", "done"),
+    ],
+)
+def test_step_refuses_before_it_sends(stub: Stub, place: int, value: Any, argument: str) -> None:
+    agent = agent_of(stub)
+    step: list[Any] = [STATE, 1, 1.0, STATE, False]
+    step[place] = value
+    with pytest.raises(ArgumentError) as caught:
+        agent.step(*step)
+    assert caught.value.argument == argument
+    for key in ("", "é", "a" * 256, 3):
+        with pytest.raises(ArgumentError) as caught:
+            agent.step(STATE, 1, 1.0, STATE, False, key=key)  # type: ignore[arg-type]
+        assert caught.value.argument == "key"
+    assert stub.asked == []
+
+
+def test_batches(stub: Stub) -> None:
+    agent = agent_of(stub)
+    states = np.array([STATE, STATE[::-1]])
+    stub.replies.extend([Reply(200, {"actions": [[1], [0]]})] * 2 + [Reply(200, {"accepted": 2, "seq": 2})] * 2)
+    assert agent.act_batch(states) == [1, 0]
+    assert agent.act_batch(states, environments=["x", "y"], explore=True) == [1, 0]
+    assert agent.step_batch(states, [1, 0], [1, 2.5], states, [False, True]) == 2
+    more: dict[str, Any] = {"truncated": [True, False], "environments": ["x", "y"], "key": "k"}
+    assert agent.step_batch(states, np.array([1, 0]), [1, 2.5], states, np.array([False, True]), **more) == 2
+    first, second, third, fourth = (asked.json for asked in stub.asked)
+    rows = states.tolist()
+    assert first == {"observations": rows, "environments": ["e", "e"]}
+    assert second == {"observations": rows, "environments": ["x", "y"], "explore": True}
+    step = {"state": STATE, "action": [1], "reward": 1, "next_state": STATE, "done": False}
+    assert third["steps"][0] == {**step, "truncated": False, "environment": "e"}
+    assert fourth["steps"][0] == {**step, "truncated": True, "environment": "x"}
+    assert fourth["steps"][1]["done"] is True
+    assert stub.paths[1:] == ["POST /agents/a/act?noise=0"] + ["POST /agents/a/steps"] * 2
+    assert stub.asked[3].key == "k"
+    assert None is not stub.asked[2].key != "k"
+
+
+def test_batches_that_are_refused(stub: Stub) -> None:
+    agent = agent_of(stub)
+    two: Any = [STATE, STATE]
+    for refused, argument in (
+        (lambda: agent.act_batch([STATE, STATE[:2]]), "states[1]"),
+        (lambda: agent.act_batch(two, environments=["x"]), "environments"),
+        (lambda: agent.act_batch(two, environments=["x", ""]), "environments[1]"),
+        (lambda: agent.act_batch([STATE] * 1001), "states"),
+        (lambda: agent.act_batch(0.5), "states"),
+        (lambda: agent.step_batch(two, [1], [1, 2], two, [False, False]), "actions"),
+        (lambda: agent.step_batch(two, [1, 1], [1, float("nan")], two, [False, False]), "rewards[1]"),
+        (lambda: agent.step_batch(two, [1, 1], [1, 2], two, None), "dones"),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            refused()
+        assert caught.value.argument == argument
+    assert agent.act_batch([]) == []
+    assert agent.step_batch([], [], [], [], []) == 0
+    assert stub.asked == []
+
+
+def test_end_episode(stub: Stub) -> None:
+    agent = agent_of(stub)
+    stub.replies.append(Reply(200, {}))
+    agent.end_episode()
+    assert stub.paths == ["POST /agents/a/end_episode"]
+    assert stub.asked[0].json == {"environment": "e"}
+
+
+def _names_of_a_child(agent: RemoteAgent, found: Any) -> None:
+    agent.act(STATE)
+    found.put((agent.environment, os.getpid()))
+
+
+def test_environments_are_ones_own(stub: Stub) -> None:
+    stub.default = lambda asked: Reply(200, {"action": [1]})
+    told = {"state_size": 4, "action_size": 2, "agent_model": "dqn"}
+    one, two = connect(stub, **told), connect(stub, **told)
+    assert one.environment != two.environment
+    one.act(STATE)
+    fork = multiprocessing.get_context("fork")
+    found = fork.SimpleQueue()
+    child = fork.Process(target=_names_of_a_child, args=(one, found))
+    child.start()
+    child.join(20)
+    assert child.exitcode == 0
+    name, process = found.get()
+    assert process != os.getpid()
+    assert name != one.environment
+    one.act(STATE)
+    assert [asked.json["environment"] for asked in stub.asked] == [one.environment, name, one.environment]
+    assert stub.connections == 2  # the child opened its own

@@ -1,0 +1,258 @@
+"""Repeated requests: which, when, and with what."""
+
+import http.client
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from axonrl.serving import (
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+    RemoteAgent,
+    ServiceError,
+    ServiceUnavailable,
+)
+from axonrl.serving.client.messages import Answer, Lost
+from axonrl.serving.client.retries import attempts, pause
+
+from .client_stub import AGENT, LOST, Reply, Stub, problem, running
+
+GONE = Lost("unreachable", "")
+STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
+ACCEPTED = Reply(200, {"accepted": 1, "seq": 1})
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running() as stub:
+        yield stub
+
+
+def connect(stub: Stub, **more: object) -> RemoteAgent:
+    known = {"state_size": 4, "action_size": 2, "agent_model": "dqn"}
+    return RemoteAgent("a", url=stub.url, access_token="axp_secret", **{**known, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "attempt", "left", "draw", "expected"),
+    [
+        (GONE, 1, 30.0, 1.0, 0.05),
+        (GONE, 1, 30.0, 0.5, 0.025),
+        (GONE, 3, 30.0, 1.0, 0.2),
+        (GONE, 7, 30.0, 1.0, 2.0),
+        (GONE, 5000, 30.0, 1.0, 2.0),
+        (GONE, 7, 2.0, 1.0, None),  # would begin at the deadline
+        (Lost("certificate", "", for_good=True), 1, 30.0, 0.0, None),
+        (Answer(503, b""), 1, 30.0, 1.0, 0.05),
+        (Answer(502, b""), 1, 30.0, 1.0, 0.05),
+        (Answer(504, b""), 1, 30.0, 1.0, 0.05),
+        (Answer(429, b"", retry_after=3.0), 1, 30.0, 1.0, 3.0),
+        (Answer(503, b"", retry_after=1.0), 1, 30.0, 0.0, 1.0),
+        (Answer(429, b"", retry_after=60.0), 1, 30.0, 1.0, None),
+        (Answer(503, b"", retry_after=0.0), 6, 30.0, 1.0, 1.6),
+        *((Answer(status, b""), 1, 30.0, 0.0, None) for status in (200, 302, 400, 401, 404, 409, 422, 500, 507)),
+    ],
+)
+def test_when_a_request_is_repeated(
+    outcome: Answer | Lost, attempt: int, left: float, draw: float, expected: float | None
+) -> None:
+    assert pause(outcome, attempt, left, draw) == (pytest.approx(expected) if expected is not None else None)
+
+
+def test_attempts_end_with_their_deadline() -> None:
+    now = [100.0]
+    tries = attempts(1.0, lambda: now[0], lambda: 1.0)
+    waits = [next(tries)]
+    for _ in range(3):
+        now[0] += waits[-1] + 0.1  # each takes a tenth
+        waits.append(tries.send(GONE))
+    assert waits == pytest.approx([0.0, 0.05, 0.1, 0.2])
+    now[0] += 0.3
+    with pytest.raises(StopIteration) as end:  # 0.4 more would be too late, at 0.75 seconds
+        tries.send(GONE)
+    assert end.value.value == GONE
+
+
+def test_an_answer_tells_whether_another_was_lost() -> None:
+    tries = attempts(30.0, lambda: 0.0, lambda: 0.0)
+    next(tries)
+    tries.send(GONE)
+    with pytest.raises(StopIteration) as end:
+        tries.send(Answer(404, b""))
+    assert end.value.value == Answer(404, b"", again=True)
+
+
+def test_a_step_whose_answer_is_lost_is_sent_again_with_its_key(stub: Stub) -> None:
+    stub.replies.extend([LOST, problem(503, "agent_busy"), ACCEPTED, ACCEPTED])
+    agent = connect(stub)
+    assert agent.step(*STEP) is True
+    assert agent.step(*STEP) is True
+    first, second, third, fourth = (asked.key for asked in stub.asked)
+    assert first == second == third
+    assert first is not None
+    assert fourth not in (first, None)
+    assert stub.asked[0].body == stub.asked[1].body == stub.asked[2].body
+
+
+def test_a_key_of_ones_own_is_sent(stub: Stub) -> None:
+    stub.replies.extend([ACCEPTED])
+    connect(stub).step(*STEP, key="k 1")
+    assert stub.asked[0].key == "k 1"
+
+
+def test_retry_after_is_waited_for(stub: Stub) -> None:
+    stub.replies.extend([problem(429, "rate_limited", retry_after=1), ACCEPTED])
+    began = time.monotonic()
+    assert connect(stub).step(*STEP)
+    assert 1.0 <= time.monotonic() - began < 2.0
+
+
+def test_a_wait_beyond_the_deadline_is_an_error_at_once(stub: Stub) -> None:
+    stub.replies.append(problem(429, "rate_limited", retry_after=31))
+    began = time.monotonic()
+    with pytest.raises(RateLimited) as caught:
+        connect(stub).act([1, 2, 3, 4])
+    assert (caught.value.retry_after, caught.value.status) == (31.0, 429)
+    assert time.monotonic() - began < 1.0
+    assert len(stub.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (problem(400, "invalid_json"), InvalidRequest),
+        (problem(409, "agent_inactive"), Conflict),
+        (problem(422, "invalid_value"), InvalidRequest),
+        (problem(404, "not_found"), NotFound),
+        (problem(500, "internal"), ServiceError),
+        (problem(507, "storage_full"), ServiceUnavailable),
+    ],
+)
+def test_other_answers_are_never_repeated(stub: Stub, reply: Reply, kind: type[ServiceError]) -> None:
+    stub.replies.append(reply)
+    with pytest.raises(kind) as caught:
+        connect(stub).step(*STEP)
+    assert type(caught.value) is kind
+    assert (caught.value.status, caught.value.code) == (reply.status, reply.body["code"])
+    assert len(stub.asked) == 1
+
+
+def test_it_gives_up_at_the_deadline(stub: Stub) -> None:
+    stub.default = lambda asked: problem(503, "unavailable")
+    began = time.monotonic()
+    with pytest.raises(ServiceUnavailable) as caught:
+        connect(stub, retry_deadline=0.3).step(*STEP)
+    assert caught.value.code == "unavailable"
+    assert time.monotonic() - began < 0.6
+    assert len(stub.asked) > 1
+    assert len({asked.key for asked in stub.asked}) == 1
+
+
+def test_no_connection(stub: Stub) -> None:
+    agent = connect(stub, retry_deadline=0)
+    stub.server.server_close()
+    with pytest.raises(ConnectionError) as caught:
+        agent.act([1, 2, 3, 4])
+    assert isinstance(caught.value, ServiceUnavailable)
+    assert (caught.value.status, caught.value.code) == (None, "unreachable")
+
+
+def test_a_request_has_a_timeout(stub: Stub) -> None:
+    late = threading.Event()
+    stub.replies.append(Reply(after=late))
+    with pytest.raises(ServiceUnavailable) as caught:
+        connect(stub, timeout=0.1, retry_deadline=0).act([1, 2, 3, 4])
+    late.set()
+    assert caught.value.code == "timeout"
+
+
+def test_a_late_answer_is_not_taken_for_the_next_one(stub: Stub) -> None:
+    late = threading.Event()
+    stub.replies.extend([Reply(200, {"action": [1]}, after=late), Reply(200, {"action": [0]})])
+    agent = connect(stub, timeout=0.2)
+    assert agent.act([1, 2, 3, 4]) == 0
+    late.set()
+
+
+def test_a_lost_removal_that_was_done(stub: Stub) -> None:
+    agent = connect(stub)
+    stub.replies.extend([LOST, problem(404, "not_found")])
+    assert agent.remove(agent_name="a") is True
+    stub.replies.append(problem(404, "not_found"))
+    assert agent.remove(agent_name="a") is False
+
+
+def test_redirects_are_not_followed(stub: Stub) -> None:
+    stub.replies.append(Reply(307, {}, {"Location": "http://127.0.0.1:1/elsewhere"}))
+    with pytest.raises(ServiceError) as caught:
+        connect(stub).act([1, 2, 3, 4])
+    assert (caught.value.status, caught.value.code) == (307, "redirected")
+    assert len(stub.asked) == 1
+
+
+def test_a_connection_that_the_service_closed_is_not_used_again(stub: Stub) -> None:
+    acted = Reply(200, {"action": [1]})
+    stub.replies.extend([acted, acted._replace(headers={"Connection": "close"}), acted])
+    agent = connect(stub, retry_deadline=0)
+    assert [agent.act([1, 2, 3, 4]) for _ in range(3)] == [1, 1, 1]
+    assert stub.connections == 2
+    agent.close()
+    stub.replies.append(Reply(200, AGENT))
+    assert agent.exists
+    assert stub.connections == 3
+
+
+def test_a_service_that_stops_reading_may_have_answered(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = http.client.HTTPConnection.send
+
+    def broken(self: http.client.HTTPConnection, data: bytes) -> None:
+        send(self, data)
+        if data.startswith(b"{"):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(http.client.HTTPConnection, "send", broken)
+    stub.replies.append(problem(413, "body_too_large"))
+    with pytest.raises(InvalidRequest) as caught:
+        connect(stub).act([1, 2, 3, 4])
+    assert (caught.value.status, caught.value.code) == (413, "body_too_large")
+    assert len(stub.asked) == 1
+
+
+def test_calls_of_one_environment_are_made_in_order(stub: Stub) -> None:
+    hold = threading.Event()
+    stub.replies.append(ACCEPTED._replace(after=hold))
+    stub.default = lambda asked: ACCEPTED
+    agent = connect(stub)
+
+    def step(number: int) -> None:
+        agent.step([number] * 4, 0, 0.0, [number] * 4, False)
+
+    threads = [threading.Thread(target=step, args=(number,)) for number in range(6)]
+    threads[0].start()
+    assert stub.arrived.acquire(timeout=10)
+    for waiting, thread in enumerate(threads[1:], start=1):
+        thread.start()
+        while len(agent._turns._waiting) < waiting:  # each is in the queue before the next comes
+            time.sleep(0.001)
+    assert len(stub.asked) == 1
+    hold.set()
+    for thread in threads:
+        thread.join(10)
+    assert [asked.json["step_data"]["state"][0] for asked in stub.asked] == [0, 1, 2, 3, 4, 5]
+
+
+def test_other_calls_need_not_wait_for_a_step(stub: Stub) -> None:
+    hold = threading.Event()
+    stub.default = lambda asked: ACCEPTED._replace(after=hold) if asked.method == "POST" else Reply(200, AGENT)
+    agent = connect(stub)
+    thread = threading.Thread(target=agent.step, args=STEP)
+    thread.start()
+    assert stub.arrived.acquire(timeout=10)
+    assert agent.exists
+    hold.set()
+    thread.join(10)
+    assert not thread.is_alive()

@@ -1,0 +1,291 @@
+"""Agents over HTTP: creating, reading, changing and removing them; acting and stepping."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .gateway_fakes import CARTPOLE, SIX, Answer, Reply, Service, failure
+
+AGENTS = "/api/v1/agents"
+STEP = {"step_data": {"state": [0, 0, 0, 0], "action": [1], "reward": 1, "next_state": [0, 0, 0, 0], "done": False}}
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    service = Service()
+    yield service
+    service.close()
+
+
+def create(service: Service, name: str = "cart", user: str = "alice", **more: Any) -> Reply:
+    return service("POST", AGENTS, {"name": name, "model": "DQN", "config": CARTPOLE, **more}, user=user)
+
+
+def test_an_agent_is_there_when_its_creation_answers(service: Service) -> None:
+    made = create(service, description="balances")
+    assert made.status == 201
+    agent = made.json
+    assert (agent["name"], agent["model"], agent["description"]) == ("cart", "dqn", "balances")
+    assert (agent["is_active"], agent["status"], agent["discrete"], agent["learning"]) == (True, "ready", True, True)
+    assert agent["config"] == {**CARTPOLE, "discrete": True, "lr": 3e-4, "seed": 1}
+    assert agent["counters"]["global_timestep"] == 0
+    assert agent["bytes"] == 7
+    [(asked, do, body, _)] = service.pool.asked
+    assert (asked, do) == (agent["id"], "open")
+    assert json.loads(body) == {"model": "dqn", "config": agent["config"]}
+    assert service("GET", f"{AGENTS}/cart").json == agent
+    assert service("GET", AGENTS).json == [agent]
+
+
+def test_obs_size_is_answered_where_it_was_given(service: Service) -> None:
+    made = service("POST", AGENTS, {"name": "a", "model": "dqn", "config": {"obs_size": 4, "action_size": 2}})
+    assert made.json["config"]["obs_size"] == 4
+    assert "state_size" not in made.json["config"]
+    assert json.loads(service.pool.asked[0][2])["config"]["state_size"] == 4
+    state = service("GET", "/api/v1/snapshots/a").json
+    assert state["obs_size"] == 4
+    assert "state_size" not in state
+    service("POST", "/api/v1/snapshots/a", state)
+    assert sorted(json.loads(service.pool.last()[2])) == sorted(SIX)
+    both = {"obs_size": 4, "state_size": 4}
+    assert service("POST", AGENTS, {"name": "b", "model": "dqn", "config": both}).code == "invalid_value"
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"name": "a/b", "model": "dqn", "config": CARTPOLE}, "name"),
+        ({"name": "a", "model": "nosuch", "config": CARTPOLE}, "model"),
+        ({"name": "a", "model": "dqn", "config": {**CARTPOLE, "lr": -1}}, "config.lr"),
+        ({"name": "a", "model": "dqn", "config": CARTPOLE, "owner": "bob"}, "owner"),
+        ({"name": "a", "model": "dqn", "config": CARTPOLE, "description": "x" * 2001}, "description"),
+        ({"model": "dqn"}, "name"),
+        ({"name": 1, "model": "dqn"}, "name"),
+    ],
+)
+def test_what_is_invalid_is_named_and_leaves_nothing(service: Service, body: Any, where: str) -> None:
+    refused = service("POST", AGENTS, body)
+    assert (refused.status, refused.code) == (422, "invalid_value")
+    assert refused.json["errors"][0]["where"] == where
+    assert service.pool.asked == []
+    assert service("GET", AGENTS).json == []
+
+
+def test_an_agent_that_cannot_be_opened_leaves_nothing(service: Service) -> None:
+    service.pool.answers["open"] = failure(507, "storage_full")
+    assert create(service).code == "storage_full"
+    assert service.pool.done() == ["open", "remove"]
+    del service.pool.answers["open"]
+    assert create(service).status == 201
+
+
+def test_a_name_is_taken_once_for_each_user(service: Service) -> None:
+    assert create(service).status == 201
+    assert create(service).code == "name_taken"
+    assert create(service, user="bob").status == 201
+
+
+def test_quotas_and_creations_per_minute() -> None:
+    service = Service({"limits.creations_per_minute": "3"})
+    service.rooms.accounts.set_quota("alice", {"agents": 1})
+    service.run(service.gateway.tokens.refresh)
+    assert create(service, "a").status == 201
+    assert create(service, "b").code == "quota_exceeded"
+    assert create(service, "b").code == "quota_exceeded"
+    refused = create(service, "b")
+    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "20")  # of three a minute
+    assert create(service, "b", user="bob").status == 201
+    service.close()
+
+
+def test_another_user_s_agent_is_as_if_it_were_not_there(service: Service) -> None:
+    id = create(service).json["id"]
+    for name in ("cart", id, "absent"):
+        answers = [service(method, f"{AGENTS}/{name}{tail}", body, user="bob") for method, tail, body in EVERY_ROUTE]
+        assert {(one.status, one.json["detail"]) for one in answers} == {(404, "the agent does not exist")}
+    assert service("GET", AGENTS, user="bob").json == []
+    assert service("GET", f"{AGENTS}/cart").status == 200
+
+
+EVERY_ROUTE: list[tuple[str, str, Any]] = [
+    ("GET", "", None),
+    ("PATCH", "", {"is_active": False}),
+    ("DELETE", "", None),
+    ("GET", "/loss", None),
+    ("GET", "/episodes", None),
+    ("GET", "/state", None),
+    ("PUT", "/state", None),
+    ("POST", "/act", [0, 0, 0, 0]),
+    ("POST", "/step", STEP),
+    ("POST", "/steps", {"steps": []}),
+    ("POST", "/end_episode", {}),
+]
+
+
+def test_acting_and_stepping_hand_the_body_on_as_it_is(service: Service) -> None:
+    id = create(service).json["id"]
+    body = b' [0.5, 0, 1e-3, 2]'  # fmt: skip
+    acted = service("POST", f"{AGENTS}/cart/act?noise=0.25", body)
+    assert (acted.status, acted.json) == (200, {"action": [1]})
+    assert acted.headers["content-type"] == "application/json"
+    assert service.pool.last() == (id, "act", body, {"noise": 0.25})
+    stepped = service("POST", f"{AGENTS}/cart/step", STEP, headers={"Idempotency-Key": "k"})
+    assert (stepped.json, "idempotent-replayed" in stepped.headers) == ({"accepted": 1, "seq": 1}, False)
+    again = service("POST", f"{AGENTS}/cart/step", STEP, headers={"Idempotency-Key": "k"})
+    assert (again.body, again.headers["idempotent-replayed"]) == (stepped.body, "true")
+    assert service.pool.last()[1:] == ("step", json.dumps(STEP).encode(), {"key": "k"})
+    assert service("POST", f"{AGENTS}/cart/steps/", {"steps": [1, 2, 3]}).json == {"accepted": 3, "seq": 4}
+    assert service("POST", f"{AGENTS}/cart/end_episode").status == 200
+
+
+@pytest.mark.parametrize("noise", ["2", "-0.1", "nan", "x", ""])
+def test_noise_is_in_0_to_1(service: Service, noise: str) -> None:
+    create(service)
+    refused = service("POST", f"{AGENTS}/cart/act?noise={noise}", [0])
+    assert (refused.code, refused.json["errors"][0]["where"]) == ("invalid_value", "noise")
+    assert service("POST", f"{AGENTS}/cart/step?noise=0", STEP).code == "invalid_value"
+    assert service.pool.done() == ["open"]
+
+
+def test_what_a_worker_refuses_is_a_problem(service: Service) -> None:
+    create(service)
+    service.pool.answers["step"] = failure(422, "invalid_value", "step_data.state[3]")
+    refused = service("POST", f"{AGENTS}/cart/step", STEP)
+    assert refused.code == "invalid_value"
+    assert refused.json["errors"] == [{"where": "step_data.state[3]", "what": "is wrong"}]
+    service.pool.answers["step"] = failure(503, "agent_busy", retry_after=3)
+    busy = service("POST", f"{AGENTS}/cart/step", STEP)
+    assert (busy.code, busy.headers["retry-after"]) == ("agent_busy", "3")
+    service.pool.answers["step"] = Answer(500, b"not even JSON")
+    assert service("POST", f"{AGENTS}/cart/step", STEP).code == "internal"
+
+
+def test_steps_are_limited_for_each_agent_and_batches_count_whole() -> None:
+    service = Service()
+    service.rooms.accounts.set_quota("alice", {"steps_per_second": 5})
+    service.run(service.gateway.tokens.refresh)
+    create(service)
+    create(service, "other")
+    assert service("POST", f"{AGENTS}/cart/steps", {"steps": [0] * 50}).status == 200  # 45 too many, to be waited for
+    refused = service("POST", f"{AGENTS}/cart/step", STEP)
+    assert refused.code == "rate_limited"
+    assert 9 <= int(refused.headers["retry-after"]) <= 10
+    assert service("POST", f"{AGENTS}/other/step", STEP).status == 200
+    assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
+    service.close()
+
+
+def test_an_inactive_agent_neither_acts_nor_takes_memory(service: Service) -> None:
+    create(service)
+    service("POST", f"{AGENTS}/cart/act", [0])
+    assert service("PATCH", f"{AGENTS}/cart", {"is_active": False}).json["is_active"] is False
+    assert "close" in service.pool.done()
+    assert service("POST", f"{AGENTS}/cart/act", [0]).code == "agent_inactive"
+    assert service("PATCH", f"{AGENTS}/cart", {"is_active": True, "description": "d"}).json["description"] == "d"
+    assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
+
+
+def test_going_on_after_a_failure_says_what_it_costs(service: Service) -> None:
+    create(service)
+    service.pool.answers["patch"] = Answer(200, b'{"lost":2}')
+    assert service("PATCH", f"{AGENTS}/cart", {"status": "ready", "learning": False}).json["lost"] == 2
+    assert next(head for _, do, _, head in service.pool.asked if do == "patch") == {"learning": False, "recover": True}
+    assert service("PATCH", f"{AGENTS}/cart", {"status": "failed"}).code == "invalid_value"
+    assert service("PATCH", f"{AGENTS}/cart", {"role": "admin"}).json["errors"][0]["where"] == "role"
+
+
+def test_a_removed_agent_is_gone_and_its_name_is_free(service: Service) -> None:
+    create(service)
+    service("POST", f"{AGENTS}/cart/act", [0])
+    removed = service("DELETE", f"{AGENTS}/cart")
+    assert (removed.status, removed.json) == (202, {"removed": "cart"})
+    assert service.pool.steps == {}
+    assert service("POST", f"{AGENTS}/cart/act", [0]).status == 404
+    assert service("DELETE", f"{AGENTS}/cart").status == 404
+    assert create(service).status == 201
+
+
+def test_what_was_interrupted_is_removed_at_the_next_start(service: Service) -> None:
+    owner = service.rooms.accounts.user("alice").id
+    service.rooms.rows.add(owner, "half", "dqn", "", {})
+    service.run(service.gateway.start)
+    assert service.rooms.rows.all_unfinished() == []
+    assert service.pool.done() == ["remove"]
+    assert create(service, "half").status == 201
+
+
+def test_an_agent_that_is_being_created_is_shown_and_does_not_act(service: Service) -> None:
+    owner = service.rooms.accounts.user("alice").id
+    service.rooms.rows.add(owner, "half", "dqn", "", {})
+    shown = service("GET", f"{AGENTS}/half").json
+    assert (shown["status"], shown["is_active"]) == ("creating", False)
+    assert service("POST", f"{AGENTS}/half/act", [0]).code == "unavailable"
+
+
+def test_pages_of_agents(service: Service) -> None:
+    for name in ("b", "a", "c"):
+        create(service, name)
+    assert [one["name"] for one in service("GET", f"{AGENTS}/?limit=2").json] == ["a", "b"]
+    assert [one["name"] for one in service("GET", f"{AGENTS}?limit=2&after=b").json] == ["c"]
+    assert service("GET", f"{AGENTS}?after=%27%20OR%201").code == "invalid_value"
+    assert service("GET", f"{AGENTS}?limit=0").json["errors"][0]["where"] == "query.limit"
+    service.pool.answers["info"] = failure(503, "unavailable")
+    assert [one["name"] for one in service("GET", AGENTS).json] == ["a", "b", "c"]
+    assert service("GET", f"{AGENTS}/a").code == "unavailable"
+
+
+def test_states_are_limited_and_recorded(service: Service) -> None:
+    create(service)
+    assert sorted(service("GET", "/api/v1/snapshots/cart").json) == sorted(SIX)
+    assert service("POST", "/api/v1/snapshots/cart", dict.fromkeys(SIX, "")).status == 201
+    state = service("GET", f"{AGENTS}/cart/state")
+    assert state.headers["content-type"] == "application/octet-stream"
+    put = service("PUT", f"{AGENTS}/cart/state", b"raw", headers={"Content-Type": "application/octet-stream"})
+    assert put.status == 200
+    assert service.pool.last()[1:] == ("put_state", b"raw", {"form": "safetensors"})
+    for _ in range(2):
+        assert service("GET", "/api/v1/snapshots/cart").status == 200
+    assert service("GET", "/api/v1/snapshots/cart").code == "rate_limited"
+    recorded = [entry.what for entry in service.rooms.audit.entries(6)]
+    assert recorded == ["state.read", "state.read", "state.write", "state.read", "state.write", "state.read"]
+
+
+def test_a_creation_with_a_key_is_answered_again(service: Service) -> None:
+    body = {"name": "cart", "model": "dqn", "config": CARTPOLE}
+    first = service("POST", AGENTS, body, headers={"Idempotency-Key": "k"})
+    again = service("POST", AGENTS, body, headers={"Idempotency-Key": "k"})
+    assert (again.status, again.json) == (201, first.json)
+    assert (again.headers["idempotent-replayed"], service.pool.done()) == ("true", ["open"])
+    other = service("POST", AGENTS, {**body, "name": "b"}, headers={"Idempotency-Key": "k"})
+    assert (other.status, other.code) == (422, "idempotency_key_reused")
+    assert service("POST", AGENTS, body, headers={"Idempotency-Key": "\x80"}).code == "invalid_value"
+    assert service("POST", AGENTS, body, user="bob", headers={"Idempotency-Key": "k"}).status == 201
+
+
+def test_a_refused_request_s_key_may_be_used_again(service: Service) -> None:
+    wrong = {"name": "cart", "model": "dqn", "config": {**CARTPOLE, "lr": 0}}
+    for _ in range(2):
+        refused = service("POST", AGENTS, wrong, headers={"Idempotency-Key": "k"})
+        assert (refused.status, refused.json["errors"][0]["where"]) == (422, "config.lr")
+
+
+def test_the_same_creation_twice_at_once_is_carried_out_once(service: Service) -> None:
+    body = {"name": "cart", "model": "dqn", "config": CARTPOLE}
+
+    async def both() -> tuple[Reply, Reply]:
+        service.pool.held = asyncio.Event()
+        first = asyncio.ensure_future(service.request("POST", AGENTS, body, headers={"Idempotency-Key": "k"}))
+        while not service.pool.asked:
+            await asyncio.sleep(0.001)
+        second = await service.request("POST", AGENTS, body, headers={"Idempotency-Key": "k"})
+        service.pool.held.set()
+        return await first, second
+
+    first, second = service.run(both)
+    assert (first.status, second.code, second.headers["retry-after"]) == (201, "unavailable", "1")
+    assert service.pool.done() == ["open"]

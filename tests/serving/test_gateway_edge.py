@@ -1,0 +1,317 @@
+"""What holds for every request: tokens, scopes, types, limits, headers, errors; health, metrics, logs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from axonrl.serving.accounts import RefusedError
+from axonrl.serving.gateway import logs
+
+from .gateway_fakes import CARTPOLE, PASSWORD, Service
+
+API = "/api/v1"
+ACT = f"{API}/agents/cart/act"
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """With one agent."""
+    service = Service({"limits.body_bytes": "1000", "limits.batch_bytes": "2000"})
+    made = service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE})
+    assert made.status == 201
+    yield service
+    service.close()
+
+
+def routes(service: Service) -> list[tuple[str, str]]:
+    """Every call of the OpenAPI document."""
+    document = service("GET", f"{API}/openapi.json", user=None).json
+    return [(method.upper(), path) for path, calls in document["paths"].items() for method in calls]
+
+
+def test_every_route_needs_a_token(service: Service) -> None:
+    found = routes(service)
+    assert {("POST", ACT.replace("cart", "{name}")), ("GET", f"{API}/audit")} < set(found)
+    assert len(found) == 33
+    for method, path in [*found, ("GET", "/metrics")]:
+        if path != f"{API}/login/access-token":
+            refused = service(method, path, user=None)
+            assert (refused.status, refused.code) == (401, "missing_token"), path
+            assert refused.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("token", ["", "axp_nosuch", "eyJhbGciOiJub25lIn0.e30.", "\xff", "x" * 5000])
+def test_other_tokens_are_refused(service: Service, token: str) -> None:
+    for path in (ACT, f"{API}/tokens"):
+        assert (
+            service("POST", path, [0], user=None, headers={"Authorization": f"Bearer {token}"}).code == "invalid_token"
+        )
+    good = service.tokens["alice"]
+    for given in (f"Basic {good}", good, f"Bearer {good[:-1]}", f"Bearer {good}x"):
+        assert service("POST", ACT, [0], user=None, headers={"Authorization": given}).code == "invalid_token"
+    assert service("POST", f"{ACT}?access_token={good}", [0], user=None).code == "missing_token"
+
+
+def test_a_cookie_of_the_page_is_no_token(service: Service) -> None:
+    cookie = service.rooms.accounts.web_login("alice", PASSWORD, "1.2.3.4")
+    service.run(service.gateway.tokens.refresh)
+    assert service("GET", f"{API}/agents", user=cookie).code == "invalid_token"
+    assert service("GET", f"{API}/agents", user=None, headers={"Cookie": f"session={cookie}"}).code == "missing_token"
+    assert service.gateway.tokens.web(cookie.encode()).grant.user == "alice"
+
+
+def test_a_token_for_acting_with_one_agent_does_nothing_else(service: Service) -> None:
+    service("POST", f"{API}/agents", {"name": "other", "model": "dqn", "config": CARTPOLE})
+    token = service.token("alice", "act", agents=["cart"])
+    assert service("POST", ACT, [0], user=token).status == 200
+    for method, path in [
+        ("POST", f"{API}/agents/cart/step"),
+        ("DELETE", f"{API}/agents/cart"),
+        ("GET", f"{API}/agents/cart/state"),
+        ("GET", f"{API}/tokens"),
+        ("GET", "/metrics"),
+    ]:
+        assert service(method, path, user=token).code == "forbidden_scope", path
+    assert service("POST", f"{API}/agents/other/act", [0], user=token).code == "not_found"
+    reading = service.token("alice", "read", "manage", agents=["cart"])
+    assert [one["name"] for one in service("GET", f"{API}/agents", user=reading).json] == ["cart"]
+    assert service("GET", f"{API}/agents/other", user=reading).code == "not_found"
+    assert service("POST", f"{API}/agents", {"name": "third", "model": "dqn"}, user=reading).code == "not_found"
+    assert service("GET", f"{API}/tokens", user=reading).code == "forbidden_scope"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Content-Type": "application/json; charset=utf-8"}, 200),
+        ({"Content-Type": "APPLICATION/JSON"}, 200),
+        ({"Content-Encoding": "identity"}, 200),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Encoding": "gzip"}, 415),
+    ],
+)
+def test_types_of_bodies(service: Service, headers: dict[str, str], status: int) -> None:
+    assert service("POST", ACT, [0], headers=headers).status == status
+    patched = service("PATCH", f"{API}/agents/cart", {"description": "d"}, headers=headers)
+    assert patched.status == status
+    if status != 200:
+        assert patched.code == "unsupported_media_type"
+
+
+def test_bodies_have_limits(service: Service) -> None:
+    fits = b'"' + b"x" * 1998 + b'"'
+    assert service("POST", ACT, fits).status == 200
+    refused = service("POST", ACT, fits + b" ")
+    assert (refused.status, refused.code, refused.headers["connection"]) == (413, "body_too_large", "close")
+    assert service("POST", f"{API}/agents/cart/step", fits).code == "body_too_large"
+    assert service("POST", f"{API}/agents", b" " * 1001).code == "body_too_large"
+    assert service("POST", f"{API}/snapshots/cart", b"x" * 5000).status == 201  # the worker reads it
+    assert service("POST", ACT, headers={"X": "y" * 16384}).code == "body_too_large"
+    assert service("GET", f"{API}/agents/{'x' * 4100}").code == "invalid_value"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "invalid_value"),
+        (b"[]", "invalid_value"),
+        (b"nonsense", "invalid_json"),
+        (b'{"description": NaN}', "invalid_json"),
+        (b'{"description": 1e999}', "invalid_value"),
+        (b'{"description": "\\ud800"}', "invalid_json"),
+        (b"[" * 900, "invalid_json"),
+        (b"[" * 9 + b"]" * 9, "invalid_value"),
+        (b'{"description": "\xff"}', "invalid_json"),
+        (b'{"is_active": "yes"}', "invalid_value"),
+        (b'{"is_active": 1}', "invalid_value"),
+        (b'{"description": "\\u0000"}', "invalid_value"),
+    ],
+)
+def test_bodies_are_what_they_should_be(service: Service, body: bytes, code: str) -> None:
+    assert service("PATCH", f"{API}/agents/cart", body).code == code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/", "not_found"),
+        ("GET", "/nosuch", "not_found"),
+        ("GET", f"{API}/nosuch", "not_found"),
+        ("GET", f"{API}//agents", "not_found"),
+        ("GET", f"{API}/agents/../../../etc/passwd", "not_found"),
+        ("GET", f"{API}/agents/a\0b", "not_found"),
+        ("GET", f"{API}/agents/' OR 1=1 --", "not_found"),
+        ("GET", f"{API}/docs", "not_found"),
+        ("PUT", f"{API}/agents", "method_not_allowed"),
+        ("GET", ACT, "method_not_allowed"),
+        ("TRACE", ACT, "method_not_allowed"),
+        ("OPTIONS", ACT, "method_not_allowed"),
+        ("POST", "/livez", "method_not_allowed"),
+    ],
+)
+def test_other_paths_and_methods(service: Service, method: str, path: str, code: str) -> None:
+    refused = service(method, path)
+    assert refused.code == code
+    assert not any(name.startswith("access-control") for name in refused.headers)
+
+
+def test_a_final_slash_changes_nothing(service: Service) -> None:
+    assert service("GET", f"{API}/agents/").json == service("GET", f"{API}/agents").json
+    assert service("POST", f"{ACT}/", [0]).status == 200
+    assert service("GET", "/livez/").status == 200
+
+
+def test_a_bug_tells_nothing_but_the_request(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    service.rooms.accounts.tokens = None  # type: ignore[method-assign, assignment]
+    refused = service("GET", f"{API}/tokens")
+    del service.rooms.accounts.tokens
+    assert refused.code == "internal"
+    assert set(refused.json) == {"type", "title", "status", "code", "request_id"}
+    assert caplog.records[0].request_id == refused.json["request_id"]  # type: ignore[attr-defined]
+    assert "TypeError" in caplog.text
+
+
+def test_headers_of_every_answer(service: Service) -> None:
+    for path, user in ((f"{API}/agents", "alice"), ("/livez", None), (ACT, None)):
+        headers = service("GET", path, user=user).headers
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "strict-transport-security" not in headers
+        assert "server" not in headers
+    assert service("GET", "/livez").headers["x-request-id"] != service("GET", "/livez").headers["x-request-id"]
+
+
+def test_only_allowed_origins_get_cors_headers() -> None:
+    service = Service({"http.allowed_origins": '["https://game.example.org"]'})
+    ours, other = {"Origin": "https://game.example.org"}, {"Origin": "https://evil.example.org"}
+    preflight = service("OPTIONS", ACT, user=None, headers={**ours, "Access-Control-Request-Method": "POST"})
+    assert (preflight.status, preflight.headers["access-control-allow-origin"]) == (204, ours["Origin"])
+    assert "authorization" in preflight.headers["access-control-allow-headers"].lower()
+    refused = service("POST", ACT, [0], user=None, headers=ours)
+    assert (refused.code, refused.headers["access-control-allow-origin"]) == ("missing_token", ours["Origin"])
+    assert "access-control-allow-credentials" not in refused.headers
+    assert not any(name.startswith("access-control") for name in service("OPTIONS", ACT, headers=other).headers)
+    service.close()
+
+
+@pytest.mark.timeout(10)
+def test_the_address_is_the_peer_s_unless_a_proxy_of_ours_says_otherwise() -> None:
+    service = Service({"listen.behind_proxy": "[10.0.0.0/8]"})
+    given = {"X-Forwarded-For": "6.6.6.6, 7.7.7.7, 10.0.0.2"}
+    service("GET", f"{API}/agents", user=None, headers=given, peer="10.0.0.1")
+    service("GET", f"{API}/agents", user=None, headers=given, peer="9.9.9.9")
+    secure = service("GET", "/livez", headers={"X-Forwarded-Proto": "https"}, peer="10.0.0.1")
+    assert "strict-transport-security" in secure.headers
+    wanted = {("request", "missing_token", "7.7.7.7"), ("request", "missing_token", "9.9.9.9")}
+    while {(one.what, one.outcome, one.address) for one in service.rooms.audit.entries(2)} != wanted:
+        service.run(_a_moment)  # they are written after the answer
+    service.close()
+
+
+async def _a_moment() -> None:
+    await asyncio.sleep(0.005)
+
+
+def test_requests_are_limited_for_each_account() -> None:
+    service = Service({"limits.requests_per_minute": "60"})  # a burst of ten, then one a second
+    answers = [service("GET", f"{API}/service").status for _ in range(11)]
+    assert answers == [200] * 10 + [429]
+    assert service("POST", ACT, [0]).headers["retry-after"] == "1"
+    assert service("GET", f"{API}/service", user="bob").status == 200
+    service.close()
+
+
+def test_while_the_database_is_down_tokens_that_were_used_go_on(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down(*_: Any, **__: Any) -> None:
+        raise RefusedError("database_unavailable", "the database is down", 1)
+
+    unused = service.token("alice", "act")
+    assert service("POST", ACT, [0]).status == 200
+    monkeypatch.setattr(service.rooms.accounts, "active_tokens", down)
+    monkeypatch.setattr(service.rooms.rows, "of", down)
+    with pytest.raises(Exception, match="database_unavailable"):
+        service.run(service.gateway.tokens.refresh)
+    assert service("POST", ACT, [0]).status == 200
+    assert service("POST", ACT, [0], user=unused).code == "database_unavailable"
+    assert service("POST", ACT, [0], user="nosuch").code == "database_unavailable"
+    listed = service("GET", f"{API}/agents")
+    assert (listed.code, listed.headers["retry-after"]) == ("database_unavailable", "1")
+    ready = service("GET", "/readyz", user=None)
+    assert (ready.status, ready.json["checks"]) == (503, {"server": "ok", "database": "not reached"})
+    five_minutes_on = time.time() + 301
+    monkeypatch.setattr(time, "time", lambda: five_minutes_on)
+    assert service("POST", ACT, [0]).code == "database_unavailable"
+    monkeypatch.undo()
+    service.run(service.gateway.tokens.refresh)
+    assert service("POST", ACT, [0], user=unused).status == 200
+    assert service("GET", "/readyz", user=None).json["status"] == "ready"
+
+
+def test_readyz_names_the_checks_of_other_rooms() -> None:
+    service = Service(checks={"disk": lambda: "full", "workers": lambda: ""})
+    answer = service("GET", "/readyz", user=None)
+    assert answer.status == 503
+    assert answer.json["checks"] == {"server": "ok", "database": "ok", "disk": "full", "workers": "ok"}
+    service.close()
+
+
+def test_metrics_count_requests_by_route_without_names() -> None:
+    service = Service(gauges=lambda: {"loaded_agents": 3.0})
+    service("POST", ACT, [0])
+    service("GET", f"{API}/agents/secretname")
+    text = service("GET", "/metrics", user="root").body.decode()
+    assert 'axonrl_requests_total{route="/api/v1/agents/{name}/act",status="404"} 1.0' in text
+    assert 'axonrl_requests_total{route="/api/v1/agents/{name}",status="404"} 1.0' in text
+    assert 'axonrl_request_seconds_count{route="/api/v1/agents/{name}/act"} 1.0' in text
+    assert "axonrl_loaded_agents 3.0" in text
+    assert not any(name in text for name in ("secretname", "cart", "alice"))
+    service.close()
+
+
+def test_logs_are_json_lines_without_secrets() -> None:
+    stream = io.StringIO()
+    handler = logs.configure("info", stream)
+    try:
+        log = logging.getLogger("axonrl.serving")
+        secret = "axl_" + "x" * 46
+        log.info("token %s came", secret, extra={"request_id": "r", "status": 200})
+        log.debug("not at this level")
+        log.warning('headers: {"Authorization": "Bearer zzz", "cookie": "zzz"} form: username=al&password=zzz&a=b')
+        try:
+            raise ValueError(f"password=zzz in {secret}")
+        except ValueError:
+            log.exception("failed")
+    finally:
+        logs.unconfigure(handler)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["level"] for line in lines] == ["info", "warning", "error"]
+    assert (lines[0]["message"], lines[0]["request_id"], lines[0]["status"]) == ("token [redacted] came", "r", 200)
+    assert "username=al&password=[redacted]&a=b" in lines[1]["message"]
+    assert "zzz" not in stream.getvalue()
+    assert secret not in stream.getvalue()
+    assert "ValueError" in lines[2]["traceback"]
+
+
+def test_the_document_describes_the_hot_routes(service: Service) -> None:
+    document = service("GET", f"{API}/openapi.json", user=None).json
+    assert document["openapi"] == "3.1.0"
+    step = document["paths"][f"{API}/agents/{{name}}/step"]["post"]
+    assert step["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Step"}
+    schemas = document["components"]["schemas"]
+    assert schemas["StepData"]["required"] == ["state", "action", "reward", "next_state", "done"]
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
+    assert named <= set(schemas)
+    assert "application/problem+json" in step["responses"]["default"]["content"]

@@ -1,0 +1,327 @@
+"""A real server on a free port: deadlines, limits of connections, what is no HTTP, the first line, signals."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.serving.gateway.reading import SettingsError
+from axonrl.serving.gateway.server import listening
+
+from .gateway_fakes import IN_MEMORY
+
+ROOT = Path(__file__).parent.parent.parent
+ACT = "/api/v1/agents/cart/act"
+SHORT = ("http.header_seconds=0.4", "http.body_seconds=0.6", "http.idle_seconds=0.8", "http.connections_per_address=5")
+
+
+def free_port() -> int:
+    with listening("127.0.0.1", 0) as bound:
+        return int(bound.getsockname()[1])
+
+
+METRICS = free_port()
+
+
+class Server:
+    """A process that serves."""
+
+    def __init__(self, *sets: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY)
+        paths = os.pathsep.join([str(ROOT / ".build"), str(ROOT)])
+        command = [sys.executable, "-m", "tests.serving.gateway_program", self._folder.name, *sets]
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, **pipes)
+        self.token = self.line = ""
+        self.port = 0
+
+    def ready(self) -> Server:
+        """Wait for its first line."""
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.token = self.process.stderr.readline().strip()
+        self.line = self.process.stdout.readline()
+        self.port = int(self.line.rsplit(":", 1)[-1])
+        return self
+
+    def connect(self, address: str = "127.0.0.1") -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10, source_address=(address, 0))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def request(self, target: str = f"POST {ACT}", body: bytes = b"[0]", more: str = "") -> bytes:
+        """A whole request, as bytes."""
+        head = f"{target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.token}\r\nContent-Length: {len(body)}\r\n"
+        return f"{head}{more}\r\n".encode() + body
+
+    def ended(self) -> tuple[int, str]:
+        _, errors = self.process.communicate(timeout=20)
+        return self.process.returncode, errors
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        self._folder.cleanup()
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[list[Server]]:
+    """Two, started at once: starting one takes a second."""
+    servers = [Server(*SHORT, f"metrics.port={METRICS}"), Server()]
+    try:
+        yield servers
+    finally:
+        for server in servers:
+            server.close()
+
+
+@pytest.fixture(scope="module")
+def server(servers: list[Server]) -> Server:
+    return servers[0].ready()
+
+
+def read(connection: socket.socket) -> bytes:
+    """All until the server closes; a reset is an end as well."""
+    parts = []
+    try:
+        while part := connection.recv(65536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def answer(connection: socket.socket) -> tuple[int, Any]:
+    """One answer."""
+    response = http.client.HTTPResponse(connection)
+    response.begin()
+    body = response.read()
+    return response.status, json.loads(body)
+
+
+def seconds_until_closed(connection: socket.socket) -> float:
+    begun = time.monotonic()
+    assert read(connection) == b""
+    return time.monotonic() - begun
+
+
+def test_the_first_line_says_where_when_it_is_ready(server: Server) -> None:
+    assert server.line == f"axonrl serving at http://127.0.0.1:{server.port}\n"
+    with server.connect() as connection:
+        connection.sendall(server.request("GET /readyz", b""))
+        assert answer(connection) == (200, {"status": "ready", "checks": {"server": "ok", "database": "ok"}})
+        connection.sendall(server.request())
+        assert answer(connection) == (200, {"action": [1]})
+
+
+@pytest.mark.parametrize(("first", "byte"), [(b"GET /", b"x"), (b"", b"\r\n")])
+def test_headers_have_a_deadline(server: Server, first: bytes, byte: bytes) -> None:
+    with server.connect() as connection:
+        connection.sendall(first)
+        connection.settimeout(0.05)
+        begun = time.monotonic()
+        while time.monotonic() - begun < 5:
+            try:
+                connection.sendall(byte)
+                if connection.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        assert 0.3 < time.monotonic() - begun < 2
+
+
+def test_bodies_have_a_deadline(server: Server) -> None:
+    with server.connect() as connection:
+        connection.sendall(server.request()[:-1])
+        assert 0.5 < seconds_until_closed(connection) < 2
+
+
+@pytest.mark.parametrize("first", [b"", b"used"])
+def test_idle_connections_are_closed(server: Server, first: bytes) -> None:
+    with server.connect() as connection:
+        if first:
+            connection.sendall(server.request())
+            assert answer(connection)[0] == 200
+        assert 0.6 < seconds_until_closed(connection) < 2.5
+
+
+def test_a_slow_answer_is_no_slow_request(server: Server) -> None:
+    with server.connect() as connection:
+        connection.sendall(server.request(f"POST {ACT}?noise=1") + b"\r\n")  # as old clients end a body
+        assert answer(connection)[0] == 200
+
+
+def test_connections_of_an_address_are_limited(server: Server) -> None:
+    held = [server.connect("127.0.0.3") for _ in range(5)]
+    for connection in held:
+        connection.sendall(server.request("GET /livez", b""))
+        assert answer(connection)[0] == 200
+    with server.connect("127.0.0.3") as refused:
+        assert seconds_until_closed(refused) < 0.5
+    with server.connect("127.0.0.4") as other:
+        other.sendall(server.request())
+        assert answer(other)[0] == 200
+    for connection in held:
+        connection.close()
+    for _ in range(100):
+        with server.connect("127.0.0.3") as again:
+            again.sendall(server.request())
+            if again.recv(12) == b"HTTP/1.1 200":
+                return
+    raise AssertionError("connections that were closed still count")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /livez\r\n\r\n",
+        b"GET /livez HTTP/0.9\r\n\r\n",
+        b"GET /livez HTTP/2.0\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde",
+        b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nX: a\rb\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\n X: folded\r\n\r\n",
+        b"GET /livez\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"TRACE /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT example.org:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+)
+def test_what_is_no_request_is_refused(server: Server, sent: bytes) -> None:
+    with server.connect() as connection:
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        got = read(connection)
+    if got:
+        assert got[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 405"), got
+        problem = json.loads(got.split(b"\r\n\r\n", 1)[1])
+        assert problem["code"] in ("invalid_request", "method_not_allowed")
+        assert f"x-request-id: {problem['request_id']}".encode() in got
+
+
+def test_headers_without_end_are_refused(server: Server) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nX: ")
+        time.sleep(0.02)  # so that it comes in pieces
+        for _ in range(3):
+            connection.sendall(b"x" * 8000)
+            time.sleep(0.02)
+        assert read(connection)[:12] == b"HTTP/1.1 413"
+
+
+def test_a_body_that_is_too_large_is_answered_before_it_is_read(server: Server) -> None:
+    with server.connect() as connection:
+        head = server.request(f"POST {ACT.replace('act', 'step')}", b"").replace(b"th: 0", b"th: 100000000")
+        connection.sendall(head)
+        assert answer(connection)[1]["code"] == "body_too_large"
+        assert read(connection) == b""
+
+
+def test_a_client_that_sends_too_much_at_once_reads_the_answer(server: Server) -> None:
+    with server.connect() as connection:
+        connection.sendall(server.request(f"POST {ACT.replace('act', 'step')}", b"x" * (2**20 + 1)))
+        assert answer(connection)[1]["code"] == "body_too_large"
+
+
+def test_a_chunked_body_without_end_is_refused(server: Server) -> None:
+    with server.connect() as connection:
+        head = server.request(f"POST {ACT.replace('act', 'step')}", b"")
+        connection.sendall(head.replace(b"Content-Length: 0", b"Transfer-Encoding: chunked"))
+        chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+        try:
+            for _ in range(400):
+                connection.sendall(chunk)
+        except OSError:
+            pass
+        assert b"body_too_large" in read(connection)
+
+
+def test_several_requests_of_one_connection_are_answered_in_turn(server: Server) -> None:
+    with server.connect() as connection:
+        connection.sendall(server.request(f"POST {ACT}?noise=1") + server.request("GET /livez", b"") * 2)
+        got = b""
+        while got.count(b"HTTP/1.1 200") < 3 or not got.endswith(b"}"):
+            got += connection.recv(65536)
+        assert got.index(b"action") < got.index(b"alive")
+
+
+def test_a_client_may_ask_before_it_sends_its_body(server: Server) -> None:
+    with server.connect() as connection:
+        request = server.request(more="Expect: 100-continue\r\n")
+        connection.sendall(request[:-3])
+        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(request[-3:])
+        assert answer(connection) == (200, {"action": [1]})
+
+
+def test_a_second_signal_ends_it_at_once(servers: list[Server]) -> None:
+    server = servers[1].ready()
+    with server.connect() as busy:
+        busy.sendall(server.request()[:-1])  # a request that does not end
+        server.process.send_signal(signal.SIGTERM)
+        while _is_listening(server):  # until the first one has come
+            pass
+        server.process.send_signal(signal.SIGTERM)
+        begun = time.monotonic()
+        code, errors = server.ended()
+        assert (code, time.monotonic() - begun < 2) == (143, True)
+        assert "workers stopped" not in errors
+
+
+def _is_listening(server: Server) -> bool:
+    try:
+        server.connect().close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_port_in_use_says_so() -> None:
+    with listening("127.0.0.1", 0) as first, pytest.raises(SettingsError) as refused:
+        listening("127.0.0.1", first.getsockname()[1])
+    assert refused.value.key == "listen.port"
+
+
+def test_metrics_have_a_port_of_their_own(server: Server) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", METRICS)
+    connection.request("GET", "/metrics")
+    assert b"axonrl_requests_total" in connection.getresponse().read()
+    connection.request("GET", "/livez")
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
+def test_at_sigterm_requests_under_way_are_answered(server: Server) -> None:
+    """The last test: it ends the server of the others."""
+    with server.connect() as busy, server.connect() as idle:
+        idle.sendall(server.request())
+        assert answer(idle)[0] == 200
+        busy.sendall(server.request(f"POST {ACT}?noise=1"))
+        idle.sendall(server.request())  # answered after the other has arrived
+        assert answer(idle)[0] == 200
+        server.process.send_signal(signal.SIGTERM)
+        assert answer(busy) == (200, {"action": [1]})
+        assert read(idle) == b""
+    code, errors = server.ended()
+    assert (code, errors.splitlines()[-1]) == (143, "workers stopped")
+    with pytest.raises(OSError, match="refused"):
+        server.connect()

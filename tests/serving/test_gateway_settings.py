@@ -1,0 +1,97 @@
+"""Token buckets, by hand; and the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from axonrl.serving.gateway.limits import Bucket, Buckets
+from axonrl.serving.gateway.problems import ProblemError
+from axonrl.serving.gateway.reading import SettingsError
+from axonrl.serving.gateway.settings import Settings, load
+
+
+def test_a_bucket() -> None:
+    bucket = Bucket(2.0, now=10.0)  # half a token a second, two at most
+    assert [bucket.take(0.5, 2.0, 10.0) for _ in range(3)] == [0.0, 0.0, 2.0]
+    assert bucket.take(0.5, 2.0, 11.0) == 1.0
+    assert bucket.take(0.5, 2.0, 12.0) == 0.0
+    assert [bucket.take(0.5, 2.0, 1000.0) for _ in range(3)] == [0.0, 0.0, 2.0]
+    bucket.owe(3.0)
+    assert bucket.take(0.5, 2.0, 1001.0) == (1.0 - (0.5 - 3.0)) / 0.5
+
+
+def test_ten_thousand_a_minute_are_at_most_11_667_in_a_minute() -> None:
+    bucket = Bucket(10_000 / 6, now=0.0)
+    rate, burst = 10_000 / 60, 10_000 / 6
+    answered = sum(bucket.take(rate, burst, k * 60 / 15_000) == 0.0 for k in range(15_000))
+    assert 11_665 <= answered <= 11_667
+
+
+def test_buckets_are_one_for_each_key() -> None:
+    buckets = Buckets("things")
+    for key in ("a", "b"):
+        buckets.take(key, 1 / 10, 1.0, now=0.0)
+    with pytest.raises(ProblemError) as refused:
+        buckets.take("a", 1 / 10, 1.0, now=2.0)
+    assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 9)
+    for _ in range(100):
+        buckets.take("a", 0.0, 0.0, now=2.0)  # 0 is no limit
+
+
+def test_a_file_and_options(tmp_path: Path) -> None:
+    file = tmp_path / "service.yml"
+    file.write_text("http:\n  docs: true\nlimits:\n  requests_per_minute: 1e4\n  agents: 5\n")
+    settings = load(file, {"limits.agents": "7", "http.idle_seconds": "90"})
+    assert (settings.http.docs, settings.http.idle_seconds) == (True, 90.0)
+    assert (settings.limits.requests_per_minute, settings.limits.agents) == (10_000, 7)
+    assert settings.quotas()["agents"] == 7
+    assert load() == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("limits:\n  agentss: 5\n", "service.yml:2: limits.agentss: unknown key; did you mean 'agents'?"),
+        ("limits:\n  agents: -1\n", "service.yml:2: limits.agents: must be at least 0, got -1"),
+        ("\nhttp:\n  docs: 'yes'\n", "service.yml:3: http.docs: must be true or false, got 'yes'"),
+        ("limit: {}\n", "service.yml:1: limit: unknown key; did you mean 'limits'?"),
+        (
+            "log:\n  level: loud\n",
+            "service.yml:2: log.level: must be 'debug', 'info', 'warning' or 'error', got",
+        ),
+        ("http:\n  docs: true\n  docs: false\n", "service.yml:3: http.docs: duplicate key"),
+        ("http: [\n", "service.yml:2: not valid YAML"),
+        ("- 1\n", "service.yml: must be a mapping"),
+        ("http:\n  allowed_origins: [example.org]\n", "service.yml:2: http.allowed_origins.0: must be an origin"),
+        ("listen:\n  behind_proxy: [nowhere]\n", "service.yml:2: listen.behind_proxy.0: "),
+        ("listen:\n  host: 0.0.0.0\n", "service.yml:2: listen.host: '0.0.0.0': passwords would cross"),
+    ],
+)
+def test_faults_name_file_line_and_key(tmp_path: Path, text: str, where: str) -> None:
+    file = tmp_path / "service.yml"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as refused:
+        load(file)
+    assert str(refused.value).startswith(f"{tmp_path}/{where}")
+
+
+def test_faults_of_options_name_the_option_and_all_are_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"limits.agents": "many", "tokens.default_days": "400"})
+    lines = str(refused.value).splitlines()
+    assert lines[0] == "--set limits.agents=many: limits.agents: must be an integer, got 'many'"
+    assert lines[1].startswith("--set tokens.default_days=400: tokens.default_days: must be ")
+    with pytest.raises(SettingsError) as refused:
+        load(tmp_path / "absent.yml")
+    assert "absent.yml" in str(refused.value)
+
+
+@pytest.mark.parametrize("sets", [{"listen.host": "127.0.0.2"}, {"listen.host": "localhost"}, {"listen.host": "'::1'"}])
+def test_loopback_needs_no_certificate(sets: dict[str, str]) -> None:
+    load(None, sets)
+    load(None, {"listen.host": "0.0.0.0", "listen.behind_proxy": "[10.0.0.0/8]"})
+    load(None, {"listen.host": "0.0.0.0", "listen.tls_cert": "c", "listen.tls_key": "k"})
+    with pytest.raises(SettingsError):
+        load(None, {"listen.tls_cert": "c"})
