@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..values.errors import refuse
-from ..values.readers import read_rewards
+from ..values.columns import read_rewards
 from .agent import Agent
 from .impala_core import ImpalaCore
 
