@@ -341,8 +341,13 @@ class HostedAgent:
         """Was anything accepted that is not applied yet?"""
         return self._learning.has_work
 
+    @property
+    def next_is_long(self) -> bool:
+        """Would :meth:`work` run an update that others should not wait for?"""
+        return self._learning.next_is_long
+
     def work(self) -> None:
-        """Apply a piece of it."""
+        """Apply a piece of it; also in another thread, while nobody else uses the agent."""
         self._learning.work()
         if self._learning.failure is not None:
             self._act_as_saved()

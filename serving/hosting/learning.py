@@ -17,6 +17,8 @@ from .streams import FRAGMENT, MOST, Stream, Streams
 
 _CUT: Final[dict[str, Any]] = {}
 """Among rows to be stored: what follows continues nothing."""
+_LONG: Final = 0.001
+"""Seconds: an update that takes longer is not to keep other agents waiting."""
 
 
 class Learning:
@@ -54,6 +56,11 @@ class Learning:
     def has_work(self) -> bool:
         """Is anything left to do?"""
         return self.failure is None and bool(self.stepper.owed or self._rows or self._pending)
+
+    @property
+    def next_is_long(self) -> bool:
+        """Is the next piece an update that takes more than a millisecond?"""
+        return self.stepper.owed > 0 and self._seconds_of_update > _LONG
 
     def work(self) -> None:
         """Do one piece of it: an update, or storing one transition, or taking a record apart."""

@@ -10,9 +10,9 @@ import pytest
 from axonrl.explorations import Categorical, Gaussian, SquashedGaussian
 
 DISCRETE = gymnasium.spaces.Discrete(3, start=5)
-BOX = gymnasium.spaces.Box(np.float32([0, -2]), np.float32([1, 2]))
-LOGITS = {"logits": np.log(np.float32([[1, 2, 5], [4, 4, 2]]))}
-NORMAL = {"mean": np.float32([[0.5, 1.0]]), "log_std": np.log(np.float32([[0.5, 2.0]]))}
+BOX = gymnasium.spaces.Box(np.array([0, -2], np.float32), np.array([1, 2], np.float32))
+LOGITS = {"logits": np.log(np.array([[1, 2, 5], [4, 4, 2]], np.float32))}
+NORMAL = {"mean": np.array([[0.5, 1.0]], np.float32), "log_std": np.log(np.array([[0.5, 2.0]], np.float32))}
 
 
 def test_of_a_categorical_by_hand() -> None:
@@ -28,7 +28,7 @@ def test_an_illegal_action_has_none() -> None:
 
 
 def test_of_a_gaussian_by_hand() -> None:
-    found = Gaussian(BOX).log_prob_of(NORMAL, np.float32([[1.0, -1.0]]))
+    found = Gaussian(BOX).log_prob_of(NORMAL, np.array([[1.0, -1.0]], np.float32))
     # One standard deviation from each mean: exp(-1/2) / (0.5 sqrt(2 pi)) times exp(-1/2) / (2 sqrt(2 pi)).
     assert float(found[0]) == pytest.approx(-1 - math.log(2 * math.pi), rel=1e-6)
 
