@@ -10,6 +10,7 @@ from ..accounts.agents import CREATING
 from ..accounts.tables import Agent
 from .gateway import Gateway, info_of
 from .models import AgentObject, Counters, time_text
+from .problems import of_failure
 
 _OF_WORKER: Final = ("status", "status_detail", "learning", "counters", "episode_return_mean", "bytes", "executor")
 """What ``info`` answers: the worker knows it better than the row."""
@@ -23,8 +24,13 @@ async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
     """
     if row.status == CREATING:
         return joined(row, {})
-    answer = await gateway.ask(row.id, "info", wake=row.is_active)
-    return joined(row, info_of(answer))
+    answer = await gateway.pool.ask(row.id, "info", wake=row.is_active)
+    if answer.status < 400:
+        return joined(row, info_of(answer))
+    problem = of_failure(answer.status, answer.body, answer.retry_after)
+    if problem.code != "agent_failed":
+        raise problem
+    return joined(row, {"status": "failed", "status_detail": problem.detail})
 
 
 async def agent_objects(gateway: Gateway, rows: Sequence[Agent]) -> list[AgentObject]:

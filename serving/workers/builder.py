@@ -56,7 +56,7 @@ class Builder:
     def run(self) -> None:
         """Serve until the gateway is gone, or there was no work for a while."""
         while True:
-            if wait_for(self._connection, 0 if self._spares else self._idle_seconds):
+            if wait_for([self._connection], 0 if self._spares else self._idle_seconds):
                 frame = read(self._connection)
                 if frame is None:
                     return

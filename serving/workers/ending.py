@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -38,11 +39,15 @@ def hung_up(connection: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def wait_for(connection: socket.socket, seconds: float, *, writes: bool = False) -> bool:
-    """Wait until there is something to be read (or room for what is to be written); is there something to be read?
+def wait_for(
+    reads: Sequence[socket.socket], seconds: float, writes: Sequence[socket.socket] = ()
+) -> list[socket.socket]:
+    """Wait until there is something to be read (or room for what is to be written); returns what can be read from.
 
     ``select.select`` takes no descriptor above 1,023, which a gateway with many connections may hand over.
     """
     poll = select.poll()
-    poll.register(connection, select.POLLIN | (select.POLLOUT if writes else 0))
-    return any(events & ~select.POLLOUT for _, events in poll.poll(max(seconds, 0.0) * 1000))
+    for one in reads:
+        poll.register(one, select.POLLIN | (select.POLLOUT if one in writes else 0))
+    ready = {descriptor for descriptor, events in poll.poll(max(seconds, 0.0) * 1000) if events & ~select.POLLOUT}
+    return [one for one in reads if one.fileno() in ready]

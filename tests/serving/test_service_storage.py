@@ -181,6 +181,20 @@ def test_the_checkpoint_before_a_damaged_one_and_the_journal(service: Service, a
     wait_for(lambda: str(newest.parent) in service.log.read_text())
 
 
+def test_an_agent_without_a_whole_checkpoint_has_failed(service: Service, a: RemoteAgent) -> None:
+    a.step(*step(0))
+    folder = service.folder("a")
+    service.kill()
+    for path in folder.glob("checkpoints/checkpoint-*/arrays.safetensors"):
+        path.write_bytes(b"")
+    service.start()
+    info = a.info()
+    assert (info["status"], str(folder) in info["status_detail"]) == ("failed", True)
+    assert step_status(service, 1) == (409, "agent_failed")
+    assert a.remove(agent_name="a") is True
+    assert not folder.exists()
+
+
 # -- states that were damaged, or are dangerous -----------------------------------------------------------------------
 
 

@@ -82,10 +82,10 @@ def test_descriptors_may_be_large() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 1024)) as large:
         assert large.fileno() >= 1024
-        assert not wait_for(large, 0)
-        assert not wait_for(large, 0, writes=True)
+        assert wait_for([large], 0) == []
+        assert wait_for([large], 30, writes=[large]) == []
         ours.sendall(b"a")
-        assert wait_for(large, 30)
+        assert wait_for([large, ours], 30) == [large]
 
 
 def test_an_agent_that_cannot_learn_fails_alone(
