@@ -80,13 +80,12 @@ class Browser:
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
-    def wait(self, condition: str) -> Any:
+    def wait(self, condition: str) -> None:
         """Wait until an expression is true; evaluated in the page each time that something may have changed."""
         deadline = time.monotonic() + PATIENCE
-        while not (value := self.run(condition)):
+        while not self.run(f"Boolean({condition})"):
             assert time.monotonic() < deadline, f"{condition} does not come true: {self.run('document.body.innerText')}"
             self.run("new Promise((done) => setTimeout(done, 20))")
-        return value
 
     def text(self, selector: str) -> str:
         """What a reader sees of an element; empty where there is none."""

@@ -134,9 +134,9 @@ function child(cell, tag) {
 function ticks(low, high, most) {
   const rough = (high - low) / most;
   const size = 10 ** Math.floor(Math.log10(rough));
-  const step = size * [1, 2, 5, 10].find((factor) => factor * size >= rough);
+  const step = size * [1, 2, 2.5, 5, 10].find((factor) => factor * size >= rough);
   const found = [];
-  for (let at = Math.ceil(low / step); at * step <= high + step * 1e-9; at += 1) found.push(at * step);
+  for (let at = Math.ceil(low / step); at * step <= high + step * 1e-9; at += 1) found.push(at * step || 0);
   return found;
 }
 
@@ -148,7 +148,7 @@ function bounds(values) {
   }
   if (low > high) return [0, 1];
   const edge = low === high ? Math.abs(low) * 0.1 || 1 : (high - low) * 0.05;
-  return [low - edge, high + edge];
+  return [low >= 0 ? Math.max(0, low - edge) : low - edge, high + edge];
 }
 
 // Of many points in one column of pixels, the lowest and the highest are drawn.
@@ -203,7 +203,7 @@ class Chart {
     }
     const [low, high] = bounds(this.lines.flatMap((line) => line.ys));
     const [first, last] = [this.xs[0], Math.max(this.xs.at(-1), this.xs[0] + 1)];
-    const marks = ticks(low, high, 4);
+    const marks = ticks(low, high, 6);
     const left = 12 + 7 * Math.max(...marks.map((mark) => number(mark).length));
     this.toX = (x) => left + ((x - first) / (last - first)) * (width - left - 8);
     this.toY = (y) => 8 + ((high - y) / (high - low)) * (height - 32);
@@ -211,7 +211,7 @@ class Chart {
       this.add("path", { class: "grid", d: `M${left} ${this.toY(mark)}H${width - 8}` });
       this.add("text", { x: left - 6, y: this.toY(mark) + 4, "text-anchor": "end" }, number(mark));
     }
-    for (const mark of ticks(first, last, Math.max(2, width / 120)).filter(Number.isInteger)) {
+    for (const mark of ticks(first, last, Math.max(2, width / 80)).filter(Number.isInteger)) {
       const anchor = this.toX(mark) > width - 24 ? "end" : "middle";
       this.add("text", { x: this.toX(mark), y: height - 6, "text-anchor": anchor }, number(mark));
     }
@@ -289,7 +289,7 @@ function showAgents(after) {
       find(".first", main).hidden = !after;
       find(".next", main).hidden = found.length <= PAGE;
       if (agents.length) find(".next", main).href = `#/?after=${encodeURIComponent(agents.at(-1).name)}`;
-      find(".asleep", main).hidden = !find(".status.asleep", main);
+      find(".why", main).hidden = !find(".status.asleep", main);
     };
   };
 }
