@@ -5,21 +5,14 @@ Each function returns the head and the rows of one; ``generate.py`` writes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from ..interfaces.common.forms.rooms import (
-    ABSENT,
-    REQUIRED,
-    Argument,
-    Room,
-)
-from ..interfaces.common.reading import REQUIRED as NEEDED
+from ..interfaces.common.forms.rooms import ABSENT, REQUIRED, Argument
 from ..interfaces.rlgraph.forms.agents import AGENTS
 from ..interfaces.rlgraph.forms.rooms import ROOMS
 from ..interfaces.rlgraph.processing.preprocessing import TAKES
-
-Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
+from .tables import Table, by_default, code, defaults, listed, named, refused, users
 
 MEANINGS: Final = {
     "state_space": "a Space, its specification, or one of Gymnasium's",
@@ -61,7 +54,9 @@ MEANINGS: Final = {
     "environment_spec": "of environments that the agent steps itself",
     "num_workers": "environments",
     "worker_sample_size": "timesteps of a fragment",
-    "fifo_queue_spec": "`capacity` of the queue (1), or the queue of an actor",
+    "fifo_queue_spec": "`capacity` of an actor's queue (1) or a learner's "
+    "(one batch), or the queue of another agent; of type `single` no effect, "
+    "with a warning",
     "architecture": "of image networks without `network_spec`: `small`, `large`",
     "weight_pg": "of the policy's loss; `None`: 1.0",
     "weight_baseline": "of the values' loss; `None`: 0.5",
@@ -80,8 +75,8 @@ def agents() -> Table:
     shared = set.intersection(*common)
     rows = []
     for key, arguments in AGENTS.items():
-        own = ", ".join(f"`{name}`" for name in arguments if name not in shared)
-        rows.append((f"`{key}`", own or "none"))
+        own = ", ".join(code(name) for name in arguments if name not in shared)
+        rows.append((code(key), own or "none"))
     return ("type", "its own arguments"), rows
 
 
@@ -93,7 +88,8 @@ def arguments() -> Table:
     rows = []
     for name in names:
         uses = {key: own[name] for key, own in AGENTS.items() if name in own}
-        rows.append((f"`{name}`", _agents(uses), _defaults(uses), MEANINGS[name]))
+        own_by = users(list(uses), AGENTS)
+        rows.append((code(name), own_by, _defaults(uses), MEANINGS[name]))
     return ("argument", "agents", "default", "meaning"), rows
 
 
@@ -102,12 +98,12 @@ def modules(room: str) -> Table:
     table = ROOMS[room]
     rows = [
         (
-            ", ".join(f"`{one}`" for one in (name, *_aliases(table, name))),
+            named(table, name),
             ", ".join(_written(one) for one in entry.arguments if _shown(one)),
         )
         for name, entry in table.entries.items()
     ]
-    rows += _refused(table)
+    rows += refused(table)
     if not table.typed:
         return ("arguments",), [row[1:] for row in rows]
     return ("type", "arguments"), rows
@@ -115,15 +111,7 @@ def modules(room: str) -> Table:
 
 def preprocessing() -> Table:
     """The steps of preprocessing."""
-    rows = []
-    for name, takes in TAKES.items():
-        own = ", ".join(
-            f"**`{key}`**"
-            if argument.default is NEEDED
-            else f"`{key}={argument.default!r}`"
-            for key, argument in takes.items()
-        )
-        rows.append((f"`{name}`", own))
+    rows = [(code(name), listed(takes)) for name, takes in TAKES.items()]
     return ("type", "arguments"), rows
 
 
@@ -132,29 +120,9 @@ TABLES: Final[Mapping[str, Callable[..., Table]]] = {
 }
 
 
-def _agents(uses: Mapping[str, Any]) -> str:
-    others = [key for key in AGENTS if key not in uses]
-    if not others:
-        return "all"
-    if len(others) < len(uses):
-        return f"all but {', '.join(others)}"
-    return ", ".join(uses)
-
-
 def _defaults(uses: Mapping[str, Any]) -> str:
-    """The most frequent one first; the others with their agents."""
-    by_value: dict[str, list[str]] = {}
-    for key, value in uses.items():
-        shown = "required" if value is REQUIRED else f"`{value!r}`"
-        by_value.setdefault(shown, []).append(key)
-    if len(by_value) == len(uses) > 2:
-        return "by agent"
-    first, *others = sorted(by_value, key=lambda shown: -len(by_value[shown]))
-    return "; ".join([first, *(f"{', '.join(by_value[o])}: {o}" for o in others)])
-
-
-def _aliases(room: Room, name: str) -> list[str]:
-    return [alias for alias, of in room.aliases.items() if of == name]
+    found = by_default(uses.items())
+    return "by agent" if len(found) == len(uses) > 2 else defaults(found)
 
 
 def _shown(argument: Argument) -> bool:
@@ -167,11 +135,3 @@ def _written(argument: Argument) -> str:
     if argument.default is REQUIRED:
         return f"**`{names}`**"
     return f"`{names}={argument.default!r}`"
-
-
-def _refused(room: Room) -> Iterator[tuple[str, str]]:
-    by_reason: dict[str, list[str]] = {}
-    for name, instead in room.refused.items():
-        by_reason.setdefault(instead, []).append(f"`{name}`")
-    for instead, names in by_reason.items():
-        yield ", ".join(names), f"not supported: {instead}"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from ..errors import ArgumentError
 from ..interfaces.common.forms.rooms import (
@@ -18,7 +18,6 @@ from ..interfaces.common.forms.rooms import (
     Entry,
     Room,
 )
-from ..interfaces.common.reading import REQUIRED as NEEDED
 from ..interfaces.tensorforce.forms.arguments import (
     _FROM_06,
     AGENTS,
@@ -29,8 +28,7 @@ from ..interfaces.tensorforce.forms.room_checks import PARAMETERS
 from ..interfaces.tensorforce.forms.rooms import ROOMS
 from ..interfaces.tensorforce.processing.decays import DECAYS
 from ..interfaces.tensorforce.processing.preprocessing_layers import LAYERS
-
-Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
+from .tables import Table, by_default, code, defaults, listed, named, refused, users
 
 MEANINGS: Final = {
     "states": "specification of the states; `environment` gives it, too",
@@ -101,9 +99,9 @@ def agents() -> Table:
     """The agents, their names, and their own arguments in order."""
     rows = []
     for key, kind in AGENTS.items():
-        names = ", ".join(f"`{name}`" for name in kind.names)
-        own = ", ".join(f"`{argument.name}`" for argument in _own(kind))
-        rows.append((f"`{key}`", names, own))
+        names = ", ".join(map(code, kind.names))
+        own = ", ".join(code(argument.name) for argument in _own(kind))
+        rows.append((code(key), names, own))
     return ("agent", "other names", "its own arguments, in order"), rows
 
 
@@ -120,7 +118,8 @@ def arguments() -> Table:
     for name, uses in found.items():
         mark = _MARK if any(_may_change(argument) for _, argument in uses) else ""
         meaning = _NO_EFFECT if name in IGNORED else MEANINGS[name]
-        rows.append((f"`{name}`{mark}", _agents(uses), _defaults(uses), meaning))
+        values = by_default((key, argument.default) for key, argument in uses)
+        rows.append((code(name) + mark, _agents(uses), defaults(values), meaning))
     return ("argument", "agents", "default", "meaning"), rows
 
 
@@ -147,9 +146,9 @@ def modules(room: str) -> Table:
     rows = [_module(table, name, entry) for name, entry in table.entries.items()]
     if table.ignored:
         rows.append(
-            ("of any", f"{', '.join(map(_code, table.ignored))}: {_NO_EFFECT}")
+            ("of any", f"{', '.join(map(code, table.ignored))}: {_NO_EFFECT}")
         )
-    rows += _refused(table)
+    rows += refused(table)
     if not table.typed:
         return ("arguments",), [row[1:] for row in rows]
     return ("type", "arguments"), rows
@@ -165,13 +164,9 @@ def baseline_optimizers() -> Table:
 
 def preprocessing() -> Table:
     """The layers of preprocessing."""
-    rows = []
-    for name, layer in LAYERS.items():
-        taken = [
-            (key, argument.default is NEEDED, argument.default)
-            for key, argument in layer.takes.items()
-        ]
-        rows.append((f"`{name}`", _listed(taken), _line(layer)))
+    rows = [
+        (code(name), listed(one.takes), _line(one)) for name, one in LAYERS.items()
+    ]
     return ("type", "arguments", "what it returns"), rows
 
 
@@ -179,13 +174,8 @@ def decays() -> Table:
     """The decays of parameters."""
     rows = []
     for name, (curve, takes) in DECAYS.items():
-        taken = [
-            (key, one.default is NEEDED, one.default) for key, one in takes.items()
-        ]
         meaning = inspect.getdoc(curve) if name != "linear" else "A straight line."
-        rows.append(
-            (f"`{name}`", _listed(taken), (meaning or "").replace("``", "`"))
-        )
+        rows.append((code(name), listed(takes), (meaning or "").replace("``", "`")))
     return ("decay", "arguments", "value"), rows
 
 
@@ -208,49 +198,20 @@ def _line(documented: Any) -> str:
     return (inspect.getdoc(documented) or "").partition("\n")[0].replace("``", "`")
 
 
-def _code(name: str) -> str:
-    return f"`{name}`"
-
-
 def _agents(uses: Sequence[tuple[str, Argument]]) -> str:
     keys = [key for key, _ in uses]
-    others = [key for key in AGENTS if key not in keys]
-    if not others:
-        return "all"
-    if others == ["constant", "random"]:
+    if AGENTS.keys() - keys == {"constant", "random"}:
         return "all that learn"
-    few = len(others) < len(keys)
-    return f"all but {', '.join(others)}" if few else ", ".join(keys)
-
-
-def _defaults(uses: Sequence[tuple[str, Argument]]) -> str:
-    """By the most frequent first; the others with their agents."""
-    by_value: dict[str, list[str]] = {}
-    for key, argument in uses:
-        value = argument.default
-        shown = "required" if value is REQUIRED else f"`{value!r}`"
-        by_value.setdefault(shown, []).append(key)
-    first, *others = sorted(by_value, key=lambda shown: -len(by_value[shown]))
-    return "; ".join([first, *(f"{', '.join(by_value[o])}: {o}" for o in others)])
+    return users(keys, AGENTS)
 
 
 def _module(room: Room, name: str, entry: Entry) -> tuple[str, str]:
-    aliases = [alias for alias, of in room.aliases.items() if of == name]
-    written = ", ".join(f"`{one}`" for one in (name, *aliases))
+    written = named(room, name)
     if room.typed and room.default == name:
         written += " (default)"
     own = ", ".join(_written(one) for one in entry.arguments if not _is_name(one))
     rest = "those of its own" if entry.open else ""
     return written, ", ".join(filter(None, (own, rest)))
-
-
-def _refused(room: Room) -> Iterator[tuple[str, str]]:
-    """Names that are refused; those with the same reason together."""
-    by_reason: dict[str, list[str]] = {}
-    for name, instead in room.refused.items():
-        by_reason.setdefault(instead, []).append(f"`{name}`")
-    for instead, names in by_reason.items():
-        yield ", ".join(names), f"not supported: {instead}"
 
 
 def _is_name(argument: Argument) -> bool:
@@ -265,13 +226,6 @@ def _written(argument: Argument) -> str:
         return f"**`{argument.name}`**{mark}"
     default = "" if argument.default is ABSENT else f"={argument.default!r}"
     return f"`{argument.name}{default}`{mark}"
-
-
-def _listed(taken: Iterable[tuple[str, bool, Any]]) -> str:
-    return ", ".join(
-        f"**`{name}`**" if required else f"`{name}={default!r}`"
-        for name, required, default in taken
-    )
 
 
 def _may_change(argument: Argument) -> bool:

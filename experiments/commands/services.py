@@ -85,9 +85,7 @@ def add_serve(commands: Any, debug: argparse.ArgumentParser) -> dict[str, Comman
     serve.add_argument("--config", type=Path, metavar="FILE", help="configuration, as YAML")
     about = "set one value of the configuration; may be given again"
     serve.add_argument("--set", metavar="PATH=VALUE", action="append", help=about)
-    serve.add_argument(
-        "--migrate", action="store_true", help="bring an older PostgreSQL database up to date"
-    )
+    serve.add_argument("--migrate", action="store_true", help="bring an older PostgreSQL database up to date")
     serve.add_argument("--grace", type=float, metavar="SECONDS", help="to save everything after a signal; default: 30")
     return {"serve": _serve}
 

@@ -27,14 +27,17 @@ class Refusals:
 
     @contextlib.contextmanager
     def told(self, where: str = "") -> Iterator[None]:
-        """Within it an ``ArgumentError`` of axonrl becomes one of this class, which begins with ``where``."""
+        """Within it an ``ArgumentError`` of axonrl becomes one of this class.
+
+        Its message and its ``argument`` begin with ``where``.
+        """
         try:
             yield
         except self._error:
             raise
         except ArgumentError as error:
             prefix = f"{where}: " if where else ""
-            raise self._error(f"{prefix}{error}", error.argument, error.value) from None
+            raise self._error(f"{prefix}{error}", f"{prefix}{error.argument}", error.value) from None
 
     def choice(self, name: str, value: Any, choices: Iterable[str]) -> str:
         """One of a set of names; the message suggests the nearest."""

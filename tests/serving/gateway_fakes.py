@@ -92,7 +92,6 @@ class FakePool:
         values: dict[str, Any] = {"status": "ready", "status_detail": None, "learning": True, "counters": counters}
         return {**values, "episode_return_mean": None, "bytes": 7, "executor": "litert", "config": {}}
 
-    @property
     def last(self) -> tuple[str, str, bytes, dict[str, Any]]:
         """What it was asked last."""
         return self.asked[-1]

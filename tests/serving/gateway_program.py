@@ -13,6 +13,7 @@ from pathlib import Path
 from axonrl.serving.gateway.server import serve
 from axonrl.serving.gateway.settings import load
 
+from . import gateway_fakes
 from .gateway_fakes import Answer, FakePool, fake_rooms
 
 
@@ -37,6 +38,7 @@ async def processes() -> AsyncIterator[None]:
 
 def main(folder: Path, *sets: str) -> int:
     """Serve alice's agent ``cart``."""
+    gateway_fakes.IN_MEMORY = str(folder)  # it may be killed: nothing is left elsewhere
     settings = load(None, dict(one.split("=", 1) for one in ("listen.port=0", *sets)))
     rooms, _, database, tokens = fake_rooms(folder, settings)
     row = rooms.rows.add(rooms.accounts.user("alice").id, "cart", "dqn", "", {})

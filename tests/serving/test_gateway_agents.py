@@ -51,7 +51,7 @@ def test_obs_size_is_answered_where_it_was_given(service: Service) -> None:
     assert state["obs_size"] == 4
     assert "state_size" not in state
     service("POST", "/api/v1/snapshots/a", state)
-    assert sorted(json.loads(service.pool.last[2])) == sorted(SIX)
+    assert sorted(json.loads(service.pool.last()[2])) == sorted(SIX)
     both = {"obs_size": 4, "state_size": 4}
     assert service("POST", AGENTS, {"name": "b", "model": "dqn", "config": both}).code == "invalid_value"
 
@@ -133,12 +133,12 @@ def test_acting_and_stepping_hand_the_body_on_as_it_is(service: Service) -> None
     acted = service("POST", f"{AGENTS}/cart/act?noise=0.25", body)
     assert (acted.status, acted.json) == (200, {"action": [1]})
     assert acted.headers["content-type"] == "application/json"
-    assert service.pool.last == (id, "act", body, {"noise": 0.25})
+    assert service.pool.last() == (id, "act", body, {"noise": 0.25})
     stepped = service("POST", f"{AGENTS}/cart/step", STEP, headers={"Idempotency-Key": "k"})
     assert (stepped.json, "idempotent-replayed" in stepped.headers) == ({"accepted": 1, "seq": 1}, False)
     again = service("POST", f"{AGENTS}/cart/step", STEP, headers={"Idempotency-Key": "k"})
     assert (again.body, again.headers["idempotent-replayed"]) == (stepped.body, "true")
-    assert service.pool.last[1:] == ("step", json.dumps(STEP).encode(), {"key": "k"})
+    assert list(service.pool.last()[1:]) == ["step", json.dumps(STEP).encode(), {"key": "k"}]
     assert service("POST", f"{AGENTS}/cart/steps/", {"steps": [1, 2, 3]}).json == {"accepted": 3, "seq": 4}
     assert service("POST", f"{AGENTS}/cart/end_episode").status == 200
 
@@ -247,7 +247,7 @@ def test_states_are_limited_and_recorded(service: Service) -> None:
     assert state.headers["content-type"] == "application/octet-stream"
     put = service("PUT", f"{AGENTS}/cart/state", b"raw", headers={"Content-Type": "application/octet-stream"})
     assert put.status == 200
-    assert service.pool.last[1:] == ("put_state", b"raw", {"form": "safetensors"})
+    assert service.pool.last()[1:] == ("put_state", b"raw", {"form": "safetensors"})
     for _ in range(2):
         assert service("GET", "/api/v1/snapshots/cart").status == 200
     assert service("GET", "/api/v1/snapshots/cart").code == "rate_limited"

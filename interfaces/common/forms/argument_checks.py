@@ -34,9 +34,12 @@ def one_of(*names: str) -> Check:
     return lambda where, value: refusals.choice(where, value, names)
 
 
-def flag(where: str, value: Any) -> bool:
-    """True or False."""
-    return refusals.flag(where, value)
+def anything(where: str, value: Any) -> Any:
+    """Whatever it is."""
+    return value
+
+
+flag = refusals.flag
 
 
 def text(where: str, value: Any) -> str:
@@ -56,13 +59,14 @@ def or_false(check: Check) -> Check:
     return lambda where, value: False if value is False else check(where, value)
 
 
-def several(check: Check, *, count: int | None = None) -> Check:
-    """A list of what ``check`` takes."""
+def several(check: Check, what: str = "", *, count: int | None = None) -> Check:
+    """A list of what ``check`` takes; ``what`` they are, for messages."""
+    wanted = " ".join(str(word) for word in (count, what) if word)
 
     def check_all(where: str, value: Any) -> list[Any]:
         values = value.tolist() if isinstance(value, np.ndarray) else value
         if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
-            refuse(where, f"must be a list{f' of {count}' if count is not None else ''}, got {shortened(value)}", value)
+            refuse(where, f"must be a list{f' of {wanted}' if wanted else ''}, got {shortened(value)}", value)
         return [check(f"{where}[{index}]", one) for index, one in enumerate(values)]
 
     return check_all

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Final, NoReturn
 from ..forms.impala import num_workers_of, role_of
 from ..processing.preprocessing import Preprocessor
 from ..values.errors import refuse, told
-from ..values.readers import read_rewards
 from ..values.spaces import FloatBox, Space, Tuple, space_of
-from .agent import Agent
 from .core import Core
 from .fifo_queue import FIFOQueue
+from .impala_acting import ImpalaActs
 from .impala_core import ImpalaCore, layout_of
 from .own_environments import OwnEnvironments, Stepper
 from .results import Loss
@@ -20,13 +19,13 @@ from .results import Loss
 _OBSERVE: Final = "is not for this agent, which steps its own environments: see update(), or type='actor'"
 
 
-class IMPALAAgent(Agent):
+class IMPALAAgent(ImpalaActs):
     """An actor-critic that steps its own environments and learns from whole fragments, corrected by V-trace.
 
     ``type`` says which part it is. A ``single`` one does both: each ``update()`` steps the environments and learns. An
     ``actor`` fills ``fifo_queue`` by ``call_api_method("perform_n_steps_and_insert_into_fifo")``; a ``learner`` with
     ``fifo_queue_spec=actor.fifo_queue`` empties it by ``update()``, and weights go by ``get_policy_weights`` and
-    ``set_policy_weights``.
+    ``set_policy_weights``. The ``timesteps`` of a learner are those that it has learnt from.
 
     A fragment is a dictionary of one environment's T = ``worker_sample_size`` timesteps:
 
@@ -40,7 +39,8 @@ class IMPALAAgent(Agent):
 
     Args:
         discount: of future rewards.
-        fifo_queue_spec: ``{"capacity": 1}``; or the queue of another agent in this process.
+        fifo_queue_spec: of an actor ``{"capacity": 1}``, of a learner one batch; or the queue of another agent in this
+            process. A single agent has its own, and warns that it has no effect.
         architecture: ``small`` or ``large``, of images; a ``network_spec`` takes its place.
         environment_spec: what ``Environment.from_spec`` takes.
         weight_pg: of the policy's loss; None is 1.
@@ -54,7 +54,8 @@ class IMPALAAgent(Agent):
         reward_clipping: of what is learnt from: ``clamp_one`` (to -1 .. 1), ``soft_asymmetric`` or None.
         type: ``single``, ``actor`` or ``learner``.
         **kwargs: see :class:`Agent`; spaces follow from the environments. ``update_spec["batch_size"]`` counts
-            fragments, 16 by default. ``observe_spec`` has no effect.
+            fragments, 16 by default. ``observe_spec`` has no effect, with a
+            warning.
     """
 
     kind: ClassVar[str] = "impala"
@@ -91,63 +92,9 @@ class IMPALAAgent(Agent):
     memory = fifo_queue
 
     @property
-    def impala_core(self) -> ImpalaCore:
-        """What acts and learns."""
-        core = self.core
-        assert isinstance(core, ImpalaCore)
-        return core
-
-    @property
     def episode_returns(self) -> list[float]:
         """Returns of the last episodes (at most 100) that ended in the agent's environments, newest last."""
         return [] if self._stepper is None else list(self._stepper.episode_returns)
-
-    def get_action(  # type: ignore[override]
-        self,
-        states: Any,
-        internal_states: Any = None,
-        use_exploration: bool = True,
-        extra_returns: Any = None,
-        *,
-        internals: Any = None,
-        apply_preprocessing: bool = True,
-        env_ids: Any = None,
-        previous_rewards: Any = None,
-    ) -> Any:
-        """An action for a state, or a batch of actions for a batch of states: see :meth:`Agent.get_action`.
-
-        Args:
-            states: of ``state_space``, or with a leading axis.
-            internal_states: used and not kept; None: those of the act before, zeros after :meth:`reset`.
-            use_exploration: False: the likeliest action; nothing is drawn.
-            extra_returns: names of what is returned too.
-            internals: the same as ``internal_states``.
-            apply_preprocessing: False: states are preprocessed already.
-            env_ids: the environment of each state.
-            previous_rewards: what the actions before brought, for networks that take it; None: nothing. The actions
-                before are those of the agent, none after :meth:`reset`.
-        """
-        where = self._begin("get_action")
-        if internals is not None and internal_states is not None:
-            refuse(f"{where}: internals", "and internal_states are two names of one argument", internals)
-        held = internal_states if internals is None else internals
-        if previous_rewards is not None:
-            reader = self._read if apply_preprocessing is True else self._read_preprocessed
-            arrays, single = reader("get_action", states)
-            count = None if single else len(next(iter(arrays.values())))
-            self.impala_core.previous_rewards = read_rewards(f"{where}: previous_rewards", previous_rewards, count)
-        try:
-            return super().get_action(
-                states, held, use_exploration, apply_preprocessing, extra_returns, env_ids=env_ids
-            )
-        finally:
-            self.impala_core.previous_rewards = None
-
-    def reset(self, env_id: str | None = None) -> None:
-        """As :meth:`Agent.reset`; the agent's own environments go on."""
-        where = self._begin("reset")
-        self._forget(where, env_id)
-        self.impala_core.forget_actions(None if env_id is None else self._lanes.get(env_id, -1))
 
     def observe(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: the agent steps its own environments."""
@@ -182,8 +129,11 @@ class IMPALAAgent(Agent):
         return loss
 
     def _before_update(self) -> None:
-        while self.type == "single" and not self.core.can_update:
+        core = self.impala_core
+        while self.type == "single" and not core.can_update:
             self._perform(f"{type(self).__name__}.update")
+        if self.type == "learner" and core.can_update:
+            self.timesteps += core.batch_size * core.length
 
     def export_graph(self, filename: Any) -> str:
         """As :meth:`Agent.export_graph`, of networks to which no previous actions and rewards are fed."""
@@ -195,14 +145,19 @@ class IMPALAAgent(Agent):
 
     def terminate(self) -> None:
         """As :meth:`Agent.terminate`; environments that were made for the agent are terminated."""
-        super().terminate()
-        self._close()
+        try:
+            super().terminate()
+        finally:
+            self._close()
 
     # -- environments -------------------------------------------------------------------------------------------------
 
     def _complete_arguments(self, where: str) -> None:
         given = self.arguments
-        spec, role = given["environment_spec"], role_of(where, given)
+        spec, role, queue = given["environment_spec"], role_of(where, given), given["fifo_queue_spec"]
+        if not (queue is None or isinstance(queue, str | Mapping | FIFOQueue)):
+            problem = "must be a dictionary such as {'capacity': 1}, or the fifo_queue of another agent"
+            refuse(f"{where}: fifo_queue_spec", f"{problem}; got {queue!r:.200}", queue)
         if spec is None and role != "learner":
             problem = f"is missing: type {role!r} steps environments, such as"
             refuse(f"{where}: environment_spec", f"{problem} {{'type': 'openai', 'gym_env': 'CartPole-v1'}}", None)
@@ -247,6 +202,11 @@ class IMPALAAgent(Agent):
         self.timesteps += actions
         return self.timesteps
 
+    def begun(self) -> None:
+        """The stepper tells that episodes begin in all environments: those before were not finished."""
+        for one in self._companions:
+            one.reset(None)
+
     def stepped(self, lane: int, reward: float, terminal: bool, truncated: bool) -> None:
         """The stepper tells what came of it in one environment."""
         name = f"env_{lane}"
@@ -255,18 +215,16 @@ class IMPALAAgent(Agent):
             if truncated:
                 one.cut(self, name)
 
-    def _reset_environments(self) -> None:
-        if self._stepper is not None:
-            self._stepper.reset()
-        for one in self._companions:
-            one.reset(None)
+    def _stepping(self, where: str) -> Stepper:
+        if self._stepper is None:
+            refuse(where, f"needs environments, which type {self.type!r} does not have: use type='actor'", self.type)
+        return self._stepper
 
     def _perform(self, where: str) -> None:
         """Put one fragment of each environment into the queue."""
-        if self._stepper is None:
-            refuse(where, f"steps environments, which type {self.type!r} does not have: use type='actor'", self.type)
+        stepper = self._stepping(where)
         self.fifo_queue.check_room(where, self.form["num_workers"])
-        self.fifo_queue.put(where, self._stepper.run())
+        self.fifo_queue.put(where, stepper.run())
 
     def _close(self) -> None:
         if self._environments is not None:
@@ -276,16 +234,14 @@ class IMPALAAgent(Agent):
     # -- API methods and files ----------------------------------------------------------------------------------------
 
     def _api_methods(self) -> dict[str, Callable[..., Any]]:
-        methods = {
+        where = f"{type(self).__name__}.call_api_method"
+        return {
             **super()._api_methods(),
             "get_queue_size": lambda: len(self.fifo_queue),
             "setup_queue_runner": lambda: None,
+            "reset": lambda: self._stepping(where).reset(),
+            "perform_n_steps_and_insert_into_fifo": lambda: self._perform(where),
         }
-        if self._stepper is not None:
-            where = f"{type(self).__name__}.call_api_method"
-            methods["reset"] = self._reset_environments
-            methods["perform_n_steps_and_insert_into_fifo"] = lambda: self._perform(where)
-        return methods
 
     def load_model(self, path: Any) -> None:
         """As :meth:`Agent.load_model`. Environments cannot be saved: episodes begin in them, with seeds of their own.
@@ -303,11 +259,14 @@ class IMPALAAgent(Agent):
         return manifest
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "seed": self.seed}
+        return {**super()._state(), "seed": self.seed, "episode_returns": self.episode_returns}
 
     def _take(self, state: Mapping[str, Any]) -> None:
         super()._take(state)
         self.seed = state["seed"]
+        if self._stepper is not None:
+            self._stepper.episode_returns.clear()
+            self._stepper.episode_returns.extend(state.get("episode_returns", []))
 
 
 class SingleIMPALAAgent(IMPALAAgent):

@@ -272,4 +272,6 @@ def _softmax(logits: Array) -> Array:
 
 def _image_scale(boxes: Mapping[str, Any]) -> float:
     """What images are divided by: 255, unless their space says that they are at most 1."""
-    return 1.0 if float(boxes[ONLY].high.max()) <= 1.0 else 255.0
+    box = boxes[ONLY]
+    excluded = 1.0 if box.dtype.kind in "iu" else 0.0
+    return 1.0 if float(box.high.max()) - excluded <= 1.0 else 255.0

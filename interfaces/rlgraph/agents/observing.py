@@ -10,8 +10,9 @@ import numpy as np
 
 from ....contracts import Array
 from ..forms.normal import other_update
+from ..values.columns import read_rewards
 from ..values.errors import known, mapping, refuse
-from ..values.readers import Record, read_rewards
+from ..values.readers import Record
 from .acting import Acts
 from .base import FIRST_ID
 from .buffers import Buffer, columns_of, records_of

@@ -12,6 +12,7 @@ from ....checks import shortened
 from ....contracts import Array
 from ..environments import Environment, SequentialVectorEnv
 from ..environments.environment import Stepped, stepped
+from ..environments.sequential_vector_env import inner
 from ..processing.preprocessing import Preprocessor
 from ..values.errors import refuse
 from ..values.readers import StatesReader, actions_out
@@ -53,7 +54,7 @@ class OwnEnvironments:
         first = self.all[0] if self.all else made
         if isinstance(made, SequentialVectorEnv):
             refuse(where, "must be one environment: num_workers says how many there are", spec)
-        if made in self.all or (self.all and not self._is_own):
+        if any(inner(made) is inner(other) for other in self.all) or (self.all and not self._is_own):
             problem = "must make another environment at each call, for num_workers is more than 1"
             refuse(where, f"{problem}; got {shortened(spec)}", spec)
         if (made.state_space, made.action_space) != (first.state_space, first.action_space):
@@ -75,6 +76,10 @@ class OwnEnvironments:
 
 class Stepping(Protocol):
     """The agent, as the stepper sees it."""
+
+    def begun(self) -> None:
+        """Episodes begin in all environments."""
+        ...
 
     def acted(self, actions: int) -> int:
         """So many actions more; returns the agent's timesteps."""
@@ -134,6 +139,7 @@ class Stepper:
 
     def reset(self) -> None:
         """Begin an episode in all environments."""
+        self._agent.begun()
         self._preprocessor.reset()
         self._returns[:] = 0.0
         states = self._seen([environment.reset() for environment in self._environments.all], self._lanes)

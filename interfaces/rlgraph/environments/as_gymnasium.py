@@ -40,7 +40,11 @@ class EnvironmentFactory:
     def __call__(self) -> AnyEnv:
         """A new environment."""
         environment = Environment.from_spec(self.spec)
-        return as_gymnasium(environment, self.preprocessing_spec, self.frame_skip, self.where)
+        try:
+            return as_gymnasium(environment, self.preprocessing_spec, self.frame_skip, self.where)
+        except BaseException:
+            environment.terminate()
+            raise
 
 
 def as_gymnasium(
@@ -113,7 +117,8 @@ class _FromRLGraph:
 
     def _seen(self, state: Any) -> Any:
         flat = self.environment.state_space.flatten(state)
-        rows = {name: np.asarray(flat[name], box.dtype)[None] for name, box in self._inputs.items()}
+        # Copies: an environment may go on to write into its state.
+        rows = {name: np.array(flat[name], box.dtype)[None] for name, box in self._inputs.items()}
         found = self._preprocessor(rows, [0])
         return self.state_space.unflatten(
             {name: found[name][0].astype(box.dtype, copy=False) for name, box in self._outputs.items()}

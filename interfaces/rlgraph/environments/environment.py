@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from ..values.columns import read_rewards, read_terminals
 from ..values.errors import integer, refuse
-from ..values.readers import read_rewards
 from ..values.spaces import Space, space_of
 
 Self = TypeVar("Self", bound="Environment")
@@ -116,15 +116,15 @@ def stepped(environment: Environment, actions: Any) -> Stepped:
     """One step of any environment, a user's own included.
 
     Raises:
-        RLGraphError: the environment returned something else than state, reward, terminal and information, or a reward
-            that is not a finite number.
+        RLGraphError: the environment returned something else than state, reward, terminal and information, a reward
+            that is not a finite number, or a terminal that is neither True nor False.
     """
     where = f"{type(environment).__name__}.step"
     told = environment.step(actions)
     if not isinstance(told, tuple | list) or len(told) != 4:
         refuse(where, "must return state, reward, terminal and info", told)
     state, reward, terminal, info = told
-    ended = bool(terminal)
+    ended = bool(terminal) if type(terminal) in (bool, np.bool_) else _terminal(where, terminal)
     info = info if isinstance(info, Mapping) else {}
     reward = reward if type(reward) is np.float32 and np.isfinite(reward) else _reward(where, reward)
     return Stepped(state, reward, ended, ended and bool(info.get("truncated", False)), info)
@@ -133,6 +133,10 @@ def stepped(environment: Environment, actions: Any) -> Stepped:
 def _reward(where: str, given: Any) -> np.float32:
     reward: np.float32 = read_rewards(f"{where}: reward", given, None)[0]
     return reward
+
+
+def _terminal(where: str, given: Any) -> bool:
+    return bool(read_terminals(f"{where}: terminal", given, None)[0])
 
 
 def read_seed(name: str, seed: int | None) -> int:

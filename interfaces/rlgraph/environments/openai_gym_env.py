@@ -62,6 +62,7 @@ class OpenAIGymEnv(Environment):
         **kwargs: Any,
     ) -> None:
         skip = _read_frameskip(frameskip)
+        chosen = None if seed is None else read_seed("OpenAIGymEnv", seed)
         self.max_num_noops = integer("OpenAIGymEnv: max_num_noops", max_num_noops, at_least=0)
         self.episodic_life = flag("OpenAIGymEnv: episodic_life", episodic_life)
         self.fire_after_reset = flag("OpenAIGymEnv: fire_reset", fire_reset)
@@ -87,8 +88,8 @@ class OpenAIGymEnv(Environment):
         self._seed: int | None = None
         self._rng = np.random.default_rng()
         self._is_open, self._has_begun = True, False
-        if seed is not None:
-            self.seed(seed)
+        if chosen is not None:
+            self.seed(chosen)
 
     def seed(self, seed: int | None = None) -> int:
         """Seed the next reset, and this adapter's own draws."""

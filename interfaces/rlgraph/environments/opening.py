@@ -44,6 +44,10 @@ def from_spec(kind: type[Environment], spec: Any, given: Mapping[str, Any]) -> E
         spec = arguments.pop("type", None if kind is Environment else kind)
         if spec is None:
             refuse(f"{WHERE}: type", f"is missing; it is one of {', '.join(_CLASSES)}", arguments)
+    if isinstance(spec, str):
+        spec = _by_name(spec)
+    if isinstance(spec, type) and issubclass(spec, Environment) and not issubclass(spec, kind):  # before it is made
+        refuse(f"{kind.__name__}.from_spec: spec", f"describes a {spec.__name__}", spec)
     made = _open(spec, arguments)
     if not isinstance(made, kind):
         refuse(f"{kind.__name__}.from_spec: spec", f"describes a {type(made).__name__}, {made}", spec)
@@ -51,8 +55,6 @@ def from_spec(kind: type[Environment], spec: Any, given: Mapping[str, Any]) -> E
 
 
 def _open(spec: Any, arguments: dict[str, Any]) -> Environment:
-    if isinstance(spec, str):
-        spec = _by_name(spec)
     if isinstance(spec, Environment) or _is_gymnasium(spec):
         if isinstance(spec, Environment):
             if arguments:

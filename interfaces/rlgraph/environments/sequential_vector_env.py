@@ -8,6 +8,7 @@ from typing import Any
 from ....checks import shortened
 from ..values.errors import RLGraphWarning, flag, integer, refuse
 from .environment import Environment, read_seed
+from .openai_gym_env import OpenAIGymEnv
 
 
 class SequentialVectorEnv(Environment):
@@ -43,11 +44,12 @@ class SequentialVectorEnv(Environment):
         self.environments: list[Environment] = []
         for index in range(self.num_envs):
             made = Environment.from_spec(env_spec)
-            if any(made is other for other in self.environments):
+            if any(inner(made) is inner(other) for other in self.environments):
                 problem = "must make another environment at each call: two of them are one object"
                 refuse("SequentialVectorEnv: env_spec", problem, env_spec)
             self.environments.append(made)
             if (made.state_space, made.action_space) != self._spaces():
+                self.terminate()
                 problem = f"makes environments of different spaces: number {index} differs from the first"
                 refuse("SequentialVectorEnv: env_spec", problem, env_spec)
         super().__init__(*self._spaces())
@@ -99,3 +101,8 @@ class SequentialVectorEnv(Environment):
 
     def _spaces(self) -> tuple[Any, Any]:
         return self.environments[0].state_space, self.environments[0].action_space
+
+
+def inner(environment: Environment) -> object:
+    """What is stepped in the end: of an environment around one of Gymnasium's the latter."""
+    return environment.gym_env if isinstance(environment, OpenAIGymEnv) else environment

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..agents.agent import Agent
 from ..processing.preprocessing import Preprocessor
 from ..values.errors import refuse
 from ..values.readers import StatesReader
 from ..values.rebuilt import rebuilt
-from ..values.spaces import IntBox, Space
+from ..values.spaces import IntBox, Space, stacked
 from .lane import Lane
 
 _NAME = "SingleThreadedWorker"
@@ -42,7 +40,7 @@ class Perception:
         """A state of a lane as the model sees it."""
         if self._preprocessor is None:
             return self._agent.preprocess_states(state, env_ids=lane.env_id) if self._agent_does else state
-        arrays, _ = self._read("states", state)
+        arrays, _ = self._read("env_spec", state)
         found = self._preprocessor(arrays, [lane.number])
         return self._space.unflatten({name: found[name][0].astype(box.dtype) for name, box in self._boxes.items()})
 
@@ -54,8 +52,7 @@ class Perception:
 
     def batch(self, lanes: Sequence[Lane]) -> Any:
         """What the lanes see, with a leading axis."""
-        parts = [self._space.flatten(lane.seen) for lane in lanes]
-        return self._space.unflatten({name: np.stack([part[name] for part in parts]) for name in self._boxes})
+        return stacked(self._space, [lane.seen for lane in lanes])
 
 
 def check_actions(agent: Agent, actions: Space) -> None:
@@ -73,4 +70,4 @@ def _alike(found: Space, wanted: Space) -> bool:
 
 def _marks(box: Any) -> tuple[Any, ...]:
     values = (box.num_categories, box.low.tolist()) if isinstance(box, IntBox) and box.num_categories else ()
-    return (box.shape, box.dtype.kind, *values)
+    return (box.shape, box.dtype.kind.replace("u", "i"), *values)

@@ -22,7 +22,9 @@ class Episode(NamedTuple):
     env_num: int
 
 
-def summary(seconds: float, timesteps: int, frames: int, episodes: Sequence[Episode], lanes: Sequence[Lane]) -> Any:
+def summary(
+    seconds: float, timesteps: int, frames: int, episodes: Sequence[Episode], lanes: Sequence[Lane]
+) -> dict[str, Any]:
     """The dictionary that a worker returns.
 
     Args:

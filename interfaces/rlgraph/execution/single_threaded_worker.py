@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..agents.agent import Agent
 from ..environments import Environment, SequentialVectorEnv
 from ..processing.preprocessing import Preprocessor
-from ..values.errors import flag, integer, known, number, refuse
+from ..values.errors import RLGraphWarning, flag, integer, known, number, refuse
 from .lane import Lane
 from .perception import Perception, check_actions
 from .results import Episode, summary
@@ -59,7 +60,8 @@ class SingleThreadedWorker:
         frameskip: how often each action is repeated, the rewards being added.
         render: show the first environment at each step.
         preprocessing_spec: steps that the worker does, in the place of the agent.
-        worker_executes_preprocessing: None: where there is a ``preprocessing_spec``. False: the agent preprocesses.
+        worker_executes_preprocessing: None: where there is a ``preprocessing_spec``. False: the agent preprocesses, and
+            a ``preprocessing_spec`` has no effect, with a warning.
         worker_executes_exploration: has no effect: ``use_exploration`` decides, and the agent explores.
         exploration_epsilon: likewise.
         episode_finish_callback: called after each episode with the keywords ``reward`` (of all its timesteps, float),
@@ -193,12 +195,16 @@ class SingleThreadedWorker:
             finally:
                 self._stopped = now = time.perf_counter()
         frames = sum(lane.frames for lane in self._lanes) - frames
-        return dict(summary(now - started, run.timesteps, frames, run.episodes, self._lanes))
+        return summary(now - started, run.timesteps, frames, run.episodes, self._lanes)
 
     # -- episodes -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """New episodes in all environments; what the agent has observed of the last ones was cut there."""
+        """New episodes in all environments; what the agent has observed of the last ones was cut there.
+
+        If one of them cannot begin, there is nothing for ``reset=False`` to go on with.
+        """
+        self._stopped = None
         self.agent.reset()
         for lane in self._lanes:
             self.agent.flush_env_buffers(lane.env_id)
@@ -277,6 +283,9 @@ def _preprocesses(spec: Any, given: Any) -> bool:
     if flag(f"{_NAME}: worker_executes_preprocessing", given) and spec is None:
         problem = "is True, and there is no preprocessing_spec: pass one, or False, and the agent preprocesses"
         refuse(f"{_NAME}: worker_executes_preprocessing", problem, given)
+    if spec and not given:
+        text = f"{_NAME}: no effect has preprocessing_spec: worker_executes_preprocessing is False"
+        warnings.warn(text, RLGraphWarning, stacklevel=3)
     return bool(given)
 
 

@@ -70,10 +70,21 @@ def impala_form(
         form[name] = default if given is None else real(at_least=0)(f"{where}: {name}", given)
     spec = arguments["action_adapter_spec"]
     form["action_adapter_spec"] = _adapter(f"{where}: action_adapter_spec", spec)
-    if flag(f"{where}: dynamic_batching", arguments["dynamic_batching"]):
-        text = f"{where}: no effect has dynamic_batching: acting is batched over environments anyway"
-        warnings.warn(text, RLGraphWarning, stacklevel=6)
+    if ignored := _without_effect(where, role, arguments):
+        warnings.warn(f"{where}: no effect have {'; '.join(ignored)}", RLGraphWarning, stacklevel=6)
     return form
+
+
+def _without_effect(where: str, role: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Arguments that were given and that nothing follows from, with the reasons."""
+    found = {
+        "dynamic_batching (acting is batched over environments anyway)": flag(
+            f"{where}: dynamic_batching", arguments["dynamic_batching"]
+        ),
+        "fifo_queue_spec (a single agent has a queue of its own)": role == "single" and arguments["fifo_queue_spec"],
+        "observe_spec (nothing is observed)": arguments["observe_spec"],
+    }
+    return [text for text, is_given in found.items() if is_given]
 
 
 def lstm_units(form: Mapping[str, Any]) -> int | None:
@@ -94,6 +105,8 @@ def _queue(where: str, role: str, spec: Any, batch: int) -> dict[str, Any]:
     if spec is None and role != "actor":
         queue: dict[str, Any] = {"type": "fifo", "capacity": batch}
     elif shared is not None:
+        if role == "single":
+            refuse(place, "is the queue of another agent, which is for type 'actor' or 'learner'", spec)
         queue = {"type": "fifo", "capacity": int(shared)}
     else:
         given = {} if spec is None else mapping(place, {"type": spec} if isinstance(spec, str) else spec)

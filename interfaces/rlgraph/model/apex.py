@@ -51,15 +51,22 @@ def _labels(labels: Any, params: Mapping[str, Any], low: Array) -> Any:
         return None
     step, period = labels["global_step"], params["sync_period"]
     copies = tf.logical_or(tf.equal(step, 0), tf.equal(step % period, period - 1))
-    rate = _schedule(params["form"]["optimizer_spec"]["learning_rate"])
-    learning_rate = tf.constant(rate) if isinstance(rate, float) else rate(step, ops=keras.ops)
     return {
         **labels,
         "action": labels["action"] - low,
         "next_observation": _by_name(labels["next_observation"]),
         "valid": tf.ones_like(labels["reward"]),
-        "numbers": {"sync": tf.where(copies, 1.0, 0.0), "learning_rate": learning_rate},
+        "numbers": {"sync": tf.where(copies, 1.0, 0.0), "learning_rate": _learning_rate(params, step)},
     }
+
+
+def _learning_rate(params: Mapping[str, Any], step: Tensor) -> Tensor:
+    """As ``ModelCore.learning_rate`` has it, of the update before which there were ``step``."""
+    optimizer = params["form"]["optimizer_spec"]
+    rate = _schedule(optimizer["learning_rate"])
+    value = tf.constant(rate) if isinstance(rate, float) else rate(step, ops=keras.ops)
+    decay = float(optimizer.get("decay", 0.0))
+    return value / (1.0 + decay * tf.cast(step, tf.float32)) if decay else value
 
 
 def _schedule(value: Any) -> Any:

@@ -96,7 +96,7 @@ def clipped_rewards(reward: Tensor, kind: str | None) -> Tensor:
     Args:
         reward: float32 of any shape.
         kind: None: as they are. ``clamp_one``: clipped to -1 .. 1. ``soft_asymmetric``: ``5 tanh(r / 5)``, and of
-            negative ones 0.3 of that (Espeholt et al. 2018, figure D.1).
+            negative ones 0.3 of that: so the program of Espeholt et al. 2018 has it, not their figure D.1.
     """
     if kind is None:
         return reward

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, Final
 
-from ...common.reading import Argument, Arguments, optional, read_arguments, real, whole
+from ...common.forms.argument_checks import or_none, real, whole
+from ...common.forms.reading import Argument, Arguments, read_arguments
 from ..values.errors import refuse, told
 from .kinds import kind_and_arguments
 
@@ -86,8 +87,8 @@ _OWN: Final[dict[str, Arguments]] = {
     "linear_decay": {},
     "polynomial_decay": {"power": Argument(_POSITIVE, 1.0)},
     "exponential_decay": {
-        "half_life": Argument(optional(_POSITIVE), None),
-        "num_half_lives": Argument(optional(_POSITIVE), None),
+        "half_life": Argument(or_none(_POSITIVE), None),
+        "num_half_lives": Argument(or_none(_POSITIVE), None),
     },
     _CONSTANT: {},
 }

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ....contracts import Array, ArraySpec, State
-from ...common.reading import Argument, Arguments, anything, optional, read_arguments, real
+from ...common.forms.argument_checks import anything, real
+from ...common.forms.reading import Argument, Arguments, read_arguments
 from ..values.errors import mapping, number, refuse, told
 from .decays import Decay, make_decay
 from .kinds import kind_and_arguments
@@ -217,7 +218,7 @@ def make_exploration(where: str, spec: Any, spaces: Mapping[str, BoxLike]) -> Ex
     """
     if spec is None:
         return None
-    takes = {name: Argument(optional(anything), None) for name in ("epsilon_spec", "noise_spec")}
+    takes = {name: Argument(anything, None) for name in ("epsilon_spec", "noise_spec")}
     given = read_arguments(where, mapping(where, spec), takes, "exploration")
     if given["epsilon_spec"] is not None and given["noise_spec"] is not None:
         refuse(where, "takes epsilon_spec or noise_spec, not both", spec)

@@ -68,12 +68,13 @@ class LaneMemory:
         try:
             lanes = [int(lane) for lane in state["lanes"]]
             specs = self._specs if lanes else {}
-            arrays = {name: np.array(state["arrays"][str(index)]) for index, name in enumerate(specs)}
+            given = dict(state["arrays"])
+            arrays = {name: np.array(given[str(index)]) for index, name in enumerate(specs)}
         except (KeyError, TypeError, ValueError):
             refuse(self._where, "cannot take this state: it was saved by something else", state)
         found = {name: (array.shape, array.dtype) for name, array in arrays.items()}
         wanted = {name: ((len(lanes), *spec.shape), spec.dtype) for name, spec in specs.items()}
-        if found != wanted or len(state["arrays"]) != len(wanted):
+        if found != wanted or len(given) != len(wanted):
             refuse(self._where, f"cannot take this state: it has arrays {found}, and {wanted} are needed", state)
         return {lane: {name: array[row].copy() for name, array in arrays.items()} for row, lane in enumerate(lanes)}
 

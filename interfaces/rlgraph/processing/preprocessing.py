@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from ....contracts import Array, ArraySpec, State
-from ...common.reading import Argument, Arguments, read_arguments, whole
+from ...common.forms.argument_checks import whole
+from ...common.forms.reading import Argument, Arguments, read_arguments
 from ..values.errors import flag, refuse, told
 from .kinds import kind_and_arguments
 from .lanes import LaneMemory, lanes_of

@@ -9,7 +9,8 @@ import numpy as np
 
 from ....contracts import Array
 from ...common.arrays import LUMA, METHODS, resizer, weighted
-from ...common.reading import Argument, Arguments, one_of, several, whole
+from ...common.forms.argument_checks import one_of, several, whole
+from ...common.forms.reading import Argument, Arguments
 from ..values.errors import flag, number, refuse
 from .value_specs import FLOAT, ValueSpec, rounded
 
@@ -112,7 +113,7 @@ IMAGE_STEPS: Final[dict[str, tuple[Callable[[str, ValueSpec, Mapping[str, Any]],
     "image_crop": (image_crop, {"x": _START, "y": _START, "width": _SIZE, "height": _SIZE}),
     "image_resize": (
         image_resize,
-        {"width": _SIZE, "height": _SIZE, "interpolation": Argument(one_of(METHODS), "area")},
+        {"width": _SIZE, "height": _SIZE, "interpolation": Argument(one_of(*METHODS), "area")},
     ),
 }
 """By name, the function and what it takes."""

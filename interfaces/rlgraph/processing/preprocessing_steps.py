@@ -16,7 +16,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ....contracts import Array
-from ...common.reading import Argument, Arguments, optional, several
+from ...common.forms.argument_checks import or_none, several
+from ...common.forms.reading import Argument, Arguments
 from ..values.errors import flag, integer, number, refuse
 from .preprocessing_images import IMAGE_STEPS
 from .value_specs import FLOAT, ValueSpec, rounded
@@ -87,12 +88,13 @@ def normalize(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tup
 def reshape(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple[ValueSpec, Function]:
     """Another shape: ``new_shape``, one number of which may be -1; or one axis with ``flatten``.
 
-    ``flatten`` makes ints with categories one-hot, float32, and joins these; not so with ``flatten_categories=False``.
+    ``flatten`` makes ints with categories one-hot, float32, and joins these; not so with ``flatten_categories=False``,
+    and not bytes, which are numbers, as in images.
     """
     flatten, new = arguments["flatten"], arguments["new_shape"]
     if flatten == (new is not None):
         refuse(where, f"takes flatten=True or new_shape, and one of them; got {dict(arguments)}", arguments)
-    size, categories = math.prod(value.shape), value.num_categories
+    size, categories = math.prod(value.shape), None if value.dtype == np.uint8 else value.num_categories
     if flatten and arguments["flatten_categories"] and categories is not None:
         if categories > _MOST_CATEGORIES:
             problem = (
@@ -166,7 +168,7 @@ STEPS: Final[dict[str, tuple[Build, Arguments]]] = {
         {
             "flatten": Argument(flag, False),
             "flatten_categories": Argument(flag, True),
-            "new_shape": Argument(optional(_shape), None),
+            "new_shape": Argument(or_none(_shape), None),
         },
     ),
     "transpose": (transpose, {}),

@@ -62,7 +62,9 @@ class ValueSpec:
 
     def within(self, dtype: np.dtype[Any], low: float, high: float) -> ValueSpec:
         """The same shape with other values, from ``low`` to ``high``, which is included."""
-        if dtype.kind not in "iu":
+        if dtype.kind == "b":
+            return ValueSpec(self.shape, dtype, None, 0, 1)
+        if dtype.kind == "f":
             return ValueSpec(self.shape, dtype, None, low, high)
         categories = int(high) - int(low) + 1
         return ValueSpec(self.shape, dtype, categories if categories < _UNBOUNDED else None, int(low), int(high) + 1)

@@ -73,6 +73,7 @@ class FloatBox(Box):
             return f"must be numbers, got {array.dtype}"
         if not (np.abs(array) <= LARGEST).all():  # NaN is not
             return "must be finite as float32"
+        array = array.astype(np.float32)  # as the bounds are: 0.1 is within 0.1 .. 0.9
         if bounded and not ((array >= self.low).all() and (array <= self.high).all()):
             return f"must be within {_text(self.low)} .. {_text(self.high)}"
         return ""
@@ -134,8 +135,8 @@ class IntBox(Box):
         is_byte = _read_dtype("IntBox: dtype", dtype, _INTS) == "uint8"
         self._dtype = np.dtype(np.uint8 if is_byte else np.int32)
         least, most = (0, 256) if is_byte else (_SMALLEST_INT, _LARGEST_INT)
-        self.unbounded = low is None and high is None
-        if self.unbounded:
+        self._unbounded = low is None and high is None
+        if self._unbounded:
             low, high = least, most
         elif high is None:
             low, high = 0, low
@@ -147,7 +148,12 @@ class IntBox(Box):
         if (self.low < least).any() or (self.high > most).any():
             refuse("IntBox: low", f"and high must be within {least} .. {most} for {self._dtype}", low)
         sizes = np.unique(self.high - self.low)
-        self.num_categories = int(sizes[0]) if len(sizes) == 1 and not self.unbounded else None
+        self.num_categories = int(sizes[0]) if len(sizes) == 1 and not self._unbounded else None
+
+    @property
+    def unbounded(self) -> bool:
+        """Was it made without bounds? It has no categories then."""
+        return self._unbounded
 
     def problem(self, array: Array, *, bounded: bool) -> str:
         """See :meth:`Box.problem`."""

@@ -7,13 +7,14 @@ Actions in an IntBox are numbered from 0 inside (category = action - low): reade
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ....checks import shortened
 from ....contracts import Array
 from .boxes import LARGEST, FloatBox, IntBox
+from .columns import FLOATS, as_array, read_rewards, read_terminals, refuse_length
 from .errors import RLGraphError, refuse
 from .space import Box, Space
 
@@ -21,7 +22,6 @@ Arrays: TypeAlias = "dict[str, Array]"
 """By flat name, each [B, ...] and of the space's dtype."""
 _FAST: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _FAST_INTS: Final = (int, np.int32, np.int64)
-_FAST_FLOATS: Final = (float, np.float32, np.float64)
 _NAMES: Final = {name: name for name in ("states", "actions", "rewards", "next_states", "terminals")}
 
 
@@ -83,7 +83,7 @@ class StatesReader:
         single: bool | None = None
         for name, value in _parts(argument, self._space, given).items():
             box, place = self._flat[name], argument + (f"[{name!r}]" if name else "")
-            array = _as_array(place, value)
+            array = as_array(place, value)
             is_one = array.shape == box.shape
             if not is_one and (array.shape[1:] != box.shape or not array.ndim or not len(array)):
                 problem = f"must have the shape {box.shape}, or (B, ...) of that for a batch; got {array.shape}"
@@ -190,7 +190,7 @@ class RecordsReader:
 
     def one(self, states: Any, actions: Any, rewards: Any, next_states: Any, terminals: Any) -> Record | None:
         """The short way, for the most usual record; None where it is anything else, perhaps something wrong."""
-        if type(rewards) not in _FAST_FLOATS or not -LARGEST <= rewards <= LARGEST or type(terminals) is not bool:
+        if type(rewards) not in FLOATS or not -LARGEST <= rewards <= LARGEST or type(terminals) is not bool:
             return None
         state, action, after = self._states.one(states), self._actions.one(actions), self._states.one(next_states)
         if state is None or action is None or after is None:
@@ -203,36 +203,8 @@ class RecordsReader:
             return found
         length = None if single else len(next(iter(found.values())))
         if length != count:
-            _refuse_length(f"{self._prefix}.{where}: {what}", length, count, given)
+            refuse_length(f"{self._prefix}.{where}: {what}", length, count, given)
         return found
-
-
-def read_rewards(argument: str, given: Any, count: int | None) -> Array:
-    """Rewards as float32 [B]; ``count`` is how many there must be, None for one number.
-
-    Raises:
-        RLGraphError: they are not numbers, not finite as float32, or of another length.
-    """
-    if count is None and type(given) in _FAST_FLOATS and -LARGEST <= given <= LARGEST:
-        return np.array([given], np.float32)
-    array = _column(argument, given, count)
-    if array.dtype.kind not in "fiu" or not (np.abs(array) <= LARGEST).all():
-        refuse(argument, f"must be finite as float32, got {shortened(given)}", given)
-    return np.array(array, np.float32)
-
-
-def read_terminals(argument: str, given: Any, count: int | None) -> Array:
-    """Terminals as bool [B]; ``count`` is how many there must be, None for one. False alone stands for all.
-
-    Raises:
-        RLGraphError: they are neither truth values nor 0 and 1, or of another length.
-    """
-    if given is False or (given is True and count is None):
-        return np.full(count or 1, given)
-    array = _column(argument, given, count)
-    if array.dtype.kind != "b" and not (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
-        refuse(argument, f"must be True or False, got {shortened(given)}", given)
-    return np.array(array, np.bool_)
 
 
 Converter: TypeAlias = Callable[[Mapping[str, Array], bool], Any]
@@ -277,28 +249,6 @@ def _parts(argument: str, space: Space, given: Any) -> dict[str, Any]:
         return space.flatten(given)
     except RLGraphError as error:
         raise RLGraphError(f"{argument}: {error}", argument, error.value) from None
-
-
-def _as_array(argument: str, given: Any) -> Array:
-    try:
-        return np.asarray(given)
-    except (ValueError, TypeError):
-        refuse(argument, f"must be one array, got values of different shapes: {shortened(given)}", given)
-
-
-def _column(argument: str, given: Any, count: int | None) -> Array:
-    """One value for each record, [B]; for one record also an array of one."""
-    array = _as_array(argument, given)
-    if count is None and array.shape in ((), (1,)):
-        return array.reshape(1)
-    if array.ndim != 1 or len(array) != count:
-        _refuse_length(argument, len(array) if array.ndim else None, count, given)
-    return array
-
-
-def _refuse_length(argument: str, length: int | None, count: int | None, given: Any) -> NoReturn:
-    wanted = "one, as the states are one" if count is None else f"{count}, as there are states"
-    refuse(argument, f"must be {wanted}; got {'one' if length is None else f'a batch of {length}'}", given)
 
 
 def _lengths(found: Mapping[str, Array]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from .boxes import BoolBox, FloatBox, IntBox
 from .containers import Dict, Tuple
 from .space import Box, Space
@@ -39,4 +41,13 @@ def _box(found: Any) -> Box:
         return BoolBox(shape=found.shape)
     if found.dtype.kind == "f":
         return FloatBox(found.low, found.high, shape=found.shape)
-    return IntBox(found.low, found.high, shape=found.shape, dtype="uint8" if found.dtype == "uint8" else "int32")
+    return _of_integers(found)
+
+
+def _of_integers(found: Any) -> IntBox:
+    dtype = np.dtype(np.uint8 if found.dtype == "uint8" else np.int32)
+    limits = np.iinfo(dtype)
+    if found.num_categories is None and found.low <= limits.min and found.high >= limits.max:
+        return IntBox(shape=found.shape, dtype=dtype)
+    most = 256 if dtype == np.uint8 else limits.max  # an upper bound of int32 is an int32, too
+    return IntBox(found.low, min(found.high, most), shape=found.shape, dtype=dtype)

@@ -194,6 +194,11 @@ class Box(Space):
         """``(low, high)``."""
         return self.low, self.high
 
+    @property
+    def unbounded(self) -> bool:
+        """Have the numbers no bounds at all?"""
+        return False
+
     def sample(self, size: Size = None, *, rng: np.random.Generator | None = None) -> Any:
         """Random values, arrays or NumPy scalars; see :meth:`Space.sample`."""
         return self._drawn((*leading(size), *self._shape), self._generator(rng)).astype(self._dtype)[()]
@@ -242,7 +247,7 @@ class Box(Space):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Box) or type(other) is not type(self):
             return NotImplemented
-        same = self._shape == other.shape and self._dtype == other.dtype
+        same = (self._shape, self._dtype, self.unbounded) == (other.shape, other.dtype, other.unbounded)
         return same and np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
 
     __hash__ = Space.__hash__

@@ -12,6 +12,7 @@ import numpy as np
 
 from ....checks import did_you_mean, shortened
 from ....contracts import Array
+from ...common.forms.rooms import without_case
 from .boxes import BoolBox, FloatBox, IntBox
 from .containers import Dict, Tuple
 from .errors import RLGraphError, known, refuse
@@ -66,6 +67,9 @@ def from_spec(kind: type[Space], spec: Any, given: Mapping[str, Any]) -> Space:
         space = _called(_WHERE, kind, {**(spec or {}), **arguments})
     elif arguments and isinstance(spec, Mapping) and _has_type(spec):
         space = space_of(_WHERE, {**spec, **arguments})
+    elif arguments and not isinstance(spec, str | type):
+        name, value = next(iter(arguments.items()))
+        refuse(f"{_WHERE}: {name}", f"is for types and for dictionaries with 'type', not for {shortened(spec)}", value)
     elif arguments:
         space = space_of(_WHERE, {"type": spec, **arguments})
     else:
@@ -100,7 +104,11 @@ def _read(where: str, spec: Any) -> Space:
 
 
 def _dictionary(where: str, parts: Mapping[Any, Any]) -> Space:
-    return Dict({key: space_of(f"{where}[{key!r}]", part) for key, part in parts.items()})
+    return Dict(_parts(where, parts))
+
+
+def _parts(where: str, parts: Mapping[Any, Any]) -> dict[Any, Space]:
+    return {key: space_of(f"{where}[{key!r}]", part) for key, part in parts.items()}
 
 
 def _tuple(where: str, parts: Sequence[Any]) -> Space:
@@ -117,7 +125,7 @@ def _typed(where: str, spec: Mapping[str, Any]) -> Space:
 def _kind(where: str, given: Any) -> type[Space]:
     if isinstance(given, type) and given in _CLASSES.values():
         return given
-    kind = _KINDS.get(given.lower().replace("_", "").replace("-", "") if isinstance(given, str) else given)
+    kind = _KINDS.get(without_case(given) if isinstance(given, str) else given)
     if kind is None:
         names = [name for name in _KINDS if isinstance(name, str)]
         text = "; text is not supported" if given is str or given in ("str", "text", "textbox") else ""
@@ -128,12 +136,14 @@ def _kind(where: str, given: Any) -> type[Space]:
 
 def _dtype(given: Any) -> dict[str, Any]:
     """A dtype that the name of a type asks for."""
-    return {"dtype": "uint8"} if given in ("uint8", np.uint8) else {}
+    is_byte = given is np.uint8 or (isinstance(given, str) and without_case(given) == "uint8")
+    return {"dtype": "uint8"} if is_byte else {}
 
 
 def _called(where: str, kind: type[Space], arguments: Mapping[str, Any]) -> Space:
     if kind is Dict:
-        return Dict(dict(arguments))
+        ranks = {name: value for name, value in arguments.items() if name in _RANKS}
+        return Dict(_parts(where, {k: v for k, v in arguments.items() if k not in _RANKS}), **ranks)
     if kind is Tuple:
         known(where, arguments, ("components", *_RANKS))
         return Tuple(*arguments.get("components", ()), **{k: v for k, v in arguments.items() if k in _RANKS})

@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from ...common.reading import Argument, Arguments, real
+from ...common.forms.argument_checks import real
+from ...common.forms.reading import Argument, Arguments
 from ..values.errors import flag, number
 
 

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....contracts import State
-from ...common.reading import Argument, Arguments, anything, one_of, read_arguments, real, several, whole
+from ...common.forms.argument_checks import anything, one_of, real, several, whole
+from ...common.forms.reading import Argument, Arguments, read_arguments
 from ..values.errors import choice, flag, number, refuse, told
 from .decays import DECAYS, Curve, changed
 
@@ -257,7 +258,7 @@ _KINDS: Final[dict[str, Callable[[str, Mapping[str, Any], _Bounds], Parameter]]]
 }
 
 
-_UNIT: Final = Argument(one_of(Counts._fields))
+_UNIT: Final = Argument(one_of(*Counts._fields))
 _DECAYING: Final[Arguments] = {
     "unit": _UNIT,
     "decay": Argument(anything),

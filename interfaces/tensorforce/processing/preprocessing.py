@@ -10,8 +10,8 @@ import numpy as np
 from ....contracts import Array, State
 from ...common.forms.files import is_file_name, read_file
 from ...common.forms.opening import opened
+from ...common.forms.reading import read_arguments
 from ...common.forms.rooms import Entry
-from ...common.reading import read_arguments
 from ...common.value_specs import TYPES, ValueSpec
 from ..forms.room_checks import IGNORED, Room
 from ..values.errors import known, mapping, refuse, told

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ...common.reading import optional, several, whole
+from ...common.forms.argument_checks import or_none, several, whole
 from ..values.errors import choice, integer, number, refuse
 from .array_functions import ACTIVATIONS
 from .parameters import make_parameter
 
-AXES: Final = optional(several(whole(0), "axes"))
+AXES: Final = or_none(several(whole(0), "axes"))
 """None, or a list of axes, of which the batch is none."""
 
 

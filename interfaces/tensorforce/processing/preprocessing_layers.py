@@ -14,7 +14,8 @@ import numpy as np
 
 from ....contracts import Array
 from ...common.arrays import LUMA, resizer, weighted
-from ...common.reading import Argument, Arguments, optional, real, whole
+from ...common.forms.argument_checks import or_none, real, whole
+from ...common.forms.reading import Argument, Arguments
 from ...common.value_specs import ValueSpec
 from ..values.errors import flag, refuse
 from .array_functions import ACTIVATIONS
@@ -68,7 +69,7 @@ class Layer:
 class Clipping(Layer):
     """Values between ``lower`` (default: minus ``upper``) and ``upper``."""
 
-    takes: ClassVar[Arguments] = {"upper": Argument(constant), "lower": Argument(optional(constant), None)}
+    takes: ClassVar[Arguments] = {"upper": Argument(constant), "lower": Argument(or_none(constant), None)}
 
     def build(self, spec: ValueSpec) -> ValueSpec:
         """As :meth:`Layer.build`."""
@@ -156,8 +157,8 @@ class Image(Layer):
     """
 
     takes: ClassVar[Arguments] = {
-        "height": Argument(optional(whole(1)), None),
-        "width": Argument(optional(whole(1)), None),
+        "height": Argument(or_none(whole(1)), None),
+        "width": Argument(or_none(whole(1)), None),
         "grayscale": Argument(grayscale, False),
     }
 

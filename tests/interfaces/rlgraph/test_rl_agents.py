@@ -107,7 +107,7 @@ def test_02_ways_to_create(tmp_path: Path) -> None:
         (lambda: make_dqn(network_spec=[{"type": "dense", "unit": 4}]), "unit", "units"),
         (
             lambda: make_dqn(state_space=FloatBox(shape=(2, 2)), network_spec=[{"type": "dense", "units": 4}]),
-            "network_spec",
+            "DQNAgent: network_spec",
             "DQNAgent: network_spec must return a vector",
         ),
         (lambda: make_dqn(optimizer_spec={"type": "adam"}), "DQNAgent: optimizer_spec['learning_rate']", "adam"),

@@ -77,6 +77,7 @@ _RAY = "ApexExecutor: execution_spec['ray_spec']"
         ({"update_spec": {"update_steps": 3}}, "ApexExecutor: update_spec['update_steps']"),
         ({"update_spec": {"do_updates": False}}, "ApexExecutor: update_spec['do_updates']"),
         ({"type": "dqn"}, "ApexExecutor: type"),
+        ({"type": ApexExecutor}, "ApexExecutor: type"),
         ({"state_space": {"type": "int", "low": 0, "high": 5}}, "ApexExecutor: state_space"),
         ({"preprocessing_spec": [{"type": "divde"}]}, "ApexExecutor: preprocessing_spec[0]['type']"),
         ({"network_spce": []}, "network_spce"),
@@ -113,15 +114,22 @@ def test_one_warning_names_all_that_has_no_effect() -> None:
     epsilon = {"epsilon_spec": {"decay_spec": {"type": "constant_decay", "constant_value": 0.1}}}
     executor = {"weight_sync_steps": 100, "num_cpus": 4, "num_gpus": 0}
     with pytest.warns(RLGraphWarning) as warned:
-        made(executor=executor, worker={"worker_computes_weights": False}, exploration_spec=epsilon)
+        made(
+            executor=executor,
+            worker={"worker_computes_weights": False},
+            exploration_spec=epsilon,
+            memory_spec={"type": "prioritized_replay", "capacity": 10},
+            observe_spec={"n_step": 2, "buffer_size": 9},
+        )
     [text] = [str(one.message) for one in warned]
     names = (
         "executor_spec['num_cpus']",
         "executor_spec['weight_sync_steps']",
         "worker_spec['worker_computes_weights']",
+        "observe_spec['buffer_size']",
     )
-    assert all(name in text for name in (*names, "exploration_spec"))
-    assert "num_gpus" not in text
+    assert all(name in text for name in (*names, "exploration_spec", " memory_spec "))
+    assert not any(name in text for name in ("num_gpus", "n_step"))
 
 
 def test_what_the_cluster_is_made_of() -> None:
@@ -221,6 +229,27 @@ def test_the_target_is_copied_when_so_many_items_were_learned_from_before_learni
     found = executor.agent.predict(np.ones((1, 1), np.float32))
     assert found["action"].tolist() == [3]  # in the environment's numbers
     np.testing.assert_allclose(found["q_values"], [[1, -1]], atol=0.3)
+    executor.terminate()
+
+
+def test_decay_of_sgd_lowers_the_learning_rate() -> None:
+    import tensorflow as tf
+
+    from axonrl.interfaces.rlgraph.model.apex import _learning_rate
+
+    sgd = {
+        "type": "sgd",
+        "learning_rate": {"from": 0.2, "to": 0.0, "start_timestep": 0, "num_timesteps": 4},
+        "decay": 0.5,
+    }
+    rate = _learning_rate({"form": {"optimizer_spec": sgd}}, tf.constant(2, tf.int64))
+    assert float(rate) == pytest.approx(0.05)  # half of the way, and that by 1 + 0.5 * 2
+    given = config(optimizer_spec={"type": "sgd", "learning_rate": 0.01, "decay": 1e12})
+    executor, hook = ApexExecutor(Lever, given, backend="inline"), Weights()
+    executor.agent.train(executor._plan.factory(), 16, 4, steps=3, hooks=hook)
+    kernels = [one["policy/dense-0/kernel"] for one in hook.seen]
+    np.testing.assert_array_equal(kernels[1], kernels[2])
+    assert not np.array_equal(kernels[0], hook.seen[0]["target/dense-0/kernel"])  # a copy of the first weights
     executor.terminate()
 
 

@@ -86,6 +86,39 @@ def test_each_environment_preprocesses_for_itself() -> None:
     np.testing.assert_array_equal(again[:, 0], again[:, 1])  # nothing of the episode before
 
 
+class Overwriting(Environment):
+    """Its states are one array, into which it writes."""
+
+    closed = 0
+
+    def __init__(self) -> None:
+        super().__init__(FloatBox(shape=(1,)), IntBox(2))
+        self._state = np.zeros(1, np.float32)
+
+    def reset(self) -> Any:
+        self._state[:] = 0
+        return self._state
+
+    def step(self, actions: Any) -> Any:
+        self._state += 1
+        return self._state, 0.0, False, {}
+
+    def terminate(self) -> None:
+        Overwriting.closed += 1
+
+
+def test_a_state_stays_what_it_was() -> None:
+    env = as_gymnasium(Overwriting())
+    before, _ = env.reset()
+    assert (before.tolist(), env.step(0)[0].tolist(), before.tolist()) == ([0], [1], [0])
+
+
+def test_an_environment_whose_preprocessing_does_not_fit_is_closed() -> None:
+    with pytest.raises(RLGraphError):
+        EnvironmentFactory(Overwriting, ["transpose"])()
+    assert Overwriting.closed == 1
+
+
 def test_what_is_learned_from_may_be_signs_while_returns_are_the_rewards() -> None:
     factory = EnvironmentFactory({"type": "grid_world", "world": "2x2", "reward_function": "rich"})
     copies = Recipe(factory, rewards=np.sign).several(2)

@@ -356,6 +356,39 @@ def test_several_environments_are_stepped_as_lists() -> None:
         )
 
 
+class Closed(Counting):
+    """Counts how often it is closed; each has a longer vector as its observation than the one before."""
+
+    made = closed = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        Closed.made += 1
+        self.observation_space = spaces.Box(0.0, 9.0, (Closed.made,))  # type: ignore[assignment]
+
+    def close(self) -> None:
+        Closed.closed += 1
+
+
+def test_one_environment_of_gymnasium_is_not_two() -> None:
+    shared = Counting()
+    for spec in (shared, {"type": "openai", "gym_env": shared}, lambda: OpenAIGymEnv(shared)):
+        with pytest.raises(RLGraphError, match="one object"):
+            SequentialVectorEnv(2, spec)
+    assert SequentialVectorEnv(1, shared).num_envs == 1
+
+
+def test_what_was_made_before_a_refusal_is_closed() -> None:
+    with pytest.raises(RLGraphError, match="different spaces"):
+        SequentialVectorEnv(2, Closed)
+    assert (Closed.made, Closed.closed) == (2, 2)
+    with pytest.raises(RLGraphError, match="describes"):  # nothing is made
+        GridWorld.from_spec({"type": "openai", "gym_env": 7})
+    with pytest.raises(RLGraphError) as refused:  # likewise
+        OpenAIGymEnv("nowhere", seed=-1)
+    assert refused.value.argument == "OpenAIGymEnv: seed"
+
+
 class Own(Environment):
     """What a user writes."""
 
@@ -381,7 +414,9 @@ def test_a_step_is_told_alike_by_all_environments() -> None:
     assert own == (0.5, 2.0, True, False, {})
     assert (type(own.reward), type(own.terminal)) == (np.float32, bool)
     assert stepped(Own((0.5, 2, False, {"truncated": True})), 0).truncated is False  # it goes on
+    assert stepped(Own((0.5, 2, [False], {})), 0).terminal is False  # a list of one is not empty
     wrongs: list[Any] = [(0.5, 2, True), (0.5, np.nan, True, {}), (0.5, np.float32(np.inf), True, {}), None]
+    wrongs += [(0.5, 2, [True, False], {}), (0.5, 2, None, {})]
     for wrong in wrongs:
         with pytest.raises(RLGraphError):
             stepped(Own(wrong), 0)

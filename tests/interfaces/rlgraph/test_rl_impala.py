@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from axonrl.contracts import Array
 from axonrl.interfaces.rlgraph import Environment, GridWorld, RLGraphError, RLGraphWarning
 from axonrl.interfaces.rlgraph.agents import Agent, IMPALAAgent, SingleIMPALAAgent
-from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox
+from axonrl.interfaces.rlgraph.agents.fifo_queue import FIFOQueue
+from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox, Space
 from axonrl.runtimes import Policy
 
 from .agents import equal
@@ -118,9 +120,10 @@ def test_23_single_actor_and_learner() -> None:
     assert np.array_equal(records["states"][0], first["states"])
     assert len(actor.fifo_queue) == 1
     learner.update()
+    assert learner.timesteps == 12  # from which it has learnt: its checkpoints and summaries go by them
     with pytest.raises(RLGraphError, match=r"1 fragments.*has 0") as caught:
         learner.update()
-    assert (learner.updates, caught.value.value) == (2, 0)
+    assert (learner.updates, learner.timesteps, caught.value.value) == (2, 12, 0)
     before = actor.get_policy_weights()
     assert not equal(before, learner.get_policy_weights())
     actor.set_policy_weights(learner.get_policy_weights())
@@ -371,6 +374,8 @@ def test_equal_seeds_and_files_go_on_alike(tmp_path: Path) -> None:
     losses = [[float(other.update()) for _ in range(3)] for other in others]
     assert losses[0] == losses[1]
     assert equal(others[0].get_weights(), others[1].get_weights())
+    assert others[0].episode_returns == others[1].episode_returns
+    assert others[0].episode_returns[: len(first.episode_returns)] == first.episode_returns != []
     with pytest.raises(RLGraphError, match="type is 'single'"):
         make("actor", GridWorld).load_model(path)
 
@@ -396,6 +401,23 @@ def test_architectures_of_images(architecture: str, unconverted: None) -> None:
     assert np.isfinite(float(agent.update()))
     changed = [not np.array_equal(before[name], after) for name, after in agent.get_weights().items()]
     assert all(changed)
+
+
+@pytest.mark.parametrize(
+    ("space", "scale"),
+    [
+        ({"type": "int", "low": 0, "high": 256, "dtype": "uint8"}, 255.0),
+        ({"type": "int", "low": 0, "high": 2}, 1.0),
+        ({"type": "float", "low": 0.0, "high": 1.0}, 1.0),
+        ({"type": "float", "low": 0.0, "high": 2.0}, 255.0),
+        ({"type": "bool"}, 1.0),
+    ],
+)
+def test_images_are_divided_by_255_unless_they_are_at_most_1(space: dict[str, Any], scale: float) -> None:
+    from axonrl.interfaces.rlgraph.agents.impala_core import _image_scale
+
+    boxes = Space.from_spec({**space, "shape": (4, 4, 1)}).flat()
+    assert _image_scale(boxes) == scale
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
@@ -425,6 +447,8 @@ def test_architectures_of_images(architecture: str, unconverted: None) -> None:
             "2; got 1",
         ),
         ({"fifo_queue_spec": "replay"}, "IMPALAAgent: fifo_queue_spec", "fifo"),
+        ({"fifo_queue_spec": deque(), "type": "learner"}, "IMPALAAgent: fifo_queue_spec", "of another agent"),
+        ({"fifo_queue_spec": FIFOQueue(1)}, "IMPALAAgent: fifo_queue_spec", "'learner'"),
         ({"action_adapter_spec": "dueling_action_adapter"}, "IMPALAAgent: action_adapter_spec", "baseline"),
         ({"worker_sample_sizes": 3}, "worker_sample_sizes", "worker_sample_size"),
         ({"execution_spec": {"mode": "distributed"}}, "IMPALAAgent: execution_spec['mode']", "cluster"),
@@ -438,14 +462,16 @@ def test_what_cannot_be_made(more: dict[str, Any], argument: str, words: str) ->
 
 
 def test_calls_that_are_for_other_types_or_agents() -> None:
-    single, actor = make("single"), make("actor")
+    single, actor, learner = make("single"), make("actor"), make("learner")
     for call, argument in (
         (lambda: single.observe([0, 0], 5, [], 1.0, [0, 0]), "IMPALAAgent.observe"),
         (lambda: single.import_observations([]), "IMPALAAgent.import_observations"),
         (actor.update, "IMPALAAgent.update"),
         (lambda: actor.update({}), "IMPALAAgent.update: batch"),
         (lambda: single.get_action([0, 0], [], internals=[]), "IMPALAAgent.get_action: internals"),
+        (lambda: single.get_action([0, 0], previous_rewards=1.0), "IMPALAAgent.get_action: previous_rewards"),
         (lambda: single.call_api_method("perform_n_step"), "IMPALAAgent.call_api_method: op"),
+        (lambda: learner.call_api_method("perform_n_steps_and_insert_into_fifo"), "IMPALAAgent.call_api_method"),
         (
             lambda: make("actor", network_spec=LSTM).export_graph("policy"),
             "IMPALAAgent.export_graph: feed_previous_action_through_nn",
@@ -458,8 +484,12 @@ def test_calls_that_are_for_other_types_or_agents() -> None:
     with pytest.raises(RLGraphError, match="worker_sample_size is 6") as caught:
         make("learner", **longer)
     assert caught.value.argument == "IMPALAAgent: fifo_queue_spec"
-    with pytest.warns(RLGraphWarning, match="dynamic_batching"):
-        make("single", dynamic_batching=True, auto_build=False)
+    more: Any = {"observe_spec": {"buffer_size": 9}, "fifo_queue_spec": {"capacity": 2}}
+    with pytest.warns(RLGraphWarning) as warned:
+        IMPALAAgent(**LINEAR, environment_spec=Script, dynamic_batching=True, auto_build=False, **more)
+    [one] = warned
+    assert one.filename == __file__
+    assert all(name in str(one.message) for name in ("dynamic_batching", "observe_spec", "fifo_queue_spec"))
 
 
 def test_names_of_agents_and_types() -> None:
@@ -477,7 +507,23 @@ def test_names_of_agents_and_types() -> None:
     assert SingleIMPALAAgent(3, 7, environment_spec=Script, network_spec=[], auto_build=False).form["num_workers"] == 3
 
 
-def test_an_environment_that_fails_is_begun_again() -> None:
+def test_environments_end_with_the_agent_whatever_fails(tmp_path: Path) -> None:
+    ended = []
+
+    class Ends(Script):
+        def terminate(self) -> None:
+            ended.append(self)
+
+    folder = tmp_path / "checkpoints"
+    agent = make("single", Ends, num_workers=2, saver_spec={"directory": str(folder)})
+    agent.update()
+    folder.write_text("in the way")
+    with pytest.raises(RLGraphError):
+        agent.terminate()
+    assert len(ended) == 2
+
+
+def test_an_environment_that_fails_is_begun_again(tmp_path: Path) -> None:
     fails = itertools.cycle([False] * 8 + [True])
 
     class Fails(Script):
@@ -486,10 +532,14 @@ def test_an_environment_that_fails_is_begun_again() -> None:
                 raise RuntimeError("broken")
             return super().step(actions)
 
-    actor = make("actor", Fails({}), fifo_queue_spec={"capacity": 3})
+    summary = {"directory": str(tmp_path), "save_steps": 1}
+    actor = make("actor", Fails({10: TERMINAL}), fifo_queue_spec={"capacity": 3}, summary_spec=summary)
     fill(actor)
     with pytest.raises(RuntimeError, match="broken"):
         fill(actor)
     assert len(actor.fifo_queue) == 1
     assert np.allclose(fill(actor)["states"][0] * 10, [8, 2])
     assert actor.timesteps == 15
+    actor.terminate()
+    found = [values["episode_reward"] for _, values in scalars(tmp_path) if "episode_reward" in values]
+    assert found == actor.episode_returns == [8.5 + 9.5]  # without the episode that broke

@@ -11,7 +11,9 @@ import pytest
 
 from axonrl.interfaces.common.arrays import resizer
 from axonrl.interfaces.rlgraph.processing.preprocessing import Preprocessor
+from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox
 from axonrl.interfaces.rlgraph.values.errors import RLGraphError
+from axonrl.interfaces.rlgraph.values.rebuilt import rebuilt
 
 
 def box(shape: tuple[int, ...] = (2,), dtype: Any = "float32", **facts: Any) -> Any:
@@ -190,6 +192,27 @@ def test_shapes() -> None:
     many = box(dtype="int32", num_categories=10_001)
     assert refused(flatten, many).argument == "preprocessing_spec[0]['flatten_categories']"
     assert one(["transpose"], [[[1, 2, 3], [4, 5, 6]]], "uint8") == [[[1, 4], [2, 5], [3, 6]]]
+
+
+def test_bytes_are_numbers_and_no_categories() -> None:
+    assert one([{"type": "reshape", "flatten": True}], [[[1, 2], [3, 4]]], **BYTES) == [[1, 2, 3, 4]]
+    halves = made([{"type": "convert_type", "to_dtype": "bool"}, {"type": "divide", "divisor": 2}], box(**BYTES))
+    out: Any = halves.outputs[""]
+    assert (out.low, out.high) == (0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("space", "steps", "seen"),
+    [
+        (FloatBox(shape=(2,)), [{"type": "convert_type", "to_dtype": "int"}], IntBox(shape=(2,))),
+        (FloatBox(1, np.inf, shape=(2,)), [{"type": "convert_type", "to_dtype": "int"}], IntBox(1, 2**31 - 1, (2,))),
+        (IntBox(shape=(2, 3)), ["transpose"], IntBox(shape=(3, 2))),
+        (IntBox(shape=(2, 3), dtype="uint8"), ["transpose"], IntBox(shape=(3, 2), dtype="uint8")),
+        (IntBox(4, shape=(2, 3)), ["transpose"], IntBox(4, shape=(3, 2))),
+    ],
+)
+def test_integers_without_bounds_stay_without(space: Any, steps: Any, seen: Any) -> None:
+    assert rebuilt(space, Preprocessor("x", steps, space.flat()).outputs) == seen
 
 
 def test_grey_images_keep_integers() -> None:

@@ -142,6 +142,35 @@ def test_contains_tells_type_shape_and_bounds() -> None:
     assert not NEST.contains({"a": {"c": True}})
 
 
+def test_bounds_are_those_of_float32() -> None:
+    """float32(0.1) is above 0.1, and float32(0.7) below 0.7."""
+    space = FloatBox(0.1, 0.7)
+    assert space.contains(0.1)
+    assert space.contains(0.7)
+    assert not space.contains(0.7000001)
+    assert ActionsReader("A", space)("observe", [0.1, 0.7])[0][""].tolist() == [np.float32(0.1), np.float32(0.7)]
+
+
+def test_without_bounds_there_are_no_categories() -> None:
+    """Equal spaces have equal hashes, and as many categories."""
+    assert IntBox(dtype="uint8") != IntBox(256, dtype="uint8")
+    assert IntBox() != IntBox(-(2**31), 2**31 - 1)
+
+
+def test_dictionaries_with_a_type_have_ranks_and_places() -> None:
+    ranked = Space.from_spec({"type": "dict", "a": "float", "add_batch_rank": True})
+    assert (ranked, ranked.has_batch_rank) == (Dict(a=float), True)
+    assert Space.from_spec("UInt8") == IntBox(dtype="uint8")
+    calls: list[tuple[Any, str]] = [
+        (lambda: space_of("Agent: state_space", {"type": "dict", "a": "flaot"}), "Agent: state_space['a']"),
+        (lambda: Space.from_spec(FloatBox(), a=float), "Space.from_spec: a"),
+    ]
+    for call, argument in calls:
+        with pytest.raises(RLGraphError) as refused:
+            call()
+        assert refused.value.argument == argument
+
+
 def test_nests_are_flat_by_names() -> None:
     value = {"b": (2, [0.5, 1.0]), "a": {"c": True}}
     assert NEST.flat() == {"a/c": BoolBox(), "b/0": IntBox(3), "b/1": FloatBox(shape=(2,))}

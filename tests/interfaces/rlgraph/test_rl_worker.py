@@ -17,6 +17,7 @@ from axonrl.interfaces.rlgraph import (
     OpenAIGymEnv,
     RandomAgent,
     RLGraphError,
+    RLGraphWarning,
     SingleThreadedWorker,
 )
 from axonrl.interfaces.rlgraph.spaces import Dict, FloatBox, IntBox
@@ -448,6 +449,26 @@ def test_environments_must_have_the_agents_spaces(env: Environment) -> None:
     assert error.value.argument == "SingleThreadedWorker: env_spec"
 
 
+def test_preprocessing_that_nobody_does_is_warned_about() -> None:
+    env = Corridor(3)
+    given: Any = {"preprocessing_spec": [{"type": "divide", "divisor": 2}], "worker_executes_preprocessing": False}
+    with pytest.warns(RLGraphWarning, match="preprocessing_spec") as warned:
+        SingleThreadedWorker(agent=Recorder(env), env_spec=env, **given)
+    assert [one.filename for one in warned] == [__file__]
+
+
+def test_after_a_reset_that_failed_nothing_goes_on() -> None:
+    env = Corridor(5)
+    worker, _ = _worker(env)
+    worker.execute_timesteps(2)
+    begins, env.reset = env.reset, lambda: 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        worker.execute_timesteps(1)
+    env.reset = begins  # type: ignore[method-assign]
+    assert worker.execute_timesteps(1, reset=False)["mean_episode_reward"] == worker._lanes[0].reward
+    assert worker._lanes[0].timesteps == 1
+
+
 def test_wrong_calls_run_nothing() -> None:
     env = Corridor(3)
     worker, agent = _worker(env)
@@ -480,3 +501,15 @@ def test_a_batch_is_cut_at_its_terminals() -> None:  # 8
     assert kept["reward"].tolist() == [1.0, 2.0, 4.0, 8.0, 16.0]
     assert kept["terminal"].tolist() == [False, True, False, False, False]
     assert (kept["observation"][""].tolist(), kept["action"].tolist()) == ([0, 1, 2, 3, 3], [0, 0, 0, 0, 1])
+
+
+def test_bytes_are_integers() -> None:
+    """An agent whose states are declared by hand takes images, whose bytes are numbers of the same range."""
+    env = Corridor(9, state_space=IntBox(256, shape=(1,), dtype="uint8"))
+    agent = RandomAgent(state_space=IntBox(256, shape=(1,)), action_space=IntBox(2))
+    worker = SingleThreadedWorker(agent=agent, env_spec=env)
+    assert worker.execute_timesteps(3, update_spec=NO_UPDATES)["timesteps_executed"] == 3
+    other = RandomAgent(state_space=IntBox(255, shape=(1,)), action_space=IntBox(2))
+    with pytest.raises(RLGraphError) as refused:
+        SingleThreadedWorker(agent=other, env_spec=env)
+    assert refused.value.argument == "SingleThreadedWorker: env_spec"

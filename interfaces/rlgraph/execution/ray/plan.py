@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ...forms.ray_spec import LADDER, WHERE, RaySpec, agreed_steps, read_ray_spe
 from ...processing.exploration import make_exploration
 from ...values.errors import RLGraphWarning, mapping, refuse
 from ...values.spaces import Space, space_of
+
+_BUFFERS: Final = ("buffer_enabled", "buffer_size")
+"""What ``observe_spec`` has beside ``n_step``: fragments are stored as they come."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,10 +87,12 @@ def read_plan(environment_spec: Any, agent_config: Any) -> Plan:
         RLGraphError: an argument is invalid, or does not fit another.
     """
     arguments = read_spec(f"{WHERE}: agent_config", agent_config)
-    if "type" in arguments and kind_of(f"{WHERE}: type", arguments["type"]) != "apex":
-        refuse(f"{WHERE}: type", f"must be 'apex', got {arguments['type']!r}", arguments["type"])
+    kind = arguments.get("type", "apex")
+    if not isinstance(kind, str) or kind_of(f"{WHERE}: type", kind) != "apex":
+        refuse(f"{WHERE}: type", f"must be 'apex', got {kind!r:.200}", kind)
     execution = dict(mapping(f"{WHERE}: execution_spec", arguments.get("execution_spec") or {}))
     ray = read_ray_spec(execution.pop("ray_spec", None))
+    ignored = [*ray.ignored, *_ignored(arguments, ray)]
     memory = arguments.get("memory_spec") if ray.memory is None else ray.memory
     n_step = agreed_steps(arguments.get("n_step"), ray) or 1
     arguments |= {"type": "apex", "execution_spec": execution, "memory_spec": memory, "n_step": n_step}
@@ -106,7 +111,7 @@ def read_plan(environment_spec: Any, agent_config: Any) -> Plan:
     form = normal_form("apex", WHERE, bound, seen, spaces["action_space"])
     plan = Plan(ray, factory, spaces["state_space"], seen, spaces["action_space"], form)
     _check(plan)
-    _warn_of_no_effect(plan)
+    _warn_of_no_effect(plan, ignored)
     return plan
 
 
@@ -136,8 +141,16 @@ def _check(plan: Plan) -> None:
     _ = plan.first_update
 
 
-def _warn_of_no_effect(plan: Plan) -> None:
-    form, names = plan.form, list(plan.ray.ignored)
+def _ignored(arguments: Mapping[str, Any], ray: RaySpec) -> list[str]:
+    """Arguments of the agent that were given and that nothing follows from in an executor."""
+    names = [f"observe_spec[{name!r}]" for name in _BUFFERS if name in (arguments.get("observe_spec") or {})]
+    if ray.memory is not None and arguments.get("memory_spec") is not None:
+        names.append("memory_spec (apex_replay_spec has one)")
+    return names
+
+
+def _warn_of_no_effect(plan: Plan, ignored: list[str]) -> None:
+    form, names = plan.form, list(ignored)
     names += [f"{part}['directory']" for part in ("saver_spec", "summary_spec") if form[part]["directory"]]
     names += [name for name in ("store_last_memory_batch", "store_last_q_table") if form[name]]
     if plan.ray.has_ladder and form["exploration_spec"]:

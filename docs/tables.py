@@ -1,0 +1,68 @@
+"""What the tables of the interfaces' arguments have in common.
+
+Each function returns cells as Markdown, or rows of them; ``generate.py`` writes
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ..interfaces.common.forms.reading import Arguments
+from ..interfaces.common.forms.rooms import REQUIRED, Room
+
+Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
+"""The head and the rows."""
+
+
+def code(name: object) -> str:
+    """As code."""
+    return f"`{name}`"
+
+
+def named(room: Room, name: str) -> str:
+    """An entry of a room under all of its names."""
+    aliases = [alias for alias, of in room.aliases.items() if of == name]
+    return ", ".join(map(code, (name, *aliases)))
+
+
+def refused(room: Room) -> Iterator[tuple[str, str]]:
+    """Names that are refused; those with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, instead in room.refused.items():
+        by_reason.setdefault(instead, []).append(code(name))
+    for instead, names in by_reason.items():
+        yield ", ".join(names), f"not supported: {instead}"
+
+
+def users(keys: Sequence[str], every: Iterable[str]) -> str:
+    """Which agents have an argument; those that have not, if these are fewer."""
+    others = [key for key in every if key not in keys]
+    if not others:
+        return "all"
+    few = len(others) < len(keys)
+    return f"all but {', '.join(others)}" if few else ", ".join(keys)
+
+
+def by_default(uses: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
+    """The agents by the default that an argument has with them, as it is shown."""
+    found: dict[str, list[str]] = {}
+    for key, value in uses:
+        shown = "required" if value is REQUIRED else code(repr(value))
+        found.setdefault(shown, []).append(key)
+    return found
+
+
+def defaults(found: Mapping[str, Sequence[str]]) -> str:
+    """The most frequent one first; the others with their agents."""
+    first, *others = sorted(found, key=lambda shown: -len(found[shown]))
+    return "; ".join([first, *(f"{', '.join(found[o])}: {o}" for o in others)])
+
+
+def listed(taken: Arguments) -> str:
+    """What a step, a layer or a decay takes; required arguments are bold."""
+    return ", ".join(
+        f"**`{name}`**" if one.default is REQUIRED else f"`{name}={one.default!r}`"
+        for name, one in taken.items()
+    )
