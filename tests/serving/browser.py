@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -20,7 +19,9 @@ import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-NO_CALLS = "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars --force-color-profile=srgb"
+NO_CALLS = (
+    "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars --force-color-profile=srgb"
+)
 PATIENCE = 30.0
 
 
@@ -72,7 +73,7 @@ class Browser:
     def go(self, url: str) -> None:
         """Open an address."""
         self.ask("Page.navigate", url=url)
-        self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
+        self.wait(f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})")
 
     def run(self, script: str) -> Any:
         """The value of an expression, or what a promise comes to."""
@@ -129,19 +130,14 @@ def browsing(folder: Path) -> Iterator[Browser]:
             pytest.fail(message)
         pytest.skip(message)
     commands, answers = os.pipe(), os.pipe()
-    theirs = fcntl.fcntl(commands[0], fcntl.F_DUPFD, 20), fcntl.fcntl(answers[1], fcntl.F_DUPFD, 20)
-
-    def pipes() -> None:
-        os.dup2(theirs[0], 3)
-        os.dup2(theirs[1], 4)
-
     arguments = [*QUIET.split(), *NO_CALLS.split(), f"--user-data-dir={folder}", "--remote-debugging-pipe"]
+    as_it_expects = f'exec "$0" "$@" 3<&{commands[0]} 4>&{answers[1]}'
     process = subprocess.Popen(
-        [CHROMIUM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        pass_fds=(3, 4), preexec_fn=pipes, start_new_session=True,
+        ["bash", "-c", as_it_expects, CHROMIUM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, pass_fds=(commands[0], answers[1]), start_new_session=True,
     )  # fmt: skip
     try:
-        for end in (commands[0], answers[1], *theirs):
+        for end in (commands[0], answers[1]):
             os.close(end)
         yield Browser(answers[0], commands[1])
     finally:

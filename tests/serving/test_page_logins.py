@@ -47,7 +47,10 @@ def test_the_files(service: Service) -> None:
         found = service("GET", path, user=None)
         assert (found.status, found.headers["content-type"].partition(";")[0]) == (200, kind)
         policy = found.headers["content-security-policy"].split("; ")
-        assert policy[:5] == ["default-src 'none'", *(f"{one}-src 'self'" for one in ("script", "style", "connect", "img"))]
+        assert policy[:5] == [
+            "default-src 'none'",
+            *(f"{one}-src 'self'" for one in ("script", "style", "connect", "img")),
+        ]
         assert "frame-ancestors 'none'" in policy
         assert (found.headers["x-content-type-options"], found.headers["referrer-policy"]) == ("nosniff", "no-referrer")
         assert service("POST", path, user=None).code == "method_not_allowed"
@@ -73,7 +76,10 @@ def test_a_refused_login_sets_nothing(service: Service) -> None:
     assert (refused.code, refused.headers.get("set-cookie")) == ("invalid_credentials", None)
     unknown = service("POST", "/login", b"username=nobody&password=x", user=None, headers=FORM, peer="1.2.3.5")
     assert (unknown.code, unknown.json["detail"]) == (refused.code, refused.json["detail"])
-    assert service("POST", "/login", {"username": "alice"}, user=None, headers={"Content-Type": "text/plain"}).status == 415
+    assert (
+        service("POST", "/login", {"username": "alice"}, user=None, headers={"Content-Type": "text/plain"}).status
+        == 415
+    )
     assert service("POST", "/login", b"x" * 9000, user=None, headers=FORM).code == "body_too_large"
 
 
