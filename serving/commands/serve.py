@@ -21,6 +21,7 @@ from ..accounts import Accounts, AgentRows, Audit, Idempotency, Lifetimes, Refus
 from ..accounts import folder as folders
 from ..accounts.opening import described
 from ..gateway.gateway import Rooms
+from ..gateway.page import Page
 from ..gateway.reading import SettingsError
 from ..gateway.server import serve
 from ..gateway.settings import Settings, load
@@ -86,7 +87,7 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
             checks={"storage": lambda: _storage(path), "workers": pool.trouble},
             gauges=pool.gauges,
         )
-        return 128 + serve(settings, rooms, during=_running(pool, settings.listen.grace))
+        return 128 + serve(settings, rooms, page=Page(), during=_running(pool, settings.listen.grace))
     finally:
         database.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -26,22 +27,23 @@ async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
         return joined(row, {})
     answer = await gateway.pool.ask(row.id, "info", wake=row.is_active)
     if answer.status < 400:
-        return joined(row, info_of(answer))
+        return joined(row, info_of(answer), gateway.used.get(row.id))
     problem = of_failure(answer.status, answer.body, answer.retry_after)
     if problem.code != "agent_failed":
         raise problem
-    return joined(row, {"status": "failed", "status_detail": problem.detail})
+    return joined(row, {"status": "failed", "status_detail": problem.detail}, gateway.used.get(row.id))
 
 
 async def agent_objects(gateway: Gateway, rows: Sequence[Agent]) -> list[AgentObject]:
     """The objects of a page of agents. Where a worker does not answer, only what the database knows."""
     answers = await asyncio.gather(*(gateway.pool.ask(row.id, "info", wake=False) for row in rows))
     infos = [info_of(answer) if answer.status < 400 else {} for answer in answers]
-    return [joined(row, info) for row, info in zip(rows, infos, strict=True)]
+    return [joined(row, info, gateway.used.get(row.id)) for row, info in zip(rows, infos, strict=True)]
 
 
-def joined(row: Agent, info: Mapping[str, Any]) -> AgentObject:
-    """The object of a row and of what ``info`` answered."""
+def joined(row: Agent, info: Mapping[str, Any], used: float | None = None) -> AgentObject:
+    """The object of a row and of what ``info`` answered; ``used`` is when it was used, if that is not in the row yet."""
+    last_active = row.last_active if used is None else dt.datetime.fromtimestamp(used, dt.timezone.utc)
     values = {
         "status": row.status,
         "status_detail": row.status_detail,
@@ -62,6 +64,6 @@ def joined(row: Agent, info: Mapping[str, Any]) -> AgentObject:
         discrete=bool(row.config.get("discrete", False)),
         is_active=row.is_active and row.status != CREATING,
         created_at=time_text(row.created_at) or "",
-        last_active=time_text(row.last_active),
+        last_active=time_text(last_active),
         **values,
     )
