@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-from ...contracts import State
 from ...errors import ArgumentError, CheckpointError
 from ...runs import record
 from ...runs.checkpoints import CheckpointStore
@@ -76,11 +75,11 @@ def _damages(path: Path) -> list[Damage]:
     if not indices:
         found.append(Damage(path / CHECKPOINTS, None, "there is no checkpoint"))
     for index in indices:
-        try:
-            numbers.append(_number(store.read(index)))
-        except (CheckpointError, ArgumentError, KeyError, ValueError) as error:
-            what = error.__cause__ if isinstance(error.__cause__, CheckpointError) else error
-            found.append(Damage(path / CHECKPOINTS / f"checkpoint-{index:08d}", None, str(what)))
+        number = _number(store, index)
+        if isinstance(number, int):
+            numbers.append(number)
+        else:
+            found.append(Damage(path / CHECKPOINTS / f"checkpoint-{index:08d}", None, number))
     try:
         if record.read(path) is None:
             found.append(Damage(path / record.FILE, None, "it is missing"))
@@ -95,10 +94,16 @@ def _damages(path: Path) -> list[Damage]:
     return found
 
 
-def _number(state: State) -> int:
-    """The number of the last record in a checkpoint."""
-    if SERVICE not in state:
-        raise CheckpointError("no service has saved it")
-    part = service_part(state)
-    Recipe.from_json(part["recipe"])
-    return int(part["number"])
+def _number(store: CheckpointStore, index: int) -> int | str:
+    """The number of the last record in a checkpoint; or what is wrong with it."""
+    try:
+        state = store.read(index)
+        if SERVICE not in state:
+            return "no service has saved it"
+        part = service_part(state)
+        Recipe.from_json(part["recipe"])
+        return int(part["number"])
+    except CheckpointError as error:
+        return str(error.__cause__ or error)
+    except (ArgumentError, KeyError, ValueError) as error:
+        return f"it has no {error}" if isinstance(error, KeyError) else str(error)
