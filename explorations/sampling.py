@@ -87,7 +87,7 @@ class Categorical:
         index, log_prob = _drawn(logits, rng)
         return _actions(index + self._start, empty), {"log_prob": log_prob.astype(np.float32)}
 
-    def log_prob(self, predictions: Mapping[str, Array], action: Array) -> Array:
+    def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
         """Log-probability float32 [N] of actions int [N] that somebody else took; -inf of illegal ones."""
         logits, _ = _legal("Categorical", _finite("Categorical", predictions, "logits", self._shape), predictions)
         shifted = logits - logits.max(1, keepdims=True)
@@ -191,7 +191,7 @@ class Gaussian:
             refuse_gaussian("Gaussian", mean, log_std)
         return actions, {"log_prob": log_prob}
 
-    def log_prob(self, predictions: Mapping[str, Array], action: Array) -> Array:
+    def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
         """Log-probability density float32 [N] of actions float [N, ...] that somebody else took."""
         mean = _predicted("Gaussian", predictions, "mean", self._shape).astype(np.float32, copy=False)
         log_std = _predicted("Gaussian", predictions, "log_std", self._shape).astype(np.float32, copy=False)

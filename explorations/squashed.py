@@ -57,6 +57,15 @@ class SquashedGaussian:
             refuse_gaussian("SquashedGaussian", mean, log_std)
         return actions, {"log_prob": log_prob.astype(np.float32)}
 
+    def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
+        """Log-density float32 [N] of actions [N, ...] within the bounds that somebody else took."""
+        mean, log_std = predictions["mean"], predictions["log_std"]
+        with np.errstate(all="ignore"):
+            found = squashed_log_prob((action - self._middle) / self._half, mean, log_std) - self._log_scale
+        if not all_finite(found):
+            refuse_gaussian("SquashedGaussian", mean, log_std)
+        return found.astype(np.float32)
+
 
 def squashed_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
     """The log-density of actions in -1 .. 1, float [N], of a squashed Gaussian; the action as it was rounded.

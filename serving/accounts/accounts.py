@@ -217,9 +217,13 @@ class Accounts(Tokens):
             if count := self._limited.due():  # not each of them: a flood must not fill the disk
                 self._audit.write(what, By("unknown", by.address, by.request_id), "", error.code, refused=count)
             raise
-        user = self._user_or_none(key)
-        known = None if user is None else user.password_hash
-        matches = self._passwords.matches(known, password)
+        try:
+            user = self._user_or_none(key)
+            known = None if user is None else user.password_hash
+            matches = self._passwords.matches(known, password)
+        except RefusedError:
+            self._limits.undo(key, by.address)  # nothing was compared: a database that is away shuts nobody out
+            raise
         if not matches or user is None or known is None or user.disabled_at is not None:
             # A name that does not exist may be a password in the wrong place.
             who = By("unknown" if user is None else user.name, by.address, by.request_id)

@@ -17,7 +17,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from .database import Database
-from .errors import RefusedError
+from .errors import UNAVAILABLE, RefusedError
 from .tables import AuditEntry, Clock, now
 
 FILE: Final = "audit.jsonl"
@@ -62,8 +62,11 @@ class Audit:
                 entry = self._entry(what, by, target, OK, detail)
                 session.add(entry)
         except RefusedError as error:
-            with contextlib.suppress(RefusedError):
-                self.write(what, by, target, error.code, **detail)
+            if error.code == UNAVAILABLE:  # asking it again would take as long again
+                self._append(self._entry(what, by, target, error.code, detail))
+            else:
+                with contextlib.suppress(RefusedError):
+                    self.write(what, by, target, error.code, **detail)
             raise
         self._append(entry)
 

@@ -15,7 +15,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_
 from sqlalchemy.orm import Session
 
 from . import schema
-from .errors import RefusedError, UnusableError
+from .errors import UNAVAILABLE, RefusedError, UnusableError
 
 _WAIT: Final = 5
 """Seconds that anything waits for a lock, a connection or a place in the pool."""
@@ -225,7 +225,7 @@ def _told() -> Iterator[None]:
         yield
     except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
         message = f"The database is not available: {_reason(error)}"
-        raise RefusedError("database_unavailable", message, retry_after=math.ceil(_WAIT / 5)) from error
+        raise RefusedError(UNAVAILABLE, message, retry_after=math.ceil(_WAIT / 5)) from error
 
 
 def _reason(error: Exception) -> str:

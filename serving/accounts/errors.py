@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+UNAVAILABLE: Final = "database_unavailable"
+
 
 class RefusedError(RuntimeError):
     """A request is refused; nothing has changed. Values that are wrong in themselves are an ``ArgumentError`` instead.

@@ -206,7 +206,7 @@ class Tokens:
 
     def _token(self, token_id: str) -> Token:
         with self._database.reading() as session:
-            return session.get_one(Token, token_id)
+            return session.scalars(select(Token).where(Token.id == token_id)).one()
 
     def _grant(self, row: Token | WebLogin, kind: str, scopes: frozenset[str], agents: frozenset[str] | None) -> Grant:
         user, quotas = row.user, {**self._quotas, **row.user.quotas}

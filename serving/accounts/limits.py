@@ -55,16 +55,21 @@ class LoginLimits:
             for key in keys:
                 self._times.setdefault(key, collections.deque()).append(self._clock())
 
+    def undo(self, name: str, address: str) -> None:
+        """The try came to nothing: it does not count."""
+        with self._lock:
+            for key in self._failures(name, address):
+                if times := self._times.get(key):
+                    times.pop()
+
     def succeeded(self, name: str, address: str) -> None:
         """It was the right password: the try was no failure, but a login.
 
         Raises:
             RefusedError: ``rate_limited``: the account has logged in too often.
         """
+        self.undo(name, address)
         with self._lock:
-            for key in self._failures(name, address):
-                if times := self._times.get(key):
-                    times.pop()
             key = ("account", name, "")
             if wait := self._wait(key, PER_ACCOUNT):
                 raise _limited(wait)

@@ -49,6 +49,8 @@ _OFF_POLICY: Final = {
 }
 _ONE_RATE: Final = {"hidden_layers": "hidden", "lr": "learning_rate", "max_grad_norm": "max_gradient_norm"}
 _VALUES: Final = {**_ONE_RATE, **_OFF_POLICY, "using_double_q": "double"}
+_SQUASHED: Final = {"box_policy": "squashed"}
+"""Bounds are 0 .. 1 mostly, where a Gaussian of standard deviation 1 would be clipped nearly always."""
 _RAINBOW_SAMPLER: Final = {
     **{"kind": "prioritized", "alpha": 0.5, "epsilon": 1e-6},
     "beta": {"kind": "linear", "start": 0.4, "stop": 1.0, "duration": 100_000},
@@ -76,7 +78,7 @@ SUPPORTED: Final[Mapping[str, Hosted]] = {
         {
             **{"hidden": [100, 100], "learning_rate": 3e-4, "minibatch_size": 64, "max_gradient_norm": 0.5},
             **{"size": 256, "epochs": 10, "clip": 0.2, "gae_lambda": 0.95, "entropy_coefficient": 0.005},
-            "value_coefficient": 0.5,
+            **{"value_coefficient": 0.5, **_SQUASHED},
         },
     ),
     "ddpg": Hosted(
@@ -107,9 +109,9 @@ SUPPORTED: Final[Mapping[str, Hosted]] = {
 """The original's models, in the order in which its documentation has them."""
 
 OTHERS: Final[Mapping[str, Hosted]] = {
-    "a2c": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 80}),
+    "a2c": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 80, **_SQUASHED}),
     "c51": Hosted(REPLAY, DISCRETE, ("epsilon",)),
-    "impala": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 80}),
+    "impala": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 80, **_SQUASHED}),
     "iqn": Hosted(REPLAY, DISCRETE, ("epsilon",)),
     "naf": Hosted(REPLAY, CONTINUOUS, ("gaussian",), _NONE, {"exploration": "gaussian"}),
     "qr_dqn": Hosted(REPLAY, DISCRETE, ("epsilon",)),
@@ -117,8 +119,8 @@ OTHERS: Final[Mapping[str, Hosted]] = {
     "redq": Hosted(REPLAY, BOTH, ("epsilon", "gaussian"), _NONE, {"batch_size": 1280}),
     "sac": Hosted(REPLAY, BOTH, ("epsilon", "gaussian")),
     "td3": Hosted(REPLAY, CONTINUOUS, ("gaussian",)),
-    "trpo": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 1024}),
-    "vpg": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 1024}),
+    "trpo": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 1024, **_SQUASHED}),
+    "vpg": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 1024, **_SQUASHED}),
 }
 """Other algorithms that are hosted."""
 

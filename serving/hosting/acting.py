@@ -125,7 +125,7 @@ class Acting:
             if name in predictions:
                 found[name] = predictions[name][0]
                 continue
-            value = exploration.log_prob(predictions, action[None])
+            value = exploration.log_prob_of(predictions, action[None])
             if not np.isfinite(value).all():
                 raise invalid(where, "has no probability in the agent's policy")
             found[name] = value[0]

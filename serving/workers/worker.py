@@ -20,6 +20,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -55,6 +56,8 @@ class _Slot:
     agent: HostedAgent | None = None
     used: float = 0.0
     is_ready: bool = False
+    update: Future[None] | None = None
+    """An update that runs in the other thread; nobody touches the agent meanwhile."""
 
 
 class Worker:
@@ -76,6 +79,8 @@ class Worker:
         self._out = bytearray()
         self._gateway_is_gone = False
         self._stopping: Head | None = None
+        self._updates = ThreadPoolExecutor(1, "update")
+        self._woken, self._wakes = socket.socketpair()
         self._housekept = self._synced = time.monotonic()
 
     def run(self) -> None:
@@ -88,19 +93,23 @@ class Worker:
             self._acknowledge()
             self._send()
             self._keep_house()
-            if self._stopping is not None and not self._ready:
+            if self._stopping is not None and not self._ready and not self._updating():
                 self._stop(self._stopping)
                 return
+        self._updates.shutdown(wait=False, cancel_futures=True)
         for slot in self._slots.values():
-            if slot.agent is not None:
+            if slot.agent is not None and slot.update is None:
                 slot.agent.abandon()
 
     # -- the gateway --------------------------------------------------------------------------------------------------
 
     def _receive(self, seconds: float) -> None:
         writes = [self._connection] if self._out else []
-        readable, _, _ = select.select([self._connection], writes, [], seconds)
-        if not readable:
+        readable, _, _ = select.select([self._connection, self._woken], writes, [], seconds)
+        if self._woken in readable:
+            self._woken.recv(1 << 10)
+            self._finish_updates()
+        if self._connection not in readable:
             return
         try:
             content = self._connection.recv(1 << 18)
@@ -119,7 +128,8 @@ class Worker:
             name = head["agent"]
             slot = self._slots.setdefault(name, _Slot())
             slot.queue.append((head, body))
-            self._make_ready(name, slot)
+            if slot.update is None:
+                self._make_ready(name, slot)
 
     def _make_ready(self, name: str, slot: _Slot) -> None:
         if not slot.is_ready:
@@ -193,8 +203,28 @@ class Worker:
         if agent is not None:
             end = time.monotonic() + _TURN_SECONDS
             while agent.has_work and time.monotonic() < end:
+                if agent.next_is_long:
+                    slot.update = self._updates.submit(agent.work)
+                    slot.update.add_done_callback(lambda _: self._wakes.send(b"."))
+                    return
                 agent.work()
         if slot.queue or (agent is not None and agent.has_work):
+            self._make_ready(name, slot)
+
+    def _updating(self) -> bool:
+        return any(slot.update is not None for slot in self._slots.values())
+
+    def _finish_updates(self) -> None:
+        """Go on with the agents whose updates in the other thread are done."""
+        for name, slot in self._slots.items():
+            if slot.update is None or not slot.update.done():
+                continue
+            error, slot.update = slot.update.exception(), None
+            if error is not None:
+                logger.error("an update of agent %s failed: it is opened again", name, exc_info=error)
+                if slot.agent is not None:
+                    slot.agent.abandon()
+                slot.agent = None
             self._make_ready(name, slot)
 
     def _serve(self, name: str, slot: _Slot) -> None:
@@ -236,6 +266,9 @@ class Worker:
             self._refuse(name, head, RefusedError("unavailable", str(error), retry_after=1))
         except Exception:
             logger.exception("request %s of agent %s failed", head["do"], name)
+            if slot.agent is not None and self._sync(name, slot):
+                slot.agent.abandon()  # opened again, it is what its journal says
+                slot.agent = None
             self._refuse(name, head, RefusedError("internal", "the service failed; its log says why"))
 
     def _ask(self, name: str, agent: HostedAgent, head: Head, body: bytes) -> None:
@@ -286,9 +319,9 @@ class Worker:
         settings = self._settings
         for name, slot in list(self._slots.items()):
             agent = slot.agent
-            if agent is None or slot.queue:
-                if agent is None and not slot.queue:
-                    del self._slots[name]
+            if agent is None and not slot.queue and not slot.is_ready:
+                del self._slots[name]
+            if agent is None or slot.queue or slot.update is not None:
                 continue
             if now - slot.used > settings.idle_seconds:
                 self._put_away(name, slot)
@@ -305,7 +338,8 @@ class Worker:
 
     def _put_away_oldest(self) -> None:
         """The agents that were unused longest, a quarter of those in memory, but never the only one."""
-        loaded = [(name, slot) for name, slot in self._slots.items() if slot.agent is not None and not slot.queue]
+        slots = self._slots.items()
+        loaded = [(k, slot) for k, slot in slots if slot.agent is not None and not slot.queue and slot.update is None]
         for name, slot in loaded[: len(loaded) // 4 or (len(loaded) > 1)]:
             self._put_away(name, slot)
         gc.collect()

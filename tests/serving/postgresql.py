@@ -64,8 +64,8 @@ class PostgreSQL:
         """The URL of a new, empty database: in truth a user with an empty schema of its own, which takes no files."""
         name = f"test{next(self._names)}"
         with psycopg.connect(f"host={self._folder} user=postgres dbname=postgres", autocommit=True) as connection:
-            connection.execute(f"CREATE ROLE {name} LOGIN")  # type: ignore[arg-type]
-            connection.execute(f"CREATE SCHEMA AUTHORIZATION {name}")  # type: ignore[arg-type]
+            connection.execute(f"CREATE ROLE {name} LOGIN")
+            connection.execute(f"CREATE SCHEMA AUTHORIZATION {name}")
         return f"postgresql://{name}@/postgres?host={self._folder}"
 
 

@@ -71,9 +71,9 @@ def test_quotas_of_agents_and_bytes(agents: AgentRows, owner: str) -> None:
     row = agents.add(owner, "a", "dqn", "", {}, most=1, most_bytes=100)
     agents.note({row.id: (START + dt.timedelta(hours=1), 100)})
     assert agents.usage(owner) == {"agents": 1, "bytes": 100}
-    for quota in ({"most": 1}, {"most_bytes": 100}):
+    for most, most_bytes in ((1, 0), (0, 100)):
         with pytest.raises(RefusedError) as error:
-            agents.add(owner, "b", "dqn", "", {}, **quota)
+            agents.add(owner, "b", "dqn", "", {}, most=most, most_bytes=most_bytes)
         assert error.value.code == "quota_exceeded"
     agents.add(owner, "b", "dqn", "", {}, most=2, most_bytes=101)
     (first, _) = agents.of(owner)

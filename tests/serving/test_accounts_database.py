@@ -173,10 +173,15 @@ def test_a_postgresql_that_was_away_is_found_again(postgresql: PostgreSQL) -> No
             with pytest.raises(RefusedError) as error:
                 call()
             assert error.value.code == "database_unavailable"
+        for _ in range(6):
+            with pytest.raises(RefusedError) as error:
+                accounts.login("alice", PASSWORD, "10.0.0.1")
+            assert error.value.code == "database_unavailable"
     finally:
         postgresql.start()
+    assert accounts.login("alice", PASSWORD, "10.0.0.1")
     accounts.create_token("alice", "game")
-    assert len(accounts.active_tokens()) == 1
+    assert len(accounts.active_tokens()) == 2
     opened.close()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..values.columns import read_rewards
 from ..values.errors import refuse
-from ..values.readers import read_rewards
 from .agent import Agent
 from .impala_core import ImpalaCore
 

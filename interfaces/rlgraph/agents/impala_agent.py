@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Final, NoReturn
 
 from ..forms.impala import num_workers_of, role_of
 from ..processing.preprocessing import Preprocessor
-from ..values.columns import read_rewards
 from ..values.errors import refuse, told
 from ..values.spaces import FloatBox, Space, Tuple, space_of
 from .core import Core
