@@ -178,10 +178,10 @@ class Journal:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def read(self, number: int) -> Iterator[tuple[int, bytes]]:
+    def read(self, number: int, *, mend: bool = True) -> Iterator[tuple[int, bytes]]:
         """The records from ``number`` on, in order: number and content of each.
 
-        A record at the end that was cut short is removed from its file.
+        A record at the end that was cut short is removed from its file; without ``mend`` it is only left out.
 
         Raises:
             DamagedJournalError: when the records before the damaged one have been yielded.
@@ -192,7 +192,8 @@ class Journal:
             is_last = index == len(segments) - 1
             found, damage = _read(segment.path, segment.first)
             if damage is not None and damage.torn and is_last:
-                os.truncate(segment.path, damage.offset)
+                if mend:
+                    os.truncate(segment.path, damage.offset)
                 damage = None
             if expected is not None and segment.first != expected and segment.first > number:
                 raise DamagedJournalError(segment.path, 0, len(found))
