@@ -44,7 +44,10 @@ def recipe(model: str, config: Mapping[str, Any]) -> Recipe:
     values = {key: value for key, value in config.items() if key not in (*_SIZES, *_OTHERS)}
     observation, observed = sizes.observation(config)
     action, acting = sizes.action(hosted.MODELS[name], name, config)
-    found = _values(name, _resolved(name, values))
+    given = _resolved(name, values)
+    if acting["discrete"] and "box_policy" in hosted.hyperparameters(name):
+        given.setdefault("box_policy", ("box_policy", "gaussian"))  # what it is means nothing there
+    found = _values(name, given)
     documented = hosted.documented(name)
     _check_together(found, documented)
     complete: dict[str, Any] = {

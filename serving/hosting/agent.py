@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import math
 import time
@@ -125,13 +126,22 @@ class HostedAgent:
         self._learns = bool(part["learns"])
         self._keys.load_state_dict(part["accepted"])
         try:
-            for _, content in self._folder.journal.read(self._number + 1):
-                self._accept(self._codec.decode(content))
+            for number, content in self._folder.journal.read(self._number + 1):
+                self._accept(self._decoded(number, content))
                 self._learning.finish()
                 if self._learning.failure is not None:
                     break
         except DamagedJournalError as error:
             self._damage, self._damaged = str(error), (self._number + 1, error.lost)
+
+    def _decoded(self, number: int, content: bytes) -> Record:
+        try:
+            record = self._codec.decode(content)
+        except ValueError as error:
+            raise DamagedJournalError(self._folder.journal.folder, 0, 1) from error
+        if record.number != number:
+            raise DamagedJournalError(self._folder.journal.folder, 0, 1)
+        return record
 
     # -- requests that change nothing ---------------------------------------------------------------------------------
 
@@ -240,7 +250,8 @@ class HostedAgent:
         try:
             self._folder.journal.append(record.number, self._codec.encode(record))
         except OSError as error:
-            raise RefusedError("storage_full", f"the step cannot be kept: {error.strerror}", retry_after=1) from error
+            code = "storage_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "unavailable"
+            raise RefusedError(code, f"the step cannot be kept: {error.strerror}", retry_after=1) from error
         self._unsynced = True
 
     def _accept(self, record: Record) -> None:

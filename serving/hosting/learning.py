@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import logging
 import math
 import time
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from ...facts import UpdateFacts
 from .records import END_EPISODE, Record
 from .streams import FRAGMENT, MOST, Stream, Streams
 
+logger = logging.getLogger("axonrl.serving")
 _CUT: Final[dict[str, Any]] = {}
 """Among rows to be stored: what follows continues nothing."""
 _LONG: Final = 0.001
@@ -63,7 +65,17 @@ class Learning:
         return self.stepper.owed > 0 and self._seconds_of_update > _LONG
 
     def work(self) -> None:
-        """Do one piece of it: an update, or storing one transition, or taking a record apart."""
+        """Do one piece of it: an update, or storing one transition, or taking a record apart.
+
+        Whatever goes wrong is the ``failure`` of this agent, and no other one's.
+        """
+        try:
+            self._work()
+        except Exception as error:
+            logger.exception("an agent has failed")
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def _work(self) -> None:
         if self.stepper.owed:
             self._learn()
         elif self._rows:

@@ -266,6 +266,9 @@ class Worker:
             self._refuse(name, head, RefusedError("unavailable", str(error), retry_after=1))
         except Exception:
             logger.exception("request %s of agent %s failed", head["do"], name)
+            if slot.agent is not None and self._sync(name, slot):
+                slot.agent.abandon()  # opened again, it is what its journal says
+                slot.agent = None
             self._refuse(name, head, RefusedError("internal", "the service failed; its log says why"))
 
     def _ask(self, name: str, agent: HostedAgent, head: Head, body: bytes) -> None:
