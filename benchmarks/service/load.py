@@ -1,8 +1,8 @@
 """The load generator, a process of its own: ``python -m axonrl.benchmarks.service.load '{"port": ..., ...}'``.
 
 Each connection sends a request, waits for its answer, and sends the next. Requests are made before the clock runs. It
-prints JSON: requests per second, the median and the 99th percentile of the latency in milliseconds, and how many answers
-had another status than 200.
+prints JSON: requests per second, the median and the 99th percentile of the latency in milliseconds, how many there were,
+and the first answer with another status than 200.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class Taken:
         self.begins = time.perf_counter() + (0.0 if load.requests else load.seconds * WARM_UP)
         self.ends = math.inf if load.requests else self.begins + load.seconds
         self.latencies: list[float] = []
-        self.wrong = self.sent = 0
+        self.sent = 0
+        self.wrong = ""
+        """The first answer with another status than 200."""
         self.last = self.begins
 
     def goes_on(self, now: float) -> bool:
@@ -118,9 +120,10 @@ class Taken:
         if sent >= self.begins:
             self.latencies.append(now - sent)
             self.last = now
-        self.wrong += answer[9:12] != b"200"
+        if answer[9:12] != b"200":
+            self.wrong = self.wrong or answer.decode(errors="replace")
 
-    def found(self) -> dict[str, float]:
+    def found(self) -> dict[str, Any]:
         """What is printed."""
         ordered = sorted(self.latencies)
         rate = len(ordered) / max(self.last - self.begins, 1e-9)

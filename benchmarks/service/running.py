@@ -98,9 +98,9 @@ def load(given: Load) -> dict[str, float]:
     """What the load generator finds; RuntimeError where answers are not those that are wanted."""
     command = [sys.executable, "-m", "axonrl.benchmarks.service.load", json.dumps(dataclasses.asdict(given))]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    if found.pop("wrong"):
-        raise RuntimeError(f"the service refused requests of kind {given.kind}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    if wrong := found.pop("wrong"):
+        raise RuntimeError(f"a request of kind {given.kind} was refused: {wrong}")
     return found
 
 
@@ -128,7 +128,10 @@ def service(folder: Path, token: str | None = None, **sets: Any) -> Iterator[Ser
     command = [*AXONRL, "serve", "--port", "0", "--data", str(folder), *options]
     began = time.perf_counter()
     log = folder.with_name(f"{folder.name}.log")
-    with log.open("ab") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+    with (
+        log.open("ab") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
         try:
             port = int(first_line(process).rpartition(":")[2] or 0)
             if not port:
