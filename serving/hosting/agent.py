@@ -31,6 +31,7 @@ from .values import place
 
 StepperOf: TypeAlias = Callable[[Recipe, bool], Stepper]
 
+_AS_JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _MOST_SECONDS_OWED: Final = 2.0
 """Of updates: with more, steps are refused until some of them are done."""
 
@@ -441,7 +442,7 @@ class HostedAgent:
 
 def to_bytes(value: Any) -> bytes:
     """JSON, without spaces."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    return _AS_JSON(value).encode()
 
 
 def _accepted(count: int, seq: int) -> dict[str, int]:
