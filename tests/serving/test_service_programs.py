@@ -15,7 +15,7 @@ from .service import PASSWORD, Service, serving
 
 Built = Callable[..., Recipe]
 
-ELSEWHERE = '''
+ELSEWHERE = """
 import gymnasium
 from axonrl.serving import RemoteAgent
 
@@ -31,9 +31,9 @@ with RemoteAgent("cart", lr=1e-3, warm_up=500) as agent:      # url and credenti
             agent.step(state, action, reward, after, done, truncated=truncated)
             state, ended = after, done or truncated
     print(agent.info()["episode_return_mean"])
-'''
+"""
 
-HEATER = '''
+HEATER = """
 from axonrl.serving import RemoteAgent
 
 heater = RemoteAgent("heater", url="https://agents.example.org", access_token=open("token").read().strip())
@@ -46,9 +46,9 @@ for minute in range(10_000):
     inside += 0.6 * power[0] - 0.02 * (inside - outside)
     heater.step(state, power, -abs(inside - 20) - 0.1 * power[0], [inside / 10 - 2, outside / 10], False)
 heater.get_state().save("heater.json")
-'''
+"""
 
-PLAYERS = '''
+PLAYERS = """
 import random, threading
 from axonrl.serving import RemoteAgent
 
@@ -63,7 +63,7 @@ RemoteAgent("market", seed=1).create_agent(2, 2, "dqn")
 players = [threading.Thread(target=play, args=(seed,)) for seed in range(4)]
 [player.start() for player in players], [player.join() for player in players]
 print(RemoteAgent("market").act_batch([[0.1, 0.9], [0.9, 0.1]], explore=False))   # [0, 1]
-'''
+"""
 
 
 @pytest.fixture(scope="module")
