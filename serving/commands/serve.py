@@ -87,14 +87,19 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
             checks={"storage": lambda: _storage(path), "workers": pool.trouble},
             gauges=pool.gauges,
         )
-        return 128 + serve(settings, rooms, page=Page(), during=_running(pool, settings.listen.grace))
+        return 128 + serve(settings, rooms, page=Page(), during=_running(pool, settings.listen.grace / 2))
     finally:
         database.close()
 
 
 @contextlib.asynccontextmanager
 async def _running(pool: Pool, seconds: float) -> AsyncIterator[None]:
-    """The workers, while the service runs; then every agent is saved."""
+    """The workers, while the service runs; then every agent is saved.
+
+    Args:
+        pool: of the workers.
+        seconds: for saving: half of the time of grace. The other half is that of requests under way.
+    """
     try:
         await pool.start()
         yield

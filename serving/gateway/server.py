@@ -166,7 +166,7 @@ def _config(settings: Settings, gateway: Gateway, page: ASGIApp | None) -> Guard
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=settings.http.idle_seconds,  # type: ignore[arg-type] # a loop takes fractions too
-        timeout_graceful_shutdown=settings.listen.grace,  # type: ignore[arg-type]
+        timeout_graceful_shutdown=settings.listen.grace / 2,  # type: ignore[arg-type]
         ssl_certfile=settings.listen.tls_cert,
         ssl_keyfile=settings.listen.tls_key,
     )

@@ -57,7 +57,7 @@ class Listen(Section):
     behind_proxy: list[Network] = Field(default_factory=list)
     """The proxies whose X-Forwarded-For is believed."""
     grace: Seconds = 30.0
-    """Seconds for requests under way, after SIGTERM."""
+    """Seconds after SIGTERM within which the service ends: half of them for requests under way, half for saving."""
 
 
 class Http(Section):

@@ -32,6 +32,8 @@ Head: TypeAlias = dict[str, Any]
 
 _MOST_WAITING: Final = 1_000
 """Requests of one agent."""
+_OF_STOP: Final = 0.8
+"""Of the time for an end in good order: for saving. The rest is for the processes to end."""
 _RESTART_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LONG_LIFE_SECONDS: Final = 10.0
@@ -132,15 +134,14 @@ class Pool:
 
     async def stop(self, seconds: float) -> None:
         """Every agent is saved, then the workers end; those that take longer than this are killed."""
-        self._stopping = True
+        self._stopping, end = True, time.monotonic() + seconds
         children = [child for child in self._children.values() if not child.gone.is_set()]
-        asked = [child.ask("", {"do": "stop"}, b"", seconds) for child in children]
+        asked = [child.ask("", {"do": "stop"}, b"", _OF_STOP * seconds) for child in children]
         await asyncio.gather(*asked, return_exceptions=True)
         for child in [*children, *([self._builder] if self._builder else [])]:
             child.close()
-        deadline = time.monotonic() + 2
         for child in [*self._children.values(), *([self._builder] if self._builder else [])]:
-            await _ended(child.process, max(deadline - time.monotonic(), 0.0))
+            await _ended(child.process, max(end - time.monotonic(), 0.0))
         for task in self._tasks:
             task.cancel()
 

@@ -42,7 +42,7 @@ class Service:
     def __init__(
         self, data: Path, programs: Path, options: Sequence[str] = (), environment: dict[str, str] | None = None
     ) -> None:
-        self.data = data
+        self.data, self.programs = data, programs
         self.log = data.with_name(f"{data.name}.log")
         self.options = [word for name in UNLIMITED for word in ("--set", f"limits.{name}=0")]
         self.options += ["--set", "http.connections_per_address=0", "--workers", "2", *options]

@@ -191,6 +191,24 @@ def test_a_signal_under_load_loses_nothing_that_was_answered(service: Service, a
     assert acknowledged <= timesteps(a) <= acknowledged + CLIENTS
 
 
+def test_a_worker_that_hangs_is_given_up(service: Service) -> None:
+    with serving(service.data.with_name("hanging"), service.programs, ["--grace", "4"]) as other:
+        agent = other.agent("a", retry_deadline=0.0, **SMALL)
+        agent.create_agent(4, 2, "dqn")
+        agent.step(*step(0))
+        with ThreadPoolExecutor(1) as one:
+            os.kill(other.worker_of("a"), signal.SIGSTOP)
+            acting = one.submit(agent.act, [0.0] * 4)
+            wait_for(lambda: other.ask("GET", "/livez")[0] == 200)
+            children, began = other.children(), time.monotonic()
+            assert other.stop() == 143
+            assert time.monotonic() - began < 4 + other.longest_start / 2
+            assert isinstance(acting.exception(30), ServiceError)
+        assert not any(map(is_there, children))
+        other.start()
+        assert timesteps(other.agent("a")) == 1
+
+
 def test_a_folder_has_one_server_and_a_database_one_folder(service: Service, tmp_path: Path) -> None:
     def refused(*words: str) -> str:
         command = [sys.executable, "-c", CLI, "serve", "--port", "0", *words]

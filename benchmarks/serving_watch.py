@@ -1,0 +1,63 @@
+"""What a service takes while it is used: memory, descriptors, threads, files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import defaultdict
+from typing import Final
+
+from ..tests.serving.service import Service
+from .report import table
+from .soak import growth, resident
+
+GROWTH: Final = 0.05
+FEWEST: Final = 60
+"""Samples, for growth to be judged."""
+
+
+class Watch:
+    """Notes once a second what a service takes."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.seen: dict[str, list[float]] = defaultdict(list)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(1):
+            workers = self._service.children()
+            self._note("gateway", [self._service.pid])
+            self._note("workers", workers)
+            self.seen["files"].append(sum(len(files) for _, _, files in os.walk(self._service.data)))
+
+    def _note(self, role: str, pids: list[int]) -> None:
+        self.seen[f"{role}, MB"].append(sum(resident(pid) or 0 for pid in pids) / 2**20)
+        with contextlib.suppress(OSError):
+            counted = [len(os.listdir(f"/proc/{pid}/{what}")) for what in ("fd", "task") for pid in pids]  # noqa: PTH208
+            half = len(pids)
+            self.seen[f"{role}, descriptors"].append(sum(counted[:half]))
+            self.seen[f"{role}, threads"].append(sum(counted[half:]))
+
+    def report(self, part: str, allowed_mb: float = 0.0) -> list[str]:
+        """Print a table; what has grown, beyond what may."""
+        rows, found = [], []
+        for name, values in sorted(self.seen.items()):
+            grown = growth(values)
+            rows.append([name, f"{values[0]:.0f}", f"{max(values):.0f}", f"{values[-1]:.0f}", f"{grown:+.1%}"])
+            room = allowed_mb if name == "workers, MB" else 4.0  # a few files or descriptors more or less
+            after_warm_up = values[len(values) // 5] if values else 0.0
+            if len(values) >= FEWEST and grown * after_warm_up > GROWTH * after_warm_up + room:
+                found.append(f"{part}: {name} grew by {grown:.1%}")
+        print("\n" + table(["what", "first", "most", "last", "growth after warm-up"], rows), flush=True)
+        return found
