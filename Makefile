@@ -1,6 +1,6 @@
 # Three commands do everything on a machine that has make and a Python from 3.10 to 3.13:
 #   make run     installs axonrl into .venv and trains
-#   make test    installs what the tests need (.venv-polyaxon holds the server of some), then runs lint, types, docs and tests
+#   make test    installs what the tests need (.venv-polyaxon and .venv-agents-bar are of some), then lint, types, docs, tests
 #   make bench   installs the peers into .venv-bench and .venv-bench-*, then measures axonrl against them
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
@@ -40,11 +40,11 @@ help:
 	@echo "make types    mypy, strict"
 	@echo "make docs     build the documentation: .build/site/index.html; a broken link or an unknown name is an error"
 	@echo "make format   let ruff mend what it can"
-	@echo "make test-server  install the Polyaxon server that tests start, as make test does"
+	@echo "make test-server  install the Polyaxon server and the original client that tests use, as make test does"
 	@echo "make docker-check run what the Dockerfile runs, in a new virtual environment; takes some minutes"
 	@echo "make wheel    build the wheel and the source distribution into dist/"
 	@echo "make wheel-check  build them, then install and try the wheel with $(TRIED); takes some minutes"
-	@echo "make clean    remove .venv, .venv-bench*, .venv-polyaxon and what tools left behind; runs/ stays"
+	@echo "make clean    remove .venv, .venv-bench*, .venv-polyaxon, .venv-agents-bar and what tools left behind; runs/ stays"
 
 run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" $(if $(MODEL_DIR),--model-dir "$(MODEL_DIR)") $(ARGS)
@@ -53,9 +53,11 @@ run: $(VENV)/installed-run
 test: lint types docs test-server
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
-# The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it.
+# The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it. So has the
+# published client of the service whose interface ours follows.
 test-server:
 	@$(MAKE) --no-print-directory VENV=.venv-polyaxon .venv-polyaxon/installed-server
+	@$(MAKE) --no-print-directory VENV=.venv-agents-bar .venv-agents-bar/installed-client
 
 # The peers have environments of their own, as their users have them: made by the same rules, under other names. What
 # does not install is skipped, and said again in the results.
@@ -123,7 +125,7 @@ wheel-check: wheel
 	.ci/wheel-check dist/*.whl $(TRIED)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-bench-* .venv-polyaxon build dist axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-bench .venv-bench-* .venv-polyaxon .venv-agents-bar build dist axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed-run: $(VENV)/made-in setup.cfg pyproject.toml
@@ -149,6 +151,11 @@ $(VENV)/installed-bench: $(VENV)/made-in setup.cfg $(REQUIREMENTS)
 $(VENV)/installed-server: $(VENV)/made-in tests/requirements-server.txt
 	@echo "Installing the Polyaxon server of the tests into $(VENV); the first time this takes some minutes."
 	@$(PIP) --requirement tests/requirements-server.txt
+	@touch $@
+
+$(VENV)/installed-client: $(VENV)/made-in tests/requirements-agents-bar.txt
+	@echo "Installing the original client of the tests into $(VENV)."
+	@$(PIP) --requirement tests/requirements-agents-bar.txt
 	@touch $@
 
 # A virtual environment holds absolute paths: one that was copied or moved with its folder, or whose Python is missing,

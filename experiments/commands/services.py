@@ -64,7 +64,7 @@ def add_service(
     add("migrate", "bring the database of an older version up to date")
     audit = add("audit", "show who did what")
     audit.add_argument("--last", type=positive, metavar="N", default=100, help="how many entries; default: 100")
-    # Here follow import-run, export-policy, backup and verify.
+    _add_folders(add)
     return {"service": _service}, inner.choices
 
 
@@ -141,6 +141,25 @@ def _add_tokens(add: Any) -> None:
     about = "list tokens, of all users or of one"
     add("list-tokens", about).add_argument("user", metavar="USER", nargs="?", help="an account; default: all")
     add("revoke-token", "revoke a token").add_argument("token", metavar="ID", help="its id, from list-tokens")
+
+
+def _add_folders(add: Any) -> None:
+    take = add("import-run", "make a run that axonrl trained an agent, which goes on acting and learning")
+    take.add_argument("run", metavar="DIR", type=Path, help="the run folder, trained with one environment")
+    take.add_argument("--user", required=True, metavar="U", help="whose agent it is to be")
+    take.add_argument("--name", required=True, metavar="N", help="the agent's name")
+    take.add_argument("--description", metavar="TEXT", help="what it is for; default: where it came from")
+    for option in ("--first-update", "--update-frequency"):
+        about = "as of train(); default: as in the folder's experiment.yml"
+        take.add_argument(option, type=positive, metavar="N", help=about)
+    export = add("export-policy", "write an agent's policy, which acts without a service and without TensorFlow")
+    export.add_argument("agent", metavar="USER/NAME", help="the agent")
+    export.add_argument("directory", metavar="DIR", type=Path, help="a new folder, or an export, which is replaced")
+    backup = add("backup", "copy database and agents, also while a server runs; then verify the copy")
+    backup.add_argument("directory", metavar="DIR", type=Path, help="a new folder, to be used with --data")
+    about = "leave the database out: of PostgreSQL, make its dump before (pg_dump)"
+    backup.add_argument("--without-database", action="store_true", help=about)
+    add("verify", "read every checkpoint and journal, and say which are damaged")
 
 
 def _add_password_stdin(parser: argparse.ArgumentParser) -> None:

@@ -54,7 +54,8 @@ class Database:
                 if migrate is False or (migrate is None and not is_sqlite):
                     raise UnusableError(_how_to_migrate(url, schema.revision(engine), schema.head(migrations)))
                 if is_sqlite:
-                    _copy(Path(str(url.database)), str(schema.revision(engine)))
+                    path = Path(str(url.database))
+                    _copy(path, path.with_name(f"{path.name}.before-migration-from-{schema.revision(engine)}"))
             if older or schema.revision(engine) is None:
                 schema.upgrade(engine, migrations)
         except exc.SQLAlchemyError as error:
@@ -94,6 +95,25 @@ class Database:
         """
         with _told(), Session(self._writing, expire_on_commit=False) as session, session.begin():
             yield session
+
+    def check(self) -> list[str]:
+        """What SQLite finds damaged in its file; nothing for another database, which looks after itself."""
+        if not self.is_sqlite:
+            return []
+        try:
+            with self.reading() as session:
+                found = [str(row[0]) for row in session.connection().exec_driver_sql("PRAGMA quick_check")]
+        except exc.DatabaseError as error:
+            return [_reason(error)]
+        return [what for what in found if what != "ok"]
+
+    def copy(self, target: Path) -> None:
+        """Copy a SQLite database as it is at one instant, while others write to it.
+
+        Args:
+            target: a new file.
+        """
+        _copy(Path(str(self._engine.url.database)), target)
 
     def close(self) -> None:
         """Close all connections."""
@@ -175,9 +195,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def _copy(path: Path, version: str) -> None:
-    """Copy a SQLite database beside itself, whole or not at all; the copy of an earlier attempt is replaced."""
-    target = path.with_name(f"{path.name}.before-migration-from-{version}")
+def _copy(path: Path, target: Path) -> None:
+    """Copy a SQLite database, whole or not at all; the copy of an earlier attempt is replaced."""
     temporary = target.with_name(f".{target.name}.tmp")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)

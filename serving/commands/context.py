@@ -27,6 +27,7 @@ class Service:
     def __init__(self, arguments: argparse.Namespace, database: Database) -> None:
         self.arguments, self.as_json = arguments, bool(arguments.json)
         self.folder: Path = folder.prepare(arguments.data)
+        self.database = database
         self.audit = Audit(database, self.folder)
         self.accounts = Accounts(database, audit=self.audit)
         self.agents = AgentRows(database, audit=self.audit)

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import logging
 import os
+import resource
 import sys
 import traceback
 from collections.abc import AsyncIterator, Mapping
@@ -20,6 +21,7 @@ from ..accounts import Accounts, AgentRows, Audit, Idempotency, Lifetimes, Refus
 from ..accounts import folder as folders
 from ..accounts.opening import described
 from ..gateway.gateway import Rooms
+from ..gateway.page import Page
 from ..gateway.reading import SettingsError
 from ..gateway.server import serve
 from ..gateway.settings import Settings, load
@@ -29,6 +31,7 @@ from .context import FAILED, USAGE
 
 DISK: Final = "disk"
 PROCESS: Final = "process"
+_FILES: Final = 65_536
 _LEAST_FREE: Final = 8 * 2**20
 """Bytes on the disk of the data folder, below which ``/readyz`` says that it is full."""
 logger = logging.getLogger("axonrl.serving")
@@ -42,6 +45,7 @@ def carry_out(arguments: argparse.Namespace) -> int:
         configuration that is not usable.
     """
     try:
+        _allow_many_files()
         settings = _settings(arguments)
         path = folders.prepare(arguments.data)
         with folders.holding(path, "axonrl serve", described(path, arguments.database)):
@@ -50,6 +54,13 @@ def carry_out(arguments: argparse.Namespace) -> int:
         return _told(arguments, error, USAGE)
     except RefusedError as error:
         return _told(arguments, error, FAILED)
+
+
+def _allow_many_files() -> None:
+    """As many as may be, here and in the workers: an agent in memory has two open, a connection one; 1,024 are usual."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _FILES)) if hard > 0 else _FILES, hard))
 
 
 def _told(arguments: argparse.Namespace, error: Exception, status: int) -> int:
@@ -76,7 +87,7 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
             checks={"storage": lambda: _storage(path), "workers": pool.trouble},
             gauges=pool.gauges,
         )
-        return 128 + serve(settings, rooms, during=_running(pool, settings.listen.grace))
+        return 128 + serve(settings, rooms, page=Page(), during=_running(pool, settings.listen.grace))
     finally:
         database.close()
 

@@ -27,8 +27,12 @@ from ..accounts import (
 )
 from ..accounts import accounts as users
 from ..accounts.granting import to_json as token_json
+from .backup import backup
 from .context import DONE, FAILED, USAGE, Service
+from .exporting import export_policy
+from .importing import import_run
 from .output import print_done, print_rows
+from .verifying import verify
 
 _CREATES: Final = ("add-user", "migrate")
 """Commands that may come first: they create the data folder."""
@@ -244,6 +248,9 @@ COMMANDS: Final[Mapping[str, Callable[[Service], int]]] = {
     "list-agents": _list_agents,
     "remove-agent": _remove_agent,
     "audit": _audit,
+    "import-run": import_run,
+    "export-policy": export_policy,
+    "backup": backup,
+    "verify": verify,
 }
-"""What carries out each command. Those about whole folders (import-run, export-policy, backup, verify) are to be in
-modules of their own, and here by name."""
+"""What carries out each command."""

@@ -67,6 +67,8 @@ class Journal:
         self._file: int | None = None
         self._path: Path | None = None
         self._length = 0
+        self._synced = 0
+        """Bytes of the newest file that are known to be on the disk."""
         self.bytes_since = 0
         """Bytes that were appended to the newest file."""
 
@@ -97,12 +99,23 @@ class Journal:
         """Force what was appended to the disk; OSError if that fails, and then nobody knows what is there."""
         if self._file is not None:
             os.fdatasync(self._file)
+            self._synced = self._length
+
+    def drop_unsynced(self) -> None:
+        """After a :meth:`sync` that failed: shorten the newest file to what is known to be on the disk.
+
+        The system may have dropped what it could not write, and still show it to readers: a record that is read back
+        now may be gone after the next power cut.
+        """
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._synced)
 
     def start_segment(self) -> None:
         """Close the newest file: the next record begins another one."""
         if self._file is not None:
             os.close(self._file)
-        self._file, self._path, self._length, self.bytes_since = None, None, 0, 0
+        self._file, self._path, self._length, self._synced, self.bytes_since = None, None, 0, 0, 0
 
     close = start_segment
 
@@ -156,7 +169,7 @@ class Journal:
             os.close(file)
             path.unlink(missing_ok=True)
             raise
-        self._file, self._path, self._length, self.bytes_since = file, path, len(head), 0
+        self._file, self._path, self._length, self._synced, self.bytes_since = file, path, len(head), 0, 0
 
     def _refuse_outdated(self) -> None:
         for segment in self._segments():
@@ -165,10 +178,10 @@ class Journal:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def read(self, number: int) -> Iterator[tuple[int, bytes]]:
+    def read(self, number: int, *, mend: bool = True) -> Iterator[tuple[int, bytes]]:
         """The records from ``number`` on, in order: number and content of each.
 
-        A record at the end that was cut short is removed from its file.
+        A record at the end that was cut short is removed from its file; without ``mend`` it is only left out.
 
         Raises:
             DamagedJournalError: when the records before the damaged one have been yielded.
@@ -179,7 +192,8 @@ class Journal:
             is_last = index == len(segments) - 1
             found, damage = _read(segment.path, segment.first)
             if damage is not None and damage.torn and is_last:
-                os.truncate(segment.path, damage.offset)
+                if mend:
+                    os.truncate(segment.path, damage.offset)
                 damage = None
             if expected is not None and segment.first != expected and segment.first > number:
                 raise DamagedJournalError(segment.path, 0, len(found))

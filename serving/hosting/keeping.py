@@ -24,12 +24,16 @@ from ...runs.checkpoints import CheckpointStore
 from ...runs.files import make_folders
 from ...runs.provenance import provenance
 from ..catalogue.recipes import Recipe
+from .failures import RefusedError
 from .journal import Journal
 from .learning import Learning
 
 JOURNAL: Final = "journal"
-_SERVICE: Final = "service"
-_CHECKPOINTS: Final = 2
+CHECKPOINTS: Final = "checkpoints"
+SERVICE: Final = "service"
+"""The key of a checkpoint under which is what a service adds to it."""
+_KEPT: Final = 2
+"""Checkpoints."""
 
 
 class Folder:
@@ -43,15 +47,18 @@ class Folder:
     def __init__(self, path: Path, epoch: int = 0) -> None:
         self.path = path
         self.journal = Journal(path / JOURNAL, epoch)
-        self._store = CheckpointStore(path, _CHECKPOINTS)
+        self._store = CheckpointStore(path, _KEPT)
         self._lock = contextlib.ExitStack()
         self._saved: list[int] = []
         """The number of the last record in each checkpoint that this process wrote, the oldest first."""
 
     def lock(self) -> None:
-        """Be the only writer; CheckpointError if another process is."""
+        """Be the only writer; ``unavailable`` if another process is: one whose gateway has ended, and that ends too."""
         make_folders(self.path)
-        self._lock.enter_context(self._store.lock())
+        try:
+            self._lock.enter_context(self._store.lock())
+        except CheckpointError as error:
+            raise RefusedError("unavailable", str(error), retry_after=1) from error
 
     def close(self) -> None:
         """Leave it to others."""
@@ -86,11 +93,11 @@ class Folder:
         state = dict(_training_state(stepper).content())
         state["counters"] = {**state["counters"], "global_episode": learning.streams.finished}
         refuse_non_finite(state["weights"], f"at global_step {stepper.counters.global_step}; no checkpoint is saved")
-        state[_SERVICE] = {"number": number, **learning.state_dict(), **extra}
+        state[SERVICE] = {"number": number, **learning.state_dict(), **extra}
         self._store.save(state)
         self.journal.start_segment()
-        self._saved = [*self._saved, number][-_CHECKPOINTS:]
-        if len(self._saved) == _CHECKPOINTS:
+        self._saved = [*self._saved, number][-_KEPT:]
+        if len(self._saved) == _KEPT:
             self.journal.trim(self._saved[0] + 1)
 
     def open(self) -> State | None:
@@ -100,7 +107,7 @@ class Folder:
             CheckpointError: none of them is.
         """
         found = self._store.open()
-        if found is not None and _SERVICE not in found[1]:
+        if found is not None and SERVICE not in found[1]:
             raise CheckpointError(f"{self.path} is a run that no service has saved: import it")
         return None if found is None else found[1]
 
@@ -111,7 +118,7 @@ class Folder:
 
 def service_part(state: State) -> dict[str, Any]:
     """What a checkpoint holds of the service: ``number`` of its last record, and what was saved as ``extra``."""
-    part: dict[str, Any] = state[_SERVICE]
+    part: dict[str, Any] = state[SERVICE]
     return part
 
 

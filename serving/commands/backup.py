@@ -1,0 +1,99 @@
+"""``axonrl service backup``: a copy of database and agents, while a server runs or not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...errors import ArgumentError
+from ...policies import compiled
+from ...runs.files import sync_folder
+from ..accounts import AgentRows, Database, UnusableError, folder
+from ..accounts.accounts import REMOVING
+from ..accounts.tables import Agent
+from ..hosting.copying import MovedError, copy_agent, link_tree
+from .context import DONE, FAILED, Service
+from .output import print_done
+from .verifying import damages_of, say
+
+_PROGRAMS: Final = "programs"
+_FILES: Final = ("identity.json", "audit.jsonl")
+Rows = Sequence[tuple[str, Agent]]
+
+
+def backup(service: Service) -> int:
+    """Carry it out: 1 if the copy is there, but something in it is damaged."""
+    target: Path = service.arguments.directory.expanduser().absolute()
+    _check(service, target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    try:
+        temporary.mkdir(mode=0o700)
+        rows = _copied(service, temporary)
+        damages = damages_of(temporary, rows)
+        os.sync()
+        with contextlib.suppress(FileNotFoundError):
+            target.rmdir()  # an empty one
+        temporary.replace(target)
+        sync_folder(target.parent)
+    except (OSError, MovedError) as error:
+        raise UnusableError(f"The backup {target} cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    for one in damages:
+        one["file"] = one["file"].replace(str(temporary), str(target))
+    what = "" if service.arguments.without_database else ", with the database"
+    done = {"directory": str(target), "agents": len(rows), "damages": damages}
+    print_done(f"Copied {len(rows)} agents{what}, to {target}.", done, as_json=service.as_json)
+    if not service.as_json:
+        say(len(rows), damages)
+    return FAILED if damages else DONE
+
+
+def _check(service: Service, target: Path) -> None:
+    if not service.database.is_sqlite and not service.arguments.without_database:
+        raise UnusableError(
+            f"Database {service.database.url} is not copied: make its dump first (pg_dump), then copy the agents with"
+            " --without-database; what the dump does not know yet is left out when both are restored"
+        )
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UnusableError(f"{target} is there already, and not empty: name a new folder")
+    if target.is_relative_to(service.folder.resolve()):
+        raise ArgumentError("the backup must be outside of the data folder", "DIR", target)
+
+
+def _copied(service: Service, target: Path) -> Rows:
+    """The database first: then each agent that it knows has what it had accepted by then."""
+    copy = None
+    if not service.arguments.without_database:
+        service.database.copy(target / folder.DATABASE)
+        copy = Database.open(target / folder.DATABASE, migrate=False)
+    try:
+        known = service.agents if copy is None else AgentRows(copy)
+        kept = []
+        for owner, row in known.all():
+            source, path = service.folder / folder.AGENTS / row.id, target / folder.AGENTS / row.id
+            if copy_agent(source, path) or not _is_removed(service, row):
+                kept.append((owner, row))
+            elif copy is not None:
+                known.remove(row.id)
+    finally:
+        if copy is not None:
+            copy.close()
+    for one in sorted((service.folder / _PROGRAMS).glob(f"[!.]*/{compiled.FILE}")):
+        link_tree(one.parent, target / _PROGRAMS / one.parent.name)
+    for name in _FILES:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(service.folder / name, target / name)
+            (target / name).chmod(0o600)
+    return kept
+
+
+def _is_removed(service: Service, row: Agent) -> bool:
+    now: Any = service.agents.by_id(row.id)
+    return now is None or now.status == REMOVING

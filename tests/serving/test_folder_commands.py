@@ -1,0 +1,323 @@
+"""Commands about whole folders: import-run, export-policy, backup, verify."""
+
+import base64
+import dataclasses
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from axonrl import Agent, RunConfig
+from axonrl.experiments.commands.cli import main
+from axonrl.memories import ReplayMemory
+from axonrl.policies import Policy
+from axonrl.runs import record
+from axonrl.serving.accounts import Accounts, AgentRows, open_service
+from axonrl.serving.catalogue import Recipe, parameters, recipe
+from axonrl.serving.catalogue.reversing import config_of
+from axonrl.serving.hosting.agent import HostedAgent
+from axonrl.serving.hosting.opening import open_stepper
+
+from .live import agent, prepared, served
+from .postgresql import PostgreSQL
+
+pytestmark = pytest.mark.usefixtures("quick_hashes")
+
+Built = Callable[..., Recipe]
+DQN = {"state_size": 4, "action_size": 2, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
+PARAMS = {"hidden": [8], "learning_rate": 3e-4, "target_update_rate": 0.002, "max_gradient_norm": 10.0}
+OBSERVATIONS = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+
+
+class Commands:
+    """Runs commands on the folder ``data``."""
+
+    def __init__(self, data: Path, told: pytest.CaptureFixture[str]) -> None:
+        self.data, self._told = data, told
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        code = main(["service", *words, "--data", str(self.data)])
+        return (code, *self._told.readouterr())
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        found, out, err = self(*words, "--json")
+        assert found == code, err
+        return json.loads(out)
+
+
+@pytest.fixture
+def commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Commands:
+    return Commands(tmp_path / "data", capsys)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 300 timesteps; its last episode has not ended."""
+    folder = tmp_path_factory.mktemp("runs") / "cartpole"
+    trained = Agent("dqn", ReplayMemory(500, batch_size=8), folder, RunConfig(seed=0), PARAMS)
+    trained.train("CartPole-v1", first_update=20, update_frequency=2, max_timesteps=300)
+    return folder
+
+
+# -- import-run, export-policy ----------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, programs: Path, tmp_path: Path) -> None:
+    made = built("dqn", DQN)
+    prepared(commands.data, programs, made)
+    words = ["import-run", str(run), "--user", "alice", "--name", "cart"]
+    assert commands(*words)[0] == 2  # a Python program's folder does not say when it learned
+    assert commands.json("list-agents") == []
+    words += ["--first-update", "20", "--update-frequency", "2"]
+    told = commands.json(*words)
+    assert told["counters"] == {"global_timestep": 300, "global_step": 141, "global_episode": told_episodes(run)}
+    assert told["memory"] == 300
+    assert commands(*words)[0] == 1  # its name is taken
+    (row,) = commands.json("list-agents")
+    assert (row["id"], row["model"], row["status"]) == (told["id"], "dqn", "ready")
+    assert {path.name for path in (commands.data / "agents").iterdir()} == {told["id"]}
+    config = told["config"]
+    assert (config["state_size"], config["action_size"], config["seed"]) == (4, 2, 0)
+    assert (config["warm_up"], config["update_freq"], config["buffer_size"], config["lr"]) == (20, 2, 500, 3e-4)
+
+    trained = Agent.load(run)
+    before = [trained.act(one) for one in OBSERVATIONS]
+    with opened(commands.data / "agents" / told["id"], programs) as hosted:
+        counters = hosted.info().value["counters"]
+        assert counters == {"global_timestep": 300, "global_step": 141, "global_episode": told_episodes(run)}
+        acted = [hosted.act(json.dumps(one.tolist()).encode()).value["action"][0] for one in OBSERVATIONS]
+        assert acted == before
+        assert learned_alike(hosted, run, made, programs)
+
+    assert commands("export-policy", "alice/cart", str(tmp_path / "policy"))[0] == 0
+    policy = Policy.load(tmp_path / "policy")
+    with opened(commands.data / "agents" / told["id"], programs) as hosted:
+        acted = [hosted.act(json.dumps(one.tolist()).encode()).value["action"][0] for one in OBSERVATIONS]
+    assert [policy.act(one) for one in OBSERVATIONS] == acted
+    assert commands("export-policy", "alice/nosuch", str(tmp_path / "policy"))[0] == 1
+    assert commands("export-policy", "alice/cart", str(tmp_path / "data"))[0] == 2
+
+
+class opened:  # noqa: N801 - a context
+    """An agent's folder, as a worker opens it."""
+
+    def __init__(self, path: Path, programs: Path) -> None:
+        self._path, self._programs = path, programs
+
+    def __enter__(self) -> HostedAgent:
+        self._agent = HostedAgent.open(self._path, lambda made, fresh: open_stepper(made, self._programs, fresh))
+        return self._agent
+
+    def __exit__(self, *_: object) -> None:
+        self._agent.close()
+
+
+def told_episodes(run: Path) -> int:
+    return len((run / "episodes.csv").read_text().splitlines()) - 1
+
+
+def learned_alike(hosted: HostedAgent, run: Path, made: Recipe, programs: Path) -> bool:
+    """The next 20 timesteps teach it what they teach the run: memory, generators and schedule have come along."""
+    from axonrl.estimators.limits import Schedule
+    from axonrl.estimators.stepping import Stepper
+    from axonrl.runs.checkpoints import CheckpointStore
+
+    memory = ReplayMemory(500, batch_size=8)
+    stepper = Stepper.load(programs / made.digest, memory, schedule=Schedule(20, 2))
+    found = CheckpointStore(run).open()
+    assert found is not None
+    stepper.load_state_dict(found[1])
+    memory.cut()
+    env = gymnasium.make("CartPole-v1")
+    state, _ = env.reset(seed=1)
+    for k in range(20):
+        after, reward, ended, _, _ = env.step(k % 2)
+        data = {"state": state.tolist(), "action": [k % 2], "reward": float(reward), "done": bool(ended)}
+        hosted.step(json.dumps({"step_data": {**data, "next_state": after.tolist()}}).encode(), None)
+        row = {"observation": state, "action": np.int64(k % 2), "reward": float(reward), "next_observation": after}
+        stepper.store_one({**row, "terminated": bool(ended), "truncated": False})
+        while stepper.owed:
+            stepper.learn()
+            stepper.owed -= 1
+        state = env.reset(seed=2)[0] if ended else after
+    env.close()
+    mine = safetensors.numpy.load(base64.b64decode(hosted.get_state().value["encoded_network"]))
+    other = stepper.weights()
+    return set(mine) == set(other) and all(np.array_equal(mine[name], other[name]) for name in other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"model_fn": "r2d2"}, "r2d2"),
+        ({"model_fn": "mine:model_fn"}, "mine:model_fn"),
+        ({"num_envs": 4}, "num_envs"),
+        ({"unrecorded": ["network"]}, "network"),
+        ({"memory": None}, "memory"),
+        ({"memory": {"kind": "hindsight", "size": 500}}, "hindsight"),
+        ({"memory": {"kind": "replay", "size": 500, "batch_size": 8, "frame_stack": 4}}, "frame_stack"),
+        ({"params": {"network": "nature_cnn"}}, "convolutions"),
+        ({"params": {"learning_rate": {"kind": "linear", "start": 1, "stop": 0, "over": "run"}}}, "over: run"),
+        ({"params": {"nosuch": 1}}, "nosuch"),
+        ({"action_space": {"type": "Discrete", "n": 2, "start": 1, "dtype": "int64"}}, "begins at 0"),
+    ],
+)
+def test_what_cannot_be_hosted_is_refused_with_the_reason(
+    run: Path, commands: Commands, tmp_path: Path, programs: Path, changes: dict[str, Any], named: str
+) -> None:
+    prepared(commands.data, programs)
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    told = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps(told | changes))
+    words = ["--user", "alice", "--name", "cart", "--first-update", "20", "--update-frequency", "2"]
+    code, _, err = commands("import-run", str(copy), *words)
+    assert code == 2
+    assert named in err
+    assert commands.json("list-agents") == []
+    assert not (commands.data / "agents").exists()
+
+
+def test_the_way_back_from_axonrls_names(run: Path) -> None:
+    """Parameters that the run did not name have the algorithm's defaults, not those of hosted agents."""
+    found = record.read(run)
+    assert found is not None
+    for model, params in (("dqn", {}), ("sac", {"hidden": [8]}), ("ppo", {"epochs": 3}), ("rainbow", {})):
+        memory = {"kind": "replay", "size": 1000, "batch_size": 32, "discount": 0.9, "n_step": 3, "path": "somewhere"}
+        if model == "ppo":
+            memory = {"kind": "batch", "size": 128, "batch_size": 128, "discount": 0.9}
+        one = dataclasses.replace(found, model_fn=model, params=params, memory=memory)
+        made = recipe(model, config_of(one, 50, 5))
+        own = {name: one.default for name, one in parameters.of(model).items()} | params
+        assert {name: value for name, value in made.params.items() if value != own[name]} == {}
+        assert {name: value for name, value in memory.items() if name in made.memory} == {
+            name: value for name, value in made.memory.items() if name in memory
+        }
+        assert (made.seed, made.action["n"]) == (0, 2)
+        if model != "ppo":
+            assert (made.first_update, made.update_frequency) == (50, 5)
+
+
+# -- backup, verify ---------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_while_steps_arrive_has_all_that_was_acknowledged_before(
+    commands: Commands, built: Built, programs: Path, tmp_path: Path
+) -> None:
+    token = prepared(commands.data, programs, built("dqn", DQN))
+    target, stop = tmp_path / "backup", threading.Event()
+    counted = 0
+
+    def step() -> None:
+        nonlocal counted
+        with agent(server, token) as mine:
+            while not stop.is_set():
+                mine.step([counted / 1000, 0.0, 0.0, 0.0], counted % 2, 1.0, [0.0] * 4, counted % 10 == 9)
+                counted += 1
+                enough[counted > 200].set()
+
+    enough = {False: threading.Event(), True: threading.Event()}
+    # Checkpoints all the time: the server removes what is being copied.
+    sets = ("--set", "agents.checkpoint_steps=5", "--set", "limits.steps_per_second=0")
+    with served(commands.data, *sets) as server:
+        settings = {name: value for name, value in DQN.items() if not name.endswith("size") or name == "batch_size"}
+        agent(server, token, seed=0, **settings).create_agent(4, 2, "dqn")
+        player = threading.Thread(target=step)
+        player.start()
+        try:
+            assert enough[True].wait(30)
+            before = counted
+            told = commands.json("backup", str(target))
+            after = counted
+            assert commands.json("verify")["damages"] == []  # of what is in use
+        finally:
+            stop.set()
+            player.join()
+    assert (told["agents"], told["damages"]) == (1, [])
+    assert after > before  # or this tests nothing
+    shutil.rmtree(commands.data)
+    restored = Commands(target, commands._told)
+    assert restored.json("verify") == {"agents": 1, "damages": []}
+    with served(target) as server:
+        mine = agent(server, token)
+        assert before <= mine.info()["counters"]["global_timestep"] <= counted
+        assert mine.act([0.1, 0.2, 0.3, 0.4]) in {0, 1}
+        assert mine.step([0.0] * 4, 0, 0.0, [0.0] * 4, False) is True
+    assert commands("backup", str(tmp_path / "no"))[0] == 2  # no data folder
+
+
+def test_a_backup_does_not_replace_anything(commands: Commands, programs: Path, tmp_path: Path) -> None:
+    prepared(commands.data, programs)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").touch()
+    assert commands("backup", str(tmp_path / "there"))[0] == 2
+    assert commands("backup", str(commands.data / "backup"))[0] == 2
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["file"]
+    assert commands("backup", str(tmp_path / "new"))[0] == 0
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "new" / "service.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_postgresql_is_left_to_its_own_tool(commands: Commands, postgresql: PostgreSQL, tmp_path: Path) -> None:
+    url = postgresql.new()
+    assert commands("migrate", "--database", url)[0] == 0
+    code, _, err = commands("backup", str(tmp_path / "new"), "--database", url)
+    assert code == 2
+    assert "pg_dump" in err
+    assert commands("backup", str(tmp_path / "new"), "--without-database", "--database", url)[0] == 0
+    assert not (tmp_path / "new" / "service.db").exists()
+
+
+@pytest.fixture
+def damaged(commands: Commands, built: Built, programs: Path) -> Path:
+    """The folder of an agent with two checkpoints, and 20 records in its journal."""
+    agents_recipe = built("dqn", DQN)
+    prepared(commands.data, programs, agents_recipe)
+    database = open_service(commands.data)
+    rows = AgentRows(database)
+    row = rows.add(Accounts(database).user("alice").id, "cart", "dqn", "", agents_recipe.config)
+    rows.set_status(row.id, "ready")
+    database.close()
+    path = commands.data / "agents" / row.id
+    hosted = HostedAgent.open(path, lambda made, fresh: open_stepper(made, programs, fresh), agents_recipe)
+    for k in range(40):
+        data = {"state": [0.0] * 4, "action": [0], "reward": float(k), "next_state": [1.0] * 4, "done": False}
+        hosted.step(json.dumps({"step_data": data}).encode(), None)
+        if k in (9, 19):
+            hosted.save()
+    hosted.abandon()
+    return path
+
+
+def test_damage_is_reported_by_file_and_offset(commands: Commands, damaged: Path) -> None:
+    assert commands.json("verify") == {"agents": 1, "damages": []}
+    journal = sorted((damaged / "journal").iterdir())[-1]
+    content = journal.read_bytes()
+    size = (len(content) - 25) // 20
+    journal.write_bytes(content[:-5])
+    assert commands.json("verify") == {"agents": 1, "damages": []}  # cut short: nobody was told that it is kept
+    assert journal.read_bytes() == content[:-5]  # and left as it is
+    at = 25 + 7 * size
+    journal.write_bytes(content[: at + 40] + bytes([content[at + 40] ^ 1]) + content[at + 41 :])
+    (damage,) = commands.json("verify", code=1)["damages"]
+    assert (damage["agent"], damage["file"], damage["offset"]) == ("alice/cart", str(journal), at)
+    journal.write_bytes(content)
+    newest = sorted((damaged / "checkpoints").iterdir())[-1]
+    arrays = newest / "arrays.safetensors"
+    arrays.write_bytes(arrays.read_bytes()[:-1])
+    (damage,) = commands.json("verify", code=1)["damages"]
+    assert (damage["file"], damage["offset"]) == (str(newest), None)
+    assert arrays.name in damage["what"]
+    first = sorted((damaged / "journal").iterdir())[0]
+    first.unlink()
+    assert len(commands.json("verify", code=1)["damages"]) == 2  # the older checkpoint has no way to what is newer
+    shutil.rmtree(damaged)
+    (damage,) = commands.json("verify", code=1)["damages"]
+    assert damage["file"] == str(damaged)
