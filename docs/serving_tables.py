@@ -1,4 +1,4 @@
-"""Tables of agents over HTTP, from the catalogue of models and the configuration."""
+"""Tables of agents over HTTP, from the catalogue and the configuration."""
 
 from __future__ import annotations
 
@@ -22,36 +22,66 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
     {
         "invalid_json": "the body is no JSON, or has NaN; send other bytes",
         "invalid_request": "it is no request of HTTP/1.1",
-        "invalid_credentials": "name or password is wrong, or the account is disabled; it does not say which",
+        "invalid_credentials": (
+            "name or password is wrong, or the account is disabled; it does "
+            "not say which"
+        ),
         "missing_token": "there is no `Authorization: Bearer`",
-        "invalid_token": "the token is unknown, or was revoked: log in again, or make another one",
+        "invalid_token": (
+            "the token is unknown, or was revoked: log in again, or make "
+            "another one"
+        ),
         "token_expired": "likewise, since its time is over",
         "forbidden_scope": "the token is not for this: make one with that scope",
-        "quota_exceeded": "the account has as many agents or bytes as it may: remove some, or `axonrl service set-quota`",
-        "not_found": "there is no such agent, user or path, or it is somebody else's",
+        "quota_exceeded": (
+            "the account has as many agents or bytes as it may: remove some, "
+            "or `axonrl service set-quota`"
+        ),
+        "not_found": (
+            "there is no such agent, user or path, or it is somebody else's"
+        ),
         "method_not_allowed": "the path takes another method",
         "name_taken": "the account has an agent of this name",
         "agent_inactive": "it was deactivated: `activate()`",
-        "agent_failed": "a damaged record or an update that is not finite: see below",
+        "agent_failed": (
+            "a damaged record or an update that is not finite: see below"
+        ),
         "learning_off": "somebody has switched learning off",
-        "body_too_large": "larger than `limits` allow: use batches, or raise the limit",
+        "body_too_large": (
+            "larger than `limits` allow: use batches, or raise the limit"
+        ),
         "unsupported_media_type": "another type than JSON, or compressed",
         "invalid_value": "`errors` names the place and what is wrong there",
         "state_mismatch": "the state is of another model or of other sizes",
-        "unsafe_state": "what was sent is no state: damaged, a pickle, or something else",
-        "idempotency_key_reused": "the same key with another body: use a new key for each request",
-        "rate_limited": "too many requests, steps, creations or logins; repeat after `Retry-After`",
+        "unsafe_state": (
+            "what was sent is no state: damaged, a pickle, or something else"
+        ),
+        "idempotency_key_reused": (
+            "the same key with another body: use a new key for each request"
+        ),
+        "rate_limited": (
+            "too many requests, steps, creations or logins; repeat after "
+            "`Retry-After`"
+        ),
         "internal": "a defect of ours: the log has it under `request_id`",
-        "agent_busy": "more than 1,000 requests wait, or more than 2 s of updates are due; repeat later",
-        "unavailable": "a worker is being started again, or took over 10 s; repeat with the same key",
+        "agent_busy": (
+            "more than 1,000 requests wait, or more than 2 s of updates are "
+            "due; repeat later"
+        ),
+        "unavailable": (
+            "a worker is being started again, or took over 10 s; repeat with "
+            "the same key"
+        ),
         "database_unavailable": "the database is not reached; it mends itself",
-        "storage_full": "the disk is full: acts go on, steps are refused until there is space",
+        "storage_full": (
+            "the disk is full: acts go on, steps are refused until there is space"
+        ),
     }
 )
 
 
 def hyperparameters() -> Table:
-    """Documented names, their defaults for the original's models, and what they become."""
+    """Documented names, their defaults, and what they become."""
     known = {
         one["model"]: {row["name"]: row for row in one["hyperparameters"]}
         for one in catalogue.described()

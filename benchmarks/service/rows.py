@@ -161,9 +161,11 @@ def asleep(number: int, transitions: int, woken: int) -> dict[str, float]:
             one.create("taught", **EVERY_4)
             one.load("taught", "step_batch", batch=100, requests=max(transitions // 100, 1))
         with service(data, token) as one:
+            act_once(one, "taught")  # so that the worker is there
             alone = one.mebibytes()
         copies(data, "taught", number, woken)
         with service(data, token) as one:
+            act_once(one, "taught")
             kibibytes = max(one.mebibytes() - alone, 0.0) * 1024
             pages = [timed(lambda: one.get("/api/v1/agents/?limit=100")) for _ in range(20)]
             waking = [timed(functools.partial(act_once, one, f"copy-{k}")) for k in range(woken)]
