@@ -101,6 +101,8 @@ class Agents(Section):
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.8
     checkpoint_steps: Annotated[int, BeforeValidator(_whole), Field(ge=1)] = 10_000
     checkpoint_seconds: Seconds = 60.0
+    lease_seconds: Seconds = 10.0
+    """With --shared: after so long the agents of a server that does not answer are another one's."""
 
 
 class Tokens(Section):
