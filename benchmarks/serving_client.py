@@ -59,11 +59,8 @@ def median(call: Callable[[], object], calls: int) -> float:
     return statistics.median(taken) * 1e6
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=4000)
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
+def measured(calls: int, repeats: int) -> dict[str, float]:
+    """Microseconds of a call, by name: the least of the medians of several repeats."""
     ports: multiprocessing.SimpleQueue[int] = multiprocessing.SimpleQueue()
     server = multiprocessing.Process(target=answer_all, args=(ports,))
     server.start()
@@ -79,19 +76,27 @@ def main() -> None:
 
         known: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn"}
         with RemoteAgent("a", url=f"http://127.0.0.1:{port}", access_token=TOKEN, **known) as agent:
-            calls: dict[str, Callable[[], object]] = {
+            timed: dict[str, Callable[[], object]] = {
                 "http.client": by_http_client,
                 "RemoteAgent.act": lambda: agent.act(STATE),
             }
-            found: dict[str, list[float]] = {name: [] for name in calls}
-            for _ in range(arguments.repeats):
-                for name, call in calls.items():
-                    found[name].append(median(call, arguments.calls))
+            found: dict[str, list[float]] = {name: [] for name in timed}
+            for _ in range(repeats):
+                for name, call in timed.items():
+                    found[name].append(median(call, calls))
         plain.close()
     finally:
         server.terminate()
         server.join()
-    least = {name: min(medians) for name, medians in found.items()}
+    return {name: min(medians) for name, medians in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=4000)
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    least = measured(arguments.calls, arguments.repeats)
     for name, taken in least.items():
         print(f"{name:16} {taken:6.0f} us")
     print(f"{'ratio':16} {least['RemoteAgent.act'] / least['http.client']:6.2f}")

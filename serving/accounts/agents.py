@@ -193,14 +193,20 @@ class AgentRows:
         with self._database.writing() as session:
             session.execute(delete(Agent).where(Agent.id == agent_id))
 
-    def note(self, seen: Mapping[str, tuple[dt.datetime | None, int]]) -> None:
-        """Note when agents were last asked for something, and their bytes. A server does it from time to time."""
+    def note(self, seen: Mapping[str, tuple[dt.datetime | None, int | None]]) -> None:
+        """Note when agents were last asked for something, and their bytes. A server does it from time to time.
+
+        Args:
+            seen: for each, by its id; what is None stays as it was noted before.
+        """
         if not seen:
             return
         with self._database.writing() as session:
             for agent_id, (time, size) in seen.items():
-                values: dict[str, Any] = {"bytes": size} if time is None else {"bytes": size, "last_active": time}
-                session.execute(update(Agent).where(Agent.id == agent_id).values(**values))
+                noted = {"bytes": size, "last_active": time}
+                values = {name: value for name, value in noted.items() if value is not None}
+                if values:
+                    session.execute(update(Agent).where(Agent.id == agent_id).values(**values))
 
     def take(self, agent_id: str, home: str, seconds: float) -> Lease:
         """Take an agent over for some time, if nobody else has it. The database's clock decides.

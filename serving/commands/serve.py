@@ -8,6 +8,7 @@ import contextlib
 import errno
 import logging
 import os
+import resource
 import sys
 import traceback
 from collections.abc import AsyncIterator, Mapping
@@ -21,6 +22,7 @@ from ..accounts import folder as folders
 from ..accounts.opening import described
 from ..gateway.gateway import Rooms
 from ..gateway.leases import LeasedPool
+from ..gateway.page import Page
 from ..gateway.reading import SettingsError
 from ..gateway.server import serve
 from ..gateway.settings import Settings, load
@@ -30,6 +32,7 @@ from .context import FAILED, USAGE
 
 DISK: Final = "disk"
 PROCESS: Final = "process"
+_FILES: Final = 65_536
 _LEAST_FREE: Final = 8 * 2**20
 """Bytes on the disk of the data folder, below which ``/readyz`` says that it is full."""
 logger = logging.getLogger("axonrl.serving")
@@ -43,6 +46,7 @@ def carry_out(arguments: argparse.Namespace) -> int:
         configuration that is not usable.
     """
     try:
+        _allow_many_files()
         settings = _settings(arguments)
         _check_shared(arguments)
         path = folders.prepare(arguments.data)
@@ -62,6 +66,13 @@ def _check_shared(arguments: argparse.Namespace) -> None:
         raise UnusableError("--shared needs --database postgresql://...: SQLite is for one server")
     if arguments.durability != DISK:
         raise UnusableError("--shared needs --durability disk: another server goes on from what is on the disk")
+
+
+def _allow_many_files() -> None:
+    """As many as may be, here and in the workers: an agent in memory has two open, a connection one; 1,024 are usual."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _FILES)) if hard > 0 else _FILES, hard))
 
 
 def _told(arguments: argparse.Namespace, error: Exception, status: int) -> int:
@@ -92,7 +103,7 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
             gauges=pool.gauges,
             shared=arguments.shared,
         )
-        return 128 + serve(settings, rooms, during=_running(pool, settings.listen.grace))
+        return 128 + serve(settings, rooms, page=Page(), during=_running(pool, settings.listen.grace))
     finally:
         database.close()
 

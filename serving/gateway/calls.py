@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 
 from ..accounts import By, Grant
+from ..accounts.grants import WEB
 from .gateway import Gateway
 from .problems import ProblemError
 
@@ -33,18 +34,20 @@ class Call:
     body: bytes
 
 
-def needs(scope: str, *, whole_account: bool = False) -> Callable[[Request], Awaitable[Call]]:
+def needs(scope: str, *, whole_account: bool = False, page: bool = False) -> Callable[[Request], Awaitable[Call]]:
     """A dependency: the call, if its token has a scope.
 
     Args:
         scope: that it must have; empty: any token.
         whole_account: and must not be for some agents only.
+        page: a login of the web page will do as well, though it has no scope but ``read``.
     """
 
     async def call(request: Request) -> Call:
         found: Call = request.scope[KEY]
         grant = found.grant
-        check_scope(grant, scope)
+        if not (page and grant.kind == WEB):
+            check_scope(grant, scope)
         if scope == "admin" and grant.role != "admin":
             raise ProblemError("forbidden_scope", "this is for administrators only")
         if whole_account and grant.agents is not None:
@@ -64,4 +67,5 @@ Anyone = Annotated[Call, Depends(needs(""))]
 Reading = Annotated[Call, Depends(needs("read"))]
 Managing = Annotated[Call, Depends(needs("manage"))]
 ManagingAccount = Annotated[Call, Depends(needs("manage", whole_account=True))]
+SeeingAccount = Annotated[Call, Depends(needs("manage", whole_account=True, page=True))]
 Administering = Annotated[Call, Depends(needs("admin"))]

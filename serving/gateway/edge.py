@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..accounts import By, Grant
 from . import replays
 from .calls import KEY, Call
+from .cookies import SECURE, cookie_of
 from .gateway import API, Gateway
 from .hot import HOT, done
 from .incoming import (
@@ -23,6 +24,7 @@ from .incoming import (
     STATE_TYPES,
     DisconnectedError,
     Head,
+    adding,
     address_of,
     body_of,
     checked_json,
@@ -123,10 +125,10 @@ class Edge:
             path = scope["path"] = path[:-1]
             scope["raw_path"] = scope.get("raw_path", b"").removesuffix(b"/")
         if not path.startswith("/api/"):
-            return await self._outside(scope, receive, send, head, headers)
+            return await self._outside(scope, receive, send, head, headers, request_id)
         if path in _PUBLIC:
             return await self._typed_route(scope, receive, send, head, headers, request_id, None)
-        grant = self._gateway.tokens.held(head.authorization).grant
+        grant = self._grant(scope, head)
         scope["axonrl.user"] = grant.user
         self._gateway.charge_request(grant)
         parts = path.split("/")
@@ -139,6 +141,14 @@ class Edge:
             await send_answer(send, answer.status, answer.body, [*more, *headers])
             return route, answer.status
         return await self._typed_route(scope, receive, send, head, headers, request_id, grant)
+
+    def _grant(self, scope: Scope, head: Head) -> Grant:
+        """What a request may do: its token says it, or the cookie of the page, which serves reading only."""
+        if head.authorization is None and scope["method"] == "GET":
+            cookie = cookie_of(scope)
+            if cookie is not None:
+                return self._gateway.tokens.web(cookie).grant
+        return self._gateway.tokens.held(head.authorization).grant
 
     def _check(self, scope: Scope, head: Head) -> None:
         """Refuse what no route takes."""
@@ -156,6 +166,7 @@ class Edge:
         """What every answer has."""
         headers = [(b"x-request-id", request_id.encode()), *_ALWAYS]
         if scope["scheme"] == "https" or (head.proto == b"https" and self._is_proxied(scope)):
+            scope[SECURE] = True
             headers.append(_HSTS)
         if self._origins:
             headers.append((b"vary", b"Origin"))
@@ -169,7 +180,7 @@ class Edge:
         return client is not None and trusted(str(client[0]), self._gateway.proxies)
 
     async def _outside(
-        self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers
+        self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers, request_id: str
     ) -> tuple[str, int]:
         """What is not the interface: health, metrics, the page."""
         gateway, path = self._gateway, scope["path"]
@@ -193,7 +204,9 @@ class Edge:
             return path, 200
         if self._page is None:
             raise not_found("the path")
-        await self._page(scope, receive, _adding(send, headers))
+        by = By("unknown", address_of(scope, head, gateway.proxies), request_id)
+        scope[KEY] = Call(gateway, None, by, b"")  # type: ignore[arg-type] # the page finds out who asks
+        await self._page(scope, receive, adding(send, headers))
         return "page", 200
 
     async def _typed_route(
@@ -275,19 +288,6 @@ async def _captured(app: ASGIApp, scope: Scope, receive: Receive) -> Answered:
 
     await app(scope, receive, send)
     return Answered(status, parts[0] if len(parts) == 1 else b"".join(parts), headers)
-
-
-def _adding(send: Send, headers: Headers) -> Send:
-    """A ``send`` that adds headers, where the answer does not have them."""
-
-    async def adding(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            given = {name.lower() for name, _ in message.get("headers", ())}
-            more = [(name, value) for name, value in headers if name not in given]
-            message = {**message, "headers": [*message.get("headers", ()), *more]}
-        await send(message)
-
-    return adding
 
 
 def _route_of(scope: Scope) -> str:

@@ -245,11 +245,11 @@ class Gateway:
         used, self.used = self.used, {}
         ids = list(used)
         answers = await asyncio.gather(*(self.pool.ask(agent, "info", wake=False) for agent in ids))
-        seen: dict[str, tuple[dt.datetime | None, int]] = {}
+        seen: dict[str, tuple[dt.datetime | None, int | None]] = {}
         for agent, answer in zip(ids, answers, strict=True):
-            if answer.status == 200:
+            if answer.status == 200:  # without bytes where it is not in memory
                 time_used = dt.datetime.fromtimestamp(used[agent], dt.timezone.utc)
-                seen[agent] = time_used, info_of(answer).get("bytes") or 0
+                seen[agent] = time_used, info_of(answer).get("bytes")
         await self.threads.call(self.rows.note, seen)
 
 

@@ -190,6 +190,19 @@ async def send_answer(
     await send({"type": "http.response.body", "body": body})
 
 
+def adding(send: Send, headers: Sequence[tuple[bytes, bytes]]) -> Send:
+    """A ``send`` that adds headers, where the answer does not have them."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = {name.lower() for name, _ in message.get("headers", ())}
+            more = [(name, value) for name, value in headers if name not in given]
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await send(message)
+
+    return sending
+
+
 async def send_problem(
     receive: Receive, send: Send, problem: ProblemError, request_id: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from ..accounts.agents import CREATING
 from ..accounts.tables import Agent
 from .gateway import Gateway, info_of
 from .models import AgentObject, Counters, time_text
+from .problems import of_failure
 
 _OF_WORKER: Final = ("status", "status_detail", "learning", "counters", "episode_return_mean", "bytes", "executor")
 """What ``info`` answers: the worker knows it better than the row."""
@@ -23,19 +25,25 @@ async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
     """
     if row.status == CREATING:
         return joined(row, {})
-    answer = await gateway.ask(row.id, "info", wake=row.is_active)
-    return joined(row, info_of(answer))
+    answer = await gateway.pool.ask(row.id, "info", wake=row.is_active)
+    if answer.status < 400:
+        return joined(row, info_of(answer), gateway.used.get(row.id))
+    problem = of_failure(answer.status, answer.body, answer.retry_after)
+    if problem.code != "agent_failed":
+        raise problem
+    return joined(row, {"status": "failed", "status_detail": problem.detail}, gateway.used.get(row.id))
 
 
 async def agent_objects(gateway: Gateway, rows: Sequence[Agent]) -> list[AgentObject]:
     """The objects of a page of agents. Where a worker does not answer, only what the database knows."""
     answers = await asyncio.gather(*(gateway.pool.ask(row.id, "info", wake=False) for row in rows))
     infos = [info_of(answer) if answer.status < 400 else {} for answer in answers]
-    return [joined(row, info) for row, info in zip(rows, infos, strict=True)]
+    return [joined(row, info, gateway.used.get(row.id)) for row, info in zip(rows, infos, strict=True)]
 
 
-def joined(row: Agent, info: Mapping[str, Any]) -> AgentObject:
-    """The object of a row and of what ``info`` answered."""
+def joined(row: Agent, info: Mapping[str, Any], used: float | None = None) -> AgentObject:
+    """The object of a row and of what ``info`` answered; ``used`` is when it was used, if that is not in the row yet."""
+    last_active = row.last_active if used is None else dt.datetime.fromtimestamp(used, dt.timezone.utc)
     values = {
         "status": row.status,
         "status_detail": row.status_detail,
@@ -56,6 +64,6 @@ def joined(row: Agent, info: Mapping[str, Any]) -> AgentObject:
         discrete=bool(row.config.get("discrete", False)),
         is_active=row.is_active and row.status != CREATING,
         created_at=time_text(row.created_at) or "",
-        last_active=time_text(row.last_active),
+        last_active=time_text(last_active),
         **values,
     )

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 
 from ..accounts.names import QUOTAS
 from ..accounts.tables import Token
-from .calls import KEY, Anyone, Call, ManagingAccount
+from .calls import KEY, Anyone, Call, ManagingAccount, SeeingAccount
 from .gateway import API
 from .models import CreatedToken, LoggedIn, Me, NewPassword, NewToken, TokenObject, time_text
 from .problems import ProblemError, invalid
@@ -30,7 +30,7 @@ async def login(request: Request) -> LoggedIn:
     """A login token, for a name and a password."""
     call: Call = request.scope[KEY]
     gateway = call.gateway
-    name, password = _credentials(call.body)
+    name, password = credentials(call.body)
     text = await gateway.threads.hash(
         gateway.accounts.login, name, password, call.by.address, request_id=call.by.request_id
     )
@@ -38,7 +38,8 @@ async def login(request: Request) -> LoggedIn:
     return LoggedIn(access_token=text, expires_in=round(gateway.settings.tokens.login_days * _DAY))
 
 
-def _credentials(body: bytes) -> tuple[str, str]:
+def credentials(body: bytes) -> tuple[str, str]:
+    """Name and password of a login's form."""
     try:
         pairs = urllib.parse.parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=True, errors="strict")
     except ValueError:
@@ -57,7 +58,7 @@ def _credentials(body: bytes) -> tuple[str, str]:
 @router.post("/logout", status_code=204)
 async def logout(call: Anyone) -> None:
     """Revoke the token that is used."""
-    await _revoked(call, call.grant.token_id)
+    await revoked(call)
 
 
 @router.get("/users/me")
@@ -79,7 +80,7 @@ async def change_password(call: ManagingAccount, body: NewPassword) -> None:
 
 
 @router.get("/tokens")
-async def list_tokens(call: ManagingAccount) -> list[TokenObject]:
+async def list_tokens(call: SeeingAccount) -> list[TokenObject]:
     """One's tokens."""
     found = await call.gateway.threads.call(call.gateway.accounts.tokens, call.grant.user)
     return [TokenObject(**_shown(token)) for token in found]
@@ -102,11 +103,12 @@ async def create_token(call: ManagingAccount, body: NewToken) -> CreatedToken:
 @router.delete("/tokens/{token_id}", status_code=204)
 async def revoke_token(call: ManagingAccount, token_id: str) -> None:
     """Revoke a token."""
-    await _revoked(call, token_id)
+    await revoked(call, token_id)
 
 
-async def _revoked(call: Call, token_id: str) -> None:
-    gateway = call.gateway
+async def revoked(call: Call, token_id: str | None = None) -> None:
+    """Revoke a token of the caller's, or the one that is used."""
+    gateway, token_id = call.gateway, token_id or call.grant.token_id
     await gateway.threads.call(gateway.accounts.revoke_token, token_id, user=call.grant.user, by=call.by)
     gateway.tokens.drop(token_id)  # even if the refresh fails
     await gateway.tokens.refresh()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -31,6 +32,7 @@ from .values import place
 
 StepperOf: TypeAlias = Callable[[Recipe, bool], Stepper]
 
+_AS_JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _MOST_SECONDS_OWED: Final = 2.0
 """Of updates: with more, steps are refused until some of them are done."""
 
@@ -95,7 +97,8 @@ class HostedAgent:
             epoch: how often it was taken over.
 
         Raises:
-            CheckpointError: the folder is in use, or no checkpoint of it is whole.
+            RefusedError: ``unavailable``: another process has the folder.
+            CheckpointError: no checkpoint of it is whole.
             ValueError: there is no compiled program.
         """
         folder = Folder(path, epoch)
@@ -377,7 +380,9 @@ class HostedAgent:
 
     def _act_as_saved(self) -> None:
         """Updates have failed: act with the weights of the newest checkpoint, which are finite."""
-        state = self._folder.open()
+        state = None
+        with contextlib.suppress(CheckpointError):  # then with those that there are, if they are finite
+            state = self._folder.open()
         if state is not None:
             self._stepper.set_weights(state["weights"])
 
@@ -443,14 +448,20 @@ class HostedAgent:
         finally:
             self._folder.close()
 
-    def abandon(self) -> None:
-        """Leave the folder to others without saving: nobody knows what is on the disk."""
+    def abandon(self, *, drop_unsynced: bool = False) -> None:
+        """Leave the folder to others without saving: nobody knows what is on the disk.
+
+        Args:
+            drop_unsynced: remove what was appended since the last :meth:`sync` that worked; nobody was told of it.
+        """
+        if drop_unsynced:
+            self._folder.journal.drop_unsynced()
         self._folder.close()
 
 
 def to_bytes(value: Any) -> bytes:
     """JSON, without spaces."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    return _AS_JSON(value).encode()
 
 
 def _accepted(count: int, seq: int) -> dict[str, int]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Any, Final
+
+from ...errors import CheckpointError
 
 STATUS: Final = {
     "invalid_json": 400,
@@ -56,3 +59,13 @@ class RefusedError(Exception):
 def invalid(where: str, what: str) -> RefusedError:
     """A value that is not allowed, and where it stands in the request."""
     return RefusedError("invalid_value", f"{where}: {what}", [(where, what)])
+
+
+def of_checkpoint(error: CheckpointError) -> RefusedError:
+    """Why a checkpoint cannot be written or read."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RefusedError("storage_full", "there is no space left to save the agent", retry_after=1)
+    if isinstance(cause, OSError):
+        return RefusedError("unavailable", str(error), retry_after=1)
+    return RefusedError("agent_failed", f"the agent cannot be opened: {error}")

@@ -66,6 +66,8 @@ class Journal:
         self._file: int | None = None
         self._path: Path | None = None
         self._length = 0
+        self._synced = 0
+        """Bytes of the newest file that are known to be on the disk."""
         self.bytes_since = 0
         """Bytes that were appended to the newest file."""
 
@@ -96,12 +98,23 @@ class Journal:
         """Force what was appended to the disk; OSError if that fails, and then nobody knows what is there."""
         if self._file is not None:
             os.fdatasync(self._file)
+            self._synced = self._length
+
+    def drop_unsynced(self) -> None:
+        """After a :meth:`sync` that failed: shorten the newest file to what is known to be on the disk.
+
+        The system may have dropped what it could not write, and still show it to readers: a record that is read back
+        now may be gone after the next power cut.
+        """
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._synced)
 
     def start_segment(self) -> None:
         """Close the newest file: the next record begins another one."""
         if self._file is not None:
             os.close(self._file)
-        self._file, self._path, self._length, self.bytes_since = None, None, 0, 0
+        self._file, self._path, self._length, self._synced, self.bytes_since = None, None, 0, 0, 0
 
     close = start_segment
 
@@ -164,7 +177,7 @@ class Journal:
             os.close(file)
             path.unlink(missing_ok=True)
             raise
-        self._file, self._path, self._length, self.bytes_since = file, path, len(head), 0
+        self._file, self._path, self._length, self._synced, self.bytes_since = file, path, len(head), 0, 0
 
     def taken_over_at(self, epoch: int) -> int | None:
         """The number of the first record that a later epoch than this one may have written; None if there is none."""

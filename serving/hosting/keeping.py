@@ -25,6 +25,7 @@ from ...runs.checkpoints import CheckpointStore
 from ...runs.files import make_folders
 from ...runs.provenance import provenance
 from ..catalogue.recipes import Recipe
+from .failures import RefusedError
 from .fencing import Fence, lock_name
 from .journal import Journal
 from .learning import Learning
@@ -55,10 +56,18 @@ class Folder:
         """The number of the last record in each checkpoint that this process wrote, the oldest first."""
 
     def lock(self) -> None:
-        """Be the only writer; CheckpointError if another process is, OutdatedError if one of a later epoch was."""
+        """Be the only writer; ``unavailable`` if another process is: one whose gateway has ended, and that ends too.
+
+        Raises:
+            RefusedError: that.
+            OutdatedError: a later epoch has the folder.
+        """
         make_folders(self.path)
         self.fence.put()
-        self._lock.enter_context(self._store.lock())
+        try:
+            self._lock.enter_context(self._store.lock())
+        except CheckpointError as error:
+            raise RefusedError("unavailable", str(error), retry_after=1) from error
 
     def close(self) -> None:
         """Leave it to others."""

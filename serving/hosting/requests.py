@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json
@@ -89,7 +89,11 @@ class Bodies:
             return ActRequest([self._reader.read(value["observation"], ("observation",))], [environment], explore, True)
         _refuse_other(value, ("environment",), "observations")
         many = _several(value["observations"], ("observations",))
-        observations = [self._reader.read(one, ("observations", k)) for k, one in enumerate(many)]
+        together = self._reader.together(many)
+        if together is None:
+            observations = [self._reader.read(one, ("observations", k)) for k, one in enumerate(many)]
+        else:
+            observations = list(together)
         names = value.get("environments")
         if names is None:
             return ActRequest(observations, [DEFAULT_ENVIRONMENT] * len(many), explore, False)
@@ -106,26 +110,37 @@ class Bodies:
     def steps(self, body: bytes) -> list[Step]:
         """``{"steps": [{...}, ...]}``."""
         value = fields(parsed(body), (), ("steps",))
-        return [self._step(one, ("steps", k)) for k, one in enumerate(_several(value["steps"], ("steps",)))]
+        many = _several(value["steps"], ("steps",))
+        befores, afters = self._column(many, _STATES), self._column(many, _NEXT_STATES)
+        return [self._step(one, ("steps", k), befores[k], afters[k]) for k, one in enumerate(many)]
+
+    def _column(self, many: list[Any], names: tuple[str, str]) -> Sequence[Any]:
+        """An observation of each step, read at once; None for each where they must be read one by one."""
+        nothing = [None] * len(many)
+        if not all(type(one) is dict for one in many):
+            return nothing
+        found = self._reader.together([one.get(_name_of(one, names)) for one in many])
+        return nothing if found is None else found
 
     def end_episode(self, body: bytes) -> str:
         """``{"environment": name}``, or nothing."""
         value = fields(parsed(body), (), (), ("environment",)) if body else {}
         return _environment(value.get("environment"), ("environment",))
 
-    def _step(self, value: Any, where: Where) -> Step:
+    def _step(self, value: Any, where: Where, before: Any = None, after: Any = None) -> Step:
+        """A step; its observations may have been read before."""
         state, following = _name_of(value, _STATES), _name_of(value, _NEXT_STATES)
         needed = (state, "action", "reward", following, "done")
         value = fields(value, where, needed, ("truncated", "environment"))
         truncated = value.get("truncated", False)
         return Step(
             _environment(value.get("environment"), (*where, "environment")),
-            self._reader.read(value[state], (*where, state)),
+            self._reader.read(value[state], (*where, state)) if before is None else before,
             self.actions.read(value["action"], (*where, "action")),
             reward(value["reward"], (*where, "reward")),
             done := boolean(value["done"], (*where, "done")),
             boolean(truncated, (*where, "truncated")) and not done,
-            self._reader.read(value[following], (*where, following)),
+            self._reader.read(value[following], (*where, following)) if after is None else after,
             where,
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -55,6 +56,23 @@ class Reader:
         found: dict[str, tuple[Any, Where]] = {}
         _flatten(self._space, value, "", where, found)
         return {leaf.name: self._leaf(k, *found[leaf.name]) for k, leaf in enumerate(self._leaves)}
+
+    def together(self, values: Sequence[Any]) -> Array | None:
+        """Observations [N, D] at once, where each is a list of D floats without limits; None if any is not, or wrong."""
+        spec = self._leaves[0].spec
+        if self._composite or self._limits[0] is not None or len(spec.shape) != 1 or spec.dtype.kind != "f":
+            return None
+        (size,) = spec.shape
+        if not all(type(value) is list and len(value) == size for value in values):
+            return None
+        if not {*map(type, itertools.chain.from_iterable(values))} <= _NUMBERS:
+            return None
+        try:
+            exact = np.array(values, np.float64)
+        except OverflowError:
+            return None
+        # A comparison with NaN is false, so this finds it as well.
+        return exact.astype(spec.dtype) if np.abs(exact).max(initial=0.0) <= _FLOAT32_MAX else None
 
     def _leaf(self, index: int, value: Any, where: Where) -> Array:
         leaf = self._leaves[index]

@@ -16,13 +16,9 @@ Answers are ``{"digest", "built", "seconds"}``, or a failure, as those of worker
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
 import json
 import logging
 import os
-import select
-import signal
 import socket
 import sys
 import time
@@ -34,10 +30,10 @@ from ...errors import ArgumentError, CheckpointError
 from ...runs.programs import VARIABLE
 from ..catalogue.recipes import Recipe
 from . import building
+from .ending import end_with_gateway, wait_for
 from .messages import Frame, encode, read
 
 IDLE_SECONDS: Final = 60.0
-_PR_SET_PDEATHSIG: Final = 1
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -60,8 +56,7 @@ class Builder:
     def run(self) -> None:
         """Serve until the gateway is gone, or there was no work for a while."""
         while True:
-            waiting, _, _ = select.select([self._connection], [], [], 0 if self._spares else self._idle_seconds)
-            if waiting:
+            if wait_for([self._connection], 0 if self._spares else self._idle_seconds):
                 frame = read(self._connection)
                 if frame is None:
                     return
@@ -106,13 +101,6 @@ class Builder:
             del self._spares[digest]
 
 
-def _end_with_parent() -> None:
-    """On Linux, be killed when the gateway is: a conversion may take half a minute, in which no socket is looked at."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it."""
     parser = argparse.ArgumentParser(prog="axonrl.serving.workers.builder")
@@ -120,10 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("programs", type=Path)
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
     given = parser.parse_args(arguments)
-    _end_with_parent()
     os.environ[VARIABLE] = ""  # nothing of a service is kept outside of its folder
     with socket.socket(fileno=given.descriptor) as connection:
         connection.setblocking(True)
+        if not end_with_gateway(connection):
+            return 0
         Builder(connection, given.programs, given.idle_seconds).run()
     return 0
 

@@ -12,6 +12,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from pydantic_core import from_json
+
 Head: TypeAlias = dict[str, Any]
 
 MAX_HEAD: Final = 2**16 - 1
@@ -20,6 +22,8 @@ MAX_BODY: Final = 512 * 2**20
 _LENGTH: Final = struct.Struct("<I")
 _HEAD: Final = struct.Struct("<H")
 _PREFIX: Final = struct.Struct("<IH")
+_AS_JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+"""json.dumps with these arguments would make an encoder for each frame."""
 
 
 class Frame(NamedTuple):
@@ -39,7 +43,7 @@ def encode(head: Mapping[str, Any], body: bytes | bytearray | memoryview = b"") 
     Raises:
         ValueError: the head is no JSON, or one of both is too long.
     """
-    encoded = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
+    encoded = _AS_JSON(head).encode()
     if len(encoded) > MAX_HEAD or len(body) > MAX_BODY:
         raise ValueError(
             f"a frame may have a head of {MAX_HEAD:,} and a body of {MAX_BODY:,} bytes, got {len(encoded):,} and"
@@ -54,20 +58,25 @@ def decode(content: bytes | bytearray | memoryview) -> Frame:
     Raises:
         FrameError: it is none.
     """
-    view = memoryview(content)
-    if len(view) < _HEAD.size:
-        raise FrameError(f"a frame has at least {_HEAD.size} bytes, got {len(view)}")
-    (size,) = _HEAD.unpack_from(view)
-    end = _HEAD.size + size
-    if end > len(view):
-        raise FrameError(f"a frame of {len(view):,} bytes cannot have a head of {size:,}")
+    with memoryview(content) as view:
+        return _decode(view, 0, len(view))
+
+
+def _decode(view: memoryview, start: int, end: int) -> Frame:
+    if end - start < _HEAD.size:
+        raise FrameError(f"a frame has at least {_HEAD.size} bytes, got {end - start}")
+    (size,) = _HEAD.unpack_from(view, start)
+    begins = start + _HEAD.size
+    ends = begins + size
+    if ends > end:
+        raise FrameError(f"a frame of {end - start:,} bytes cannot have a head of {size:,}")
     try:
-        head = json.loads(bytes(view[_HEAD.size : end]))
+        head = from_json(bytes(view[begins:ends]), allow_inf_nan=False)
     except ValueError as error:  # that of UTF-8 too
         raise FrameError(f"the head of a frame is no JSON: {error}") from error
     if not isinstance(head, dict):
         raise FrameError(f"the head of a frame must be an object, got {type(head).__name__}")
-    return Frame(head, bytes(view[end:]))
+    return Frame(head, bytes(view[ends:end]))
 
 
 def cut(buffer: bytearray) -> list[Frame]:
@@ -78,18 +87,20 @@ def cut(buffer: bytearray) -> list[Frame]:
     """
     frames, start = list[Frame](), 0
     try:
-        while len(buffer) - start >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(buffer, start)
-            _check_size(size)
-            end = start + _LENGTH.size + size
-            if end > len(buffer):
-                break
-            with memoryview(buffer) as view:
-                content = bytes(view[start + _LENGTH.size : end])
-            frames.append(decode(content))
-            start = end
+        with memoryview(buffer) as view:
+            while len(view) - start >= _LENGTH.size:
+                (size,) = _LENGTH.unpack_from(view, start)
+                _check_size(size)
+                end = start + _LENGTH.size + size
+                if end > len(view):
+                    break
+                frames.append(_decode(view, start + _LENGTH.size, end))
+                start = end
     finally:
-        del buffer[:start]
+        if start == len(buffer):
+            buffer.clear()
+        else:
+            del buffer[:start]
     return frames
 
 

@@ -33,6 +33,8 @@ Head: TypeAlias = dict[str, Any]
 _MOST_WAITING: Final = 1_000
 """Requests of one agent."""
 _RESTART_SECONDS: Final = 0.2
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+_LONG_LIFE_SECONDS: Final = 10.0
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -54,6 +56,7 @@ class _Child(asyncio.Protocol):
     def __init__(self, name: str) -> None:
         self.name = name
         self.process: subprocess.Popen[bytes] | None = None
+        self.began = time.monotonic()
         self.waiting: dict[int, tuple[str, asyncio.Future[tuple[Head, bytes]]]] = {}
         self.gone = asyncio.Event()
         self._held = bytearray()
@@ -118,6 +121,7 @@ class Pool:
         self._children: dict[str, _Child] = {}
         self._home: dict[str, str] = {}
         self._waiting: collections.Counter[str] = collections.Counter()
+        self._short_lives: collections.Counter[str] = collections.Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._builder: _Child | None = None
         self._building = asyncio.Lock()
@@ -182,6 +186,8 @@ class Pool:
                 child = self._children[self._home_of(agent)]
                 answered, content = await child.ask(agent, sent, body, seconds)
                 if "needs_program" not in answered:
+                    if do == "remove" and answered["status"] == 200:
+                        self._home.pop(agent, None)
                     return _as_answer(answered, content)
                 failed = await self.build(content)
                 if failed is not None:
@@ -226,8 +232,15 @@ class Pool:
             return
         logger.error("%s has ended unexpectedly: it is started again", name)
         await _ended(child.process, 1.0)
+        await asyncio.sleep(self._pause(name, time.monotonic() - child.began))
         while not self._stopping and not await self._started_again(name):
             await asyncio.sleep(_RESTART_SECONDS)
+
+    def _pause(self, name: str, lived: float) -> float:
+        """Seconds before a worker is started again: none, but if it ends again and again, as on a disk that is full."""
+        self._short_lives[name] = self._short_lives[name] + 1 if lived < _LONG_LIFE_SECONDS else 0
+        lives = self._short_lives[name]
+        return min(_RESTART_SECONDS * 2 ** (lives - 1), _LONGEST_PAUSE_SECONDS) if lives > 1 else 0.0
 
     async def _started_again(self, name: str) -> bool:
         try:
@@ -241,14 +254,22 @@ class Pool:
         """Have the builder make what a recipe needs; None when it is there, else why it cannot be."""
         async with self._building:
             try:
-                if self._builder is None or self._builder.gone.is_set():
-                    folder = str(self._data / PROGRAMS)
-                    self._builder = await _start("builder", "axonrl.serving.workers.builder", [folder])
-                head, content = await self._builder.ask("", {"do": "build"}, recipe, _SLOW_SECONDS)
-            except (ConnectionError, OSError, asyncio.TimeoutError):
+                try:
+                    head, content = await self._ask_builder(recipe)
+                except ConnectionError:  # it may just have ended because it had nothing to do
+                    head, content = await self._ask_builder(recipe)
+            except (OSError, asyncio.TimeoutError):
                 logger.exception("the builder has failed")
                 return _unavailable("unavailable", "the program of this agent cannot be built just now")
         return None if head["status"] == 200 else _as_answer(head, content)
+
+    async def _ask_builder(self, recipe: bytes) -> tuple[Head, bytes]:
+        if self._builder is None or self._builder.gone.is_set():
+            folder = str(self._data / PROGRAMS)
+            if self._builder is not None:
+                await _ended(self._builder.process, 1.0)
+            self._builder = await _start("builder", "axonrl.serving.workers.builder", [folder])
+        return await self._builder.ask("", {"do": "build"}, recipe, _SLOW_SECONDS)
 
 
 async def _start(name: str, module: str, arguments: Iterable[str]) -> _Child:

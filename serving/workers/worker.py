@@ -13,7 +13,6 @@ import gc
 import json
 import logging
 import os
-import select
 import shutil
 import signal
 import socket
@@ -30,9 +29,10 @@ from ...runs.files import make_folders
 from ..catalogue.recipes import Recipe
 from ..hosting.agent import Answer, HostedAgent, to_bytes
 from ..hosting.allocating import keep_large_arrays_apart
-from ..hosting.failures import RefusedError
+from ..hosting.failures import RefusedError, of_checkpoint
 from ..hosting.fencing import OutdatedError
 from ..hosting.opening import ProgramMissingError, open_stepper
+from .ending import end_with_gateway, wait_for
 from .messages import cut, encode
 from .settings import WorkerSettings
 
@@ -86,6 +86,14 @@ class Worker:
 
     def run(self) -> None:
         """Serve until the gateway is gone, or says that this is the end."""
+        try:
+            self._serve_all()
+        finally:
+            self._updates.shutdown(wait=False, cancel_futures=True)
+            self._woken.close()
+            self._wakes.close()
+
+    def _serve_all(self) -> None:
         self._connection.setblocking(False)
         while not self._gateway_is_gone:
             self._receive(0.0 if self._ready else _HOUSEKEEPING_SECONDS)
@@ -97,7 +105,6 @@ class Worker:
             if self._stopping is not None and not self._ready and not self._updating():
                 self._stop(self._stopping)
                 return
-        self._updates.shutdown(wait=False, cancel_futures=True)
         for slot in self._slots.values():
             if slot.agent is not None and slot.update is None:
                 slot.agent.abandon()
@@ -105,8 +112,7 @@ class Worker:
     # -- the gateway --------------------------------------------------------------------------------------------------
 
     def _receive(self, seconds: float) -> None:
-        writes = [self._connection] if self._out else []
-        readable, _, _ = select.select([self._connection, self._woken], writes, [], seconds)
+        readable = wait_for([self._connection, self._woken], seconds, writes=[self._connection] if self._out else [])
         if self._woken in readable:
             self._woken.recv(1 << 10)
             self._finish_updates()
@@ -162,10 +168,14 @@ class Worker:
         try:
             if slot.agent is not None:
                 slot.agent.sync()
-        except (OSError, OutdatedError):
+        except OutdatedError as error:  # the other server may have read what is in the file: it stays
+            logger.warning("a request is not acknowledged: %s", error)
+            self._lose(slot)
+            return False
+        except OSError:
             logger.exception("the journal of agent %s cannot be synced: it is opened again", name)
             if slot.agent is not None:
-                slot.agent.abandon()
+                slot.agent.abandon(drop_unsynced=self._settings.syncs)
             slot.agent = None
             return False
         return True
@@ -184,8 +194,7 @@ class Worker:
     def _stop(self, head: Head) -> None:
         """Save every agent, say so, and end."""
         for name, slot in self._slots.items():
-            if slot.agent is not None:
-                self._put_away(name, slot)
+            self._put_away(name, slot)
         self._connection.setblocking(True)
         with contextlib.suppress(OSError):
             self._connection.sendall(bytes(self._out) + encode({"id": head["id"], "status": 200}, b"{}"))
@@ -206,11 +215,15 @@ class Worker:
             while agent.has_work and time.monotonic() < end:
                 if agent.next_is_long:
                     slot.update = self._updates.submit(agent.work)
-                    slot.update.add_done_callback(lambda _: self._wakes.send(b"."))
+                    slot.update.add_done_callback(self._wake)
                     return
                 agent.work()
         if slot.queue or (agent is not None and agent.has_work):
             self._make_ready(name, slot)
+
+    def _wake(self, _: object) -> None:
+        with contextlib.suppress(OSError):  # the gateway is gone, and so is everything here
+            self._wakes.send(b".")
 
     def _updating(self) -> bool:
         return any(slot.update is not None for slot in self._slots.values())
@@ -268,14 +281,19 @@ class Worker:
             refused = RefusedError("unavailable", str(error), retry_after=1)
             self._answer(name, head, refused.status, to_bytes(refused.to_json()), retry_after=1, outdated=True)
         except CheckpointError as error:
-            logger.exception("agent %s cannot be opened", name)
-            self._refuse(name, head, RefusedError("unavailable", str(error), retry_after=1))
+            logger.exception("request %s of agent %s failed", head["do"], name)
+            self._reopen(name, slot)
+            self._refuse(name, head, of_checkpoint(error))
         except Exception:
             logger.exception("request %s of agent %s failed", head["do"], name)
-            if slot.agent is not None and self._sync(name, slot):
-                slot.agent.abandon()  # opened again, it is what its journal says
-                slot.agent = None
+            self._reopen(name, slot)
             self._refuse(name, head, RefusedError("internal", "the service failed; its log says why"))
+
+    def _reopen(self, name: str, slot: _Slot) -> None:
+        """The next request opens the agent again: it is what its checkpoint and journal say, and not half changed."""
+        if slot.agent is not None and self._sync(name, slot):
+            slot.agent.abandon()
+            slot.agent = None
 
     def _ask(self, name: str, agent: HostedAgent, head: Head, body: bytes) -> None:
         do = head["do"]
@@ -315,9 +333,13 @@ class Worker:
 
     def _put_away(self, name: str, slot: _Slot) -> None:
         """Save an agent, and have it in memory no more."""
-        if slot.agent is not None:
-            slot.agent.close()
-            slot.agent = None
+        agent, slot.agent = slot.agent, None
+        if agent is None:
+            return
+        try:
+            agent.close()
+        except Exception:  # of one agent, which may not be the end of the others
+            logger.exception("agent %s cannot be saved; its journal has everything", name)
 
     def _remove(self, name: str, slot: _Slot) -> None:
         """The folder is renamed first, so that it is there whole or not at all."""
@@ -353,7 +375,7 @@ class Worker:
     def _save(self, name: str, agent: HostedAgent) -> None:
         try:
             agent.save()
-        except (CheckpointError, OSError, OutdatedError):
+        except Exception:
             logger.exception("agent %s cannot be saved; its journal has everything", name)
 
     def _put_away_oldest(self) -> None:
@@ -397,11 +419,13 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which ends this process in good order
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
+    logging.captureWarnings(True)
     keep_large_arrays_apart()
     settings = WorkerSettings(**json.loads(sys.argv[2]))
     make_folders(Path(settings.data) / AGENTS)
     with socket.socket(fileno=int(sys.argv[1])) as connection:
-        Worker(connection, settings).run()
+        if end_with_gateway(connection):
+            Worker(connection, settings).run()
     return 0
 
 

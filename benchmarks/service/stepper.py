@@ -1,0 +1,54 @@
+"""A Stepper in a loop of its own process: ``python -m axonrl.benchmarks.service.stepper PROGRAMS HYPERPARAMETERS SECONDS``.
+
+It stores transitions that were made before, and learns when that is due: what a service cannot do faster. Prints the
+transitions per second.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ...serving.catalogue import recipe
+from ...serving.hosting.opening import open_stepper
+
+ROWS = 256
+WARM_UP = 2_000
+
+
+def main() -> None:
+    programs, hyperparameters, seconds = Path(sys.argv[1]), json.loads(sys.argv[2]), float(sys.argv[3])
+    made = recipe("dqn", {"state_size": 4, "action_size": 2, **hyperparameters})
+    stepper = open_stepper(made, programs)
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "observation": rng.uniform(-1, 1, 4).astype(np.float32),
+            "action": np.array(rng.integers(2), np.int32),
+            "reward": 1.0,
+            "terminated": bool(rng.random() < 0.02),
+            "truncated": False,
+            "next_observation": rng.uniform(-1, 1, 4).astype(np.float32),
+        }
+        for _ in range(ROWS)
+    ]
+    began, counted = 0.0, 0
+    for count, row in enumerate(itertools.cycle(rows)):
+        stepper.store_one(row)
+        while stepper.owed:
+            stepper.learn()
+            stepper.owed -= 1
+        if count == WARM_UP:
+            began, counted = time.perf_counter(), count
+        elif count > WARM_UP and not count % 64 and time.perf_counter() - began > seconds:
+            break
+    print((count - counted) / (time.perf_counter() - began))
+
+
+if __name__ == "__main__":
+    main()

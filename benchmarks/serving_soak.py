@@ -1,0 +1,295 @@
+"""Kill the processes of a service while it is used, and send it what it was not made for.
+
+    python -m axonrl.benchmarks.serving_soak [--minutes 30] [--kills 20] [--requests 200000] [--only kills mixed fuzz]
+
+``make soak`` does so after the trainings on Ray. Three parts: *kills* of the gateway at random instants of 1,000 steps,
+after which the weights are those of an agent that nothing disturbed; *mixed*, 50 clients that act, step, read, create,
+remove and move states while workers are killed; *fuzz*, requests that are made up. It prints Markdown: memory,
+descriptors, threads and files and their growth after the first fifth of the time, and whether steps add up. It ends
+with code 1 where something does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from axonrl.serving import Conflict, NotFound, RemoteAgent
+from axonrl.serving.accounts import Accounts, open_service
+
+from ..tests.serving.experience import STEPS, alike, batch, step, stepped
+from ..tests.serving.service import Service, is_there, serving, wait_for
+from .report import table
+from .serving_fuzz import AGENTS, bombard
+from .soak import growth, resident
+
+PARTS: Final = ("kills", "mixed", "fuzz")
+SMALL: Final[dict[str, Any]] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
+CLIENTS: Final = {"step": 20, "act": 14, "batch": 4, "read": 5, "state": 3, "create": 4}
+SHARED: Final = 10
+"""Agents that the clients share."""
+PAUSE_S: Final = 0.02
+BYTES_OF_STEP: Final = 600
+"""What an agent keeps of each of its last 100,000 steps: its key, and of each of its last 10,000 episodes."""
+GROWTH: Final = 0.05
+FEWEST: Final = 60
+"""Samples, for growth to be judged."""
+
+
+class Watch:
+    """Notes once a second what a service takes."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.seen: dict[str, list[float]] = defaultdict(list)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(1):
+            workers = self._service.children()
+            self._note("gateway", [self._service.pid])
+            self._note("workers", workers)
+            self.seen["files"].append(sum(len(files) for _, _, files in os.walk(self._service.data)))
+
+    def _note(self, role: str, pids: list[int]) -> None:
+        self.seen[f"{role}, MB"].append(sum(resident(pid) or 0 for pid in pids) / 2**20)
+        with contextlib.suppress(OSError):
+            counted = [len(os.listdir(f"/proc/{pid}/{what}")) for what in ("fd", "task") for pid in pids]  # noqa: PTH208
+            half = len(pids)
+            self.seen[f"{role}, descriptors"].append(sum(counted[:half]))
+            self.seen[f"{role}, threads"].append(sum(counted[half:]))
+
+    def report(self, part: str, allowed_mb: float = 0.0) -> list[str]:
+        """Print a table; what has grown, beyond what may."""
+        rows, found = [], []
+        for name, values in sorted(self.seen.items()):
+            grown = growth(values)
+            rows.append([name, f"{values[0]:.0f}", f"{max(values):.0f}", f"{values[-1]:.0f}", f"{grown:+.1%}"])
+            room = allowed_mb if name == "workers, MB" else 4.0  # a few files or descriptors more or less
+            after_warm_up = values[len(values) // 5] if values else 0.0
+            if len(values) >= FEWEST and grown * after_warm_up > GROWTH * after_warm_up + room:
+                found.append(f"{part}: {name} grew by {grown:.1%}")
+        print("\n" + table(["what", "first", "most", "last", "growth after warm-up"], rows), flush=True)
+        return found
+
+
+def workers_of(service: Service) -> list[int]:
+    """Without the builder, which ends when it has nothing to do."""
+    found = []
+    for pid in service.children():
+        with contextlib.suppress(OSError):
+            if b".workers.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
+
+
+# -- kills of the gateway ---------------------------------------------------------------------------------------------
+
+
+def killed(service: Service, kills: int) -> list[str]:
+    """Kill the gateway, and every other time its workers too, at random instants of 1,000 steps."""
+    print(f"\n### The gateway killed {kills} times within {STEPS:,} steps\n")
+    agents = [service.agent(name, retry_deadline=300.0, **SMALL) for name in ("disturbed", "twin")]
+    for agent in agents:
+        agent.create_agent(4, 2, "dqn")
+    found, starts = list[str](), list[float]()
+
+    def kill() -> None:
+        children = service.children()
+        service.kill(workers=len(starts) % 2 == 1)
+        began = time.monotonic()
+        try:
+            wait_for(lambda: not any(map(is_there, children)), 2)
+        except AssertionError:
+            found.append(f"kills: a process is there 2 s after the gateway: {[p for p in children if is_there(p)]}")
+        service.start()
+        starts.append(time.monotonic() - began)
+
+    stepped(agents[0], kills, kill, seed=random.randrange(2**32))
+    agents[1].step_batch(*batch(0, STEPS))
+    counted = agents[0].info()["counters"]["global_timestep"]
+    if counted != STEPS:
+        found.append(f"kills: {STEPS} steps were acknowledged, and {counted} counted")
+    if not alike(*agents):
+        found.append("kills: the weights differ from those of an agent that was not disturbed")
+    print(f"Counted {counted} steps; ready again within {max(starts):.1f} s.", flush=True)
+    return found
+
+
+# -- mixed clients ----------------------------------------------------------------------------------------------------
+
+
+class Mixed:
+    """What the clients do, each over and over until the time is over."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.stop = threading.Event()
+        self.acknowledged: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self._guard = threading.Lock()
+
+    def client(self, kind: str, number: int) -> None:
+        """One of the clients."""
+        dice = random.Random(f"{kind} {number}")
+        shared = f"shared-{number % SHARED}"
+        name = {"state": f"state-{number}", "create": f"created-{number}"}.get(kind, shared)
+        act: Callable[[RemoteAgent, str, random.Random], None] = getattr(self, f"_{kind}")
+        with self._service.agent(name, environment=f"{kind}{number}", retry_deadline=120.0, **SMALL) as agent:
+            if kind == "state":
+                agent.create_agent(4, 2, "dqn")
+            while not self.stop.wait(PAUSE_S * dice.random() * 2):
+                act(agent, name, dice)
+                with self._guard:
+                    self.calls[kind] += 1
+
+    def _count(self, name: str, steps: int) -> None:
+        with self._guard:
+            self.acknowledged[name] += steps
+
+    def _step(self, agent: RemoteAgent, name: str, dice: random.Random) -> None:
+        agent.step(*step(dice.randrange(STEPS)))
+        self._count(name, 1)
+
+    def _batch(self, agent: RemoteAgent, name: str, dice: random.Random) -> None:
+        begin = dice.randrange(STEPS - 32)
+        self._count(name, agent.step_batch(*batch(begin, begin + 32)))
+        self.stop.wait(1)
+
+    def _act(self, agent: RemoteAgent, name: str, dice: random.Random) -> None:
+        agent.act([dice.random() for _ in range(4)], noise=dice.random())
+
+    def _read(self, agent: RemoteAgent, name: str, dice: random.Random) -> None:
+        dice.choice([agent.info, agent.episodes, agent.sync, lambda: agent.loss])()
+
+    def _state(self, agent: RemoteAgent, name: str, dice: random.Random) -> None:
+        agent.upload_state(agent.get_state())
+        self.stop.wait(1)
+
+    def _create(self, agent: RemoteAgent, name: str, dice: random.Random) -> None:
+        with contextlib.suppress(Conflict):  # of an attempt whose answer was lost
+            agent.create_agent(4, 2, "dqn")
+        with contextlib.suppress(NotFound):
+            agent.step(*step(dice.randrange(STEPS)))
+        agent.remove(agent_name=name)
+        self.stop.wait(1)
+
+
+def mixed(service: Service, seconds: float, every: float) -> list[str]:
+    """Fifty clients, and a worker killed every few seconds."""
+    count = sum(CLIENTS.values())
+    print(f"\n### {count} mixed clients for {seconds / 60:g} minutes, a worker killed every {every:g} s\n")
+    doing, dice, kills = Mixed(service), random.Random(1), 0
+    for number in range(SHARED):
+        service.agent(f"shared-{number}", **SMALL).create_agent(4, 2, "dqn")
+    with ThreadPoolExecutor(count) as pool, Watch(service) as watch:
+        running = [pool.submit(doing.client, kind, k) for kind, many in CLIENTS.items() for k in range(many)]
+        end = time.monotonic() + seconds
+        try:
+            while (left := end - time.monotonic()) > 0:
+                time.sleep(min(every, left))
+                workers = workers_of(service)
+                if workers and left > every:
+                    os.kill(dice.choice(workers), signal.SIGKILL)
+                    kills += 1
+        finally:
+            doing.stop.set()
+    found = [f"mixed: a client ended with {error!r}" for one in running if (error := one.exception()) is not None]
+    for name, steps in sorted(doing.acknowledged.items()):
+        counted = service.agent(name).info()["counters"]["global_timestep"]
+        if counted != steps:
+            found.append(f"mixed: {name} acknowledged {steps} steps, and counts {counted}")
+    calls = ", ".join(f"{kind} {count}" for kind, count in doing.calls.items())
+    total = sum(doing.acknowledged.values())
+    print(f"Kills of workers {kills}. Calls: {calls}. Steps acknowledged {total}.")
+    return found + watch.report("mixed", total * BYTES_OF_STEP / 2**20)
+
+
+# -- made-up requests -------------------------------------------------------------------------------------------------
+
+
+def fuzzed(service: Service, requests: int, seconds: float) -> list[str]:
+    """Made-up requests over a few connections, until there were so many or the time is over."""
+    print(f"\n### {requests:,} made-up requests, or {seconds / 60:g} minutes\n")
+    service.agent(AGENTS[0], **SMALL).create_agent(4, 2, "dqn")
+    service.agent(AGENTS[1], **SMALL).create_agent(4, 2, "ddpg")
+    database = open_service(service.data)
+    try:
+        accounts = Accounts(database)
+        accounts.add_user("root", "correct horse battery", admin=True)
+        administrator, _ = accounts.create_token("root", "fuzz")
+    finally:
+        database.close()
+    wait_for(lambda: service.ask("GET", "/api/v1/users/me", token=administrator)[0] == 200, 10)
+    stop, threads, before = threading.Event(), 4, workers_of(service)
+    timer = threading.Timer(seconds, stop.set)
+    timer.start()
+    began = time.monotonic()
+    try:
+        with ThreadPoolExecutor(threads) as pool, Watch(service) as watch:
+            tokens = [service.token] * 3 + [administrator]
+            running = [pool.submit(bombard, service, tokens, requests // threads, stop, k) for k in range(threads)]
+            seen = sum((one.result() for one in running), Counter[int]())
+    finally:
+        timer.cancel()
+    statuses = ", ".join(f"{status} {count}" for status, count in sorted(seen.items()))
+    took = time.monotonic() - began
+    print(f"{seen.total():,} requests in {took:.0f} s: {statuses}.")
+    lost = [pid for pid in before if not is_there(pid)]
+    found = [f"fuzz: {seen[500]} answers were 500"] if seen[500] else []
+    found += [f"fuzz: workers {lost} ended"] if lost else []
+    found += [] if seen[200] > seen.total() / 50 else ["fuzz: nearly nothing was accepted"]
+    return found + watch.report("fuzz", 30.0)
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30, help="of the mixed clients, and at most of the requests")
+    parser.add_argument("--every", type=float, default=10, help="seconds between kills of workers")
+    parser.add_argument("--kills", type=int, default=20, help="of the gateway")
+    parser.add_argument("--requests", type=int, default=200_000)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    chosen = parser.parse_args()
+    found: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="axonrl-soak-", ignore_cleanup_errors=True) as folder:
+        programs = Path(folder, "programs")
+        programs.mkdir()
+        for part in chosen.only:
+            with serving(Path(folder, part), programs) as service:
+                match part:
+                    case "kills":
+                        found += killed(service, chosen.kills)
+                    case "mixed":
+                        found += mixed(service, 60 * chosen.minutes, chosen.every)
+                    case "fuzz":
+                        found += fuzzed(service, chosen.requests, 60 * chosen.minutes)
+                if "Traceback" in (log := service.log.read_text()):
+                    found.append(f"{part}: the log has errors: {log[log.index('Traceback') :][:1500]}")
+    print("\n" + ("\n".join(["Wrong:", *(f"- {one}" for one in found)]) if found else "Nothing is wrong."))
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""The cookie of the web page's logins, and which requests it counts for."""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Final
+
+from starlette.types import Scope
+
+SECURE: Final = "axonrl.secure"
+"""Whether a request's scope says that it came over TLS, to us or to our proxy."""
+_OWN: Final = frozenset({b"same-origin", b"none"})
+
+
+def cookie_name(scope: Scope) -> bytes:
+    """The cookie's name. Cookies do not know ports, so that two services on one machine need two names."""
+    server = scope.get("server")
+    name = b"axonrl-%d" % (server[1] if server and server[1] else 0)
+    return b"__Host-" + name if scope.get(SECURE) else name
+
+
+def cookie_of(scope: Scope) -> bytes | None:
+    """The login that a request of the page itself comes with; None: there is none, or the request is another's."""
+    wanted, found = cookie_name(scope), None
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            for part in value.split(b";"):
+                key, _, content = part.strip().partition(b"=")
+                found = content if key == wanted else found
+    return found if found and is_own(scope) else None
+
+
+def is_own(scope: Scope) -> bool:
+    """Whether a request comes from a page of this service, or from no page at all.
+
+    Browsers say it in ``Sec-Fetch-Site``; to addresses without TLS they do not, and ``Origin`` is compared.
+    """
+    headers = dict(scope["headers"])
+    site = headers.get(b"sec-fetch-site")
+    if site is not None:
+        return site in _OWN
+    origin = headers.get(b"origin")
+    return origin is None or urllib.parse.urlsplit(origin).netloc.lower() == headers.get(b"host", b"").lower()
+
+
+def set_cookie(scope: Scope, value: str) -> tuple[bytes, bytes]:
+    """The header that gives the browser a login, until it is closed; empty: takes it away."""
+    parts = [cookie_name(scope) + b"=" + value.encode(), b"Path=/", b"HttpOnly", b"SameSite=Strict"]
+    parts += [b"Secure"] if scope.get(SECURE) else []
+    parts += [] if value else [b"Max-Age=0"]
+    return b"set-cookie", b"; ".join(parts)

@@ -1,0 +1,119 @@
+"""The web page: its files, and its login. All else it asks of the interface, with a cookie that only reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from importlib import resources
+from typing import Final
+
+from starlette.types import Receive, Scope, Send
+
+from ...accounts import By
+from ..calls import KEY, Call
+from ..cookies import cookie_of, is_own, set_cookie
+from ..incoming import FORM_TYPE, JSON_TYPE, Head, body_of, send_answer
+from ..problems import ProblemError, not_found
+from ..users import credentials, revoked
+
+LOGIN: Final = "/login"
+LOGOUT: Final = "/logout"
+SESSION: Final = "/session"
+_FILES: Final = {
+    "/": ("page.html", b"text/html; charset=utf-8"),
+    "/page.css": ("page.css", b"text/css; charset=utf-8"),
+    "/page.js": ("page.js", b"text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", b"image/svg+xml"),
+}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Nothing from elsewhere, no scripts inside of HTML, and no text that becomes HTML."""
+_HEADERS: Final = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_LOGIN_BYTES: Final = 8192
+
+
+class Page:
+    """An ASGI application behind the edge, which says in the scope who asks, but for the login.
+
+    The page's files are read once: a service that is upgraded while it runs goes on with its own.
+    """
+
+    def __init__(self) -> None:
+        folder = resources.files(__package__)
+        self._files = {path: (folder.joinpath(name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a file, or a login or logout; raises ``ProblemError``."""
+        path, method = scope["path"], scope["method"]
+        if path in self._files or path == SESSION:
+            if method not in ("GET", "HEAD"):
+                raise ProblemError("method_not_allowed", f"{path} takes GET", headers={"Allow": "GET, HEAD"})
+            content, kind = self._files[path] if path in self._files else (_session(scope), JSON_TYPE)
+            await send_answer(send, 200, content, _HEADERS, kind)
+            return
+        if path not in (LOGIN, LOGOUT):
+            raise not_found("the path")
+        if method != "POST":
+            raise ProblemError("method_not_allowed", f"{path} takes POST", headers={"Allow": "POST"})
+        cookie = await (_log_in if path == LOGIN else _log_out)(scope, receive)
+        await send({"type": "http.response.start", "status": 204, "headers": [set_cookie(scope, cookie), *_HEADERS]})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _log_in(scope: Scope, receive: Receive) -> str:
+    """A new cookie's value, for a name and a password; the login from before ends."""
+    call: Call = scope[KEY]
+    if not is_own(scope):
+        raise ProblemError("invalid_request", "only the page of this service itself may log in here")
+    head = Head(scope["headers"])
+    head.check_type((FORM_TYPE,))
+    name, password = credentials(await body_of(receive, head, _LOGIN_BYTES))
+    gateway, by = call.gateway, call.by
+    text = await gateway.threads.hash(gateway.accounts.web_login, name, password, by.address, request_id=by.request_id)
+    await gateway.tokens.refresh()
+    before = _known(scope)
+    if before is not None:
+        await revoked(before)
+    return text
+
+
+async def _log_out(scope: Scope, receive: Receive) -> str:
+    """No cookie; its login has ended."""
+    head = Head(scope["headers"])
+    head.check_type((JSON_TYPE, FORM_TYPE))
+    await body_of(receive, head, _LOGIN_BYTES)
+    await revoked(_logged_in(scope))
+    return ""
+
+
+def _session(scope: Scope) -> bytes:
+    """Who is logged in, null for nobody: what the page asks first, where a 401 would be an error in its console."""
+    known = _known(scope)
+    return json.dumps({"user": None if known is None else known.grant.user}).encode()
+
+
+def _known(scope: Scope) -> Call | None:
+    """As :func:`_logged_in`; None if nobody is."""
+    try:
+        return _logged_in(scope)
+    except ProblemError as problem:
+        if problem.status != 401:
+            raise
+        return None
+
+
+def _logged_in(scope: Scope) -> Call:
+    """The call with what its cookie allows; raises as ``Tokens.web`` does."""
+    call: Call = scope[KEY]
+    cookie = cookie_of(scope)
+    if cookie is None:
+        raise ProblemError("missing_token", "this needs a login of the page of this service")
+    grant = call.gateway.tokens.web(cookie).grant
+    return dataclasses.replace(call, grant=grant, by=By(grant.user, call.by.address, call.by.request_id))

@@ -1,0 +1,267 @@
+"""What a service keeps when its processes are killed: every step that it acknowledged, once."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from axonrl.serving import RemoteAgent, ServiceError
+from axonrl.serving.accounts import folder as folders
+from axonrl.serving.catalogue import Recipe
+
+from .experience import STEPS, alike, batch, step, stepped
+from .service import CLI, Service, dropping, is_there, serving, wait_for
+
+Built = Callable[..., Recipe]
+SMALL: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
+CLIENTS = 8
+
+
+@pytest.fixture(scope="module")
+def started(built: Built, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
+    with serving(tmp_path_factory.mktemp("service") / "data", programs) as service:
+        yield service
+        assert "Traceback" not in service.log.read_text()
+
+
+@pytest.fixture
+def service(started: Service) -> Service:
+    """It runs at the beginning of each test."""
+    if started.process is None or started.process.poll() is not None:
+        started.start()
+    return started
+
+
+@pytest.fixture
+def twin(service: Service) -> RemoteAgent:
+    """An agent that nothing disturbed; the tests do not change it."""
+    agent = service.agent("twin", **SMALL)
+    if not agent.exists:
+        agent.create_agent(4, 2, "dqn")
+        for begin in range(0, STEPS, 250):
+            agent.step_batch(*batch(begin, begin + 250))
+    return agent
+
+
+@pytest.fixture
+def a(service: Service) -> Iterator[RemoteAgent]:
+    with service.agent("a", **SMALL) as agent:
+        agent.remove(agent_name="a")
+        agent.create_agent(4, 2, "dqn")
+        yield agent
+
+
+def timesteps(agent: RemoteAgent) -> int:
+    found: int = agent.info()["counters"]["global_timestep"]
+    return found
+
+
+# -- kill -9 ----------------------------------------------------------------------------------------------------------
+
+
+def test_steps_are_applied_once_whatever_is_killed(service: Service, a: RemoteAgent, twin: RemoteAgent) -> None:
+    kinds = iter([True, False, True])
+
+    def kill() -> None:
+        service.kill(workers=next(kinds))
+        service.start()
+
+    stepped(a, 3, kill)
+    assert timesteps(a) == STEPS
+    assert alike(a, twin)
+
+
+def test_the_agents_of_other_workers_answer_while_one_is_killed(
+    service: Service, a: RemoteAgent, twin: RemoteAgent
+) -> None:
+    twin.act([0.0] * 4)
+    folder, ours = service.folder("a"), service.worker_of("twin")
+    assert service.worker_of("a") != ours
+
+    def kill() -> None:
+        pid = int((folder / "lock.pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: (folder / "lock.pid").read_text() not in ("", str(pid)), 30)
+
+    stop, answered = threading.Event(), 0
+    with ThreadPoolExecutor(1) as one, service.agent("twin", retry_deadline=0.0) as bystander:
+
+        def look_on() -> int:
+            count = 0
+            while not stop.is_set():
+                bystander.act([0.0] * 4)
+                count += 1
+            return count
+
+        looking = one.submit(look_on)
+        try:
+            stepped(a, 3, kill)
+        finally:
+            stop.set()
+        answered = looking.result(30)
+    assert answered > 100
+    assert service.worker_of("twin") == ours
+    assert timesteps(a) == STEPS
+    assert alike(a, twin)
+
+
+def test_steps_through_a_proxy_that_drops_answers_and_a_killed_server(
+    service: Service, a: RemoteAgent, twin: RemoteAgent
+) -> None:
+    def kill() -> None:
+        service.kill()
+        service.start()
+
+    with dropping(service.url) as (url, proxy), service.agent("a", url=url) as through:
+        stepped(through, 1, kill, steps=200)
+        assert proxy.answers >= 290
+    a.step_batch(*batch(200, STEPS))
+    assert alike(a, twin)
+
+
+def test_a_gateway_that_is_killed_leaves_no_process_and_no_lock(service: Service, a: RemoteAgent) -> None:
+    a.step(*step(0))
+    folder = service.folder("a")
+    with ThreadPoolExecutor(1) as one, service.agent("building", retry_deadline=0.0, hidden_layers=[9]) as other:
+        creating = one.submit(other.create_agent, 4, 2, "dqn")
+        wait_for(lambda: len(service.children()) == 3, 20)  # the builder loads TensorFlow
+        children = service.children()
+        service.kill(workers=False)
+        wait_for(lambda: not any(map(is_there, children)), 2)
+        assert isinstance(creating.exception(30), ServiceError)
+    assert folders.holder(service.data) is None
+    with FileLock(folder / "lock", timeout=0):
+        pass
+    began = time.monotonic()
+    service.start()
+    assert timesteps(a) == 1
+    assert time.monotonic() - began < 5
+    assert other.exists is False
+    assert [one.name for one in (service.data / "agents").iterdir() if one.name.startswith(".")] == []
+
+
+# -- ending in good order ---------------------------------------------------------------------------------------------
+
+
+def steps_until_it_fails(agent: RemoteAgent, begun: threading.Semaphore) -> int:
+    count = 0
+    with contextlib.suppress(ServiceError):
+        while True:
+            agent.step(*step(count % STEPS))
+            count += 1
+            begun.release()
+    return count
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_signal_under_load_loses_nothing_that_was_answered(service: Service, a: RemoteAgent, signals: int) -> None:
+    begun = threading.Semaphore(0)
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        counting = [
+            clients.submit(
+                steps_until_it_fails, service.agent("a", environment=f"e{k}", retry_deadline=0.0), begun
+            )
+            for k in range(CLIENTS)
+        ]
+        try:
+            for _ in range(400):
+                assert begun.acquire(timeout=10)
+            process = service.process
+            assert process is not None
+            began = time.monotonic()
+            for _ in range(signals - 1):
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.02)  # two of a kind at once would be one
+            assert service.stop() == 143
+            assert time.monotonic() - began < (30 if signals == 1 else 1)
+        finally:
+            service.end()
+        acknowledged = sum(one.result(30) for one in counting)
+    service.start()
+    assert acknowledged <= timesteps(a) <= acknowledged + CLIENTS
+
+
+def test_a_folder_has_one_server_and_a_database_one_folder(service: Service, tmp_path: Path) -> None:
+    def refused(*words: str) -> str:
+        command = [sys.executable, "-c", CLI, "serve", "--port", "0", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        return done.stderr
+
+    assert f"process {service.pid} " in refused("--data", str(service.data))
+    other = refused("--data", str(tmp_path / "other"), "--database", str(service.data / "service.db"))
+    assert str(service.data) in other
+    service.kill()
+    began = time.monotonic()
+    service.start()
+    assert time.monotonic() - began < 5
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_applied_once_in_turn_at_once_and_after_a_restart(service: Service, a: RemoteAgent) -> None:
+    path = "/api/v1/agents/a/step"
+    data: dict[str, Any] = {"state": [0.0] * 4, "action": [1], "reward": 1.0, "next_state": [1.0] * 4, "done": False}
+
+    def ask(key: str, **more: Any) -> tuple[int, bool, Any]:
+        status, headers, body = service.ask("POST", path, {"step_data": {**data, **more}}, key)
+        return status, headers.get("idempotent-replayed") == "true", body
+
+    in_turn = [ask("in turn") for _ in range(5)]
+    with ThreadPoolExecutor(5) as clients:
+        at_once = list(clients.map(ask, ["at once"] * 5))
+    assert in_turn == [(200, k > 0, {"accepted": 1, "seq": 1}) for k in range(5)]
+    assert sorted(at_once, key=lambda one: one[1]) == [(200, k > 0, {"accepted": 1, "seq": 2}) for k in range(5)]
+    before = a.get_state()
+    status, _, body = service.ask("POST", path, {"step_data": {**data, "reward": 2.0}}, "in turn")
+    assert (status, body["code"]) == (422, "idempotency_key_reused")
+    service.kill()
+    service.start()
+    assert [ask("at once") for _ in range(5)] == [(200, True, {"accepted": 1, "seq": 2})] * 5
+    assert a.get_state() == before
+
+
+# -- removing ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_that_is_removed_under_load_is_gone(service: Service, a: RemoteAgent) -> None:
+    folder, begun = service.folder("a"), threading.Semaphore(0)
+
+    def use(k: int) -> int | None:
+        agent, dice = service.agent("a", environment=f"e{k}", retry_deadline=0.0), random.Random(k)
+        try:
+            while True:
+                if dice.random() < 0.5:
+                    agent.act([0.0] * 4)
+                else:
+                    agent.step(*step(k))
+                begun.release()
+        except ServiceError as error:
+            return error.status
+
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        using = [clients.submit(use, k) for k in range(CLIENTS)]
+        for _ in range(100):
+            assert begun.acquire(timeout=10)
+        assert a.remove(agent_name="a") is True
+        wait_for(lambda: not list(folder.parent.glob(f"*{folder.name}*")), 1)
+        assert {one.result(30) for one in using} <= {404, 409}
+    assert a.exists is False
+    a.create_agent(4, 2, "dqn")
+    assert timesteps(a) == 0
+    a.step(*step(0))
+    assert timesteps(a) == 1

@@ -1,0 +1,157 @@
+"""A worker without a gateway: what ends it, and what may not."""
+
+import contextlib
+import fcntl
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.agent import HostedAgent
+from axonrl.serving.hosting.learning import Learning
+from axonrl.serving.workers.ending import hung_up, wait_for
+from axonrl.serving.workers.messages import Frame, encode, read
+from axonrl.serving.workers.settings import WorkerSettings
+from axonrl.serving.workers.worker import Worker
+
+Built = Callable[..., Recipe]
+SMALL: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
+DATA = {"state": [0.0] * 4, "action": [1], "reward": 1.0, "next_state": [1.0] * 4, "done": False}
+STEP = json.dumps({"step_data": DATA}).encode()
+ACT = json.dumps([0.0] * 4).encode()
+
+
+class Asked:
+    """The gateway's end of a worker's connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.numbers = 0
+
+    def ask(self, agent: str, do: str, body: bytes = b"", **head: object) -> Frame:
+        self.numbers += 1
+        self.connection.sendall(encode({"id": self.numbers, "agent": agent, "do": do, **head}, body))
+        frame = read(self.connection)
+        assert frame is not None
+        assert frame.head["id"] == self.numbers
+        return frame
+
+
+@pytest.fixture
+def worker(programs: Path, tmp_path: Path) -> Iterator[Asked]:
+    """One in a thread, with agents ``a`` and ``b``."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "programs").symlink_to(programs)
+    ours, theirs = socket.socketpair()
+    ours.settimeout(30)
+    with ours, theirs:
+        thread = threading.Thread(target=Worker(theirs, WorkerSettings(str(tmp_path))).run)
+        thread.start()
+        try:
+            yield Asked(ours)
+        finally:
+            with contextlib.suppress(OSError):
+                ours.shutdown(socket.SHUT_RDWR)
+            thread.join(30)
+
+
+@pytest.fixture
+def recipe(built: Built) -> bytes:
+    return json.dumps(built("dqn", {**SMALL, "state_size": 4, "action_size": 2}).to_json()).encode()
+
+
+def statuses(frames: list[Frame]) -> list[int]:
+    return [frame.head["status"] for frame in frames]
+
+
+def test_the_other_end_is_seen_to_be_closed_behind_what_it_has_sent() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"a")
+        assert not hung_up(theirs)
+        ours.close()
+        assert hung_up(theirs)
+
+
+def test_descriptors_may_be_large() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 1024)) as large:
+        assert large.fileno() >= 1024
+        assert wait_for([large], 0) == []
+        assert wait_for([large], 30, writes=[large]) == []
+        ours.sendall(b"a")
+        assert wait_for([large, ours], 30) == [large]
+
+
+def test_an_agent_that_cannot_learn_fails_alone(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert statuses([worker.ask(name, "open", recipe) for name in "ab"]) == [200, 200]
+    calls: list[Learning] = []
+
+    def broken(learning: Learning) -> None:
+        calls.append(learning)
+        raise MemoryError("too large")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Learning, "_work", broken)
+        assert statuses([worker.ask("a", "step", STEP)]) == [200]
+        info = json.loads(worker.ask("a", "info").body)
+    assert len(calls) == 1
+    assert info["status"] == "failed"
+    assert "MemoryError" in info["status_detail"]
+    answers = [worker.ask("a", "step", STEP), worker.ask("a", "act", ACT), worker.ask("b", "step", STEP)]
+    assert statuses(answers) == [409, 200, 200]
+    assert json.loads(worker.ask("a", "patch", recover=True).body) == {"lost": 1}
+    assert json.loads(worker.ask("a", "step", STEP).body) == {"accepted": 1, "seq": 1}
+
+
+def test_an_agent_that_cannot_be_saved_does_not_keep_others_from_it(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        worker.ask(name, "open", recipe)
+        worker.ask(name, "step", STEP)
+    saved: list[HostedAgent] = []
+    save = HostedAgent.save
+
+    def failing_once(agent: HostedAgent) -> None:
+        saved.append(agent)
+        if len(saved) == 1:
+            raise OSError("no")
+        save(agent)
+
+    monkeypatch.setattr(HostedAgent, "save", failing_once)
+    assert statuses([worker.ask("", "stop")]) == [200]
+    assert len(saved) == 2
+
+
+def test_a_step_that_was_not_synced_is_forgotten(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.ask("a", "open", recipe)
+    worker.ask("a", "step", STEP, key="first")
+
+    def failing(agent: HostedAgent) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HostedAgent, "sync", failing)
+        assert statuses([worker.ask("a", "step", STEP, key="second")]) == [503]
+    answers = [worker.ask("a", "step", STEP, key=key) for key in ("first", "second")]
+    assert [json.loads(one.body)["seq"] for one in answers] == [1, 2]
+    assert [one.head.get("replayed", False) for one in answers] == [True, False]
+
+
+def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked, recipe: bytes) -> None:
+    worker.ask("a", "open", recipe)
+    frames = [("step", STEP), ("remove", b""), ("step", STEP), ("act", ACT)]
+    content = b"".join(encode({"id": k, "agent": "a", "do": do}, body) for k, (do, body) in enumerate(frames))
+    worker.connection.sendall(content)
+    found = [read(worker.connection) for _ in frames]
+    assert [frame.head["status"] for frame in found if frame is not None] == [200, 200, 404, 404]
