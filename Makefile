@@ -62,7 +62,7 @@ test-server:
 # The peers have environments of their own, as their users have them: made by the same rules, under other names. What
 # does not install is skipped, and said again in the results.
 bench: $(VENV)/installed-run
-	@$(PIP) --editable ".[atari,envpool,mujoco]"
+	@$(PIP) --editable ".[atari,envpool,mujoco,serving]"
 	@$(INSTALL_PEERS)
 	$(BIN)/python -m axonrl.benchmarks.run --peers . $(ARGS)
 
