@@ -32,7 +32,7 @@ from axonrl.serving.accounts import Accounts, open_service
 from ..tests.serving.experience import STEPS, alike, batch, step, stepped
 from ..tests.serving.service import Service, is_there, serving, wait_for
 from .serving_fuzz import AGENTS, bombard
-from .serving_watch import Watch
+from .serving_watch import Watch, workers_of
 
 PARTS: Final = ("kills", "mixed", "fuzz")
 SMALL: Final[dict[str, Any]] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
@@ -42,16 +42,6 @@ SHARED: Final = 10
 PAUSE_S: Final = 0.02
 BYTES_OF_STEP: Final = 600
 """What an agent keeps of each of its last 100,000 steps: its key, and of each of its last 10,000 episodes."""
-
-
-def workers_of(service: Service) -> list[int]:
-    """Without the builder, which ends when it has nothing to do."""
-    found = []
-    for pid in service.children():
-        with contextlib.suppress(OSError):
-            if b".workers.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
-    return found
 
 
 # -- kills of the gateway ---------------------------------------------------------------------------------------------

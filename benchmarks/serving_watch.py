@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 from collections import defaultdict
+from pathlib import Path
 from typing import Final
 
 from ..tests.serving.service import Service
@@ -19,6 +20,16 @@ FILES: Final = 48.0
 """Of a few agents that are created and removed all the time: what is left over would be thousands."""
 FEWEST: Final = 60
 """Samples, for growth to be judged."""
+
+
+def workers_of(service: Service) -> list[int]:
+    """Without the builder, which ends when it has nothing to do."""
+    found = []
+    for pid in service.children():
+        with contextlib.suppress(OSError):
+            if b".workers.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 class Watch:
@@ -40,9 +51,8 @@ class Watch:
 
     def _run(self) -> None:
         while not self._stop.wait(1):
-            workers = self._service.children()
             self._note("gateway", [self._service.pid])
-            self._note("workers", workers)
+            self._note("workers", workers_of(self._service))
             self.seen["files"].append(sum(len(files) for _, _, files in os.walk(self._service.data)))
 
     def _note(self, role: str, pids: list[int]) -> None:
@@ -58,10 +68,14 @@ class Watch:
         rows, found = [], []
         for name, values in sorted(self.seen.items()):
             grown = growth(values)
-            rows.append([name, f"{values[0]:.0f}", f"{max(values):.0f}", f"{values[-1]:.0f}", f"{grown:+.1%}"])
+            quarters = [f"{values[k * (len(values) - 1) // 4]:.0f}" for k in range(5)]
+            rows.append([name, *quarters, f"{max(values):.0f}", f"{grown:+.1%}"])
             room = {"workers, MB": allowed_mb, "files": FILES}.get(name, FEW)
             after_warm_up = values[len(values) // 5] if values else 0.0
             if len(values) >= FEWEST and grown * after_warm_up > GROWTH * after_warm_up + room:
                 found.append(f"{part}: {name} grew by {grown:.1%}")
-        print("\n" + table(["what", "first", "most", "last", "growth after warm-up"], rows), flush=True)
+        print(
+            "\n" + table(["what", "first", "1/4", "1/2", "3/4", "last", "most", "growth after warm-up"], rows),
+            flush=True,
+        )
         return found
