@@ -32,7 +32,7 @@ ROUNDS: Final = 3
 PROGRAMS: Final = "AXONRL_BENCHMARK_PROGRAMS"
 """A variable of the environment: the folder of compiled programs, that not every row compiles its own."""
 EVERY_4: Final = {"update_freq": 4, "seed": 1}
-NEVER: Final = {"agents__checkpoint_steps": 10**9, "agents__checkpoint_seconds": 10**6}
+NEVER: Final[dict[str, Any]] = {"agents__checkpoint_steps": 10**9, "agents__checkpoint_seconds": 10**6}
 """Checkpoints, where all that was accepted is to stay in the journal."""
 TENSORFLOW: Final = """
 import sys, tempfile
