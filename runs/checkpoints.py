@@ -52,17 +52,19 @@ class CheckpointStore:
     Args:
         model_dir: the run's directory; created by the first writer.
         keep_max: how many checkpoints are kept.
+        lock_name: of the file that is locked in ``model_dir``; writers that may be there at once have different ones.
 
     Raises:
         ValueError: ``keep_max`` is below 1.
     """
 
-    def __init__(self, model_dir: Path, keep_max: int = 5) -> None:
+    def __init__(self, model_dir: Path, keep_max: int = 5, lock_name: str = "lock") -> None:
         if isinstance(keep_max, bool) or not isinstance(keep_max, int) or keep_max < 1:
             raise ValueError(f"keep_max must be an integer of at least 1, got {keep_max!r}")
         self.model_dir = Path(model_dir)
         self.keep_max = keep_max
         self._folder = self.model_dir / "checkpoints"
+        self._lock_name = lock_name
         self._locked = False
         self._parts: list[Part] = []  # of the checkpoint that this store wrote or read last
 
@@ -74,9 +76,9 @@ class CheckpointStore:
             CheckpointError: there is another writer (names its process, where known), or ``model_dir`` cannot be
                 written; at once, without waiting.
         """
-        lock = FileLock(self.model_dir / "lock", thread_local=False)
+        lock = FileLock(self.model_dir / self._lock_name, thread_local=False)
         # Not in the lock file itself, which other writers may truncate when they try to open it.
-        holder = self.model_dir / "lock.pid"
+        holder = self.model_dir / f"{self._lock_name}.pid"
         try:
             make_folders(self.model_dir)
             lock.acquire(blocking=False)

@@ -79,6 +79,8 @@ def add_serve(commands: Any, debug: argparse.ArgumentParser) -> dict[str, Comman
     where.add_argument("--tls-key", metavar="FILE", help="its key")
     about = "a proxy that speaks TLS, and whose X-Forwarded-For is believed; may be given again"
     where.add_argument("--behind-proxy", metavar="CIDR", action="append", help=about)
+    about = "other servers use the same data folder and PostgreSQL database; each agent is in one of them at a time"
+    serve.add_argument("--shared", action="store_true", help=about)
     serve.add_argument("--workers", type=positive, metavar="N", help="default: processors less one")
     about = "an answer to a step means that it is on the disk (default), or only outside of the process that has it"
     serve.add_argument("--durability", choices=("disk", "process"), default="disk", help=about)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
 
 from ... import checks
 from ...errors import ArgumentError
@@ -21,6 +23,15 @@ from .tables import Agent, Clock, User, now
 CREATING: Final = "creating"
 READY: Final = "ready"
 FAILED: Final = "failed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lease:
+    """Who has an agent, since which epoch, and for how many seconds from now on that is sure."""
+
+    home: str
+    epoch: int
+    seconds: float
 
 
 class AgentRows:
@@ -196,6 +207,60 @@ class AgentRows:
                 values = {name: value for name, value in noted.items() if value is not None}
                 if values:
                     session.execute(update(Agent).where(Agent.id == agent_id).values(**values))
+
+    def take(self, agent_id: str, home: str, seconds: float) -> Lease:
+        """Take an agent over for some time, if nobody else has it. The database's clock decides.
+
+        Args:
+            agent_id: the agent.
+            home: who takes it: a name that no other process has.
+            seconds: for how long, from now on.
+
+        Returns:
+            The lease; or that of its holder, if there is one.
+
+        Raises:
+            RefusedError: ``not_found``, ``database_unavailable``.
+        """
+        with self._database.writing() as session:
+            time = self._time(session)
+            values = {"epoch": Agent.epoch + 1, "home": home, "lease_until": time + dt.timedelta(seconds=seconds)}
+            free = (
+                Agent.home.is_(None) | Agent.lease_until.is_(None) | (Agent.lease_until <= time) | (Agent.home == home)
+            )
+            query = update(Agent).where(Agent.id == agent_id, free).values(**values).returning(Agent.epoch)
+            epoch = session.execute(query).scalar_one_or_none()
+            if epoch is not None:
+                return Lease(home, epoch, seconds)
+            row = session.get(Agent, agent_id)
+            if row is None:
+                raise RefusedError("not_found", "There is no such agent")
+            left = time if row.lease_until is None else row.lease_until
+            return Lease(row.home or "", row.epoch, (left - time).total_seconds())
+
+    def renew(self, home: str, seconds: float) -> dict[str, int]:
+        """Prolong all leases of a home that have not run out, in one statement; returns ids and epochs."""
+        with self._database.writing() as session:
+            time = self._time(session)
+            query = update(Agent).where(Agent.home == home, Agent.lease_until > time)
+            values = {"lease_until": time + dt.timedelta(seconds=seconds)}
+            found = session.execute(query.values(**values).returning(Agent.id, Agent.epoch))
+            return {row[0]: row[1] for row in found}
+
+    def release(self, home: str, agent_id: str | None = None) -> None:
+        """Give back one lease of a home, or all."""
+        query = update(Agent).where(Agent.home == home)
+        if agent_id is not None:
+            query = query.where(Agent.id == agent_id)
+        with self._database.writing() as session:
+            session.execute(query.values(home=None, lease_until=None))
+
+    def _time(self, session: Session) -> dt.datetime:
+        """The time as all servers have it: the database's own, where they are several."""
+        if self._database.is_sqlite:
+            return self._clock()
+        time: dt.datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+        return time
 
     def raise_epoch(self, agent_id: str, home: str, lease_until: dt.datetime | None = None) -> int:
         """Take an agent over: whoever loads it gets a new epoch, and what still writes with an older one is refused.

@@ -21,6 +21,7 @@ AGENTS: Final = "agents"
 DATABASE: Final = "service.db"
 _IDENTITY: Final = "identity.json"
 _LOCK: Final = "lock"
+_ASKING: Final = 0.1
 _PATIENCE: Final = 0.5
 """Seconds for which a held lock is tried again: asking who holds it holds it for a moment."""
 
@@ -60,20 +61,21 @@ def prepare(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def holding(folder: Path, what: str = "axonrl serve", database: str = "") -> Iterator[None]:
+def holding(folder: Path, what: str = "axonrl serve", database: str = "", *, shared: bool = False) -> Iterator[None]:
     """Be the only one that hosts the agents of this folder while the context lasts; it ends with the process, too.
 
     Args:
         folder: a prepared data folder.
         what: the command, for the message of those who come second.
         database: its address, without a password.
+        shared: others that say so too may host agents of the folder at the same time.
 
     Raises:
         UnusableError: another process has it; names the process.
     """
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if not _locked(descriptor, fcntl.LOCK_EX, _PATIENCE):
+        if not _locked(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, _PATIENCE):
             raise UnusableError(
                 f"Data folder {folder} is in use by {_recorded(folder)}. Stop it first, or choose another folder with"
                 " --data"
@@ -84,19 +86,21 @@ def holding(folder: Path, what: str = "axonrl serve", database: str = "") -> Ite
         try:
             yield
         finally:
-            os.ftruncate(descriptor, 0)
+            if not shared:  # else it may be another one's record
+                os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 
 
 def holder(folder: Path) -> Holder | None:
-    """The process that hosts this folder's agents now; None if there is none."""
+    """A process that hosts this folder's agents now; None if there is none."""
     try:
         descriptor = os.open(folder / _LOCK, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    try:
-        return None if _locked(descriptor, fcntl.LOCK_SH, 0) else _recorded(folder)
+    try:  # shared with others that ask, then alone: so servers that share the folder are found too
+        free = all(_locked(descriptor, kind, _ASKING) for kind in (fcntl.LOCK_SH, fcntl.LOCK_EX))
+        return None if free else _recorded(folder)
     finally:
         os.close(descriptor)
 

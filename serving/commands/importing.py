@@ -50,7 +50,8 @@ def _read(run: Path, first: int | None, frequency: int | None) -> tuple[catalogu
     found = record.read(run)
     if found is None:
         raise CheckpointError("there is no run.json in it")
-    if found.model_fn in hosted.MODELS and hosted.MODELS[found.model_fn].memory == hosted.REPLAY:
+    model = hosted.MODELS.get(str(found.model_fn))
+    if model is not None and model.memory == hosted.REPLAY:
         recorded = _recorded_schedule(run)
         first, frequency = first or recorded.get("first_update"), frequency or recorded.get("update_frequency")
         if first is None or frequency is None:

@@ -21,6 +21,7 @@ from ..accounts import Accounts, AgentRows, Audit, Idempotency, Lifetimes, Refus
 from ..accounts import folder as folders
 from ..accounts.opening import described
 from ..gateway.gateway import Rooms
+from ..gateway.leases import LeasedPool
 from ..gateway.page import Page
 from ..gateway.reading import SettingsError
 from ..gateway.server import serve
@@ -47,8 +48,9 @@ def carry_out(arguments: argparse.Namespace) -> int:
     try:
         _allow_many_files()
         settings = _settings(arguments)
+        _check_shared(arguments)
         path = folders.prepare(arguments.data)
-        with folders.holding(path, "axonrl serve", described(path, arguments.database)):
+        with folders.holding(path, "axonrl serve", described(path, arguments.database), shared=arguments.shared):
             return _serve(arguments, settings, path)
     except (ArgumentError, SettingsError, UnusableError) as error:
         return _told(arguments, error, USAGE)
@@ -56,8 +58,18 @@ def carry_out(arguments: argparse.Namespace) -> int:
         return _told(arguments, error, FAILED)
 
 
+def _check_shared(arguments: argparse.Namespace) -> None:
+    """Several servers need a database that all of them reach, and steps that are on the disk when they are answered."""
+    if not arguments.shared:
+        return
+    if not str(arguments.database or "").startswith("postgres"):
+        raise UnusableError("--shared needs --database postgresql://...: SQLite is for one server")
+    if arguments.durability != DISK:
+        raise UnusableError("--shared needs --durability disk: another server goes on from what is on the disk")
+
+
 def _allow_many_files() -> None:
-    """As many as may be, here and in the workers: an agent in memory has two open, a connection one; 1,024 are usual."""
+    """As many as may be, also in the workers: an agent in memory has two open, a connection one; 1,024 are usual."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _FILES)) if hard > 0 else _FILES, hard))
@@ -76,16 +88,20 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
         audit = Audit(database, path)
         lifetimes = _lifetimes(settings)
         accounts = Accounts(database, audit=audit, quotas=settings.quotas(), lifetimes=lifetimes)
-        pool = Pool(path, arguments.workers or default_workers(), _worker_settings(arguments, settings))
+        rows = AgentRows(database, audit=audit)
+        workers = Pool(path, arguments.workers or default_workers(), _worker_settings(arguments, settings))
+        own = settings.agents
+        pool = LeasedPool(workers, rows, own.lease_seconds, own.idle_seconds) if arguments.shared else workers
         rooms = Rooms(
             accounts=accounts,
-            rows=AgentRows(database, audit=audit),
+            rows=rows,
             pool=pool,
             catalogue=catalogue,
             audit=audit,
             idempotency=Idempotency(database),
             checks={"storage": lambda: _storage(path), "workers": pool.trouble},
             gauges=pool.gauges,
+            shared=arguments.shared,
         )
         return 128 + serve(settings, rooms, page=Page(), during=_running(pool, settings.listen.grace))
     finally:
@@ -93,7 +109,7 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
 
 
 @contextlib.asynccontextmanager
-async def _running(pool: Pool, seconds: float) -> AsyncIterator[None]:
+async def _running(pool: Pool | LeasedPool, seconds: float) -> AsyncIterator[None]:
     """The workers, while the service runs; then every agent is saved."""
     try:
         await pool.start()

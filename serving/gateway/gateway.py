@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
-from ..accounts.accounts import REMOVING
 from ..accounts.agents import CREATING
 from ..accounts.tables import Agent
 from .incoming import Network
@@ -30,6 +29,8 @@ API: Final = "/api/v1"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REFUSALS_PER_MINUTE: Final = 10
 """Refusals of an address that are put into the audit log; all are counted in the metrics."""
+_CREATION: Final = dt.timedelta(minutes=10)
+"""Longer than any creation takes."""
 
 Check = Callable[[], str]
 """Says what is wrong; empty: nothing."""
@@ -48,6 +49,7 @@ class Rooms:
         idempotency: answers to requests with a key.
         checks: more checks of ``/readyz``, by name.
         gauges: more metrics.
+        shared: other servers create and remove agents in the same database.
     """
 
     accounts: Accounts
@@ -58,6 +60,7 @@ class Rooms:
     idempotency: Idempotency
     checks: Mapping[str, Check] = dataclasses.field(default_factory=dict)
     gauges: Gauges | None = None
+    shared: bool = False
 
 
 class Gateway:
@@ -216,16 +219,26 @@ class Gateway:
     async def start(self) -> None:
         """Load the tokens, and tidy up what was interrupted: neither creations nor removals are under way."""
         await self.tokens.refresh()
+        await self.finish_removals(starting=True)
+
+    async def finish_removals(self, *, starting: bool = False) -> None:
+        """Remove what the command line has marked, and what nobody goes on creating."""
         for row in await self.threads.call(self.rows.all_unfinished):
             if row.status == CREATING:
+                if not (self._is_abandoned(row) if self.rooms.shared else starting):
+                    continue
                 await self.threads.call(self.rows.mark_removed, row.id)
-            await self.finish_removal(row.id)
-
-    async def finish_removals(self) -> None:
-        """Remove what the command line has marked."""
-        for row in await self.threads.call(self.rows.all_unfinished):
-            if row.status == REMOVING:
+            try:
                 await self.finish_removal(row.id)
+            except ProblemError as problem:
+                if not self.rooms.shared:
+                    raise
+                LOGGER.info("agent %s is removed by the server that has it: %s", row.id, problem.detail)
+
+    def _is_abandoned(self, row: Agent) -> bool:
+        """Is a creation so old that no server can still be at it?"""
+        now = dt.datetime.now(dt.timezone.utc)
+        return row.created_at < now - _CREATION and (row.lease_until is None or row.lease_until < now)
 
     async def note_used(self) -> None:
         """Note in the database when agents were last used, and their bytes."""

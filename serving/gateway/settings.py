@@ -126,6 +126,8 @@ class Agents(Section):
     """After which a checkpoint is written."""
     checkpoint_seconds: Seconds = 60.0
     """After which one is written, where anything has changed."""
+    lease_seconds: Seconds = 10.0
+    """With --shared: after so long the agents of a server that does not answer are another one's."""
 
 
 class Tokens(Section):

@@ -21,6 +21,7 @@ from ..catalogue.making import recipe as make_recipe
 from ..catalogue.recipes import Recipe
 from .acting import Acting
 from .failures import RefusedError
+from .fencing import OutdatedError
 from .journal import DamagedJournalError
 from .keeping import Folder, bring_back, service_part, transition_specs_of
 from .keys import Keys, digest
@@ -111,6 +112,7 @@ class HostedAgent:
             agent = cls(recipe, stepper_of(recipe, state is None), folder)
             if state is not None:
                 agent._restore(state)
+                agent._begin()
             else:
                 folder.describe(recipe, agent._stepper)
                 agent.save()
@@ -135,6 +137,11 @@ class HostedAgent:
                     break
         except DamagedJournalError as error:
             self._damage, self._damaged = str(error), (self._number + 1, error.lost)
+
+    def _begin(self) -> None:
+        """Where others can see the folder: what somebody else still writes does not count from here on."""
+        if self.epoch and self.failure is None:
+            self._folder.journal.begin(self._number + 1)
 
     def _decoded(self, number: int, content: bytes) -> Record:
         try:
@@ -380,13 +387,24 @@ class HostedAgent:
             self._stepper.set_weights(state["weights"])
 
     @property
+    def epoch(self) -> int:
+        """How often it was taken over, when this process did; 0 where no other can."""
+        return self._folder.fence.epoch
+
+    @property
     def unsynced(self) -> bool:
         """Was anything accepted that may not be on the disk yet?"""
         return self._unsynced
 
     def sync(self) -> None:
-        """Everything that was accepted is on the disk; OSError if that is not known, and then it must be reopened."""
+        """Everything that was accepted is on the disk, and nobody has taken the agent over.
+
+        Raises:
+            OSError: that is not known, and then it must be opened again.
+            OutdatedError: somebody has, and what was accepted must not be acknowledged.
+        """
         self._folder.journal.sync()
+        self._folder.fence.check()
         self._unsynced = False
 
     def due_for_saving(self, steps: int, seconds: float) -> bool:
@@ -400,6 +418,7 @@ class HostedAgent:
 
         Raises:
             CheckpointError: it cannot be written; nothing is lost.
+            OutdatedError: another process has taken it over.
         """
         self.finish()
         if self.failure is not None:
@@ -424,8 +443,8 @@ class HostedAgent:
         try:
             if self._number != self._saved:
                 self.save()
-        except CheckpointError:
-            pass  # the journal has it
+        except (CheckpointError, OutdatedError):
+            pass  # the journal has it; or another process has the agent
         finally:
             self._folder.close()
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from ...runs.files import make_folders, sync_folder
+from .fencing import OutdatedError
 
 _MAGIC: Final = b"axonrl journal 1\n"
 _HEAD: Final = struct.Struct("<III")
 """Length of the content, CRC-32 of these four bytes, CRC-32 of the content."""
-_NAME: Final = re.compile(r"(\d{20})\.log", re.ASCII)
+_NAME: Final = re.compile(r"(\d{20})(?:-(\d{1,19}))?\.log", re.ASCII)
 _ASIDE: Final = ".damaged"
 _LARGEST: Final = 1 << 30
 
@@ -40,25 +41,23 @@ class DamagedJournalError(Exception):
         self.lost = lost
 
 
-class OutdatedError(Exception):
-    """Another process has taken over this agent since: nothing may be appended any more."""
-
-
 @dataclasses.dataclass(frozen=True)
 class _Segment:
     path: Path
     first: int  # the number of its first record
+    epoch: int  # of the process that wrote it
 
 
 class Journal:
-    """The records of one agent, in files that each begin with a number: ``<20 digits>.log``.
+    """The records of one agent, in files that each begin with a number: ``<20 digits>.log``, or ``...-<epoch>.log``.
 
     What :meth:`append` returned from and :meth:`sync` after it is on the disk. A record that was cut short when the
     machine stopped was never acknowledged, and is removed; any other damage is an error.
 
     Args:
         folder: of this agent's journal; created when it is needed.
-        epoch: how often this agent was taken over; a journal that a later one has written to is left alone.
+        epoch: how often this agent was taken over; a journal that a later one has written to is left alone. 0 where
+            no other process can see it.
     """
 
     def __init__(self, folder: Path, epoch: int = 0) -> None:
@@ -82,7 +81,7 @@ class Journal:
             OutdatedError: a later epoch has written here.
         """
         if self._file is None:
-            self._begin(number)
+            self.begin(number)
         file = self._file
         length = len(content).to_bytes(4, "little")
         head = _HEAD.pack(len(content), zlib.crc32(length), zlib.crc32(content))
@@ -153,15 +152,24 @@ class Journal:
             sync_folder(self.folder)
         return aside
 
-    def _begin(self, number: int) -> None:
+    def begin(self, number: int) -> None:
+        """Begin a file with this record; its name has the epoch, so that no two processes write to the same one.
+
+        Raises:
+            OSError: it cannot be written.
+            OutdatedError: a later epoch has written here.
+        """
         make_folders(self.folder)
-        self._refuse_outdated()
-        path = self.folder / f"{number:020d}.log"
+        newest = max((segment.epoch for segment in self._segments()), default=0)
+        if self.epoch and newest > self.epoch:
+            raise OutdatedError(f"{self.folder} has files that another process wrote since it took over this agent")
+        epoch = self.epoch or newest
+        path = self.folder / f"{number:020d}{f'-{epoch}' if epoch else ''}.log"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC | os.O_CLOEXEC
         if path.exists() and path.stat().st_size > len(_MAGIC) + 8:
             raise FileExistsError(f"{path} holds records already")
         file = os.open(path, flags, 0o600)
-        head = _MAGIC + self.epoch.to_bytes(8, "little")
+        head = _MAGIC + epoch.to_bytes(8, "little")
         try:
             _write(file, head)
             sync_folder(self.folder)
@@ -171,26 +179,29 @@ class Journal:
             raise
         self._file, self._path, self._length, self._synced, self.bytes_since = file, path, len(head), 0, 0
 
-    def _refuse_outdated(self) -> None:
-        for segment in self._segments():
-            if _epoch(segment.path) > self.epoch:
-                raise OutdatedError(f"{segment.path} was written after another process took over this agent")
+    def taken_over_at(self, epoch: int) -> int | None:
+        """The number of the first record that a later epoch than this one may have written; None if there is none."""
+        return next((segment.first for segment in self._valid() if segment.epoch > epoch), None)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, number: int, *, mend: bool = True) -> Iterator[tuple[int, bytes]]:
         """The records from ``number`` on, in order: number and content of each.
 
-        A record at the end that was cut short is removed from its file; without ``mend`` it is only left out.
+        A record at the end that was cut short is removed from its file; without ``mend`` it is only left out. So is
+        what a process wrote after a later epoch had begun: that was never acknowledged.
 
         Raises:
             DamagedJournalError: when the records before the damaged one have been yielded.
         """
-        segments = self._segments()
+        segments = self._valid()
         expected = number if segments and segments[0].first > number else None
         for index, segment in enumerate(segments):
             is_last = index == len(segments) - 1
             found, damage = _read(segment.path, segment.first)
+            if not is_last and segments[index + 1].epoch > segment.epoch:
+                own = segments[index + 1].first - segment.first
+                found, damage = found[:own], damage if len(found) < own else None
             if damage is not None and damage.torn and is_last:
                 if mend:
                     os.truncate(segment.path, damage.offset)
@@ -211,7 +222,16 @@ class Journal:
         except FileNotFoundError:
             return []
         found = [(name, match) for name in names if (match := _NAME.fullmatch(name))]
-        return [_Segment(self.folder / name, int(match[1])) for name, match in found]
+        segments = [_Segment(self.folder / name, int(match[1]), int(match[2] or 0)) for name, match in found]
+        return sorted(segments, key=lambda segment: (segment.first, segment.epoch))
+
+    def _valid(self) -> list[_Segment]:
+        """Without those that a process began from which the agent had been taken."""
+        valid: list[_Segment] = []
+        for segment in self._segments():
+            if not valid or segment.epoch >= valid[-1].epoch:
+                valid.append(segment)
+        return valid
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,12 +289,6 @@ def _damage(content: bytes, offset: int) -> _Damage:
         lost += one is not None
         at += 1 if one is None else _HEAD.size + len(one)
     return _Damage(offset, torn=False, lost=lost)
-
-
-def _epoch(path: Path) -> int:
-    with path.open("rb") as file:
-        head = file.read(len(_MAGIC) + 8)
-    return int.from_bytes(head[len(_MAGIC) :], "little")
 
 
 def _write(file: int | None, content: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,7 @@ from ...runs.files import make_folders
 from ...runs.provenance import provenance
 from ..catalogue.recipes import Recipe
 from .failures import RefusedError
+from .fencing import Fence, lock_name
 from .journal import Journal
 from .learning import Learning
 
@@ -47,14 +49,21 @@ class Folder:
     def __init__(self, path: Path, epoch: int = 0) -> None:
         self.path = path
         self.journal = Journal(path / JOURNAL, epoch)
-        self._store = CheckpointStore(path, _KEPT)
+        self.fence = Fence(path, epoch)
+        self._store = CheckpointStore(path, _KEPT, lock_name(epoch))
         self._lock = contextlib.ExitStack()
         self._saved: list[int] = []
         """The number of the last record in each checkpoint that this process wrote, the oldest first."""
 
     def lock(self) -> None:
-        """Be the only writer; ``unavailable`` if another process is: one whose gateway has ended, and that ends too."""
+        """Be the only writer; ``unavailable`` if another process is: one whose gateway has ended, and that ends too.
+
+        Raises:
+            RefusedError: that.
+            OutdatedError: a later epoch has the folder.
+        """
         make_folders(self.path)
+        self.fence.put()
         try:
             self._lock.enter_context(self._store.lock())
         except CheckpointError as error:
@@ -88,13 +97,16 @@ class Folder:
         Raises:
             NonFiniteError: a weight is NaN or infinite; nothing is written.
             CheckpointError: it cannot be written; the earlier ones and the journal stay.
+            OutdatedError: another process has taken the agent over.
         """
+        self.fence.check()
         stepper = learning.stepper
         state = dict(_training_state(stepper).content())
         state["counters"] = {**state["counters"], "global_episode": learning.streams.finished}
         refuse_non_finite(state["weights"], f"at global_step {stepper.counters.global_step}; no checkpoint is saved")
-        state[SERVICE] = {"number": number, **learning.state_dict(), **extra}
+        state[SERVICE] = {"number": number, "epoch": self.fence.epoch, **learning.state_dict(), **extra}
         self._store.save(state)
+        self.fence.check()
         self.journal.start_segment()
         self._saved = [*self._saved, number][-_KEPT:]
         if len(self._saved) == _KEPT:
@@ -107,9 +119,21 @@ class Folder:
             CheckpointError: none of them is.
         """
         found = self._store.open()
-        if found is not None and SERVICE not in found[1]:
-            raise CheckpointError(f"{self.path} is a run that no service has saved: import it")
-        return None if found is None else found[1]
+        if found is None:
+            return None
+        older = [index for index in reversed(self._store.kept()) if index < found[0]]
+        for state in itertools.chain([found[1]], map(self._store.read, older)):
+            if SERVICE not in state:
+                raise CheckpointError(f"{self.path} is a run that no service has saved: import it")
+            if not self._is_void(service_part(state)):
+                return state
+        raise CheckpointError(f"{self.path} has only checkpoints of a process that had lost it")
+
+    def _is_void(self, part: Mapping[str, Any]) -> bool:
+        """Was it saved by a process from which the agent had been taken, with records that nobody else has?"""
+        epoch = part.get("epoch", 0)
+        taken = self.journal.taken_over_at(epoch) if epoch else None
+        return taken is not None and part["number"] >= taken
 
     def nbytes(self) -> int:
         """Bytes of all its files."""

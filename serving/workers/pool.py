@@ -46,6 +46,8 @@ class Answer:
     body: bytes
     replayed: bool = False
     retry_after: int | None = None
+    outdated: bool = False
+    """Another server may have the agent: whether this one does must be asked anew."""
 
 
 class _Child(asyncio.Protocol):
@@ -305,7 +307,8 @@ def _time_out(future: asyncio.Future[Any]) -> None:
 
 
 def _as_answer(head: Head, content: bytes) -> Answer:
-    return Answer(head["status"], content, bool(head.get("replayed")), head.get("retry_after"))
+    more = bool(head.get("replayed")), head.get("retry_after"), bool(head.get("outdated"))
+    return Answer(head["status"], content, *more)
 
 
 def _unavailable(code: str, detail: str) -> Answer:

@@ -30,6 +30,7 @@ from ..catalogue.recipes import Recipe
 from ..hosting.agent import Answer, HostedAgent, to_bytes
 from ..hosting.allocating import keep_large_arrays_apart
 from ..hosting.failures import RefusedError, of_checkpoint
+from ..hosting.fencing import OutdatedError
 from ..hosting.opening import ProgramMissingError, open_stepper
 from .ending import end_with_gateway, wait_for
 from .messages import cut, encode
@@ -167,6 +168,10 @@ class Worker:
         try:
             if slot.agent is not None:
                 slot.agent.sync()
+        except OutdatedError as error:  # the other server may have read what is in the file: it stays
+            logger.warning("a request is not acknowledged: %s", error)
+            self._lose(slot)
+            return False
         except OSError:
             logger.exception("the journal of agent %s cannot be synced: it is opened again", name)
             if slot.agent is not None:
@@ -252,6 +257,7 @@ class Worker:
         try:
             if time.time() > head.get("deadline", float("inf")):
                 raise RefusedError("unavailable", "the request waited too long, and was not begun", retry_after=1)
+            self._follow(slot, head)
             if head["do"] == "open":
                 slot.agent = slot.agent or self._open(name, head, Recipe.from_json(json.loads(body)))
                 self._answer(name, head, 200, to_bytes(slot.agent.info().value))
@@ -270,6 +276,10 @@ class Worker:
             self._refuse(name, head, error)
         except ProgramMissingError as error:
             self._answer(name, head, 503, to_bytes(error.recipe.to_json()), needs_program=True)
+        except OutdatedError as error:
+            self._lose(slot)
+            refused = RefusedError("unavailable", str(error), retry_after=1)
+            self._answer(name, head, refused.status, to_bytes(refused.to_json()), retry_after=1, outdated=True)
         except CheckpointError as error:
             logger.exception("request %s of agent %s failed", head["do"], name)
             self._reopen(name, slot)
@@ -303,6 +313,20 @@ class Worker:
         if recipe is None and not path.is_dir():
             raise RefusedError("not_found", "there is no such agent")
         return HostedAgent.open(path, self._stepper_of, recipe, int(head.get("epoch", 0)))
+
+    def _follow(self, slot: _Slot, head: Head) -> None:
+        """An agent that another server has had since must be read again; what was sent before that is outdated."""
+        if slot.agent is None or slot.agent.epoch == head.get("epoch", 0):
+            return
+        if slot.agent.epoch > head.get("epoch", 0):
+            raise RefusedError("unavailable", "the request came before the agent was taken over", retry_after=1)
+        self._lose(slot)
+
+    def _lose(self, slot: _Slot) -> None:
+        """Another server has the agent: nothing of it is saved here."""
+        if slot.agent is not None:
+            slot.agent.abandon()
+            slot.agent = None
 
     def _stepper_of(self, recipe: Recipe, fresh: bool) -> Stepper:
         return open_stepper(recipe, self._folder / PROGRAMS, fresh)
@@ -380,7 +404,8 @@ def _not_kept(content: bytes) -> bytes:
     """In place of an answer to a step that may not be on the disk."""
     ((head, _),) = cut(bytearray(content))
     error = RefusedError("unavailable", "the step could not be kept on the disk", retry_after=1)
-    return encode({"id": head["id"], "status": error.status, "retry_after": 1}, to_bytes(error.to_json()))
+    more = {"retry_after": 1, "outdated": True}
+    return encode({"id": head["id"], "status": error.status, **more}, to_bytes(error.to_json()))
 
 
 def resident_bytes() -> int:

@@ -227,7 +227,9 @@ def test_a_backup_while_steps_arrive_has_all_that_was_acknowledged_before(
     # Checkpoints all the time: the server removes what is being copied.
     sets = ("--set", "agents.checkpoint_steps=5", "--set", "limits.steps_per_second=0")
     with served(commands.data, *sets) as server:
-        settings = {name: value for name, value in DQN.items() if not name.endswith("size") or name == "batch_size"}
+        settings: dict[str, Any] = {
+            name: value for name, value in DQN.items() if not name.endswith("size") or name == "batch_size"
+        }
         agent(server, token, seed=0, **settings).create_agent(4, 2, "dqn")
         player = threading.Thread(target=step)
         player.start()

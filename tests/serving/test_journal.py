@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.serving.hosting.journal import DamagedJournalError, Journal, OutdatedError
+from axonrl.serving.hosting.fencing import OutdatedError
+from axonrl.serving.hosting.journal import DamagedJournalError, Journal
 
 RECORDS = [b"first", b"the second one", b"3" * 100]
 HEAD = 12

@@ -1,0 +1,159 @@
+"""Leases: which of several servers has an agent. Around the pool, where a data folder is shared; else it is not there.
+
+A request costs nothing more, as long as the lease lasts; it is prolonged beside the requests, for all agents at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+import math
+import os
+import secrets
+import socket
+import time
+from typing import Any, Final
+
+from ..accounts import AgentRows, RefusedError
+from ..workers.pool import Answer, Pool
+
+_RENEWALS: Final = 3
+"""In the time that a lease lasts."""
+logger = logging.getLogger("axonrl.serving")
+
+
+@dataclasses.dataclass
+class _Held:
+    """A lease of this server: until when, on a clock that goes on while processes and machines are stopped."""
+
+    epoch: int
+    until: float
+    used: float
+
+
+class LeasedPool:
+    """A pool that is asked for agents of this server only; others are taken over when their leases have run out.
+
+    Args:
+        pool: the workers.
+        rows: the agents' table, in a database that all servers have.
+        seconds: how long a lease lasts.
+        idle_seconds: an agent that nobody asked for so long is given back.
+    """
+
+    def __init__(self, pool: Pool, rows: AgentRows, seconds: float, idle_seconds: float) -> None:
+        self._pool, self._rows = pool, rows
+        self._seconds, self._idle = seconds, idle_seconds
+        self.home = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._held: dict[str, _Held] = {}
+        self._taking: dict[str, asyncio.Task[_Held | Answer]] = {}
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the workers, and prolong leases from now on."""
+        await self._pool.start()
+        self._renewing = asyncio.create_task(self._renew_always())
+
+    async def stop(self, seconds: float) -> None:
+        """Every agent is saved; then others may have them at once."""
+        await self._pool.stop(seconds)
+        if self._renewing is not None:
+            self._renewing.cancel()
+        try:
+            await asyncio.to_thread(self._rows.release, self.home)
+        except RefusedError:
+            logger.warning("the leases cannot be given back: others wait until they have run out")
+
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
+        """As of the pool; 503 while another server has the agent."""
+        held = self._held.get(agent)
+        if held is None or held.until <= _now():
+            if head.get("wake") is False:
+                return Answer(200, b"{}")
+            found = await self._taken(agent)
+            if isinstance(found, Answer):
+                return found
+            held = found
+        held.used = _now()
+        answer = await self._pool.ask(agent, do, body, epoch=held.epoch, **head)
+        if answer.outdated and self._held.get(agent) is held:
+            del self._held[agent]
+        if held.until <= _now():
+            return _unavailable("this server was stopped for longer than its lease of the agent lasted", 1)
+        if do == "remove" and answer.status == 200:
+            self._held.pop(agent, None)
+        return answer
+
+    async def _taken(self, agent: str) -> _Held | Answer:
+        """A new lease, once for all requests that wait for it; or why there is none."""
+        task = self._taking.get(agent)
+        if task is None:
+            task = self._taking[agent] = asyncio.create_task(self._take(agent))
+            task.add_done_callback(lambda _: self._taking.pop(agent, None))
+        return await asyncio.shield(task)
+
+    async def _take(self, agent: str) -> _Held | Answer:
+        began = _now()
+        try:
+            lease = await asyncio.to_thread(self._rows.take, agent, self.home, self._seconds)
+        except RefusedError as error:
+            return _refused(error)
+        if lease.home != self.home:
+            return _unavailable(f"another server has the agent: {lease.home}", max(1, math.ceil(lease.seconds)))
+        held = self._held[agent] = _Held(lease.epoch, began + self._seconds, began)
+        return held
+
+    async def _renew_always(self) -> None:
+        while True:
+            await asyncio.sleep(self._seconds / _RENEWALS)
+            try:
+                await self._renew()
+                await self._give_back()
+            except RefusedError as error:
+                logger.warning("leases cannot be prolonged: %s", error)
+
+    async def _renew(self) -> None:
+        began, before = _now(), dict(self._held)
+        renewed = await asyncio.to_thread(self._rows.renew, self.home, self._seconds)
+        for agent, held in before.items():
+            if renewed.get(agent) == held.epoch:
+                held.until = began + self._seconds
+
+    async def _give_back(self) -> None:
+        """What was not used for long, or is ours no more."""
+        now = _now()
+        for agent, held in list(self._held.items()):
+            if held.until > now and held.used < now - self._idle:
+                await self._pool.ask(agent, "close", wake=False, epoch=held.epoch)
+                if held.used < now - self._idle and self._held.get(agent) is held:
+                    del self._held[agent]
+                    await asyncio.to_thread(self._rows.release, self.home, agent)
+            elif held.until <= now:
+                self._held.pop(agent, None)
+
+    # -- of the pool --------------------------------------------------------------------------------------------------
+
+    def gauges(self) -> dict[str, float]:
+        """Metrics: those of the pool, and leases."""
+        return {**self._pool.gauges(), "leases": float(len(self._held))}
+
+    def trouble(self) -> str:
+        """What is wrong; empty: nothing."""
+        return self._pool.trouble()
+
+
+def _now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _refused(error: RefusedError) -> Answer:
+    status = 404 if error.code == "not_found" else 503
+    body = json.dumps({"code": error.code, "detail": str(error), "errors": []}).encode()
+    return Answer(status, body, retry_after=1 if status == 503 else None)
+
+
+def _unavailable(detail: str, retry_after: int) -> Answer:
+    body = json.dumps({"code": "unavailable", "detail": detail, "errors": []}).encode()
+    return Answer(503, body, retry_after=retry_after)

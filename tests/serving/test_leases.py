@@ -1,0 +1,296 @@
+"""Several servers on one data folder and one database: each agent is in one of them at a time."""
+
+import base64
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from axonrl.errors import CheckpointError
+from axonrl.experiments.commands.cli import main
+from axonrl.serving import RemoteAgent, ServiceUnavailable
+from axonrl.serving.accounts import AgentRows, Database, folder
+from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.agent import HostedAgent
+from axonrl.serving.hosting.checking import check
+from axonrl.serving.hosting.fencing import OutdatedError
+from axonrl.serving.hosting.opening import open_stepper
+
+from .for_accounts import Hands, with_alice
+from .live import Server, agent, prepared
+from .postgresql import PostgreSQL
+
+pytestmark = pytest.mark.usefixtures("quick_hashes")
+
+DQN = {"state_size": 4, "action_size": 2, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
+LEASE = 2.0
+
+
+def body(k: int) -> bytes:
+    return json.dumps({"step_data": step_of(k)}).encode()
+
+
+def step_of(k: int) -> dict[str, object]:
+    state, after = [k / 100, 0.1, 0.2, 0.3], [(k + 1) / 100, 0.1, 0.2, 0.3]
+    ended = k % 10 == 9
+    return {"state": state, "action": [k % 2], "reward": k / 10, "next_state": after, "done": ended, "environment": "e"}
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_one_home_has_an_agent_until_its_lease_has_run_out(tmp_path: Path) -> None:
+    database, clock = Database.open(tmp_path / "service.db"), Hands()
+    try:
+        owner = with_alice(database, clock).user("alice").id
+        rows = AgentRows(database, clock=clock)
+        cart = rows.add(owner, "cart", "dqn", "", {}).id
+        first = rows.take(cart, "one", 10)
+        assert (first.home, first.epoch) == ("one", 1)
+        clock.move(seconds=4)
+        refused = rows.take(cart, "two", 10)
+        assert (refused.home, refused.epoch, refused.seconds) == ("one", 1, 6)
+        assert rows.renew("two", 10) == {}
+        assert rows.renew("one", 10) == {cart: 1}
+        clock.move(seconds=9)
+        assert rows.take(cart, "two", 10).home == "one"
+        clock.move(seconds=1)
+        assert rows.renew("one", 10) == {}  # once it has run out, it must be taken anew
+        taken = rows.take(cart, "two", 10)
+        assert (taken.home, taken.epoch) == ("two", 2)
+        rows.release("one")  # what it has no more
+        assert rows.take(cart, "one", 10).home == "two"
+        rows.release("two", cart)
+        assert rows.take(cart, "one", 10).epoch == 3
+    finally:
+        database.close()
+
+
+# -- the folder of an agent -------------------------------------------------------------------------------------------
+
+
+class Folder:
+    """An agent's folder that several processes see."""
+
+    def __init__(self, path: Path, programs: Path, recipe: Recipe) -> None:
+        self.path, self._programs, self._recipe = path, programs, recipe
+        self.opened: list[HostedAgent] = []
+
+    def open(self, epoch: int) -> HostedAgent:
+        recipe = None if self.path.exists() else self._recipe
+        made = HostedAgent.open(self.path, self._stepper, recipe, epoch)
+        self.opened.append(made)
+        return made
+
+    def _stepper(self, recipe: Recipe, fresh: bool):  # type: ignore[no-untyped-def]
+        return open_stepper(recipe, self._programs, fresh)
+
+
+@pytest.fixture
+def shared(built: Callable[..., Recipe], programs: Path, tmp_path: Path) -> Iterator[Folder]:
+    made = Folder(tmp_path / "agent", programs, built("dqn", DQN))
+    yield made
+    for one in made.opened:
+        one.abandon()
+
+
+def feed(hosted: HostedAgent, *numbers: int) -> None:
+    for k in numbers:
+        hosted.step(body(k), f"key-{k}")
+    hosted.sync()
+    hosted.finish()
+
+
+def network(hosted: HostedAgent) -> bytes:
+    return base64.b64decode(hosted.get_state().value["encoded_network"])
+
+
+def steps(hosted: HostedAgent) -> int:
+    found: int = hosted.info().value["counters"]["global_timestep"]
+    return found
+
+
+def test_who_was_taken_over_can_acknowledge_and_save_nothing(shared: Folder) -> None:
+    old = shared.open(1)
+    feed(old, *range(30))
+    new = shared.open(2)  # the old one is still there, with its lock and its open journal
+    assert steps(new) == 30
+    old.step(body(30), "late")  # it reaches the file
+    with pytest.raises(OutdatedError):
+        old.sync()
+    with pytest.raises(OutdatedError):
+        old.save()
+    feed(new, *range(100, 120))
+    old.step(body(31), "later")
+    with pytest.raises(OutdatedError):
+        old.sync()
+    with pytest.raises(OutdatedError):
+        shared.open(1)
+    kept = network(new)
+    assert check(shared.path) == []
+    third = shared.open(3)
+    assert (steps(third), network(third)) == (50, kept)
+    third.close()
+    fourth = shared.open(4)
+    assert (steps(fourth), network(fourth)) == (50, kept)
+
+
+def test_a_checkpoint_that_an_old_owner_was_just_writing_does_not_count(
+    shared: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped before the very last instruction that makes the checkpoint appear."""
+    old = shared.open(1)
+    feed(old, *range(30))
+    old.step(body(30), "never acknowledged")
+    replace, taken = Path.rename, list[HostedAgent]()
+
+    def late(self: Path, target: Path) -> Path:
+        if not taken:
+            taken.append(None)  # type: ignore[arg-type]
+            taken[0] = shared.open(2)
+            assert steps(taken[0]) in {30, 31}  # that it was not acknowledged does not mean that it is gone
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    with pytest.raises((OutdatedError, CheckpointError)):
+        old.save()
+    monkeypatch.undo()
+    assert taken
+    feed(taken[0], *range(100, 120))
+    kept, count = network(taken[0]), steps(taken[0])
+    third = shared.open(3)
+    assert (steps(third), network(third)) == (count, kept)
+
+
+def test_one_server_may_come_after_many(shared: Folder) -> None:
+    feed(shared.open(5), *range(20))
+    shared.opened[-1].close()
+    alone = shared.open(0)
+    feed(alone, *range(20, 40))
+    alone.abandon()
+    again = shared.open(0)
+    assert steps(again) == 40
+    again.close()
+    assert steps(shared.open(6)) == 40
+    assert check(shared.path) == []
+
+
+def test_servers_share_a_folder_only_if_all_of_them_say_so(tmp_path: Path) -> None:
+    with folder.holding(tmp_path, shared=True):
+        held = folder.holder(tmp_path)
+        assert held is not None
+        assert held.pid == os.getpid()
+        with folder.holding(tmp_path, shared=True):
+            pass
+        assert folder.holder(tmp_path) is not None
+        with pytest.raises(folder.UnusableError), folder.holding(tmp_path):
+            pass
+    assert folder.holder(tmp_path) is None
+    with folder.holding(tmp_path), pytest.raises(folder.UnusableError), folder.holding(tmp_path, shared=True):
+        pass
+
+
+@pytest.mark.parametrize("words", [[], ["--database", "postgresql://x@y/z", "--durability", "process"]])
+def test_sqlite_and_shorter_durability_are_for_one_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(["serve", "--shared", "--port", "0", "--data", str(tmp_path / "data"), *words]) == 2
+    assert "--shared needs" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+# -- two servers ------------------------------------------------------------------------------------------------------
+
+
+def play(client: RemoteAgent, *numbers: int) -> None:
+    for k in numbers:
+        step = step_of(k)
+        assert client.step(step["state"], k % 2, k / 10, step["next_state"], k % 10 == 9, key=f"key-{k}") is True
+
+
+def timestep(client: RemoteAgent) -> int:
+    found: int = client.info()["counters"]["global_timestep"]
+    return found
+
+
+def group(server: Server) -> list[int]:
+    return [server.pid, *server.workers()]
+
+
+def test_an_agent_moves_when_its_server_dies_or_stops(
+    built: Callable[..., Recipe], programs: Path, tmp_path: Path, postgresql: PostgreSQL, shared: Folder
+) -> None:
+    data, url = tmp_path / "data", postgresql.new()
+    token = prepared(data, programs, built("dqn", DQN), database=url)
+    options = ("--database", url, "--shared", "--set", f"agents.lease_seconds={LEASE}")
+    settings = {name: value for name, value in DQN.items() if name not in ("state_size", "action_size")}
+    one, two, three = (Server(data, *options) for _ in range(3))
+    with contextlib.ExitStack() as stack:
+        for server in (one, two, three):
+            stack.callback(server.end)
+        one.start()
+        two.start()
+        at_one = agent(one, token, seed=0, **settings)
+        at_one.create_agent(4, 2, "dqn")
+        play(at_one, *range(20))
+
+        # While one has it, two has it not, whatever is asked.
+        impatient = agent(two, token, retry_deadline=0)
+        for ask in (lambda: impatient.act([0.0] * 4), lambda: play(impatient, 20), impatient.info):
+            with pytest.raises(ServiceUnavailable) as caught:
+                ask()
+            assert (caught.value.status, caught.value.code) == (503, "unavailable")
+        assert timestep(at_one) == 20
+
+        # One dies: two has it within the lease, with everything that was acknowledged.
+        play(at_one, *range(20, 40))
+        one.kill()
+        died = time.monotonic()
+        at_two = agent(two, token)
+        play(at_two, 39, 40)  # the last one may have been answered, and is known by its key
+        assert time.monotonic() - died < LEASE + 5
+        assert timestep(at_two) == 41
+
+        # Two is stopped, and does not know: three goes on, and two is fenced when it wakes up.
+        three.start()
+        at_three = agent(three, token)
+        stopped = group(two)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        refused = list[Exception]()
+        late = threading.Thread(target=_caught, args=(refused, lambda: play(agent(two, token, retry_deadline=0), 41)))
+        late.start()
+        try:
+            play(at_three, *range(50, 70))
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+        late.join(20)
+        assert [type(error) for error in refused] == [ServiceUnavailable]
+        with pytest.raises(ServiceUnavailable):
+            play(impatient, 42)
+        assert timestep(at_three) == 61
+
+        # A graceful stop gives it back at once; and all of it is what one server would have learned.
+        assert three.stop() == 143
+        before = time.monotonic()
+        assert timestep(agent(two, token)) == 61
+        state = agent(two, token).get_state()
+        assert time.monotonic() - before < LEASE + 5
+        assert two.stop() == 143
+    twin = shared.open(0)
+    feed(twin, *range(41), *range(50, 70))
+    assert base64.b64decode(state.encoded_network) == network(twin)
+
+
+def _caught(errors: list[Exception], call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Exception as error:
+        errors.append(error)

@@ -1,0 +1,83 @@
+"""Folders and databases of earlier releases go on; those of later ones are refused."""
+
+import contextlib
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from axonrl.experiments.commands.cli import main
+from axonrl.serving.accounts import Accounts, AgentRows, open_service, schema
+from axonrl.serving.catalogue import Recipe
+
+from .for_accounts import PASSWORD
+from .live import agent, served
+from .make_fixture import CONFIG, OBSERVATIONS
+
+pytestmark = pytest.mark.usefixtures("quick_hashes")
+
+FIXTURES: Final = Path(__file__).with_name("fixtures")
+RELEASES: Final = sorted(path.name for path in FIXTURES.iterdir())
+
+
+def dumped(data: Path) -> list[str]:
+    with contextlib.closing(sqlite3.connect(data / "service.db")) as connection:
+        return list(connection.iterdump())
+
+
+def copied(release: str, data: Path) -> dict[str, Any]:
+    """A release's data folder; returns what its agent did."""
+    shutil.copytree(FIXTURES / release, data)
+    script = data / "service.sql"
+    with contextlib.closing(sqlite3.connect(data / "service.db")) as connection:
+        connection.executescript(script.read_text())
+    script.unlink()
+    expected = data / "expected.json"
+    found: dict[str, Any] = json.loads(expected.read_text())
+    expected.unlink()
+    return found
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_agents_of_earlier_releases_act_as_they_did(
+    release: str, built: Callable[..., Recipe], programs: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    expected = copied(release, data)
+    made = built("dqn", CONFIG)
+    shutil.copytree(programs / made.digest, data / "programs" / made.digest)
+    opened = open_service(data)
+    try:
+        token, _ = Accounts(opened).create_token("alice", "tests", ["read", "act", "learn"], None, None)
+        assert Accounts(opened).login("alice", PASSWORD, "")
+        (row,) = AgentRows(opened).of(Accounts(opened).user("alice").id)
+        assert (row.name, row.description, row.config) == ("cart", "of the first release", made.config)
+    finally:
+        opened.close()
+    with contextlib.closing(sqlite3.connect(data / "service.db")) as connection:
+        assert connection.execute("SELECT * FROM axonrl_service_version").fetchall() == [(schema.head(),)]
+    with served(data) as server:
+        cart = agent(server, token)
+        assert cart.info()["counters"] == expected["counters"]
+        assert cart.act_batch(OBSERVATIONS) == expected["actions"]
+        assert cart.step(OBSERVATIONS[0], 0, 1.0, OBSERVATIONS[1], False) is True
+        assert cart.info()["counters"]["global_timestep"] == expected["counters"]["global_timestep"] + 1
+    assert main(["service", "verify", "--data", str(data)]) == 0
+
+
+def test_a_later_release_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "data"
+    copied(RELEASES[-1], data)
+    with contextlib.closing(sqlite3.connect(data / "service.db")) as connection, connection:
+        connection.execute("UPDATE axonrl_service_version SET version_num = '9999'")
+    before = dumped(data)
+    for words in (["serve", "--port", "0"], ["service", "list-users"], ["service", "migrate"]):
+        assert main([*words, "--data", str(data)]) == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert "9999" in told.err
+    assert dumped(data) == before
