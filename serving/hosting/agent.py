@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+from pydantic_core import to_json
 
 from ...contracts import State
 from ...environments import spaces
@@ -32,7 +33,6 @@ from .values import place
 
 StepperOf: TypeAlias = Callable[[Recipe, bool], Stepper]
 
-_AS_JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _MOST_SECONDS_OWED: Final = 2.0
 """Of updates: with more, steps are refused until some of them are done."""
 
@@ -460,8 +460,8 @@ class HostedAgent:
 
 
 def to_bytes(value: Any) -> bytes:
-    """JSON, without spaces."""
-    return _AS_JSON(value).encode()
+    """JSON, without spaces; null where a number is not finite."""
+    return to_json(value, inf_nan_mode="null")
 
 
 def _accepted(count: int, seq: int) -> dict[str, int]:
