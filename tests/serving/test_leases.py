@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from axonrl.errors import CheckpointError
 from axonrl.experiments.commands.cli import main
 from axonrl.serving import RemoteAgent, ServiceUnavailable
-from axonrl.serving.accounts import AgentRows, Database, folder
+from axonrl.serving.accounts import AgentRows, Database, UnusableError, folder
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.gateway.leases import LeasedPool
 from axonrl.serving.hosting.agent import HostedAgent
@@ -240,10 +241,10 @@ def test_servers_share_a_folder_only_if_all_of_them_say_so(tmp_path: Path) -> No
         with folder.holding(tmp_path, shared=True):
             pass
         assert folder.holder(tmp_path) is not None
-        with pytest.raises(folder.UnusableError), folder.holding(tmp_path):
+        with pytest.raises(UnusableError), folder.holding(tmp_path):
             pass
     assert folder.holder(tmp_path) is None
-    with folder.holding(tmp_path), pytest.raises(folder.UnusableError), folder.holding(tmp_path, shared=True):
+    with folder.holding(tmp_path), pytest.raises(UnusableError), folder.holding(tmp_path, shared=True):
         pass
 
 
@@ -280,7 +281,7 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
     data, url = tmp_path / "data", postgresql.new()
     token = prepared(data, programs, built("dqn", DQN), database=url)
     options = ("--database", url, "--shared", "--set", f"agents.lease_seconds={LEASE}")
-    settings = {name: value for name, value in DQN.items() if name not in ("state_size", "action_size")}
+    settings: dict[str, Any] = {name: value for name, value in DQN.items() if name not in ("state_size", "action_size")}
     one, two, three = (Server(data, *options) for _ in range(3))
     with contextlib.ExitStack() as stack:
         for server in (one, two, three):
