@@ -35,7 +35,7 @@ help:
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
 	@echo "make bench-distributed install RLlib, measure training by several processes against it, and write docs/distributed.md"
 	@echo "make bench-resume kill runs of axonrl and its peers, resume them, and write the table of docs/resume.md"
-	@echo "make soak     kill actors, shards and whole trainings on Ray for an hour; ARGS=\"--minutes 1 --drivers 2\" is short"
+	@echo "make soak     kill parts of trainings on Ray, and of a service, for two hours; ARGS=\"--minutes 1 --drivers 2\" is short"
 	@echo "make lint     ruff: rules and format"
 	@echo "make types    mypy, strict"
 	@echo "make docs     build the documentation: .build/site/index.html; a broken link or an unknown name is an error"
@@ -62,7 +62,7 @@ test-server:
 # The peers have environments of their own, as their users have them: made by the same rules, under other names. What
 # does not install is skipped, and said again in the results.
 bench: $(VENV)/installed-run
-	@$(PIP) --editable ".[atari,envpool,mujoco]"
+	@$(PIP) --editable ".[atari,envpool,mujoco,serving]"
 	@$(INSTALL_PEERS)
 	$(BIN)/python -m axonrl.benchmarks.run --peers . $(ARGS)
 
@@ -78,7 +78,7 @@ bench-resume: $(VENV)/installed-run
 	$(BIN)/python -m axonrl.benchmarks.resume --peers . $(ARGS)
 
 soak: $(VENV)/installed-run
-	@$(PIP) --editable ".[ray]"
+	@$(PIP) --editable ".[ray,serving]"
 	$(BIN)/python -m axonrl.benchmarks.soak $(ARGS)
 
 define INSTALL_PEERS

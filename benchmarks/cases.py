@@ -14,6 +14,7 @@ CONTENDERS: Final = {
     "axonrl_loop": "axonrl",
     "axonrl_shares": "axonrl",
     "axonrl_policy": "axonrl, exported",
+    "axonrl_serving": "axonrl",
     "gymnasium": "Gymnasium",
     "sb3": "Stable-Baselines3",
     "sb3_compiled": "Stable-Baselines3, compiled",
@@ -243,6 +244,23 @@ TOPICS: Final = {
         "Random actions, with resets: what nobody who steps it can exceed.",
         more_is_better=True,
     ),
+    "serving": Topic(
+        "Agents over HTTP: requests, transitions or observations per second",
+        "`axonrl serve` with one worker and durability `disk`, a DQN of two hidden layers of 64 units with 4 numbers as"
+        " observation. The load generator is a process of its own on the same machine; each of its connections waits"
+        " for an answer before it sends the next request. The bare endpoint is one of FastAPI under the same uvicorn,"
+        " which parses the body and answers a constant. The Stepper stores and learns in a loop of its own process."
+        " Each number is the median of three measurements, in turn.",
+        more_is_better=True,
+    ),
+    "serving_costs": Topic(
+        "Agents over HTTP: time and memory",
+        "As above, with one connection. The client is `RemoteAgent.act`, http.client sends the same bytes."
+        " Memory is what is resident of gateway and workers. A TensorFlow process has an `Agent` of the same model that"
+        " has learned. Agents asleep have a row in the database and a folder, and nothing in memory. Recovery: after"
+        " all processes were killed, all agents are asked to act at once, and each replays its journal with an update"
+        " per step. The rows named at most have the goals.",
+    ),
 }
 """Function of the contenders' modules to topic, in the order of the results."""
 
@@ -272,6 +290,10 @@ _PRODUCTS_256 = "2x256, batch 256: 546 MFLOP"
 _SECONDS, _BATCHES, _CNN, _SMALL, _LARGE = 0.5, [1, 8, 64], "Nature CNN", "2x64", "2x256"
 UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
 """Networks and batch sizes."""
+_SERVING = ("axonrl_serving",)
+_CLIENTS = {"seconds": 2.0, "connections": 32}
+_CLIENTS_32, _BATCHES_256, _LOADED = "32 connections", "batches of 256", "500 agents"
+_ASLEEP, _RECOVERED = "10,000 asleep, 10,000 transitions each", "20 agents, 10,000 records each"
 CASES: Final = (
     Case("dqn", _DQN, _EVERY_TIMESTEP, "one update per timestep"),
     Case("dqn", _DQN, _EVERY_4, "one update per 4"),
@@ -320,11 +342,35 @@ CASES: Final = (
     Case("cli", ("axonrl",), {"times": 5}),
     Case("vector", ("axonrl", "gymnasium"), {"copies": [8, 64], "seconds": _SECONDS}),
     Case("environment", ("gymnasium",), {"timesteps": 100_000}),
+    *(
+        Case(topic, _SERVING, {"row": row, "sizes": sizes}, label)
+        for topic, row, sizes, label in (
+            ("serving", "act", _CLIENTS, _CLIENTS_32),
+            ("serving", "step", _CLIENTS, _CLIENTS_32),
+            ("serving", "step_batch", {"seconds": 2.0}, _BATCHES_256),
+            ("serving", "act_batch", {"seconds": 2.0}, _BATCHES_256),
+            ("serving_costs", "latency", {"seconds": 2.0}, ""),
+            ("serving_costs", "client", {"calls": 4_000}, ""),
+            ("serving_costs", "agents", {"number": 500}, _LOADED),
+            ("serving_costs", "asleep", {"number": 10_000, "transitions": 10_000, "woken": 100}, _ASLEEP),
+            ("serving_costs", "fairness", {"seconds": 3.0}, ""),
+            ("serving_costs", "recovery", {"number": 20, "records": 10_000}, _RECOVERED),
+        )
+    ),
 )
-QUICK: Final = {"timesteps": 2_048, "rollouts": 1, "seconds": 0.05, "times": 1}
+QUICK: Final = {
+    **{"timesteps": 2_048, "rollouts": 1, "seconds": 0.05, "times": 1},
+    **{"calls": 100, "number": 5, "transitions": 200, "woken": 3, "records": 200},
+}
 """Arguments of a quick run, which only shows that everything works."""
 
 _EVERY, _CONVOLUTIONS = "one update per timestep", "Nature CNN, batch 1"
+_LIMITED: Final = {
+    _LOADED: ("create, first of its kind, s", "create, next of its kind, s", "gateway and workers, MiB"),
+    _ASLEEP: ("memory of each, KiB", "a page of the list, ms", "waking one, p99, ms"),
+    _RECOVERED: ("ready after a crash, s", "the first agent acts, s", "all act, s"),
+}
+"""Rows beside which there is one of what they should not exceed."""
 GOALS: Final = (
     *(
         Goal(f"DQN on CartPole, {row}", "dqn", row, "axonrl_agent", "sb3", at_least)
@@ -407,6 +453,36 @@ GOALS: Final = (
     *(
         Goal(f"sequences, {row}", "sequences", row, "axonrl", "torchrl", 3)
         for row in ("add, 20 timesteps", "sample 32, 20 timesteps")
+    ),
+    *(
+        Goal(
+            text,
+            topic,
+            f"{row}, {label}".removesuffix(", "),
+            *_SERVING,
+            *_SERVING,
+            at_least,
+            f"{peer}, {label}".removesuffix(", "),
+        )
+        for text, topic, row, label, at_least, peer in (
+            ("act, 32 connections", "serving", "act", _CLIENTS_32, 0.6, "act, bare endpoint"),
+            ("step, 32 connections", "serving", "step, one update per 4", _CLIENTS_32, 0.4, "step, bare endpoint"),
+            ("step_batch of 256", "serving", "step_batch", _BATCHES_256, 0.5, "a Stepper in a loop"),
+            ("act_batch of 256", "serving", "act_batch", _BATCHES_256, 20, "single acts"),
+            ("act, p50: at most 0.15 ms more", "serving_costs", "act, p50, ms", "", 1, "act, p50, ms, at most"),
+            ("act, p99: at most 3 times", "serving_costs", "act, p99, ms", "", 1 / 3, "act, p99, ms, bare endpoint"),
+            ("client: at most 2 times", "serving_costs", "client, act, us", "", 1 / 2, "client, http.client, us"),
+            ("an agent's memory", "serving_costs", "for each agent, MiB", _LOADED, 50, "a TensorFlow process, MiB"),
+            (
+                *("fairness: at most 3 times", "serving_costs", "act, p99, ms, beside a large one that learns", ""),
+                *(1 / 3, "act, p99, ms, alone"),
+            ),
+            *(
+                (row, "serving_costs", row, label, 1, f"{row}, at most")
+                for label, rows in _LIMITED.items()
+                for row in rows
+            ),
+        )
     ),
     Goal("a step of 8 native CartPoles", "vector", "8 copies", "axonrl", "gymnasium", 3),
     Goal("a step of 64 native CartPoles", "vector", "64 copies", "axonrl", "gymnasium", 10),

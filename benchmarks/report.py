@@ -95,10 +95,10 @@ def verdict(goal: Goal, ratio: float | None) -> str:
     return "met" if ratio >= goal.at_least else "**not met**"
 
 
-def goals(results: Results) -> str:
+def goals(results: Results, wanted: Iterable[Goal] = GOALS) -> str:
     """Goals and measured ratios."""
     rows = []
-    for goal in GOALS:
+    for goal in wanted:
         ratio = results.ratio(goal.topic, goal.row, goal.ours, goal.peer, goal.peer_row)
         peer = CONTENDERS[goal.peer] if goal.peer_row is None else goal.peer_row
         pair = f"{CONTENDERS[goal.ours]} against {peer}"

@@ -16,12 +16,12 @@ from ..tests.serving.service import Service
 
 AGENTS: Final = ("fuzz-dqn", "fuzz-ddpg", "fuzz-new")
 HOSTILE: Final[tuple[Any, ...]] = (
-    None, True, False, 0, -1, 0.5, 1e39, -0.0, 2**63, 10**30, "", "a", "\0", "../..", "' OR 1=1 --", "\U0001f9e0", "x" * 2000,
-    [], [[]], [1], [[1.0] * 4], [None], {}, {"": 1}, {"name": {"name": {}}}, "2026-01-01", "ready", "act",
+    None, True, False, 0, -1, 0.5, 1e39, -0.0, 2**63, 10**30, "", "a", "\0", "../..", "' OR 1=1 --", "\U0001f9e0",
+    "x" * 2000, [], [[]], [1], [[1.0] * 4], [None], {}, {"": 1}, {"name": {"name": {}}}, "2026-01-01", "ready", "act",
 )  # fmt: skip
 BYTES: Final = (
-    b"", b"{", b"[" * 5000, b"null", b'{"a":NaN}', b"[1e999]", b'"\xed\xa0\x80"', b"\xff\xfe", b"\x1f\x8b\x08\x00", b"a=b",
-    b"gASVCgAAAAAAAAB9lC4=", b"\x00" * 100, b"\xff" * 9, (2**62).to_bytes(8, "little") + b"{}",
+    b"", b"{", b"[" * 5000, b"null", b'{"a":NaN}', b"[1e999]", b'"\xed\xa0\x80"', b"\xff\xfe", b"\x1f\x8b\x08\x00",
+    b"a=b", b"gASVCgAAAAAAAAB9lC4=", b"\x00" * 100, b"\xff" * 9, (2**62).to_bytes(8, "little") + b"{}",
 )  # fmt: skip
 NUMBERS: Final = (0, 1, -1, 2, 4, 0.1, 0.9, 100, 1000)
 _DEEPEST: Final = 8
@@ -49,7 +49,7 @@ class Fuzz:
         """Method, path with query, body, headers."""
         dice = self._dice
         method, path, call = dice.choice(self._calls)
-        query, headers = {}, {}
+        query, headers = dict[str, str](), dict[str, str]()
         for one in call.get("parameters", ()):
             if one["in"] == "path":
                 name = one["name"]
@@ -63,7 +63,9 @@ class Fuzz:
         content = call.get("requestBody", {}).get("content", {})
         if content and dice.random() < 0.98:
             kind, about = next(iter(content.items()))
-            headers["Content-Type"] = kind if dice.random() < 0.97 else dice.choice(["text/xml", "", "application/json; x"])
+            headers["Content-Type"] = (
+                kind if dice.random() < 0.97 else dice.choice(["text/xml", "", "application/json; x"])
+            )
             body = self._body(kind, about["schema"])
         if query:
             path += "?" + urllib.parse.urlencode(query)
@@ -87,7 +89,9 @@ class Fuzz:
             return dice.choice(BYTES)
         value = self._of(schema)
         if "form" in kind and isinstance(value, dict):
-            return urllib.parse.urlencode({name: self._text(one) for name, one in value.items()}, errors="replace").encode()
+            return urllib.parse.urlencode(
+                {name: self._text(one) for name, one in value.items()}, errors="replace"
+            ).encode()
         encoded = json.dumps(value).encode()
         return encoded if dice.random() < 0.97 else encoded[: dice.randrange(len(encoded) + 1)]
 

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -181,7 +181,15 @@ class Mixed:
         agent.act([dice.random() for _ in range(4)], noise=dice.random())
 
     def _read(self, agent: RemoteAgent, name: str, dice: random.Random) -> None:
-        dice.choice([agent.info, agent.episodes, agent.sync, lambda: agent.loss])()
+        match dice.randrange(4):
+            case 0:
+                agent.info()
+            case 1:
+                agent.episodes()
+            case 2:
+                agent.sync()
+            case _:
+                self.calls["loss"] += bool(agent.loss)
 
     def _state(self, agent: RemoteAgent, name: str, dice: random.Random) -> None:
         agent.upload_state(agent.get_state())
@@ -263,6 +271,32 @@ def fuzzed(service: Service, requests: int, seconds: float) -> list[str]:
     return found + watch.report("fuzz", 30.0)
 
 
+def soaked(
+    folder: Path,
+    minutes: float,
+    every: float = 10.0,
+    kills: int = 20,
+    requests: int = 200_000,
+    parts: Sequence[str] = PARTS,
+) -> list[str]:
+    """Do all of it, with a server for each part; what is wrong."""
+    found = list[str]()
+    programs = folder / "programs"
+    programs.mkdir()
+    for part in parts:
+        with serving(folder / part, programs) as service:
+            match part:
+                case "kills":
+                    found += killed(service, kills)
+                case "mixed":
+                    found += mixed(service, 60 * minutes, every)
+                case "fuzz":
+                    found += fuzzed(service, requests, 60 * minutes)
+            if "Traceback" in (log := service.log.read_text()):
+                found.append(f"{part}: the log has errors: {log[log.index('Traceback') :][:1500]}")
+    return found
+
+
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -272,21 +306,8 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=200_000)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     chosen = parser.parse_args()
-    found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="axonrl-soak-", ignore_cleanup_errors=True) as folder:
-        programs = Path(folder, "programs")
-        programs.mkdir()
-        for part in chosen.only:
-            with serving(Path(folder, part), programs) as service:
-                match part:
-                    case "kills":
-                        found += killed(service, chosen.kills)
-                    case "mixed":
-                        found += mixed(service, 60 * chosen.minutes, chosen.every)
-                    case "fuzz":
-                        found += fuzzed(service, chosen.requests, 60 * chosen.minutes)
-                if "Traceback" in (log := service.log.read_text()):
-                    found.append(f"{part}: the log has errors: {log[log.index('Traceback') :][:1500]}")
+        found = soaked(Path(folder), chosen.minutes, chosen.every, chosen.kills, chosen.requests, chosen.only)
     print("\n" + ("\n".join(["Wrong:", *(f"- {one}" for one in found)]) if found else "Nothing is wrong."))
     return int(bool(found))
 

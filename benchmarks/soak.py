@@ -1,6 +1,8 @@
 """Kill actors and shards of a training on Ray every few seconds; then kill whole trainings, and go on with them.
 
-    python -m axonrl.benchmarks.soak [--minutes 20] [--every 5] [--drivers 20] [--only impala apex drivers]
+    python -m axonrl.benchmarks.soak [--minutes 20] [--every 5] [--drivers 20] [--only impala apex drivers serving]
+
+Last comes a service with agents: see :mod:`.serving_soak`.
 
 ``make soak`` installs what it needs and does so. It prints Markdown: the memory of each role (resident, without what is
 shared) and its growth after the first fifth of the time, the object store, and whether timesteps add up. It ends with
@@ -34,6 +36,7 @@ WARM_UP: Final = 0.2
 """Of the time, before growth is measured."""
 GROWTH: Final = 0.05
 GONE_S: Final = 30.0
+PARTS: Final = ("impala", "apex", "drivers", "serving")
 EXPERIMENTS: Final = {"impala": "impala_cartpole_cluster", "apex": "apex_cartpole"}
 
 
@@ -201,11 +204,13 @@ def _is_there(pid: int) -> bool:
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=20, help="of each training")
+    parser.add_argument(
+        "--minutes", type=float, default=20, help="of each training, and of the mixed clients of a service"
+    )
     parser.add_argument("--every", type=float, default=5, help="seconds between kills")
     parser.add_argument("--drivers", type=int, default=20, help="kills of whole trainings")
     parser.add_argument("--longest", type=float, default=60, help="seconds that one of these may run")
-    parser.add_argument("--only", nargs="+", choices=[*EXPERIMENTS, "drivers"], default=[*EXPERIMENTS, "drivers"])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     chosen = parser.parse_args()
     found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="axonrl-soak-", ignore_cleanup_errors=True) as folder:
@@ -215,6 +220,10 @@ def main() -> int:
         if "drivers" in chosen.only:
             print(f"\n### The process of the learner killed {chosen.drivers} times\n")
             found += killed_drivers(Path(folder), chosen.drivers, chosen.longest)
+        if "serving" in chosen.only:
+            from . import serving_soak
+
+            found += serving_soak.soaked(Path(folder), chosen.minutes)
     print("\n" + ("\n".join(["Wrong:", *(f"- {one}" for one in found)]) if found else "Nothing is wrong."))
     return int(bool(found))
 

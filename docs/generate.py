@@ -128,6 +128,13 @@ def rlgraph(table: str, *given: str) -> str:
     return _table(*TABLES[table](*given))
 
 
+def serving(table: str) -> str:
+    """A table of agents over HTTP."""
+    from .serving_tables import TABLES
+
+    return _table(*TABLES[table]())
+
+
 def commands() -> str:
     """Every command of ``axonrl`` with its arguments, from the parser."""
     from ..experiments.commands.cli import command_line
@@ -152,7 +159,7 @@ _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     f.__name__: f
     for f in (
         *(arguments, commands, events, kinds, names, parameters, session),
-        *(rlgraph, tensorforce),
+        *(rlgraph, serving, tensorforce),
     )
 }
 

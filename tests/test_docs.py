@@ -26,6 +26,7 @@ from axonrl import (
     policies,
     registry,
     schedules,
+    serving,
 )
 from axonrl.docs import build, generate
 from axonrl.environments import make
@@ -44,8 +45,10 @@ DOCS: Final = ROOT / "docs"
 PAGES: Final = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md")}
 
 
-REMOTE: Final = ("logs", "status", "stop", "submit", "sync")
-"""Commands that need a server: they are parsed, not run."""
+REMOTE: Final = ("logs", "serve", "service", "status", "stop", "submit", "sync")
+"""Commands that need a server, or are one: they are parsed, not run."""
+ELSEWHERE: Final = ("serving.md",)
+"""Pages whose programs need a server: tests/serving/test_service_programs.py runs them."""
 INSTALLATION: Final = ("cd", "docker", "export", "git", "haupt", "pip", "polyaxon", "source", "tensorboard")
 """Programs that install something, or that start or ask another program: they are not run."""
 
@@ -72,7 +75,7 @@ def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Agent, "evaluate", functools.partialmethod(capped, Agent.evaluate))
     names: dict[str, Any] = {"__name__": "__main__"}
     for language, line, code in blocks(PAGES[page]):
-        if language == "python":
+        if language == "python" and page not in ELSEWHERE:
             exec(compile("\n" * (line - 1) + code, str(DOCS / page), "exec"), names)
         elif language == "yaml" and (file := re.match(r"# (\w+\.yml)\n", code)):
             Path(file[1]).write_text(code, encoding="utf-8")
@@ -190,6 +193,14 @@ def labels_of(memory: Memory, axes: Mapping[int, str]) -> dict[str, tuple[str, s
     return found
 
 
+@pytest.mark.parametrize("page", [name for name in PAGES if re.search(r"`tests/[\w/]+\.py", PAGES[name])])
+def test_tests_that_a_page_names_are_there(page: str) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", PAGES[page])
+    assert [
+        f"{path}::{name}" for path, name in named if f"def {name}" not in (ROOT / path).read_text(encoding="utf-8")
+    ] == []
+
+
 def test_the_citation_is_of_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == axonrl.__version__
@@ -200,7 +211,7 @@ def test_the_citation_is_of_this_version() -> None:
 
 def test_the_reference_has_every_public_name() -> None:
     shown = {name for text in PAGES.values() for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)}
-    rooms = (axonrl, distributed, environments, explorations, hooks, memories, policies, tensorforce)
+    rooms = (axonrl, distributed, environments, explorations, hooks, memories, policies, serving, tensorforce)
     public = {f"{room.__name__}.{name}" for room in rooms for name in room.__all__}
     public |= {f"axonrl.schedules.{kind.__name__}" for kind in schedules.KINDS.values()} | {
         "axonrl.schedules.make_schedule"

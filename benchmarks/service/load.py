@@ -1,8 +1,8 @@
 """The load generator, a process of its own: ``python -m axonrl.benchmarks.service.load '{"port": ..., ...}'``.
 
 Each connection sends a request, waits for its answer, and sends the next. Requests are made before the clock runs. It
-prints JSON: requests per second, the median and the 99th percentile of the latency in milliseconds, how many there were,
-and the first answer with another status than 200.
+prints JSON: requests per second, the median and the 99th percentile of the latency in milliseconds, how many there
+were, and the first answer with another status than 200.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Taken:
     def goes_on(self, now: float) -> bool:
         """Shall another request be sent?"""
         self.sent += 1
-        return self.sent <= self.load.requests if self.load.requests else now < self.ends
+        return self.sent <= self.load.requests if self.load.requests else now < self.ends or not self.latencies
 
     def add(self, sent: float, now: float, answer: bytes) -> None:
         """An answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -25,6 +26,11 @@ ADDED_MILLISECONDS: Final = 0.15
 """What an act may take beyond the bare endpoint."""
 SECRET: Final = "x"
 """In place of a token, for the bare endpoint."""
+AT_MOST: Final = "at most"
+"""A row with what another one should not exceed."""
+ROUNDS: Final = 3
+PROGRAMS: Final = "AXONRL_BENCHMARK_PROGRAMS"
+"""A variable of the environment: the folder of compiled programs, that not every row compiles its own."""
 EVERY_4: Final = {"update_freq": 4, "seed": 1}
 NEVER: Final = {"agents__checkpoint_steps": 10**9, "agents__checkpoint_seconds": 10**6}
 """Checkpoints, where all that was accepted is to stay in the journal."""
@@ -44,45 +50,56 @@ print([line.split()[1] for line in open("/proc/self/status") if line.startswith(
 @contextlib.contextmanager
 def running(**sets: Any) -> Iterator[Service]:
     """A service with an empty folder."""
-    with tempfile.TemporaryDirectory() as folder, service(Path(folder, "data"), **sets) as found:
+    with data_folder() as data, service(data, **sets) as found:
         yield found
 
 
+@contextlib.contextmanager
+def data_folder() -> Iterator[Path]:
+    """A data folder, which links the compiled programs that there are."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder, "data")
+        data.mkdir(mode=0o700)
+        if PROGRAMS in os.environ:
+            (data / "programs").symlink_to(os.environ[PROGRAMS])
+        yield data
+
+
 def act(seconds: float, connections: int) -> dict[str, float]:
-    """Acts from several connections, and from one: rates and latencies, beside those of the bare endpoint."""
-    found: dict[str, dict[str, list[float]]] = {}
-    with running() as one, bare() as port:
-        one.create("cart", seed=1)
-        targets = {"service": (one.port, one.token), "bare endpoint": (port, SECRET)}
-        for _ in range(3):
-            for name, (at, token) in targets.items():
-                for count in (1, connections):
-                    measured = load(Load(at, token, "cart", "act", connections=count, seconds=seconds))
-                    for quantity, value in measured.items():
-                        found.setdefault(f"{name}, {count}", {}).setdefault(quantity, []).append(value)
-    medians = {name: {key: statistics.median(all_) for key, all_ in values.items()} for name, values in found.items()}
-    ours, theirs = medians["service, 1"], medians["bare endpoint, 1"]
-    return {
-        f"act, {connections} connections": medians[f"service, {connections}"]["rate"],
-        f"act, {connections} connections, bare endpoint": medians[f"bare endpoint, {connections}"]["rate"],
-        "act, p50": ours["p50"],
-        "act, p50, bare endpoint": theirs["p50"],
-        "act, p50, what it may be": theirs["p50"] + ADDED_MILLISECONDS,
-        "act, p99": ours["p99"],
-        "act, p99, bare endpoint": theirs["p99"],
-    }
+    """Acts from several connections, beside the bare endpoint."""
+    ours, theirs = beside("act", seconds, connections, "rate")
+    return {"act": ours, "act, bare endpoint": theirs}
 
 
 def step(seconds: float, connections: int) -> dict[str, float]:
     """Steps from several connections, one update per 4, beside the bare endpoint."""
+    ours, theirs = beside("step", seconds, connections, "rate")
+    return {"step, one update per 4": ours, "step, bare endpoint": theirs}
+
+
+def latency(seconds: float) -> dict[str, float]:
+    """The time of an act over one connection, beside the bare endpoint."""
+    ours, theirs, slowest, their_slowest = beside("act", seconds, 1, "p50", "p99")
+    return {
+        "act, p50, ms": ours,
+        "act, p50, ms, bare endpoint": theirs,
+        f"act, p50, ms, {AT_MOST}": theirs + ADDED_MILLISECONDS,
+        "act, p99, ms": slowest,
+        "act, p99, ms, bare endpoint": their_slowest,
+    }
+
+
+def beside(kind: str, seconds: float, connections: int, *quantities: str) -> list[float]:
+    """Each quantity, of the service and of the bare endpoint: medians of three measurements in turn."""
+    found: list[list[float]] = [[] for _ in range(2 * len(quantities))]
     with running() as one, bare() as port:
         one.create("cart", **EVERY_4)
-        ours, theirs = [], []
-        for _ in range(3):
-            ours.append(one.load("cart", "step", connections=connections, seconds=seconds)["rate"])
-            theirs.append(load(Load(port, SECRET, "cart", "step", connections=connections, seconds=seconds))["rate"])
-    name = f"step, {connections} connections"
-    return {name: statistics.median(ours), f"{name}, bare endpoint": statistics.median(theirs)}
+        for _ in range(ROUNDS):
+            for k, (at, token) in enumerate(((one.port, one.token), (port, SECRET))):
+                measured = load(Load(at, token, "cart", kind, connections=connections, seconds=seconds))
+                for number, quantity in enumerate(quantities):
+                    found[2 * number + k].append(measured[quantity])
+    return list(map(statistics.median, found))
 
 
 def step_batch(seconds: float) -> dict[str, float]:
@@ -91,14 +108,14 @@ def step_batch(seconds: float) -> dict[str, float]:
         one.create("cart", **EVERY_4)
         command = [sys.executable, "-m", "axonrl.benchmarks.service.stepper", str(one.folder / "programs")]
         ours, theirs = [], []
-        for _ in range(3):
+        for _ in range(ROUNDS):
             found = one.load("cart", "step_batch", connections=2, seconds=seconds, batch=BATCH)
             ours.append(found["rate"] * BATCH)
             done = subprocess.run(
                 [*command, json.dumps(EVERY_4), str(seconds)], check=True, stdout=subprocess.PIPE, text=True
             )
             theirs.append(float(done.stdout))
-    return {f"step_batch of {BATCH}": statistics.median(ours), "a Stepper in a loop": statistics.median(theirs)}
+    return {"step_batch": statistics.median(ours), "a Stepper in a loop": statistics.median(theirs)}
 
 
 def act_batch(seconds: float) -> dict[str, float]:
@@ -106,10 +123,10 @@ def act_batch(seconds: float) -> dict[str, float]:
     with running() as one:
         one.create("cart", seed=1)
         many, single = [], []
-        for _ in range(3):
+        for _ in range(ROUNDS):
             many.append(one.load("cart", "act_batch", seconds=seconds, batch=BATCH)["rate"] * BATCH)
             single.append(one.load("cart", "act", seconds=seconds)["rate"])
-    return {f"act_batch of {BATCH}": statistics.median(many), "single acts": statistics.median(single)}
+    return {"act_batch": statistics.median(many), "single acts": statistics.median(single)}
 
 
 def client(calls: int) -> dict[str, float]:
@@ -117,46 +134,46 @@ def client(calls: int) -> dict[str, float]:
     from ..serving_client import measured
 
     found = measured(calls, 3)
-    return {"client, act": found["RemoteAgent.act"], "client, http.client": found["http.client"]}
+    return {"client, act, us": found["RemoteAgent.act"], "client, http.client, us": found["http.client"]}
 
 
 def agents(number: int) -> dict[str, float]:
-    """Creating agents, and the memory of many; beside a TensorFlow process for each: agents per GB."""
-    with running() as one:
+    """Creating agents, and the memory of many; beside a TensorFlow process for each."""
+    with tempfile.TemporaryDirectory() as folder, service(Path(folder, "data")) as one:
         first = one.create("agent-0", seed=1)
-        with ThreadPoolExecutor(1) as threads:
-            later = list(threads.map(lambda k: one.create(f"agent-{k}"), range(1, number)))
+        later = [one.create(f"agent-{k}") for k in range(1, number)]
         mebibytes = one.mebibytes()
     done = subprocess.run([sys.executable, "-c", TENSORFLOW], check=True, stdout=subprocess.PIPE, text=True)
-    gib = mebibytes / 1024
     return {
-        "create, first of its kind": first,
-        "create, next of its kind": statistics.median(later),
-        f"{number} agents, GiB": gib,
-        "agents per GiB": number / gib,
-        "TensorFlow processes per GiB": 2**20 / float(done.stdout),
+        **limited("create, first of its kind, s", first, 8.0),
+        **limited("create, next of its kind, s", statistics.median(later), 0.3),
+        **limited("gateway and workers, MiB", mebibytes, 1024.0),
+        "for each agent, MiB": mebibytes / number,
+        "a TensorFlow process, MiB": int(done.stdout) / 1024,
     }
 
 
 def asleep(number: int, transitions: int, woken: int) -> dict[str, float]:
     """Agents of whom nothing is in memory: what they cost, the page that lists them, and how soon one acts."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder, "data")
+    with data_folder() as data:
         with service(data) as one:
             token = one.token
             one.create("taught", **EVERY_4)
             one.load("taught", "step_batch", batch=100, requests=max(transitions // 100, 1))
         with service(data, token) as one:
+            act_once(one, "taught")  # so that the worker is there
             alone = one.mebibytes()
         copies(data, "taught", number, woken)
         with service(data, token) as one:
-            memory = one.mebibytes() - alone
+            act_once(one, "taught")
+            kibibytes = max(one.mebibytes() - alone, 0.0) * 1024
             pages = [timed(lambda: one.get("/api/v1/agents/?limit=100")) for _ in range(20)]
             waking = [timed(functools.partial(act_once, one, f"copy-{k}")) for k in range(woken)]
+    slowest = sorted(waking)[min(woken * 99 // 100, woken - 1)]
     return {
-        f"{number} asleep, MiB in all": max(memory, 0.0),
-        "a page of the list, ms": 1000 * statistics.median(pages),
-        f"waking with {transitions} transitions, p99, ms": 1000 * sorted(waking)[min(woken * 99 // 100, woken - 1)],
+        **limited("memory of each, KiB", kibibytes / number, 1.0),
+        **limited("a page of the list, ms", 1000 * statistics.median(pages), 200.0),
+        **limited("waking one, p99, ms", 1000 * slowest, 150.0),
     }
 
 
@@ -165,20 +182,19 @@ def fairness(seconds: float) -> dict[str, float]:
     with running() as one:
         one.create("small", seed=1)
         one.create("large", seed=1, hidden_layers=[512, 512], update_freq=1)
-        one.load("large", "step", requests=200)
+        one.load("large", "step", requests=70)
         without = one.load("small", "act", seconds=seconds)["p99"]
         with ThreadPoolExecutor(1) as threads:
-            busy = threads.submit(one.load, "large", "step", seconds=seconds * 2)
-            time.sleep(seconds / 2)
-            beside = one.load("small", "act", seconds=seconds)["p99"]
+            busy = threads.submit(one.load, "large", "step", seconds=seconds * 3)
+            time.sleep(seconds)
+            together = one.load("small", "act", seconds=seconds)["p99"]
             busy.result()
-    return {"act, p99, beside a large agent that learns": beside, "act, p99, alone": without}
+    return {"act, p99, ms, beside a large one that learns": together, "act, p99, ms, alone": without}
 
 
 def recovery(number: int, records: int) -> dict[str, float]:
     """Agents with journals that nothing was saved of: seconds until the service is ready, and until they act."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder, "data")
+    with data_folder() as data:
         with service(data, **NEVER) as one:
             token = one.token
             one.create("taught", seed=1, update_freq=1)
@@ -188,7 +204,16 @@ def recovery(number: int, records: int) -> dict[str, float]:
         with service(data, token, **NEVER) as one, ThreadPoolExecutor(number) as threads:
             ready, began = one.seconds, time.perf_counter()
             each = list(threads.map(lambda k: act_once(one, f"copy-{k}") - began, range(number)))
-    return {"ready after a crash": ready, "the first agent": min(each), "all agents": max(each)}
+    return {
+        **limited("ready after a crash, s", ready, 3.0),
+        **limited("the first agent acts, s", min(each), 5.0),
+        **limited("all act, s", max(each), 60.0),
+    }
+
+
+def limited(name: str, value: float, most: float) -> dict[str, float]:
+    """A quantity, and what it should not exceed."""
+    return {name: value, f"{name}, {AT_MOST}": most}
 
 
 def copies(data: Path, taught: str, number: int, whole: int) -> None:

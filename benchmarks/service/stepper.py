@@ -1,4 +1,4 @@
-"""A Stepper in a loop of its own process: ``python -m axonrl.benchmarks.service.stepper PROGRAMS HYPERPARAMETERS SECONDS``.
+"""A Stepper in a loop of its own process: ``python -m axonrl.benchmarks.service.stepper PROGRAMS CONFIG SECONDS``.
 
 It stores transitions that were made before, and learns when that is due: what a service cannot do faster. Prints the
 transitions per second.

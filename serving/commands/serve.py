@@ -69,7 +69,7 @@ def _check_shared(arguments: argparse.Namespace) -> None:
 
 
 def _allow_many_files() -> None:
-    """As many as may be, here and in the workers: an agent in memory has two open, a connection one; 1,024 are usual."""
+    """As many as may be, also in the workers: an agent in memory has two open, a connection one; 1,024 are usual."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _FILES)) if hard > 0 else _FILES, hard))

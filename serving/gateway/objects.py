@@ -42,7 +42,7 @@ async def agent_objects(gateway: Gateway, rows: Sequence[Agent]) -> list[AgentOb
 
 
 def joined(row: Agent, info: Mapping[str, Any], used: float | None = None) -> AgentObject:
-    """The object of a row and of what ``info`` answered; ``used`` is when it was used, if that is not in the row yet."""
+    """The object of a row and of what ``info`` answered; ``used``: when it was used, if the row does not have that."""
     last_active = row.last_active if used is None else dt.datetime.fromtimestamp(used, dt.timezone.utc)
     values = {
         "status": row.status,

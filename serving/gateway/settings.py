@@ -50,10 +50,13 @@ class Listen(Section):
     """Where the service listens; the options of ``axonrl serve`` set these."""
 
     host: str = "127.0.0.1"
+    """An address of this machine."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """0 picks a free one."""
     tls_cert: str | None = None
+    """A file: the certificate, with those that signed it."""
     tls_key: str | None = None
+    """A file: its key."""
     behind_proxy: list[Network] = Field(default_factory=list)
     """The proxies whose X-Forwarded-For is believed."""
     grace: Seconds = 30.0
@@ -68,28 +71,46 @@ class Http(Section):
     allowed_origins: list[Annotated[str, AfterValidator(_origin)]] = Field(default_factory=list)
     """Origins whose pages may call the interface; ``https://game.example.org``."""
     header_seconds: Seconds = 10.0
+    """In which the headers of a request must have come."""
     body_seconds: Seconds = 30.0
+    """In which its body must have come; a large one has more."""
     idle_seconds: Seconds = 60.0
+    """After which a connection without a request is closed."""
     max_connections: Count = 1000
+    """At once; 0: no limit."""
     connections_per_address: Count = 100
+    """At once; 0: no limit. Proxies have none."""
 
 
 class Limits(Section):
     """Limits of requests; 0 switches one off."""
 
     url_bytes: Count = 4096
+    """Of the path and the query."""
     header_bytes: Count = 16384
+    """Of all headers."""
     body_bytes: Count = _MIB
+    """Of most requests."""
     batch_bytes: Count = 8 * _MIB
+    """Of act and of a batch of steps."""
     state_bytes: Count = 256 * _MIB
+    """Of an agent's state."""
     json_depth: Count = 8
+    """How deep JSON may be nested."""
     description_characters: Count = 2000
+    """Of an agent."""
     agents: Count = 100
+    """Of an account."""
     bytes: Count = 2 * 2**30
+    """Of an account's agents on the disk."""
     requests_per_minute: Count = 60_000
+    """Of an account; a sixth of them may come at once."""
     steps_per_second: Count = 1000
+    """Of an agent."""
     creations_per_minute: Count = 10
+    """Of an account."""
     transfers_per_minute: Count = 6
+    """Of an agent's state."""
     environments: Count = 64
     """Of an agent."""
 
@@ -98,9 +119,13 @@ class Agents(Section):
     """Agents in the workers."""
 
     idle_seconds: Seconds = 900.0
+    """An agent that nobody asked for so long is put away; the next request brings it back."""
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """Of the machine's memory, for all workers; above it, agents unused longest are put away."""
     checkpoint_steps: Annotated[int, BeforeValidator(_whole), Field(ge=1)] = 10_000
+    """After which a checkpoint is written."""
     checkpoint_seconds: Seconds = 60.0
+    """After which one is written, where anything has changed."""
     lease_seconds: Seconds = 10.0
     """With --shared: after so long the agents of a server that does not answer are another one's."""
 
@@ -109,10 +134,15 @@ class Tokens(Section):
     """How long tokens are valid."""
 
     login_idle_hours: Seconds = 12.0
+    """A login that is not used for so long ends."""
     login_days: Seconds = 30.0
+    """A login ends after so long in any case."""
     web_idle_minutes: Seconds = 30.0
+    """The same of a login of the web page."""
     web_hours: Seconds = 12.0
+    """The same."""
     default_days: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=365)] = 90.0
+    """Of a token that a user makes without saying how long it is good for."""
 
 
 class Metrics(Section):
@@ -126,6 +156,7 @@ class Log(Section):
     """Logs, on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """From which on lines are written."""
 
 
 class Settings(Section):

@@ -58,7 +58,7 @@ class Reader:
         return {leaf.name: self._leaf(k, *found[leaf.name]) for k, leaf in enumerate(self._leaves)}
 
     def together(self, values: Sequence[Any]) -> Array | None:
-        """Observations [N, D] at once, where each is a list of D floats without limits; None if any is not, or wrong."""
+        """Observations [N, D] at once, where each has D floats without limits; None if any has not, or is wrong."""
         spec = self._leaves[0].spec
         if self._composite or self._limits[0] is not None or len(spec.shape) != 1 or spec.dtype.kind != "f":
             return None

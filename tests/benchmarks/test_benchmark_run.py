@@ -14,6 +14,27 @@ from axonrl.benchmarks.run import MeasurementError, Runner, last_line
 
 FOLDER = Path(run.__file__).parent / "contenders"
 
+SERVING = {
+    "act": ["act", "act, bare endpoint"],
+    "step": ["step, one update per 4", "step, bare endpoint"],
+    "step_batch": ["step_batch", "a Stepper in a loop"],
+    "act_batch": ["act_batch", "single acts"],
+    "latency": ["act, p50, ms", "act, p50, ms, at most", "act, p99, ms", "act, p99, ms, bare endpoint"],
+    "client": ["client, act, us", "client, http.client, us"],
+    "fairness": ["act, p99, ms, beside a large one that learns", "act, p99, ms, alone"],
+    "agents": ["for each agent, MiB", "a TensorFlow process, MiB"],
+    "asleep": [],
+    "recovery": [],
+}
+"""The quantities of rows of agents over HTTP, but for those that have a limit."""
+LIMITED = {
+    "agents": ["create, first of its kind, s", "create, next of its kind, s", "gateway and workers, MiB"],
+    "asleep": ["memory of each, KiB", "a page of the list, ms", "waking one, p99, ms"],
+    "recovery": ["ready after a crash, s", "the first agent acts, s", "all act, s"],
+}
+for row, names in LIMITED.items():
+    SERVING[row] += [name for each in names for name in (each, f"{each}, at most")]
+
 
 def rows(case: Case) -> set[str]:
     """The rows that a case fills, by its arguments."""
@@ -28,6 +49,8 @@ def rows(case: Case) -> set[str]:
         quantities = ["a timestep, episodes of 500", "an episode", "the parts together"]
     elif case.topic == "prioritized":
         quantities = ["add", "sample 32", "update 32", "add, sample 32 and update 32"]
+    elif case.topic.startswith("serving"):
+        quantities = SERVING[arguments["row"]]
     elif case.topic == "vector":
         copies = [f"{number} copies" for number in arguments["copies"]]
         quantities = [*copies, *(f"{one}, with resets" for one in copies)]

@@ -49,6 +49,8 @@ class Service:
         self.environment = environment or {}
         self.process: subprocess.Popen[str] | None = None
         self.port = 0
+        self.longest_start = 0.0
+        """Seconds that a later start may take: 5, but on a busy machine twice as long as the first one."""
         self.token = _prepared(data, programs)
 
     @property
@@ -62,6 +64,7 @@ class Service:
 
     def start(self) -> Service:
         """Returns when the server has said where it is; after the first time, on the same port."""
+        began = time.monotonic()
         command = [sys.executable, "-c", CLI, "serve", "--data", str(self.data), "--port", str(self.port)]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
@@ -71,10 +74,12 @@ class Service:
         line = self._first_line()
         assert line.startswith("axonrl serving at http://127.0.0.1:"), f"{line!r}; {self.log.read_text()[-4000:]}"
         self.port = int(line.rsplit(":", 1)[1])
+        self.longest_start = self.longest_start or max(5.0, 2 * (time.monotonic() - began))
         return self
 
     def _first_line(self) -> str:
-        assert self.process is not None and self.process.stdout is not None
+        assert self.process is not None
+        assert self.process.stdout is not None
         timer = threading.Timer(_START_SECONDS, self.process.kill)
         timer.start()
         try:
@@ -83,7 +88,7 @@ class Service:
             timer.cancel()
 
     def kill(self, *, workers: bool = True) -> None:
-        """kill -9 of the gateway, and of its workers too."""
+        """Kill -9 the gateway, and its workers too."""
         pids = [self.pid, *(self.children() if workers else ())]
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -102,7 +107,8 @@ class Service:
             self.kill()
 
     def _reap(self) -> int:
-        assert self.process is not None and self.process.stdout is not None
+        assert self.process is not None
+        assert self.process.stdout is not None
         code = self.process.wait(60)
         self.process.stdout.close()
         return code
@@ -208,7 +214,9 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        request = urllib.request.Request(self.server.target + self.path, body or None, dict(self.headers), method="POST")
+        request = urllib.request.Request(
+            self.server.target + self.path, body or None, dict(self.headers), method="POST"
+        )
         self._forward(request)
 
     def do_GET(self) -> None:

@@ -121,12 +121,11 @@ def test_both_names_of_the_variables_log_in(
 
 def test_an_agent_that_was_created_exists_at_once(named: Named) -> None:
     agent = named()
-    assert agent.exists is False
+    assert not agent.exists
     created = agent.create_agent(4, 2, "DQN")
     assert created["name"] == agent.agent_name
     assert (created["model"], created["is_active"], created["discrete"]) == ("dqn", True, True)
-    assert agent.exists is True
-    assert agent.is_active is True
+    assert [agent.exists, agent.is_active] == [True, True]
     with pytest.raises(Conflict) as error:
         agent.create_agent(4, 2, "DQN")
     assert (error.value.status, error.value.code, isinstance(error.value, RuntimeError)) == (409, "name_taken", True)
@@ -168,16 +167,19 @@ def test_acting(a: RemoteAgent) -> None:
     assert {a.act(OBSERVATION, noise=1) for _ in range(200)} == {0, 1}
 
 
-@pytest.mark.parametrize(("state", "noise"), [([1.0, 2.0, 3.0], 0), ([1.0, 2.0, 3.0, float("nan")], 0), (OBSERVATION, 2)])
+@pytest.mark.parametrize(
+    ("state", "noise"), [([1.0, 2.0, 3.0], 0), ([1.0, 2.0, 3.0, float("nan")], 0), (OBSERVATION, 2)]
+)
 def test_what_cannot_be_acted_on_is_a_value_error(a: RemoteAgent, state: list[float], noise: float) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="must"):
         a.act(state, noise)
 
 
 def test_ddpg_acts_within_its_bounds(built: Built, named: Named) -> None:
     usual, wide = named("usual"), named("wide")
-    bounds = {"action_low": -2.0, "action_high": 2.0}
-    for agent, given in ((usual, {}), (wide, bounds)):
+    bounds: dict[str, Any] = {"action_low": -2.0, "action_high": 2.0}
+    none: dict[str, Any] = {}
+    for agent, given in ((usual, none), (wide, bounds)):
         built("ddpg", {**SMALL, "state_size": 3, "action_size": 3, **given})
         agent.create_agent(3, 3, "ddpg", **given)
     action = usual.act([0.1, 0.2, 0.3])
@@ -205,7 +207,7 @@ def test_steps_are_counted_when_they_are_acknowledged(a: RemoteAgent) -> None:
     for k in range(3):
         assert a.step(*STEP) is True
         assert timesteps(a) == k + 1
-    with pytest.raises(ValueError):
+    with pytest.raises(InvalidRequest, match="action"):
         a.step(OBSERVATION, 2, 1.0, OBSERVATION, False)
     assert timesteps(a) == 3
     assert a.step_batch([OBSERVATION] * 5, [0] * 5, [0.0] * 5, [OBSERVATION] * 5, [False] * 5) == 5
@@ -277,11 +279,11 @@ def test_a_state_makes_another_agent_act_like_the_first(a: RemoteAgent, named: N
 def test_removing(a: RemoteAgent) -> None:
     with pytest.warns(RuntimeWarning):
         assert a.remove(agent_name="another") is False
-    assert a.exists is True
-    with pytest.raises(ValueError):
+    assert a.exists
+    with pytest.raises(ValueError, match="agent_name"):
         a.remove(agent_name="another", quite=False)
     assert a.remove(agent_name=a.agent_name) is True
-    assert a.exists is False
+    assert [a.exists] == [False]
     with pytest.raises(NotFound):
         a.info()
     assert a.remove(agent_name=a.agent_name) is False

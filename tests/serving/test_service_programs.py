@@ -1,6 +1,7 @@
-"""The three programs of the documentation, run against a server; shortened by their own constants."""
+"""The three programs of docs/serving.md, run against a server; shortened by their own constants."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,55 +16,10 @@ from .service import PASSWORD, Service, serving
 
 Built = Callable[..., Recipe]
 
-ELSEWHERE = '''
-import gymnasium
-from axonrl.serving import RemoteAgent
-
-env = gymnasium.make("CartPole-v1")
-with RemoteAgent("cart", lr=1e-3, warm_up=500) as agent:      # url and credentials from the environment
-    if not agent.exists:
-        agent.create_agent(state_size=4, action_size=2, agent_model="dqn")
-    for episode in range(300):
-        state, ended = env.reset()[0], False
-        while not ended:
-            action = agent.act(state, noise=max(0.02, 1 - episode / 100))
-            after, reward, done, truncated, _ = env.step(action)
-            agent.step(state, action, reward, after, done, truncated=truncated)
-            state, ended = after, done or truncated
-    print(agent.info()["episode_return_mean"])
-'''
-
-HEATER = '''
-from axonrl.serving import RemoteAgent
-
-heater = RemoteAgent("heater", url="https://agents.example.org", access_token=open("token").read().strip())
-if not heater.exists:
-    heater.create_agent(state_size=2, action_size=1, agent_model="ddpg")   # power from 0 to 1
-inside, outside = 15.0, 5.0
-for minute in range(10_000):
-    state = [inside / 10 - 2, outside / 10]
-    power = heater.act(state, noise=0.2)
-    inside += 0.6 * power[0] - 0.02 * (inside - outside)
-    heater.step(state, power, -abs(inside - 20) - 0.1 * power[0], [inside / 10 - 2, outside / 10], False)
-heater.get_state().save("heater.json")
-'''
-
-PLAYERS = '''
-import random, threading
-from axonrl.serving import RemoteAgent
-
-def play(seed):
-    me, dice = RemoteAgent("market", environment=f"player-{seed}"), random.Random(seed)
-    for _ in range(500):
-        stock = [dice.random(), dice.random()]
-        bought = me.act(stock, noise=0.3)
-        me.step(stock, bought, float(stock[bought] < 0.5), stock, True)
-
-RemoteAgent("market", seed=1).create_agent(2, 2, "dqn")
-players = [threading.Thread(target=play, args=(seed,)) for seed in range(4)]
-[player.start() for player in players], [player.join() for player in players]
-print(RemoteAgent("market").act_batch([[0.1, 0.9], [0.9, 0.1]], explore=False))   # [0, 1]
-'''
+PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
+ELSEWHERE, HEATER, PLAYERS = re.findall(
+    r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+)
 
 
 @pytest.fixture(scope="module")

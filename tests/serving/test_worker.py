@@ -88,9 +88,7 @@ def test_descriptors_may_be_large() -> None:
         assert wait_for([large, ours], 30) == [large]
 
 
-def test_an_agent_that_cannot_learn_fails_alone(
-    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_that_cannot_learn_fails_alone(worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     assert statuses([worker.ask(name, "open", recipe) for name in "ab"]) == [200, 200]
     calls: list[Learning] = []
 
@@ -131,9 +129,7 @@ def test_an_agent_that_cannot_be_saved_does_not_keep_others_from_it(
     assert len(saved) == 2
 
 
-def test_a_step_that_was_not_synced_is_forgotten(
-    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_that_was_not_synced_is_forgotten(worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     worker.ask("a", "open", recipe)
     worker.ask("a", "step", STEP, key="first")
 

@@ -12,6 +12,10 @@ from typing import Any
 _FILE = os.environ.get("FAULTS", "")
 
 
+def _path(descriptor: int) -> str:
+    return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - as above
+
+
 def _failing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def call(descriptor: int, *more: Any) -> Any:
         try:
@@ -19,7 +23,7 @@ def _failing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 told = file.read().split()
         except OSError:
             told = []
-        if told and told[0] == name and os.readlink(f"/proc/self/fd/{descriptor}").endswith(".log"):
+        if told and told[0] == name and _path(descriptor).endswith(".log"):
             code = getattr(errno, told[1])
             raise OSError(code, os.strerror(code))
         return function(descriptor, *more)

@@ -1,0 +1,24 @@
+"""Agents over HTTP: `axonrl serve`, and what it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..service import rows
+
+
+def serving(row: str, sizes: Mapping[str, Any]) -> dict[str, float]:
+    """Rates."""
+    return measured(row, sizes)
+
+
+def serving_costs(row: str, sizes: Mapping[str, Any]) -> dict[str, float]:
+    """Times and memory."""
+    return measured(row, sizes)
+
+
+def measured(row: str, sizes: Mapping[str, Any]) -> dict[str, float]:
+    """What a row's function finds."""
+    found: dict[str, float] = getattr(rows, row)(**sizes)
+    return found
