@@ -20,6 +20,7 @@ from axonrl import (
     RunConfig,
     distributed,
     environments,
+    experiments,
     explorations,
     hooks,
     memories,
@@ -200,7 +201,7 @@ def test_the_citation_is_of_this_version() -> None:
 
 def test_the_reference_has_every_public_name() -> None:
     shown = {name for text in PAGES.values() for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)}
-    rooms = (axonrl, distributed, environments, explorations, hooks, memories, policies, tensorforce)
+    rooms = (axonrl, distributed, environments, experiments, explorations, hooks, memories, policies, tensorforce)
     public = {f"{room.__name__}.{name}" for room in rooms for name in room.__all__}
     public |= {f"axonrl.schedules.{kind.__name__}" for kind in schedules.KINDS.values()} | {
         "axonrl.schedules.make_schedule"
