@@ -103,6 +103,8 @@ def run_command(words: list[str]) -> None:
         assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), words
     elif (program, words[0]) == ("python", "benchmarks/learning.py"):
         assert {word for word in words[1:] if word[0].isalpha()} <= {*shipped()}, words
+    elif program == "python" and words[0].startswith("examples/"):
+        assert (ROOT / words[0]).is_file(), words  # run by tests/test_examples.py
     elif [program, *words[:2]] == ["python", "-m", "axonrl.interfaces.tensorforce.run"]:
         assert run_of_tensorforce.main([*words[2:], "--episodes", "2"]) == 0, words
     elif words[:1] == ["-m"] and words[1] in ("axonrl.benchmarks.tensorforce", "axonrl.benchmarks.rlgraph"):
