@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from axonrl.contracts import ArraySpec
 from axonrl.environments import make
-from axonrl.environments.spaces import ArraySpec
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 EXAMPLES: Final = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))}
@@ -21,7 +21,7 @@ SHORT: Final = {
     "own_model_fn": ["--timesteps", "1000"],
     "own_memory": ["--timesteps", "600"],
     "own_hook": ["--timesteps", "1000"],
-    "many_seeds": ["--timesteps", "1280", "--seeds", "2"],
+    "many_seeds": ["--timesteps", "640", "--seeds", "2"],
     "offline_then_online": ["--timesteps", "700", "--updates", "50"],
     "without_tensorflow": ["--timesteps", "600"],
     "driven_from_outside": ["--timesteps", "400"],
