@@ -31,13 +31,12 @@ def actor_critic(features, labels, mode, params, config):
 
     logits, values = actor(features), critic(features)[:, :, 0]  # [T, N, A], [T, N]
     next_values = critic(labels["next_observation"])[:, :, 0]
-    returns, following = [], next_values[-1]
+    returns = [next_values[-1]]  # filled from the end of the rollout
     for t in reversed(range(labels["reward"].shape[0])):
         cut = labels["truncated"][t] > 0  # the episode would have gone on
-        following = tf.where(cut, next_values[t], following)
-        following = labels["reward"][t] + labels["discount"][t] * following
-        returns.insert(0, following)
-    error = tf.stop_gradient(tf.stack(returns)) - values  # [T, N]
+        following = tf.where(cut, next_values[t], returns[0])
+        returns.insert(0, labels["reward"][t] + labels["discount"][t] * following)
+    error = tf.stop_gradient(tf.stack(returns[:-1])) - values  # [T, N]
     cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
     surprise = cross_entropy(labels["action"], logits)
     loss = tf.reduce_mean(tf.stop_gradient(error) * surprise + 0.5 * error**2)
