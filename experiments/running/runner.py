@@ -19,6 +19,7 @@ from ...runs.checkpoints import BEGINNING, CheckpointStore
 from ...runs.learning_curve import learning_curve
 from ...runs.starts import add_start
 from ..errors import RunFolderError
+from ..experiment import Experiment as Programmed
 from ..language.files import Document
 from ..language.schema import Evaluate, Experiment, Train
 from ..tracking.recording import Tracking, tracked
@@ -165,9 +166,9 @@ def _run(
         agent.learn(experiment.learn.data, env, max_steps=experiment.learn.max_steps, hooks=given)
     learned, history.seconds = history.seconds, 0.0
     if experiment.train is not None and not (stopped() or tracking.stop_reason):
-        where = {} if experiment.distributed is None else {"cluster": Cluster(**experiment.distributed)}
+        where: dict[str, Any] = {} if experiment.distributed is None else {"cluster": Cluster(**experiment.distributed)}
         source = recipe_for(experiment.environment) if where else env
-        agent.train(source, hooks=given, **experiment.train.model_dump(), **where)
+        Programmed(agent, source, train_hooks=given, **experiment.train.model_dump(), **where).train()
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,
@@ -307,5 +308,4 @@ def evaluated(agent: Any, experiment: Experiment, episodes: int, policy: str | i
     from ...estimators.evaluation import COPIES
 
     with environment_of(experiment.environment, min(COPIES, episodes)) as env:
-        results: dict[str, float] = agent.evaluate(env, episodes=episodes, policy=policy)
-    return results
+        return Programmed(agent, env, eval_episodes=episodes).evaluate(policy)
