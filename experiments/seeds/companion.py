@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, TextIO, TypeAlias, cast
+from typing import IO, Any, Final, Protocol, TextIO, TypeAlias, cast
 
 from ...errors import CheckpointError
 from ...runs.learning_curve import CURVE, learning_curve
@@ -31,7 +31,7 @@ from ..language.schema import Experiment, load
 from ..tracking.journal import ENDED, JOURNAL, TrackedRun
 from ..tracking.messages import Message
 from . import group as groups
-from .group import FINISHED, Group, Outcome
+from .group import FINISHED, Outcome
 from .pictures import draw_all
 
 TROUBLE: Final = "trouble"
@@ -43,15 +43,27 @@ WAIT_SECS: Final = 60.0
 Listener: TypeAlias = Callable[[int, Message], None]
 
 
+class Runs(Protocol):
+    """Numbered runs in one folder."""
+
+    folder: Path
+    outcomes: dict[int, Outcome]
+
+    def run_folder(self, seed: int, /) -> Path:
+        """The run folder of one of them."""
+
+
 class Companion:
     """The process, seen from the one that starts the seeds. It starts when it is first told something.
 
     Args:
-        group: whose seeds.
+        group: whose seeds; or the trials of a search.
+        file: the experiment's, in the folder.
+        what: how each of the runs is called.
     """
 
-    def __init__(self, group: Group) -> None:
-        self._group = group
+    def __init__(self, group: Runs, file: str = groups.EXPERIMENT, what: str = "seed") -> None:
+        self._group, self._file, self._what = group, file, what
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
         self._ended: set[int] = set()
@@ -59,7 +71,7 @@ class Companion:
         """Has anything not been done?"""
         self.drawn = False
         """Has the picture of all seeds been drawn?"""
-        self.listener: Listener = lambda seed, message: say(f"seed {seed}: {message.text}")
+        self.listener: Listener = lambda seed, message: say(f"{what} {seed}: {message.text}")
         """Gets the messages but for troubles, in another thread."""
 
     def began(self, seed: int) -> None:
@@ -110,7 +122,7 @@ class Companion:
                     self.drawn = True
                 elif message.type == TROUBLE:
                     self.failed = True
-                    about = "all seeds" if value["seed"] is None else f"seed {value['seed']}"
+                    about = f"all {self._what}s" if value["seed"] is None else f"{self._what} {value['seed']}"
                     say(f"warning: {about}: {message.text}")
                 else:
                     self.listener(value["seed"], message)
@@ -119,7 +131,7 @@ class Companion:
         # What can be imported here can be imported there: a tracker may be the user's own.
         code = f"import sys; sys.path[:] = {sys.path}; from {main.__module__} import main; main(sys.argv[1:])"
         return subprocess.Popen(
-            [sys.executable, "-c", code, str(self._group.folder.absolute())],
+            [sys.executable, "-c", code, str(self._group.folder.absolute()), self._file, self._what],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -129,10 +141,10 @@ class Companion:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Accompany the seeds of a group; the argument is its folder."""
+    """Accompany the seeds of a group; the arguments are its folder, the file there, and what a run is called."""
     out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no message
-    folder = Path(arguments[0])
-    runs = _Runs(folder, load(folder / groups.EXPERIMENT)[0], functools.partial(_tell, out, threading.Lock()))
+    folder, what = Path(arguments[0]), arguments[2]
+    runs = _Runs(folder, load(folder / arguments[1])[0], what, functools.partial(_tell, out, threading.Lock()))
     for line in sys.stdin:
         value = json.loads(line)
         if "finished" in value:
@@ -156,13 +168,16 @@ class _Runs:
     Args:
         folder: the group's.
         experiment: theirs.
+        what: how each of them is called.
         tell: gets what there is to say of a seed.
     """
 
-    def __init__(self, folder: Path, experiment: Experiment, tell: Callable[[int | None, Message], None]) -> None:
+    def __init__(
+        self, folder: Path, experiment: Experiment, what: str, tell: Callable[[int | None, Message], None]
+    ) -> None:
         from ..tracking.trackers import choices, disabled_by, pushes
 
-        self._folder, self._experiment, self._tell = folder, experiment, tell
+        self._folder, self._experiment, self._what, self._tell = folder, experiment, what, tell
         self._disabled = bool(disabled_by())
         self._chosen = [] if self._disabled else choices(experiment)
         self._has_server = pushes(self._chosen)
@@ -214,7 +229,7 @@ class _Runs:
         return run.status in ENDED
 
     def _run(self, seed: int) -> Path:
-        return self._folder / f"seed-{seed}"
+        return self._folder / f"{self._what}-{seed}"
 
     def _follow(self, seed: int) -> None:
         event = threading.Event()
