@@ -66,7 +66,7 @@ def table(search: Search, metric: str, minimize: bool) -> Table:
     made = Table(title=Text(search.name, style="bold"), title_justify="left", box=box.SIMPLE_HEAD)
     names = list(dict.fromkeys(name for point in search.points for name in point))
     for name in ("point", *names, "trials", "timesteps", "seconds", metric):
-        made.add_column(name, justify="left" if name == "trials" else "right")
+        made.add_column(name, justify="left" if name == "trials" else "right", overflow="fold")
     for point in ranked(search, minimize):
         outcomes = [search.outcomes[trial] for trial in search.trials([point])]
         reached = search.metric(point)

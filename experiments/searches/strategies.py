@@ -95,8 +95,9 @@ def _hyperband(
     last = batches[-1]
     begun = config.get_bracket(iteration=last.iteration)
     if last.bracket < begun:
-        number = config.get_num_runs_to_keep_for_iteration(iteration=last.iteration, bracket_iteration=last.bracket)
-        kept = _best(config, last.points, metrics)[:number]
+        first = next(one for one in batches if (one.iteration, one.bracket) == (last.iteration, 0))
+        number = config.get_num_runs_to_keep(num_runs=len(first.points), bracket_iteration=last.bracket)
+        kept = _best(config, last.points, metrics)[: max(1, number)]
         if kept:
             values = _resource(config, last.iteration, last.bracket + 1)
             promoted = [{**points[one], **values} for one in kept]
