@@ -65,7 +65,7 @@ class _Run:
         metric = getattr(space.config, "metric", None)
         self._metric = RETURN if metric is None else str(metric.name)
         self._minimize = minimizes(space.config)
-        self._companion = Companion(search, searches.EXPERIMENT, searches.TRIAL)
+        self._companion = Companion(search, searches.EXPERIMENT, searches.TRIAL, draws=False)
 
     def run(self) -> int:
         """Train and report; the exit code."""
@@ -74,6 +74,9 @@ class _Run:
             try:
                 say(f"Searching with {search.name} in {search.folder}")
                 self._train(signals)
+                best = report.best_trial(search, self._minimize)
+                if best is not None:
+                    self._companion.draw(best)
                 self._companion.wait()
             except KeyboardInterrupt:
                 say(f"Stopped at once by {signals.title}. {self._how_to_continue()}")

@@ -60,10 +60,11 @@ class Companion:
         group: whose seeds; or the trials of a search.
         file: the experiment's, in the folder.
         what: how each of the runs is called.
+        draws: draw the learning curve of each that finishes; a picture costs as much as a short run.
     """
 
-    def __init__(self, group: Runs, file: str = groups.EXPERIMENT, what: str = "seed") -> None:
-        self._group, self._file, self._what = group, file, what
+    def __init__(self, group: Runs, file: str = groups.EXPERIMENT, what: str = "seed", *, draws: bool = True) -> None:
+        self._group, self._file, self._what, self._draws = group, file, what, draws
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
         self._ended: set[int] = set()
@@ -81,7 +82,11 @@ class Companion:
     def ended(self, seed: int, outcome: Outcome) -> None:
         """The process of a seed has ended."""
         self._ended.add(seed)
-        self._write(seed=seed, status=outcome.status, evaluation=outcome.evaluation)
+        self._write(seed=seed, status=outcome.status, evaluation=outcome.evaluation, draws=self._draws)
+
+    def draw(self, seed: int) -> None:
+        """Draw the learning curve of one that has ended."""
+        self._write(draw=seed, evaluation=self._group.outcomes[seed].evaluation)
 
     def draw_all(self) -> None:
         """Draw those that finished in one picture, and first what an earlier start that was killed did not draw."""
@@ -149,6 +154,8 @@ def main(arguments: Sequence[str]) -> None:
         value = json.loads(line)
         if "finished" in value:
             runs.draw_all(value["finished"])
+        elif "draw" in value:
+            runs.draw(value["draw"], value["evaluation"])
         elif "status" in value:
             runs.ended(**value)
         else:
@@ -189,11 +196,9 @@ class _Runs:
         if self._has_server:
             self._follow(seed)
 
-    def ended(self, seed: int, status: str, evaluation: dict[str, float] | None) -> None:
-        if status == FINISHED:
-            wanted = self._experiment.evaluate
-            with self._troubles(seed):
-                learning_curve(self._run(seed), evaluation, "last" if wanted is None else wanted.policy)
+    def ended(self, seed: int, status: str, evaluation: dict[str, float] | None, draws: bool) -> None:
+        if status == FINISHED and draws:
+            self.draw(seed, evaluation)
         if self._disabled or not (self._run(seed) / JOURNAL).is_file():
             return
         if seed not in self._followed:
@@ -204,6 +209,11 @@ class _Runs:
             self._ending.append(thread)
         else:
             thread.join()
+
+    def draw(self, seed: int, evaluation: dict[str, float] | None) -> None:
+        wanted = self._experiment.evaluate
+        with self._troubles(seed):
+            learning_curve(self._run(seed), evaluation, "last" if wanted is None else wanted.policy)
 
     def draw_all(self, finished: list[int]) -> None:
         with self._troubles(None):

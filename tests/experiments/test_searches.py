@@ -162,7 +162,8 @@ def test_trials_share_a_program_and_a_group(place: Path, second: Any) -> None:
     assert len({one.group for one in runs}) == 1
     assert [one.name for one in runs] == [f"pole-trial-{trial}" for trial in range(6)]
     assert runs[2].inputs["what"] == "raise"
-    assert all((one.folder / "learning_curve.png").is_file() for one in runs)
+    pictures = [path.parent for path in (place / "grid").glob("*/learning_curve.png")]
+    assert pictures == [place / second[1]["best"]]
 
 
 def test_a_changed_matrix_is_refused(place: Path, second: Any) -> None:
