@@ -277,6 +277,7 @@ def test_messages_name_extras_that_exist() -> None:
         "box2d",
         "minari",
         "mujoco",
+        "search",
     }
 
 

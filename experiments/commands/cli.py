@@ -47,6 +47,7 @@ _RUN_EXAMPLES = """\
 examples:
   axonrl run dqn_cartpole
   axonrl run my.yml --seeds 8 --jobs 2
+  axonrl run search.yml --jobs 4               a file with a matrix: a search
   axonrl run my.yml --model-dir runs/second -P learning_rate=1e-3
   axonrl run my.yml --model-dir runs/second --resume --timesteps 2e5
 """
@@ -237,7 +238,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue the existing run, or start a new one if there is none: for jobs that a scheduler may restart",
     )
-    about = "of many seeds, how many run at the same time; default: the number of processors"
+    about = "of many seeds or trials, how many run at the same time; default: the number of processors"
     parser.add_argument("--jobs", type=positive, metavar="N", help=about)
 
 

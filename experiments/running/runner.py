@@ -116,7 +116,8 @@ def run(
             add_start(folder, experiment.seed, command, Path(document.file))
         history = HistoryHook()
         try:
-            with tracked(folder, experiment, None if member is None else member.group) as tracking:
+            group, name = (None, "") if member is None else (member.group, member.name)
+            with tracked(folder, experiment, group, name) as tracking:
                 result = _run(experiment, parts, env, folder, history, [*tracking.hooks, *hooks], tracking, stopped)
                 if not result.stopped and member is None:
                     draw(folder, experiment, result.evaluation)

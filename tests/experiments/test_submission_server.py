@@ -129,7 +129,7 @@ def test_a_matrix_is_accepted(
     host: str, workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POLYAXON_HOST", host)
-    matrix = "submit: {matrix: {kind: grid, params: {rate: {kind: choice, value: [0.1, 0.2]}}}}\n"
+    matrix = "matrix: {kind: grid, params: {rate: {kind: choice, value: [0.1, 0.2]}}}\n"
     (workplace / "sweep.yml").write_text(EXPERIMENT + matrix)
     assert main(["submit", "sweep.yml", "--project", PROJECT]) == 0
     run = connect(host).runs_v1.get_run("default", PROJECT, capsys.readouterr().out.rstrip("\n")[-32:])
