@@ -47,7 +47,9 @@ def _within(folder: Path) -> list[Path]:
     if not entries:
         return [folder]
     # A link may lead round in a circle, so it is followed to a run only.
-    inner = [path for path in entries if path.is_dir() and (not path.is_symlink() or _is_run(path)) and not _is_other(path)]
+    inner = [
+        path for path in entries if path.is_dir() and (not path.is_symlink() or _is_run(path)) and not _is_other(path)
+    ]
     return [run for path in inner for run in _within(path)]
 
 

@@ -80,8 +80,13 @@ def frozen(settings: Mapping[str, Any]) -> str:
 def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """The keys in which settings differ, with the value of each as text."""
     keys = dict.fromkeys(key for one in settings for key in one)
-    differing = [key for key in keys if len({frozen({k: one[k] for k in (key,) if k in one}) for one in settings}) > 1]
-    return {key: [shown_value(one, key) for one in settings] for key in differing}
+    return {key: [shown_value(one, key) for one in settings] for key in keys if _differs(settings, key)}
+
+
+def _differs(settings: Sequence[Mapping[str, Any]], key: str) -> bool:
+    if any(key not in one for one in settings):
+        return True
+    return len({repr(one[key]) for one in settings}) > 1  # true is not 1
 
 
 def shown_value(settings: Mapping[str, Any], key: str) -> str:
@@ -121,10 +126,13 @@ def _entries(members: Sequence[tuple[Run, Curve]]) -> list[Entry]:
 def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
     """The algorithm; where several groups have it, what differs between these; where that is much, the folder."""
     first = [entries[0].run for entries in groups]
+    settings: dict[str, list[Mapping[str, Any]]] = {}
+    for run in first:
+        settings.setdefault(run.algorithm, []).append(run.settings)
+    differing = {algorithm: short_names(differences(alike)) for algorithm, alike in settings.items()}
     labels = []
     for run in first:
-        alike = [other.settings for other in first if other.algorithm == run.algorithm]
-        keys = short_names(differences(alike)) if len(alike) > 1 else {}
+        keys = differing[run.algorithm]
         if len(keys) <= _MAX_IN_LABEL:
             parts = [f"{name}={shown_value(run.settings, key)}" for key, name in keys.items()]
             labels.append(" ".join([run.algorithm, *parts]))

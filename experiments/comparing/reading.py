@@ -214,7 +214,9 @@ def _started(folder: Path, problems: list[str]) -> datetime.datetime | None:
         starts = read_starts(folder)
         return datetime.datetime.fromisoformat(starts[0]["started"]) if starts else None
     except (CheckpointError, KeyError, TypeError, ValueError) as error:
-        problems.append(str(error) if isinstance(error, CheckpointError) else f"{folder / RECORD} is damaged: {error!r}")
+        problems.append(
+            str(error) if isinstance(error, CheckpointError) else f"{folder / RECORD} is damaged: {error!r}"
+        )
         return None
 
 

@@ -55,7 +55,6 @@ class Study:
     environment: str
     is_evaluated: bool
     """Final returns are those of evaluations, which all runs have; else those of the last 100 episodes of training."""
-    window: int
     results: Sequence[Result]
     differing: Mapping[str, Sequence[str]]
     """The settings in which the groups differ, with the value of each."""
@@ -77,12 +76,13 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
         reach: returns for which to tell when they were reached; none for some between the lowest and the highest.
     """
     entries = [entry for group in groups for entry in group.counted]
-    is_evaluated = bool(entries) and all(entry.run.final_return is not None and entry.curve.evaluations for entry in entries)
+    is_evaluated = bool(entries) and all(
+        entry.run.final_return is not None and entry.curve.evaluations for entry in entries
+    )
     finals = {group.label: [_final(entry, is_evaluated) for entry in group.counted] for group in groups}
     middle = {label: stratified_interval([found]) if found else None for label, found in finals.items()}
     ordered = sorted(groups, key=lambda group: -_value(middle[group.label]))
-    window = smoothing_window(max((entry.run.timesteps for entry in entries), default=1))
-    smooth = {group.label: _smoothed(group, window) for group in groups}
+    smooth = {group.label: _smoothed(group) for group in groups}
     reach = reach or _returns_to_reach([curves for _, curves in smooth.values()])
     drawn = {group.label for group in ordered[:SHOWN]}
     results = [
@@ -99,7 +99,7 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
         for group in ordered
     ]
     differing = differences([group.settings for group in ordered])
-    return Study(environment, is_evaluated, window, results, differing, _improvement(results[:SHOWN]))
+    return Study(environment, is_evaluated, results, differing, _improvement(results[:SHOWN]))
 
 
 def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | None]]:
@@ -151,11 +151,10 @@ def _median(values: Sequence[float]) -> float | None:
     return float(np.median(values)) if values else None
 
 
-def _smoothed(group: Group, window: int) -> tuple[Array, Array]:
+def _smoothed(group: Group) -> tuple[Array, Array]:
     """A grid of timesteps [P], and the curve of each run that counts on it [runs, P]; NaN where it has no value."""
     last = max((_points(entry)[0][-1] for entry in group.counted), default=1.0)
-    grid = np.linspace(0, last, POINTS)
-    curves = []
+    grid, window, curves = np.linspace(0, last, POINTS), smoothing_window(int(last)), []
     for entry in group.counted:
         at, returns = _points(entry)
         means = window_means_of(at, returns, grid, window)
