@@ -1,7 +1,7 @@
 """Comparing methods by few runs, on one task or several: Agarwal et al. 2021, arXiv:2108.13264.
 
-A task's results are an array [runs]; methods may have different numbers of runs. The bootstrap is stratified: as many runs
-as a task has are drawn with replacement from that task's own.
+A task's results are an array [runs]; methods may have different numbers of runs. The bootstrap is stratified: as many
+runs as a task has are drawn with replacement from that task's own.
 """
 
 from __future__ import annotations

@@ -88,9 +88,7 @@ def _in_page(svg: str, prefix: str, title: str) -> str:
     text = text.replace('xlink:href="#', f'xlink:href="#{prefix}')
     for shade, name in NAMES.items():
         text = text.replace(shade, f"var({name})")
-    text = re.sub(
-        r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg role="img" aria-label="@" viewBox="\1">', text, count=1
-    )
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg role="img" aria-label="@" viewBox="\1">', text, count=1)
     return text.replace("@", escape(title), 1)
 
 

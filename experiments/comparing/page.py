@@ -20,25 +20,27 @@ from .charts import Chart
 from .grouping import short_names
 from .parts import Html, Row, dashed
 from .reading import Run
-from .style import stylesheet
 from .study import SHOWN, Study, across
+from .style import stylesheet
 from .tables import age
 
-_OPEN: Final = 40
-"""So many runs are listed at once; a longer list is opened by who reads it."""
+_OPEN: Final = 12
+"""So many rows are listed at once; a longer list is opened by who reads it."""
 _FEW: Final = 10
 """So many problems are shown at once."""
+_NOTHING_ELSE: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""For browsers: the page loads nothing, whatever a run may have written into its folder."""
 _METHOD: Final = """\
 <h2>How these numbers are made</h2>
 <p>Runs that differ only in their seed are one group. A run counts in it if it finished, or has at least 95 % of the
 timesteps of the longest one; of runs with the same seed, one counts.</p>
 <p>A learning curve is the mean over the runs of their mean returns within a window of about a 25th of a run, with its
 95 % interval by the bootstrap over the runs; it ends where the first of the runs ends.</p>
-<p>The interquartile mean leaves out the lowest and the highest quarter of the runs. Intervals in brackets or below a
-number are 95 % intervals by the percentile bootstrap with 10,000 resamples, stratified by environment. The probability of
-improvement is the share of pairs of runs in which the first is better, where equal results count half
-(Agarwal et al. 2021, arXiv:2108.13264). Few runs give wide intervals, and with three there are only ten different
-draws: do not choose between groups whose intervals overlap much.</p>
+<p>The interquartile mean leaves out the lowest and the highest quarter of the runs. The bounds below a number are its
+95 % interval by the percentile bootstrap with 10,000 resamples, stratified by environment. The probability of
+improvement is the share of pairs of runs in which the first is better, where equal results count half (Agarwal et al.
+2021, arXiv:2108.13264). Few runs give wide intervals, and with three there are only ten different draws: do not choose
+between groups whose intervals overlap much.</p>
 """
 
 
@@ -64,6 +66,7 @@ def write(path: Path, studies: Sequence[Study], runs: Sequence[Run]) -> list[Pat
     page = (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_NOTHING_ELSE}">\n'
         '<link rel="icon" href="data:,">\n'
         f"<style>{stylesheet()}</style>\n</head>\n<body>\n" + "\n".join(filter(None, body)) + "</body>\n</html>\n"
     )

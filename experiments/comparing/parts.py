@@ -10,7 +10,7 @@ from ...runs.statistics import Interval
 from .colours import METHODS
 from .tables import number
 
-DASH = "–"
+DASH = "\N{EN DASH}"
 
 
 class Html(str):

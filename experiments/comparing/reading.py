@@ -158,7 +158,7 @@ def _settings(folder: Path, found: record.RunRecord | None) -> tuple[Mapping[str
         return dict(_flat(kept)), seed if isinstance(seed, int) else None
     if found is None:
         return {}, None
-    unrecorded = {name: "not recorded" for name in found.unrecorded}
+    unrecorded = dict.fromkeys(found.unrecorded, "not recorded")
     agent = {"model_fn": found.model_fn, "params": {**(found.params or {}), **unrecorded}, "memory": found.memory}
     environment = {"num_envs": found.num_envs, **(found.environment or {})}
     return dict(_flat({"environment": environment, "agent": {**agent, "warm_start": found.warm_start}})), found.seed
