@@ -35,7 +35,7 @@ examples:
   axonrl list                                  what is available
   axonrl run dqn_cartpole                      train, evaluate and report
   axonrl enjoy runs/dqn_cartpole               watch the trained agent
-  axonrl ls                                    list your runs, with their results
+  axonrl ls                                    list runs, with results
   axonrl new dqn_cartpole my.yml               copy a shipped experiment
   axonrl run my.yml -P learning_rate=1e-3      train with another value
   axonrl run my.yml --resume                   continue a run that was stopped
