@@ -174,13 +174,13 @@ def _counted(counted: int, every: int) -> str:
 
 
 def _improvement(study: Study) -> str:
-    labels = [result.group.label for result in study.shown if result.finals]
-    if len(labels) < 2:
+    if not study.improvement:
         return ""
+    labels = [result.group.label for result in study.shown]
     letters = [chr(ord("A") + place) for place in range(len(labels))]
     rows = []
     for place, ours in enumerate(labels):
-        cells = [parts.DASH if ours == theirs else parts.interval(study.improvement[ours, theirs]) for theirs in labels]
+        cells = [parts.interval(study.improvement.get((ours, theirs))) for theirs in labels]
         rows.append(Row(parts.labelled(f"{letters[place]}: {ours}", place), cells))
     heads = ["how likely the row is better than", *letters]
     table = parts.table(heads, rows, about="Probability of improvement")

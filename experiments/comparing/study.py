@@ -196,9 +196,10 @@ def _reached(grid: Array, curves: Array, value: float) -> tuple[int, float | Non
 
 
 def _improvement(results: Sequence[Result]) -> dict[tuple[str, str], Interval]:
+    """Of groups with two runs or more: of one it would be 0 or 1, and look certain."""
     return {
         (ours.group.label, theirs.group.label): probability_of_improvement([ours.finals], [theirs.finals])
         for ours in results
         for theirs in results
-        if ours is not theirs and ours.finals and theirs.finals
+        if ours is not theirs and min(len(ours.finals), len(theirs.finals)) > 1
     }

@@ -29,7 +29,8 @@ def make_run(
 ) -> Path:
     """A run whose episodes took ten timesteps and a tenth of a second each, in two copies of the environment."""
     folder.mkdir(parents=True)
-    agent = {"model_fn": model_fn, "params": params, "memory": {"kind": "replay", "size": 100}}
+    memory = {"kind": "replay", "size": 100}
+    agent = {"model_fn": model_fn, "params": params, "memory": memory}
     box = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     RunRecord(
         seed=seed,
@@ -43,7 +44,7 @@ def make_run(
         runtime_why={},
         made_with={},
         environment={"id": environment, "kwargs": {}, "wrappers": []},
-        memory=agent["memory"],
+        memory=memory,
     ).write(folder)
     rows = "".join(f"{n},{n * 10},{value},10,0.1\n" for n, value in enumerate(returns, 1))
     (folder / "episodes.csv").write_text(EPISODES + rows)

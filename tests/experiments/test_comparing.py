@@ -189,6 +189,15 @@ def test_results_improvement_and_efficiency(tmp_path: Path) -> None:
     assert one.differing == {"agent.params.rate": ["1", "2"]}
 
 
+def test_a_single_run_is_no_ground_for_a_probability(tmp_path: Path) -> None:
+    for seed in range(2):
+        make_run(tmp_path / f"two-{seed}", seed, [1.0], rate=1)
+        make_run(tmp_path / f"too-{seed}", seed, [1.0], rate=2)
+    make_run(tmp_path / "one", 0, [2.0], rate=3)
+    (one,) = studies_of(tmp_path)
+    assert set(one.improvement) == {("dqn rate=1", "dqn rate=2"), ("dqn rate=2", "dqn rate=1")}
+
+
 def test_groups_are_compared_over_environments(tmp_path: Path) -> None:
     for environment, top in (("A-v0", 100.0), ("B-v0", 1.0)):
         for seed in range(2):
