@@ -29,8 +29,8 @@ FRAME = """\
 def report(tmp_path: Path) -> Path:
     """Of two groups, with a name that would do harm if it were not escaped, and of runs that cannot be used."""
     for seed in range(2):
-        make_run(tmp_path / "runs" / f"a-{seed}", seed, [1.0, 2.0, 3.0] * 20, note="<script>alert(1)</script>@$x$")
-        make_run(tmp_path / "runs" / f"b-{seed}", seed, [2.0 + seed] * 60, note="a name as long as it takes " * 5)
+        make_run(tmp_path / "runs" / f"a-{seed}", seed, [11.0, 12.0, 13.0] * 20, note="<script>alert(1)</script>@$x$")
+        make_run(tmp_path / "runs" / f"b-{seed}", seed, [12.0 + seed] * 60, note="a name as long as it takes " * 5)
     for index in range(10):
         make_run(tmp_path / "runs" / f"c-{index}", 0, [float(index)] * 60, note=index)
     (make_run(tmp_path / "runs" / "bad", 1, [1.0]) / "run.json").write_text("{")
