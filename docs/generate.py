@@ -202,7 +202,7 @@ def _written(action: argparse.Action) -> str:
     choices = "|".join(map(str, action.choices or ()))
     value = str(action.metavar or choices or action.dest.upper())
     if not action.option_strings:
-        return {"+": f"{value} ...", "?": f"[{value}]"}.get(
+        return {"+": f"{value} ...", "*": f"[{value} ...]", "?": f"[{value}]"}.get(
             str(action.nargs), value
         )
     taken = "" if action.nargs == 0 else f" {value}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from ...version import __version__
 from ..console import DONE
 from ..language.shipped import shipped
-from . import completion, servers, services
+from . import comparing, completion, servers, services
 from .arguments import (
     RUNS,
     Command,
@@ -35,6 +35,7 @@ examples:
   axonrl list                                  what is available
   axonrl run dqn_cartpole                      train, evaluate and report
   axonrl enjoy runs/dqn_cartpole               watch the trained agent
+  axonrl ls                                    list runs, with results
   axonrl new dqn_cartpole my.yml               copy a shipped experiment
   axonrl run my.yml -P learning_rate=1e-3      train with another value
   axonrl run my.yml --resume                   continue a run that was stopped
@@ -187,6 +188,7 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     export.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
     about = "write an experiment's training program, which trains without TensorFlow"
     _add_compile(add_command(commands, "compile", about, _COMPILE_EXAMPLES, [experiment, as_json, debug]))
+    compared = comparing.add_commands(commands, as_json, debug)
     about = "list experiments, models, memories, hooks, wrappers and trackers"
     add_command(commands, "list", about, "", [as_json, debug])
     new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
@@ -203,7 +205,7 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     parsers = {**commands.choices, **{f"service {name}": parser for name, parser in inner.items()}}
     serve = services.add_serve(commands, debug)
     parsers["serve"] = commands.choices["serve"]
-    return parser, {**local, **info, **remote, **service, **serve}, parsers
+    return parser, {**local, **compared, **info, **remote, **service, **serve}, parsers
 
 
 def _training(arguments: argparse.Namespace) -> int:
