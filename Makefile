@@ -21,8 +21,8 @@ PEERS := .venv-bench .venv-bench-envpool .venv-bench-rejax .venv-bench-rltools .
 REQUIREMENTS = $(patsubst .venv-bench%,benchmarks/requirements%.txt,$(VENV))
 
 DOCKER := $(CURDIR)/build/docker
-# What the wheel is tried with: the oldest Python and the newest.
-TRIED ?= python3.10 python3.13
+# What the wheel is tried with, where it is installed: every Python that axonrl runs on.
+TRIED ?= python3.10 python3.11 python3.12 python3.13
 
 .PHONY: help run test test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
 

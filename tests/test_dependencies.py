@@ -222,7 +222,10 @@ OPTIONAL: Final = {
     "minatar": "minatar",
     "mlflow": "mlflow",
     "moviepy": "video",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
     "ray": "ray",
+    "tf2onnx": "onnx",
 }
 """Modules that axonrl imports and does not require, and the extra that brings each."""
 
