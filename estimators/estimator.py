@@ -309,8 +309,8 @@ class Estimator:
             from .onnx_export import write_onnx
 
             onnx = functools.partial(write_onnx, self._model, self.config, exported, record.environment)
-        about = {"litert": LITERT in chosen, "write_onnx": onnx, "run": self.model_dir}
-        return export(self._model, self.config, exported, directory, **about)
+        run, litert = self.model_dir, LITERT in chosen
+        return export(self._model, self.config, exported, directory, litert=litert, write_onnx=onnx, run=run)
 
 
 def as_hooks(hooks: Any) -> tuple[Any, ...]:

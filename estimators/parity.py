@@ -167,12 +167,11 @@ def _is_tie(row: int, found: Array, expected: Mapping[str, Array], name: str, re
     space = reference.boundary.action_space
     if name != "action" or not hasattr(space, "n") or not hasattr(space, "start"):
         return False
-    places = [int(action) - int(space.start) for action in (found, expected[name][row])]
+    one, other = (int(action) - int(space.start) for action in (found, expected[name][row]))
+    if not (0 <= one < space.n and 0 <= other < space.n):
+        return False
     values = [array[row] for array in expected.values() if array.dtype.kind == "f" and array.shape[1:] == (space.n,)]
-    return any(
-        all(0 <= place < space.n for place in places) and np.isclose(*one[places], rtol=TOLERANCE, atol=TOLERANCE)
-        for one in values
-    )
+    return any(bool(np.isclose(each[one], each[other], rtol=TOLERANCE, atol=TOLERANCE)) for each in values)
 
 
 def _random(reference: Reference, rng: np.random.Generator) -> Rows:

@@ -156,5 +156,5 @@ def _limits(described: Mapping[str, Any]) -> Iterator[str]:
     if described["exploration_note"]:
         yield f"- It does not explore: {described['exploration_note']}."
     if described.get("onnx") is not None:
-        yield "- The ONNX model checks nothing: neither NaN nor bounds of observations, nor masks without a legal action."
+        yield "- The ONNX model does not check observations: neither NaN, nor bounds, nor masks without a legal action."
         yield "- It was compared with the agent on this machine: see `parity.json`."

@@ -147,7 +147,7 @@ def with_weights(
         )
         for output, tensor in zip(outputs, function.outputs, strict=True):
             output.set_shape(tensor.shape)
-        return outputs
+        return list(outputs)
 
     return with_others
 
