@@ -22,7 +22,7 @@ from axonrl.estimators import export as exporting
 from axonrl.memories import BatchMemory
 from axonrl.models import a2c, r2d2
 from axonrl.policies import Policy
-from axonrl.runtimes import onnx_conversion
+from axonrl.runtimes import frozen, onnx_conversion
 from axonrl.tests.estimators import test_composite, test_recurrent_agents
 from axonrl.tests.estimators.fakes import Counting, agent, aiming_model, linear_model
 from axonrl.tests.estimators.test_export import Frames, drawing_model, seeing_model, trained
@@ -144,7 +144,7 @@ def other_weights(change: Callable[[Array], Array]) -> Callable[..., Any]:
     return with_weights
 
 
-WITH_WEIGHTS = onnx_conversion.with_weights
+WITH_WEIGHTS = frozen.with_weights
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -188,8 +188,9 @@ def test_what_draws_while_it_acts_is_not_kept(tmp_path: Path) -> None:
 def gamma_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
     spec = linear_model(features, labels, mode)
     if mode == "predict":
-        values = spec.predictions["values"]
-        return EstimatorSpec(mode, {**spec.predictions, "gamma": tf.math.igamma(values**2 + 1, values**2 + 1)})
+        predictions: Any = spec.predictions
+        values = predictions["values"]
+        return EstimatorSpec(mode, {**predictions, "gamma": tf.math.igamma(values**2 + 1, values**2 + 1)})
     return spec
 
 
@@ -201,7 +202,8 @@ def test_an_op_that_onnx_lacks_is_named(tmp_path: Path) -> None:
 
 def test_formats_that_cannot_be_written_are_refused(tmp_path: Path, monkeypatch: Any) -> None:
     made = trained(tmp_path / "run")
-    for formats in ("coreml", [], None, ["onnx", 1]):
+    wrong: list[Any] = ["coreml", [], None, ["onnx", 1]]
+    for formats in wrong:
         with pytest.raises(ArgumentError, match="formats must be some of 'litert', 'onnx', got") as caught:
             made.export(tmp_path / "exported", formats=formats)
         assert caught.value.argument == "formats"
