@@ -80,6 +80,7 @@ _EXPORT_EXAMPLES = """\
 examples:
   axonrl export runs/dqn_cartpole
   axonrl export runs/dqn_cartpole -o policies/cartpole --policy best
+  axonrl export runs/dqn_cartpole --formats litert,onnx
 
 In Python, without TensorFlow:
   policy = axonrl.policies.Policy.load("policies/cartpole")
@@ -186,6 +187,8 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     export.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
     export.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    formats = "what to write, separated by commas: litert, onnx; default: litert"
+    export.add_argument("--formats", type=_listed, default=("litert",), metavar="FORMATS", help=formats)
     about = "write an experiment's training program, which trains without TensorFlow"
     _add_compile(add_command(commands, "compile", about, _COMPILE_EXAMPLES, [experiment, as_json, debug]))
     compared = comparing.add_commands(commands, as_json, debug)
@@ -206,6 +209,10 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     serve = services.add_serve(commands, debug)
     parsers["serve"] = commands.choices["serve"]
     return parser, {**local, **compared, **info, **remote, **service, **serve}, parsers
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
 
 
 def _training(arguments: argparse.Namespace) -> int:

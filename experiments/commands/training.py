@@ -177,7 +177,8 @@ def export(arguments: argparse.Namespace) -> int:
     records.read_experiment(folder)
     make_importable_for(folder)
     load_tensorflow()
-    print(runner.export(folder, arguments.output or folder / "exported", arguments.policy))
+    target = arguments.output or folder / "exported"
+    print(runner.export(folder, target, arguments.policy, arguments.formats))
     return DONE
 
 

@@ -230,13 +230,14 @@ def trained(folder: Path) -> tuple[Experiment, Any]:
     return experiment, Agent(None, model_dir=folder)
 
 
-def export(folder: Path, directory: Path, policy: str | None = None) -> Path:
+def export(folder: Path, directory: Path, policy: str | None = None, formats: Sequence[str] = ("litert",)) -> Path:
     """Export the agent in a run folder.
 
     Args:
         folder: the run folder.
         directory: where to.
         policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
+        formats: ``"litert"``, ``"onnx"``, or both.
 
     Returns:
         The directory.
@@ -246,7 +247,9 @@ def export(folder: Path, directory: Path, policy: str | None = None) -> Path:
         ValueError, CheckpointError: from ``Agent.export``.
     """
     experiment, agent = trained(folder)
-    exported: Path = agent.export(directory, policy=policy or (experiment.evaluate or Evaluate()).policy)
+    exported: Path = agent.export(
+        directory, policy=policy or (experiment.evaluate or Evaluate()).policy, formats=formats
+    )
     return exported
 
 
