@@ -31,7 +31,7 @@ PRINTED: Final = {
     "own_environment": rf"a day earns {NUMBER}; an idle battery, nothing",
     "own_model_fn": NUMBER,
     "own_memory": rf"ReplayMemory: {NUMBER}\nCombinedReplay: {NUMBER}",
-    "own_hook": rf"starting in runs/own_hook\n(?: +[\d,]+ timesteps: {NUMBER} m\n)+",
+    "own_hook": rf"starting in .*own_hook\n(?: +[\d,]+ timesteps: {NUMBER} m\n)+",
     "many_seeds": rf"0\.0003: {NUMBER} \({NUMBER} to {NUMBER}\)\n0\.001: {NUMBER} \({NUMBER} to {NUMBER}\)",
     "offline_then_online": rf"file: {NUMBER}\noffline, after 50 .*: {NUMBER}\nonline, after 700 .*: {NUMBER}",
     "without_tensorflow": rf"TensorFlow: True\nseed 0: {NUMBER}, .*: False\nseed 1: {NUMBER}, .*: False",
