@@ -153,7 +153,10 @@ INTERNAL: Final = {"python", "src"}
 """Packages in which TensorFlow and Keras keep what they export elsewhere."""
 PUBLIC: Final = {"_replace", "_asdict", "_fields", "_exit"}
 """Documented, of named tuples and of ``os``."""
-OURS: Final = {"_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_", "_gradient_norm", "_optimizer"}
+OURS: Final = {
+    *("_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_", "_gradient_norm", "_optimizer"),
+    "_number_updates",
+}
 """Of our own classes and objects, and parts of longer strings."""
 
 

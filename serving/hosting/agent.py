@@ -56,9 +56,11 @@ class HostedAgent:
         recipe: what it was created with.
         stepper: of one lane, with the recipe's program, memory and schedule; not used by anybody else.
         folder: locked by this process.
+        state: the checkpoint that it goes on from, with what its journal has after it; None for a new agent, of which a
+            first checkpoint is written.
     """
 
-    def __init__(self, recipe: Recipe, stepper: Stepper, folder: Folder) -> None:
+    def __init__(self, recipe: Recipe, stepper: Stepper, folder: Folder, state: State | None = None) -> None:
         self._folder = folder
         observation, action = map(spaces.from_json, (recipe.observation, recipe.action))
         self._bodies = Bodies(observation, action)
@@ -77,6 +79,12 @@ class HostedAgent:
         self._damaged: tuple[int, int] | None = None
         """The number of the first record that cannot be applied, and how many there are."""
         self._unsynced = False
+        if state is None:
+            folder.describe(recipe, stepper)
+            self.save()
+        else:
+            self._restore(state)
+            self._begin()
 
     def _use(self, recipe: Recipe, learning: Learning) -> None:
         self.recipe = recipe
@@ -109,14 +117,7 @@ class HostedAgent:
                 recipe = Recipe.from_json(service_part(state)["recipe"])
             elif recipe is None:
                 raise CheckpointError(f"{path} holds no agent")
-            agent = cls(recipe, stepper_of(recipe, state is None), folder)
-            if state is not None:
-                agent._restore(state)
-                agent._begin()
-            else:
-                folder.describe(recipe, agent._stepper)
-                agent.save()
-            return agent
+            return cls(recipe, stepper_of(recipe, state is None), folder, state)
         except BaseException:
             folder.close()
             raise
