@@ -234,7 +234,7 @@ def soaked(
     programs = folder / "programs"
     programs.mkdir()
     for part in parts:
-        with serving(folder / part, programs) as service:
+        with serving(folder / part, programs, ["--set", "agents.checkpoint_seconds=5"]) as service:
             match part:
                 case "kills":
                     found += killed(service, kills)

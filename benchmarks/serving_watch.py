@@ -13,6 +13,10 @@ from .report import table
 from .soak import growth, resident
 
 GROWTH: Final = 0.05
+FEW: Final = 4.0
+"""Descriptors or threads more or less."""
+FILES: Final = 48.0
+"""Of a few agents that are created and removed all the time: what is left over would be thousands."""
 FEWEST: Final = 60
 """Samples, for growth to be judged."""
 
@@ -55,7 +59,7 @@ class Watch:
         for name, values in sorted(self.seen.items()):
             grown = growth(values)
             rows.append([name, f"{values[0]:.0f}", f"{max(values):.0f}", f"{values[-1]:.0f}", f"{grown:+.1%}"])
-            room = allowed_mb if name == "workers, MB" else 4.0  # a few files or descriptors more or less
+            room = {"workers, MB": allowed_mb, "files": FILES}.get(name, FEW)
             after_warm_up = values[len(values) // 5] if values else 0.0
             if len(values) >= FEWEST and grown * after_warm_up > GROWTH * after_warm_up + room:
                 found.append(f"{part}: {name} grew by {grown:.1%}")

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from ...errors import ArgumentError
-from ..accounts.agents import READY
+from ..accounts.agents import CREATING, READY
 from ..accounts.tables import Agent
 from .calls import Call, Managing, Reading
 from .gateway import API, NAME, Gateway, info_of
 from .models import AgentChange, AgentObject, ChangedAgent, NewAgent, Removed
 from .objects import agent_object, agent_objects, joined
 from .ports import Recipe
-from .problems import invalid, of_error
+from .problems import being_created, invalid, of_error
 
 router = APIRouter(prefix=f"{API}/agents", tags=["agents"])
 
@@ -75,7 +75,7 @@ async def get_agent(call: Reading, name: str) -> AgentObject:
 @router.patch("/{name}")
 async def change_agent(call: Managing, name: str, body: AgentChange) -> ChangedAgent:
     """Describe, activate, deactivate, stop or go on learning, or go on after a failure."""
-    gateway, row, lost = call.gateway, await own(call, name), 0
+    gateway, row, lost = call.gateway, await whole(call, name), 0
     if body.description is not None:
         check_description(gateway, body.description)
     if body.status is not None or body.learning is not None:
@@ -103,7 +103,7 @@ async def remove_agent(call: Managing, name: str) -> Removed:
 @router.get("/{name}/loss", response_model=dict[str, Any])
 async def get_loss(call: Reading, name: str) -> Response:
     """The last update's loss and metrics; null where not finite."""
-    answer = await call.gateway.ask((await own(call, name)).id, "loss")
+    answer = await call.gateway.ask((await whole(call, name)).id, "loss")
     return Response(answer.body, media_type="application/json")
 
 
@@ -116,7 +116,7 @@ async def get_episodes(
 ) -> Response:
     """The last episodes that ended; with `after`, the first ones that follow an episode."""
     head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
-    answer = await call.gateway.ask((await own(call, name)).id, "episodes", **head)
+    answer = await call.gateway.ask((await whole(call, name)).id, "episodes", **head)
     return Response(answer.body, media_type="application/json")
 
 
@@ -124,6 +124,14 @@ async def own(call: Call, name: str) -> Agent:
     """The row of one of the caller's agents; ``not_found``."""
     call.gateway.check_agent(call.grant, name)
     return await call.gateway.row(call.grant.user_id, name)
+
+
+async def whole(call: Call, name: str) -> Agent:
+    """As :func:`own`, of an agent that has been created; ``unavailable`` until then: there is nothing to open yet."""
+    row = await own(call, name)
+    if row.status == CREATING:
+        raise being_created()
+    return row
 
 
 async def note_config(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> dict[str, Any]:

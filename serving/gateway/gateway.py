@@ -20,7 +20,7 @@ from .limits import Buckets
 from .logs import LOGGER
 from .meters import Gauges, Meters
 from .ports import Answer, Catalogue, Pool
-from .problems import ProblemError, not_found, of_failure
+from .problems import ProblemError, being_created, not_found, of_failure
 from .settings import Settings
 from .threads import Threads
 from .tokens import Tokens
@@ -143,7 +143,7 @@ class Gateway:
             return found
         row = await self.row(grant.user_id, name)
         if row.status == CREATING:
-            raise ProblemError("unavailable", "the agent is still being created")
+            raise being_created()
         if not row.is_active:
             raise ProblemError("agent_inactive", 'the agent is not active: PATCH {"is_active": true} activates it')
         self.agent_ids[grant.user_id, name] = row.id

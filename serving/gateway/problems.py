@@ -113,6 +113,11 @@ def not_found(what: str) -> ProblemError:
     return ProblemError("not_found", f"{what} does not exist")
 
 
+def being_created() -> ProblemError:
+    """An agent is not there yet."""
+    return ProblemError("unavailable", "the agent is still being created")
+
+
 def of_status(status: int, detail: str, headers: Mapping[str, str] | None = None) -> ProblemError:
     """What the framework refused."""
     code = _CODES.get(status, "invalid_request" if status < 500 else "internal")

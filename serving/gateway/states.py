@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from ..accounts.tables import Agent
-from .agents import note_config, own
+from .agents import note_config, whole
 from .calls import Call, Managing, Reading
 from .gateway import API, info_of
 from .incoming import checked_json
@@ -63,7 +63,7 @@ async def _uploaded(call: Call, name: str, body: bytes, form: str) -> None:
 
 
 async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head: Any) -> tuple[Agent, Answer]:
-    row = await own(call, name)
+    row = await whole(call, name)
     call.gateway.charge_transfer(call.grant, row.id)
     answer = await call.gateway.ask(row.id, do, body, **head)
     await call.gateway.record("state.read" if do == "get_state" else "state.write", call.by, name)

@@ -30,7 +30,7 @@ from ...errors import ArgumentError, CheckpointError
 from ...runs.programs import VARIABLE
 from ..catalogue.recipes import Recipe
 from . import building
-from .ending import end_with_gateway, wait_for
+from .ending import wait_for
 from .messages import Frame, encode, read
 
 IDLE_SECONDS: Final = 60.0
@@ -111,8 +111,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ[VARIABLE] = ""  # nothing of a service is kept outside of its folder
     with socket.socket(fileno=given.descriptor) as connection:
         connection.setblocking(True)
-        if not end_with_gateway(connection):
-            return 0
         Builder(connection, given.programs, given.idle_seconds).run()
     return 0
 

@@ -1,9 +1,14 @@
-"""A process that the gateway started ends with it, whatever ended that."""
+"""A process that the gateway started ends with it, whatever ended that.
+
+``python -m axonrl.serving.workers.ending DESCRIPTOR MODULE ...`` sees to that, and then runs the module with the other
+arguments, descriptor first: what the module imports takes time, in which the gateway may be killed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import runpy
 import select
 import signal
 import socket
@@ -51,3 +56,17 @@ def wait_for(
         poll.register(one, select.POLLIN | (select.POLLOUT if one in writes else 0))
     ready = {descriptor for descriptor, events in poll.poll(max(seconds, 0.0) * 1000) if events & ~select.POLLOUT}
     return [one for one in reads if one.fileno() in ready]
+
+
+def main() -> None:
+    """Run the command line."""
+    descriptor, module = sys.argv[1:3]
+    connection = socket.socket(fileno=int(descriptor))
+    if end_with_gateway(connection):
+        connection.detach()
+        sys.argv = [module, descriptor, *sys.argv[3:]]
+        runpy.run_module(module, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -279,7 +279,7 @@ async def _start(name: str, module: str, arguments: Iterable[str]) -> _Child:
     child = _Child(name)
     with theirs:
         number = theirs.fileno()
-        command = [sys.executable, "-m", module, str(number), *arguments]
+        command = [sys.executable, "-m", "axonrl.serving.workers.ending", str(number), module, *arguments]
         # A session of its own: Ctrl-C in a terminal is meant for the gateway.
         child.process = subprocess.Popen(
             command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True

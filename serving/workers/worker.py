@@ -32,7 +32,7 @@ from ..hosting.allocating import keep_large_arrays_apart
 from ..hosting.failures import RefusedError, of_checkpoint
 from ..hosting.fencing import OutdatedError
 from ..hosting.opening import ProgramMissingError, open_stepper
-from .ending import end_with_gateway, wait_for
+from .ending import wait_for
 from .messages import cut, encode
 from .settings import WorkerSettings
 
@@ -424,8 +424,7 @@ def main() -> int:
     settings = WorkerSettings(**json.loads(sys.argv[2]))
     make_folders(Path(settings.data) / AGENTS)
     with socket.socket(fileno=int(sys.argv[1])) as connection:
-        if end_with_gateway(connection):
-            Worker(connection, settings).run()
+        Worker(connection, settings).run()
     return 0
 
 

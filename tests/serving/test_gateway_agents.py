@@ -224,7 +224,17 @@ def test_an_agent_that_is_being_created_is_shown_and_does_not_act(service: Servi
     service.rooms.rows.add(owner, "half", "dqn", "", {})
     shown = service("GET", f"{AGENTS}/half").json
     assert (shown["status"], shown["is_active"]) == ("creating", False)
-    assert service("POST", f"{AGENTS}/half/act", [0]).code == "unavailable"
+    state = dict.fromkeys(SIX, "")
+    requests: list[tuple[str, str, Any]] = [
+        ("POST", f"{AGENTS}/half/act", [0]),
+        ("GET", f"{AGENTS}/half/loss", None),
+        ("GET", f"{AGENTS}/half/episodes", None),
+        ("PATCH", f"{AGENTS}/half", {"is_active": False}),
+        ("GET", "/api/v1/snapshots/half", None),
+        ("POST", "/api/v1/snapshots/half", state),
+    ]
+    assert {service(*request).code for request in requests} == {"unavailable"}
+    assert service.pool.asked == []
 
 
 def test_pages_of_agents(service: Service) -> None:

@@ -157,7 +157,7 @@ def test_a_gateway_that_is_killed_leaves_no_process_and_no_lock(service: Service
 
 def steps_until_it_fails(agent: RemoteAgent, begun: threading.Semaphore) -> int:
     count = 0
-    with contextlib.suppress(ServiceError):
+    with agent, contextlib.suppress(ServiceError):
         while True:
             agent.step(*step(count % STEPS))
             count += 1
@@ -258,16 +258,17 @@ def test_an_agent_that_is_removed_under_load_is_gone(service: Service, a: Remote
     folder, begun = service.folder("a"), threading.Semaphore(0)
 
     def use(k: int) -> int | None:
-        agent, dice = service.agent("a", environment=f"e{k}", retry_deadline=0.0), random.Random(k)
-        try:
-            while True:
-                if dice.random() < 0.5:
-                    agent.act([0.0] * 4)
-                else:
-                    agent.step(*step(k))
-                begun.release()
-        except ServiceError as error:
-            return error.status
+        dice = random.Random(k)
+        with service.agent("a", environment=f"e{k}", retry_deadline=0.0) as agent:
+            try:
+                while True:
+                    if dice.random() < 0.5:
+                        agent.act([0.0] * 4)
+                    else:
+                        agent.step(*step(k))
+                    begun.release()
+            except ServiceError as error:
+                return error.status
 
     with ThreadPoolExecutor(CLIENTS) as clients:
         using = [clients.submit(use, k) for k in range(CLIENTS)]
