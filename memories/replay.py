@@ -199,7 +199,7 @@ class ReplayMemory(Memory):
         return self.sampler.total()
 
     def contents(self) -> tuple[dict[str, ArrayTree], dict[str, Any]]:
-        """As in :class:`Memory`; with ``priority`` float64 [T], as the sampler keeps them, if it draws by priorities."""
+        """As in :class:`Memory`; with ``priority`` float64 [T], as the sampler has it, if it draws by priorities."""
         found, drawing = super().contents()
         state = self.state_dict()["sampler"]
         if "priorities" in state:
