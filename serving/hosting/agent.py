@@ -364,6 +364,11 @@ class HostedAgent:
         return self._learning.has_work
 
     @property
+    def next_is_update(self) -> bool:
+        """Would :meth:`work` run an update?"""
+        return self._learning.next_is_update
+
+    @property
     def next_is_long(self) -> bool:
         """Would :meth:`work` run an update that others should not wait for?"""
         return self._learning.next_is_long
