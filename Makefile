@@ -1,6 +1,6 @@
 # Three commands do everything on a machine that has make and a Python from 3.10 to 3.13:
 #   make run     installs axonrl into .venv and trains
-#   make test    installs what the tests need (.venv-polyaxon and .venv-agents-bar are of some), then lint, types, docs, tests
+#   make test    installs what the tests need (.venv-polyaxon and .venv-agents-bar are of some), then lint, types, docs, wheel, tests
 #   make bench   installs the peers into .venv-bench and .venv-bench-*, then measures axonrl against them
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
@@ -21,8 +21,8 @@ PEERS := .venv-bench .venv-bench-envpool .venv-bench-rejax .venv-bench-rltools .
 REQUIREMENTS = $(patsubst .venv-bench%,benchmarks/requirements%.txt,$(VENV))
 
 DOCKER := $(CURDIR)/build/docker
-# What the wheel is tried with: the oldest Python and the newest.
-TRIED ?= python3.10 python3.13
+# What the wheel is tried with, where it is installed: every Python that axonrl runs on.
+TRIED ?= python3.10 python3.11 python3.12 python3.13
 
 .PHONY: help run test test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
 
@@ -30,7 +30,7 @@ help:
 	@echo "make run      install, then train $(EXPERIMENT)"
 	@echo "              EXPERIMENT=path.yml trains another; ARGS=\"...\" is handed to axonrl run"
 	@echo "              MODEL_DIR=runs/name ARGS=--resume continues a run that was stopped"
-	@echo "make test     install, then lint, types, docs and tests"
+	@echo "make test     install, then lint, types, docs, the wheel and tests"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
 	@echo "make bench-distributed install RLlib, measure training by several processes against it, and write docs/distributed.md"
@@ -50,7 +50,7 @@ run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" $(if $(MODEL_DIR),--model-dir "$(MODEL_DIR)") $(ARGS)
 
 # Three at a time, also on two processors: some tests wait for servers. Each takes up to 3 GB.
-test: lint types docs test-server
+test: lint types docs wheel test-server
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 # The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it. So has the

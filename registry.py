@@ -6,10 +6,11 @@ A name maps to a ``"package.module:attribute"`` string, which is imported on use
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import sys
-from collections.abc import Iterable, Mapping
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,7 +73,7 @@ def find(kind: str, name: str) -> Any:
     if ":" in name:
         return _resolve(kind, name)
     found = [built_in[name]] if name in built_in else []
-    found += [entry.value for entry in entry_points(group=group(kind)) if entry.name == name]
+    found += [entry.value for entry in _entries(entry_points, group(kind), tuple(sys.path)) if entry.name == name]
     if len(targets := list(dict.fromkeys(found))) > 1:
         message = f"{kind} {name!r} is ambiguous: {' or '.join(targets)}. Use one of these instead"
         raise ArgumentError(message, kind, name)
@@ -82,6 +83,12 @@ def find(kind: str, name: str) -> Any:
     if not message.endswith("?"):
         message += "; write 'package.module:name' for your own"
     raise ArgumentError(message, kind, name)
+
+
+@functools.cache
+def _entries(read: Callable[..., Iterable[EntryPoint]], wanted: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """The entry points of a group: to read those of all packages takes longer than to prepare a short run."""
+    return tuple(read(group=wanted))
 
 
 def group(kind: str) -> str:

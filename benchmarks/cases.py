@@ -292,7 +292,7 @@ UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
 """Networks and batch sizes."""
 _SERVING = ("axonrl_serving",)
 _CLIENTS = {"seconds": 2.0, "connections": 32}
-_CLIENTS_32, _BATCHES_256, _LOADED = "32 connections", "batches of 256", "500 agents"
+_CLIENTS_32, _LOADED = "32 connections", "500 agents"
 _ASLEEP, _RECOVERED = "10,000 asleep, 10,000 transitions each", "20 agents, 10,000 records each"
 CASES: Final = (
     Case("dqn", _DQN, _EVERY_TIMESTEP, "one update per timestep"),
@@ -347,8 +347,8 @@ CASES: Final = (
         for topic, row, sizes, label in (
             ("serving", "act", _CLIENTS, _CLIENTS_32),
             ("serving", "step", _CLIENTS, _CLIENTS_32),
-            ("serving", "step_batch", {"seconds": 2.0}, _BATCHES_256),
-            ("serving", "act_batch", {"seconds": 2.0}, _BATCHES_256),
+            ("serving", "step_batch", {"seconds": 2.0}, ""),
+            ("serving", "act_batch", {"seconds": 2.0}, ""),
             ("serving_costs", "latency", {"seconds": 2.0}, ""),
             ("serving_costs", "client", {"calls": 4_000}, ""),
             ("serving_costs", "agents", {"number": 500}, _LOADED),
@@ -467,8 +467,8 @@ GOALS: Final = (
         for text, topic, row, label, at_least, peer in (
             ("act, 32 connections", "serving", "act", _CLIENTS_32, 0.6, "act, bare endpoint"),
             ("step, 32 connections", "serving", "step, one update per 4", _CLIENTS_32, 0.4, "step, bare endpoint"),
-            ("step_batch of 256", "serving", "step_batch", _BATCHES_256, 0.5, "a Stepper in a loop"),
-            ("act_batch of 256", "serving", "act_batch", _BATCHES_256, 20, "single acts"),
+            ("step_batch of 256", "serving", "step_batch of 256", "", 0.5, "a Stepper in a loop"),
+            ("act_batch of 256", "serving", "act_batch of 256", "", 20, "single acts"),
             ("act, p50: at most 0.15 ms more", "serving_costs", "act, p50, ms", "", 1, "act, p50, ms, at most"),
             ("act, p99: at most 3 times", "serving_costs", "act, p99, ms", "", 1 / 3, "act, p99, ms, bare endpoint"),
             ("client: at most 2 times", "serving_costs", "client, act, us", "", 1 / 2, "client, http.client, us"),

@@ -94,6 +94,8 @@ def main() -> int:
         os.environ[PROGRAMS] = programs
         results = measured(given.only, sizes, given.repeats, quick=given.quick)
     text = tables(results)
+    if given.quick or any(value is not None for values in sizes.values() for value in values.values()):
+        text = f"**Not in the sizes that the rows name, or too briefly: not to be quoted.**\n\n{text}"
     print(text)
     if given.page is not None:
         page = given.page.read_text(encoding="utf-8")

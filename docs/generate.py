@@ -135,6 +135,12 @@ def serving(table: str) -> str:
     return _table(*TABLES[table]())
 
 
+def example(name: str) -> str:
+    """A program of ``examples/``, which its own test runs: so it is ``py`` here."""
+    text = (DOCS.parent / "examples" / f"{name}.py").read_text(encoding="utf-8")
+    return f"```py\n{text}```"
+
+
 def commands() -> str:
     """Every command of ``axonrl`` with its arguments, from the parser."""
     from ..experiments.commands.cli import command_line
@@ -158,7 +164,8 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
 _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     f.__name__: f
     for f in (
-        *(arguments, commands, events, kinds, names, parameters, session),
+        *(arguments, commands, events, example, kinds, names),
+        *(parameters, session),
         *(rlgraph, serving, tensorforce),
     )
 }
@@ -195,7 +202,7 @@ def _written(action: argparse.Action) -> str:
     choices = "|".join(map(str, action.choices or ()))
     value = str(action.metavar or choices or action.dest.upper())
     if not action.option_strings:
-        return {"+": f"{value} ...", "?": f"[{value}]"}.get(
+        return {"+": f"{value} ...", "*": f"[{value} ...]", "?": f"[{value}]"}.get(
             str(action.nargs), value
         )
     taken = "" if action.nargs == 0 else f" {value}"

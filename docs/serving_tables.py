@@ -89,7 +89,7 @@ def hyperparameters() -> Table:
     names = dict.fromkeys(
         name for model in _ORDER for name in hosted.MODELS[model].documented
     )
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in names:
         defaults = [
             _default(known[model][name]) if name in known[model] else ""
@@ -110,7 +110,7 @@ def hyperparameters() -> Table:
 
 def models() -> Table:
     """The models that are hosted."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for one in catalogue.described():
         noise = dict.fromkeys(_NOISE[kind] for kind in one["noise"].values())
         rows.append(
@@ -121,7 +121,7 @@ def models() -> Table:
 
 def configuration() -> Table:
     """Every key of the configuration."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for section, field in Settings.model_fields.items():
         model: Any = field.annotation
         for key, inner in model.model_fields.items():
@@ -138,7 +138,7 @@ def configuration() -> Table:
 
 def codes() -> Table:
     """The codes of errors."""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (f"`{code}`", str(status), _MEANINGS[code])
         for code, status in STATUS.items()
     ]

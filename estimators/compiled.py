@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..contracts import Array, SpecTree
 from ..policies.acting import Acting
 from ..policies.compiled import CompiledProgram
+from ..policies.description import Normalization, Part
 from ..policies.executors import Executor
 from ..policies.learner import Learner
 from ..policies.modes import TrainMode
@@ -69,6 +70,18 @@ class CompiledModel:
         if noise and self.program.predict.noise:
             raise ValueError(f"{self.program.directory} was compiled without the noise that acting draws in training")
         return self.program.acting_program()
+
+    def onnx_model(
+        self,
+        weights: Mapping[str, Array],
+        observation: tuple[Sequence[Part], Normalization | None],
+        action_space: Mapping[str, Any],
+    ) -> bytes:
+        """There is no function to convert."""
+        raise ValueError(
+            f"{self.program.directory} is compiled for LiteRT, and ONNX is made from the function: leave 'onnx' out of"
+            " formats, or use Agent(model_fn, model_dir=...) without compiled"
+        )
 
     def retraced(self) -> Callable[[Mapping[str, Array]], Acting]:
         """There is no function to trace."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -269,33 +270,47 @@ class Estimator:
         write_episodes(path, played)
         return summarized(played)
 
-    def export(self, directory: str | Path, *, policy: str | int = "last") -> Path:
+    def export(
+        self, directory: str | Path, *, policy: str | int = "last", formats: str | Iterable[str] = ("litert",)
+    ) -> Path:
         """Write the greedy policy as a directory that acts without TensorFlow: see ``axonrl.policies.Policy``.
 
-        It holds the model as a LiteRT file, the weights, and ``policy.json``: spaces, what is done to observations,
-        how the behaviour policy explored at that time, versions, and a digest of each file. Where the training
-        normalised observations, the policy normalises those that it is given.
+        It holds the model as a LiteRT file, the weights, ``policy.json`` (spaces, what is done to observations, how the
+        behaviour policy explored at that time, versions, and a digest of each file), and ``README.md``, a model card.
+        Where the training normalised observations, the policy normalises those that it is given. An ONNX model comes
+        with ``parity.json``: it was compared with this Agent, and is not written where they differ.
 
         Args:
             directory: a new one, an empty one, or an export, which is replaced; whole or not at all.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
+            formats: ``"litert"``, ``"onnx"``, or both.
 
         Returns:
             The directory.
 
         Raises:
-            ValueError: nothing has been trained in ``model_dir``, ``directory`` holds something else, LiteRT cannot
-                run the model (names the op), or the policy could not normalise as the training did (says why).
+            ValueError: nothing has been trained in ``model_dir``, ``directory`` holds something else, LiteRT or ONNX
+                cannot run the model (names the op), the policy could not normalise as the training did (says why),
+                or the ONNX model does not act as this Agent does.
+            ArgumentError: there is no such format, or ``"onnx"`` lacks its packages (``axonrl[onnx]``).
             CheckpointError: it cannot be written.
         """
-        from .export import export
+        from .export import LITERT, ONNX, checked_formats, export
 
+        chosen = checked_formats(formats)
         self._run.refresh()
-        if self._run.record is None:
+        record = self._run.record
+        if record is None:
             raise ValueError(f"export needs a trained run, and {self.model_dir} holds none")
         snapshot = self._evaluator.policy(policy)
         exported = dataclasses.replace(snapshot, name=str(policy), weights=self._model.predict_weights(snapshot))
-        return export(self._model, self.config, exported, directory)
+        onnx = None
+        if ONNX in chosen:
+            from .onnx_export import write_onnx
+
+            onnx = functools.partial(write_onnx, self._model, self.config, exported, record.environment)
+        run, litert = self.model_dir, LITERT in chosen
+        return export(self._model, self.config, exported, directory, litert=litert, write_onnx=onnx, run=run)
 
 
 def as_hooks(hooks: Any) -> tuple[Any, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,13 +13,15 @@ import numpy as np
 
 from ..contracts import ArraySpec, Exploration, RunConfig, State
 from ..environments import spaces
+from ..errors import ArgumentError
 from ..explorations import Greedy
 from ..explorations.describing import describe
 from ..policies import description, patching
 from ..policies.patching import FrozenProgram
 from ..runs.arrays import encode_arrays
-from ..runs.files import write_json_atomically
+from ..runs.files import write_file, write_json_atomically
 from ..runs.folders import staged, target_of, written
+from ..runs.model_card import model_card
 from ..runs.provenance import provenance
 from ..runs.snapshot import PolicySnapshot
 from ..schedules import follows_run
@@ -29,8 +32,15 @@ if TYPE_CHECKING:
     from ..policies.modes import ModelProgram
 
 logger = logging.getLogger("axonrl")
+PACKAGES: Final = ("onnx", "onnxruntime", "tf2onnx")
+"""What the extra ``onnx`` brings."""
 
-_FILES: Final = (description.FILE, description.PROGRAM, description.WEIGHTS)
+LITERT, ONNX = "litert", "onnx"
+FORMATS: Final = (LITERT, ONNX)
+_FILES: Final = (
+    *(description.FILE, description.PROGRAM, description.WEIGHTS),
+    *(description.ONNX, description.PARITY, description.CARD),
+)
 
 
 class Acting(Protocol):
@@ -50,6 +60,10 @@ def export(
     policy: PolicySnapshot,
     directory: str | Path,
     preprocessing: Mapping[str, Any] | None = None,
+    *,
+    litert: bool = True,
+    write_onnx: Callable[[Path, Mapping[str, Any]], dict[str, Any]] | None = None,
+    run: Path | None = None,
 ) -> Path:
     """Write a policy.
 
@@ -62,6 +76,10 @@ def export(
         policy: what to export, with PREDICT's weights.
         directory: where to; its parents are created.
         preprocessing: what is done to observations first, as ``policies/preprocessing.py`` reads it.
+        litert: whether to write a LiteRT program.
+        write_onnx: writes the ONNX model and its comparison into a folder, given what ``policy.json`` will hold, and
+            returns what that says of them; None for none.
+        run: the run folder, for the model card; None where there is none.
 
     Returns:
         The directory.
@@ -72,32 +90,53 @@ def export(
     """
     target, program = target_of(directory, "an export", _FILES), model.program
     try:
-        normalization = normalization_of(policy.statistics)
-        made = model.acting_program()
+        described = _described(program, config, policy, normalization_of(policy.statistics))
+        made = model.acting_program() if litert else None
     except ValueError as error:
         raise ValueError(f"{program.name} cannot be exported: {error}") from error
-    frozen = isinstance(made, FrozenProgram)
-    content = made.with_weights(policy.weights) if isinstance(made, FrozenProgram) else made
-    placements = patching.to_json(made.placements) if isinstance(made, FrozenProgram) else None
-    described = _described(program, config, policy, normalization)
     if preprocessing is not None:
         described["preprocessing"] = dict(preprocessing)
     if described["exploration_note"] is not None:
         logger.warning("export: %s", described["exploration_note"])
     with staged(target) as folder:
-        described["program"] = {
-            **written(folder / description.PROGRAM, [content]),
-            "weights": "constants" if frozen else "variables",
-            "placements": placements,
-        }
+        described["program"] = None if made is None else _write_program(folder, made, policy)
         specs = {name: ArraySpec(array.shape, array.dtype) for name, array in policy.weights.items()}
         described["weights"] = {
             **written(folder / description.WEIGHTS, encode_arrays(policy.weights)),
             "arrays": description.specs_to_json(specs),
         }
+        if write_onnx is not None:
+            try:
+                described["onnx"] = write_onnx(folder, described)
+            except ValueError as error:
+                raise ValueError(f"{program.name} cannot be exported to ONNX: {error}") from error
         write_json_atomically(folder / description.FILE, described)
+        write_file(folder / description.CARD, [model_card(described, run).encode()])
     logger.info("exported to %s", target)
     return target
+
+
+def checked_formats(formats: Any) -> tuple[str, ...]:
+    """The formats to write, in order and once each; ``ArgumentError`` if one is unknown or cannot be written here."""
+    given = (formats,) if isinstance(formats, str) else formats
+    if not isinstance(given, Iterable) or not (listed := [*given]) or not all(one in FORMATS for one in listed):
+        message = f"formats must be some of {', '.join(map(repr, FORMATS))}, got {formats!r}"
+        raise ArgumentError(message, "formats", formats)
+    missing = [package for package in PACKAGES if ONNX in listed and importlib.util.find_spec(package) is None]
+    if missing:
+        message = f"formats: 'onnx' needs {', '.join(missing)}, not installed here: pip install 'axonrl[onnx]'"
+        raise ArgumentError(message, "formats", formats)
+    return tuple(one for one in FORMATS if one in listed)
+
+
+def _write_program(folder: Path, made: FrozenProgram | bytes, policy: PolicySnapshot) -> dict[str, Any]:
+    frozen = isinstance(made, FrozenProgram)
+    content = made.with_weights(policy.weights) if isinstance(made, FrozenProgram) else made
+    return {
+        **written(folder / description.PROGRAM, [content]),
+        "weights": "constants" if frozen else "variables",
+        "placements": patching.to_json(made.placements) if isinstance(made, FrozenProgram) else None,
+    }
 
 
 def _described(

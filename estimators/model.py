@@ -6,14 +6,15 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..contracts import Array, SpecTree
 from ..policies.acting import ActingProgram
 from ..policies.behaviour import zero_state
+from ..policies.description import Normalization, Part
 from ..policies.executors import Acted, Executor
 from ..policies.modes import ModelProgram, PredictMode, TrainMode
 from ..policies.patching import FrozenActor, FrozenProgram
@@ -130,6 +131,24 @@ class Model:
             ValueError: LiteRT cannot run it; names the op.
         """
         return self._source.acting_program()
+
+    def onnx_model(
+        self,
+        policy: PolicySnapshot,
+        observation: tuple[Sequence[Part], Normalization | None],
+        action_space: Mapping[str, Any],
+    ) -> bytes:
+        """PREDICT with a policy's weights as an ONNX model, from raw observations to actions of the environment.
+
+        Args:
+            policy: whose weights.
+            observation: its arrays, and what is done to them first.
+            action_space: attributes of the action space.
+
+        Raises:
+            ValueError: ONNX lacks an op (names it); or the model is compiled, and there is no function.
+        """
+        return self._source.onnx_model(self.predict_weights(policy), observation, action_space)
 
     def fresh_state(self, size: int) -> dict[str, Array] | None:
         """Zeros [size, ...] for each recurrent state; None if the model has none."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ..contracts import SpecTree
+from ..contracts import Array, SpecTree
 from ..environments import spaces
+from ..policies.description import Normalization, Part
 from ..policies.executors import Executor
 from ..policies.patching import FrozenActor, FrozenProgram
 from ..policies.reasons import Choice
@@ -69,6 +70,17 @@ class TracedModel:
         from ..runtimes.frozen import acting_program
 
         return acting_program(self.program, self._run.programs, noise=noise)
+
+    def onnx_model(
+        self,
+        weights: Mapping[str, Array],
+        observation: tuple[Sequence[Part], Normalization | None],
+        action_space: Mapping[str, Any],
+    ) -> bytes:
+        """PREDICT with these weights as an ONNX model; ``ValueError`` if ONNX lacks an op."""
+        from ..runtimes.onnx_conversion import onnx_model
+
+        return onnx_model(self.program, weights, observation, action_space)
 
     def retraced(self) -> Retraced:
         """Makes an executor in another process, by tracing the function there."""

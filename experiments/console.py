@@ -16,6 +16,7 @@ DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 """The command line, the experiment file or the run folder is invalid."""
+_ANY_WIDTH: Final = 10_000
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
 
@@ -36,11 +37,14 @@ def print_json(values: Mapping[str, Any]) -> None:
     print(json.dumps(_finite(values), indent=2, default=str))
 
 
-def print_table(table: Table) -> None:
-    """Print a table."""
+def print_table(table: Table, *, whole: bool = False) -> None:
+    """Print a table; ``whole`` leaves each row on one line where a file or another program reads it."""
     from rich.console import Console
 
-    Console().print(table)
+    console = Console()
+    if whole and not console.is_terminal:
+        console.width = _ANY_WIDTH
+    console.print(table)
 
 
 def rows_table(title: str, rows: Mapping[str, str], justify: Literal["left", "right"] = "right") -> Table:

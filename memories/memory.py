@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import operator
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -241,6 +242,25 @@ class Memory(abc.ABC):
             raise IndexError(f"index must be in {-len(self)} .. {len(self) - 1}, got {index}")
         one = self.gather(np.array([index % len(self)]))
         return {key: columns.map_tree(lambda values: values[0], value) for key, value in one.items()}
+
+    def contents(self) -> tuple[dict[str, ArrayTree], dict[str, Any]]:
+        """All transitions of the only lane, without places: what :meth:`fill` puts into another memory.
+
+        Returns:
+            The keys of the specs, [T, ...], the oldest first; and JSON values of what else its draws follow from.
+        """
+        found = self.gather(np.arange(len(self)))
+        del found["discount"]
+        return {**found, **{flag: np.asarray(found[flag]) > 0 for flag in columns.FLAGS}}, {}
+
+    def fill(self, transitions: Mapping[str, ArrayTree], drawing: Mapping[str, Any]) -> None:
+        """Store what :meth:`contents` returned of another memory of the same settings; this one is empty.
+
+        Raises:
+            ArgumentError: a value cannot be stored.
+        """
+        for k in range(len(np.asarray(transitions["reward"]))):
+            self.step(**{key: columns.map_tree(operator.itemgetter(k), one) for key, one in transitions.items()})
 
     def clear(self) -> None:
         """Forget every transition."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from .candidates import Candidates
 from .columns import FLAGS, take
 from .memory import Memory
 from .samplers import Sampler, SamplerLike, checked_td_error, make_sampler
+
+PRIORITY: Final = "priority"
+"""The column of :meth:`ReplayMemory.contents` that has priorities."""
 
 
 class ReplayMemory(Memory):
@@ -194,6 +197,28 @@ class ReplayMemory(Memory):
         self._require_built()
         self._tell_sampler()
         return self.sampler.total()
+
+    def contents(self) -> tuple[dict[str, ArrayTree], dict[str, Any]]:
+        """As in :class:`Memory`; with ``priority`` float64 [T], as the sampler has it, if it draws by priorities."""
+        found, drawing = super().contents()
+        state = self.state_dict()["sampler"]
+        if "priorities" in state:
+            by_place = np.zeros(self.size, np.float64)
+            kept = np.asarray(state["priorities"])
+            by_place[: len(kept)] = kept
+            found[PRIORITY] = by_place[self._ring.places(np.arange(len(self)))]
+            drawing = {"maximum": float(state["maximum"]), "num_batches": int(state["num_batches"])}
+        return found, drawing
+
+    def fill(self, transitions: Mapping[str, ArrayTree], drawing: Mapping[str, Any]) -> None:
+        """As in :class:`Memory`; also raises ArgumentError for priorities that are negative or not finite."""
+        super().fill({key: value for key, value in transitions.items() if key != PRIORITY}, drawing)
+        if PRIORITY in transitions:
+            self._tell_sampler()
+            drawn: Array = np.zeros(0, np.intp)
+            priorities = np.asarray(transitions[PRIORITY])
+            state = {**drawing, "priorities": priorities, "drawn": drawn, "awaits_update": False}
+            self.sampler.load_state_dict(state)
 
     def clear(self) -> None:
         """Forget every transition."""

@@ -53,7 +53,7 @@ class ObservationsIn:
         if not self._is_dict:
             array, single = self._converted(self._parts[0], observation, "observation")
             return [array], single
-        given = dict(_flat(observation, ""))
+        given = dict(flat(observation, ""))
         names = [part.name for part in self._parts]
         if sorted(given) != names:
             found = ", ".join(sorted(filter(None, given))) or "none"
@@ -197,7 +197,7 @@ def _check_legal(actions: Array) -> None:
         raise ValueError(f"observation {int(without.argmax())} has a mask without a legal action")
 
 
-def _flat(value: Any, name: str) -> list[tuple[str, Any]]:
+def flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
     """The leaves of nested mappings and tuples, named by the keys that lead to them, joined by ``/``."""
     if isinstance(value, Mapping):
         items = list(value.items())
@@ -205,4 +205,4 @@ def _flat(value: Any, name: str) -> list[tuple[str, Any]]:
         items = list(enumerate(value))
     else:
         return [(name, value)]
-    return [leaf for key, item in items for leaf in _flat(item, f"{name}/{key}" if name else str(key))]
+    return [leaf for key, item in items for leaf in flat(item, f"{name}/{key}" if name else str(key))]

@@ -19,6 +19,9 @@ from .patching import Placement
 FILE: Final = "policy.json"
 PROGRAM: Final = "policy.tflite"
 WEIGHTS: Final = "weights.safetensors"
+ONNX: Final = "policy.onnx"
+PARITY: Final = "parity.json"
+CARD: Final = "README.md"
 FORMAT: Final = "axonrl policy"
 FORMAT_VERSION: Final = 1
 
@@ -85,6 +88,8 @@ def read(directory: Path) -> Description:
     value = read_json(path, FORMAT, FORMAT_VERSION, "export it again")
     if value.get("normalization_note") is not None:  # earlier versions exported what does not normalise, with a note
         raise ValueError(f"{path} does not normalise observations as the training did: {value['normalization_note']}")
+    if "program" in value and value["program"] is None:
+        raise ValueError(f"{path} describes no LiteRT program, only {ONNX}: export it with formats=['litert', 'onnx']")
     try:
         return _parsed(path, value)
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+import numpy as np
+
+from ..contracts import Array
 from .files import replacing, write_file
 
 EPISODES: Final = "episodes.csv"
@@ -39,6 +42,15 @@ class Episode(NamedTuple):
     episode_return: float
     length: int
     seconds: float
+
+
+class Episodes(NamedTuple):
+    """The columns of many episodes, each [E]."""
+
+    global_timestep: Array
+    episode_return: Array
+    length: Array
+    seconds: Array
 
 
 class Evaluation(NamedTuple):
@@ -94,6 +106,32 @@ def read_episodes(folder: Path) -> list[Episode]:
         ValueError: the file is damaged; names it and the line.
     """
     return _read(folder / EPISODES, _episode)
+
+
+def read_columns(folder: Path) -> Episodes:
+    """The episodes in a run folder, in order, as columns: several times as fast as :func:`read_episodes`.
+
+    Raises:
+        ValueError: the file is damaged; names it and the line.
+    """
+    try:
+        data = (folder / EPISODES).read_bytes()
+    except FileNotFoundError:
+        data = b""
+    rows = data[data.find(b"\n") + 1 : data.rfind(b"\n") + 1].decode().split("\n")[:-1]  # as in _read
+    if not rows:
+        return Episodes(*np.zeros((4, 0)))
+    try:
+        columns = np.loadtxt(rows, delimiter=",", ndmin=2, comments=None).T
+        whole = columns.shape == (len(Episode._fields), len(rows))  # it passes over empty lines
+        return Episodes(*columns[1:]) if whole else _columns(folder)
+    except ValueError:
+        return _columns(folder)
+
+
+def _columns(folder: Path) -> Episodes:
+    """Read row by row, which tells the line that is damaged."""
+    return Episodes(*np.array([row[1:] for row in read_episodes(folder)], np.float64).reshape(-1, 4).T)
 
 
 def read_evaluations(folder: Path) -> list[Evaluation]:

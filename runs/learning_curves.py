@@ -66,7 +66,12 @@ def window_means(rows: Sequence[Any], grid: Array, window: int) -> Array:
         [P]; NaN where there are no episodes.
     """
     ends = np.array([row.global_timestep for row in rows])
-    sums = np.concatenate([[0.0], np.cumsum([row.episode_return for row in rows])])
+    return window_means_of(ends, np.array([row.episode_return for row in rows]), grid, window)
+
+
+def window_means_of(ends: Array, returns: Array, grid: Array, window: int) -> Array:
+    """As :func:`window_means`, of the timesteps at which episodes ended [E], and their returns [E]."""
+    sums = np.concatenate([[0.0], np.cumsum(returns)])
     first = np.searchsorted(ends, grid - window / 2, "left")
     last = np.searchsorted(ends, grid + window / 2, "right")
     count = last - first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -121,22 +121,41 @@ def _drawn(variables: Mapping[str, tf.Variable], seed: int) -> dict[str, Array]:
     return {name: rng.uniform(0.5, 1.5, v.shape).astype(v.dtype.as_numpy_dtype) for name, v in variables.items()}
 
 
-def _converted(function: Any, variables: Mapping[str, tf.Variable], weights: Mapping[str, Array]) -> bytes:
-    """A function converted with these weights as constants; its variables stay as they are."""
+def with_weights(
+    function: Any, variables: Mapping[str, tf.Variable], weights: Mapping[str, Array]
+) -> Callable[..., list[tf.Tensor]]:
+    """What calls a traced function with other weights, to be traced itself; its variables stay as they are.
+
+    Args:
+        function: traced.
+        variables: those of it that are replaced, by name.
+        weights: theirs instead.
+
+    Returns:
+        A function of the inputs, one by one or in any structure, that returns the outputs in order.
+    """
     others = {id(variable.handle): tf.Variable(weights[name]) for name, variable in variables.items()}
     captured = [others[id(c)].handle if id(c) in others else c for c in function.captured_inputs]
     dtypes = [tensor.dtype for tensor in function.outputs]
 
-    def with_others(*arguments: Any) -> Any:
+    def with_others(*arguments: Any) -> list[tf.Tensor]:
         for variable in others.values():
             tf.compat.v1.get_default_graph().watch_variable(variable)
         inputs = tf.nest.flatten(arguments)
-        outputs = tf.raw_ops.StatefulPartitionedCall(args=[*inputs, *captured], Tout=dtypes, f=function)
+        outputs: list[tf.Tensor] = tf.raw_ops.StatefulPartitionedCall(
+            args=[*inputs, *captured], Tout=dtypes, f=function
+        )
         for output, tensor in zip(outputs, function.outputs, strict=True):
             output.set_shape(tensor.shape)
-        return outputs
+        return list(outputs)
 
+    return with_others
+
+
+def _converted(function: Any, variables: Mapping[str, tf.Variable], weights: Mapping[str, Array]) -> bytes:
+    """A function converted with these weights as constants."""
     (arguments, _) = function.structured_input_signature
+    with_others = with_weights(function, variables, weights)
     traced = tf.function(with_others, autograph=False).get_concrete_function(*arguments)
     constant = convert_variables_to_constants_v2(traced)
     flat = tf.function(lambda *arguments: constant(*tf.nest.flatten(arguments)), autograph=False)

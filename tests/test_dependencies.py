@@ -153,7 +153,10 @@ INTERNAL: Final = {"python", "src"}
 """Packages in which TensorFlow and Keras keep what they export elsewhere."""
 PUBLIC: Final = {"_replace", "_asdict", "_fields", "_exit"}
 """Documented, of named tuples and of ``os``."""
-OURS: Final = {"_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_", "_gradient_norm", "_optimizer"}
+OURS: Final = {
+    *("_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_", "_gradient_norm", "_optimizer"),
+    "_number_updates",
+}
 """Of our own classes and objects, and parts of longer strings."""
 
 
@@ -225,11 +228,14 @@ OPTIONAL: Final = {
     "minatar": "minatar",
     "mlflow": "mlflow",
     "moviepy": "video",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
     "prometheus_client": "serving",
     "psycopg": "postgresql",
     "ray": "ray",
     "sqlalchemy": "serving",
     "starlette": "serving",
+    "tf2onnx": "onnx",
     "uvicorn": "serving",
     "uvloop": "serving",
 }
@@ -277,6 +283,7 @@ def test_messages_name_extras_that_exist() -> None:
         "box2d",
         "minari",
         "mujoco",
+        "search",
     }
 
 

@@ -20,6 +20,7 @@ from axonrl import (
     RunConfig,
     distributed,
     environments,
+    experiments,
     explorations,
     hooks,
     memories,
@@ -105,6 +106,8 @@ def run_command(words: list[str]) -> None:
         assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), words
     elif (program, words[0]) == ("python", "benchmarks/learning.py"):
         assert {word for word in words[1:] if word[0].isalpha()} <= {*shipped()}, words
+    elif program == "python" and words[0].startswith("examples/"):
+        assert (ROOT / words[0]).is_file(), words  # run by tests/test_examples.py
     elif [program, *words[:2]] == ["python", "-m", "axonrl.interfaces.tensorforce.run"]:
         assert run_of_tensorforce.main([*words[2:], "--episodes", "2"]) == 0, words
     elif words[:1] == ["-m"] and words[1] in ("axonrl.benchmarks.tensorforce", "axonrl.benchmarks.rlgraph"):
@@ -211,7 +214,10 @@ def test_the_citation_is_of_this_version() -> None:
 
 def test_the_reference_has_every_public_name() -> None:
     shown = {name for text in PAGES.values() for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)}
-    rooms = (axonrl, distributed, environments, explorations, hooks, memories, policies, serving, tensorforce)
+    rooms = (
+        *(axonrl, distributed, environments, experiments, explorations, hooks, memories, policies, serving),
+        tensorforce,
+    )
     public = {f"{room.__name__}.{name}" for room in rooms for name in room.__all__}
     public |= {f"axonrl.schedules.{kind.__name__}" for kind in schedules.KINDS.values()} | {
         "axonrl.schedules.make_schedule"

@@ -32,7 +32,7 @@ ROUNDS: Final = 3
 PROGRAMS: Final = "AXONRL_BENCHMARK_PROGRAMS"
 """A variable of the environment: the folder of compiled programs, that not every row compiles its own."""
 EVERY_4: Final = {"update_freq": 4, "seed": 1}
-NEVER: Final = {"agents__checkpoint_steps": 10**9, "agents__checkpoint_seconds": 10**6}
+NEVER: Final[dict[str, Any]] = {"agents__checkpoint_steps": 10**9, "agents__checkpoint_seconds": 10**6}
 """Checkpoints, where all that was accepted is to stay in the journal."""
 TENSORFLOW: Final = """
 import sys, tempfile
@@ -115,7 +115,7 @@ def step_batch(seconds: float) -> dict[str, float]:
                 [*command, json.dumps(EVERY_4), str(seconds)], check=True, stdout=subprocess.PIPE, text=True
             )
             theirs.append(float(done.stdout))
-    return {"step_batch": statistics.median(ours), "a Stepper in a loop": statistics.median(theirs)}
+    return {f"step_batch of {BATCH}": statistics.median(ours), "a Stepper in a loop": statistics.median(theirs)}
 
 
 def act_batch(seconds: float) -> dict[str, float]:
@@ -126,7 +126,7 @@ def act_batch(seconds: float) -> dict[str, float]:
         for _ in range(ROUNDS):
             many.append(one.load("cart", "act_batch", seconds=seconds, batch=BATCH)["rate"] * BATCH)
             single.append(one.load("cart", "act", seconds=seconds)["rate"])
-    return {"act_batch": statistics.median(many), "single acts": statistics.median(single)}
+    return {f"act_batch of {BATCH}": statistics.median(many), "single acts": statistics.median(single)}
 
 
 def client(calls: int) -> dict[str, float]:

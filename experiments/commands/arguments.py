@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import math
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -124,6 +125,17 @@ def share(text: str) -> float:
         value = -1.0
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"must be a number in 0 .. 1, got {text!r}")
+    return value
+
+
+def finite(text: str) -> float:
+    """A number that is not infinite."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"must be a finite number, got {text!r}")
     return value
 
 

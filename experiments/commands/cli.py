@@ -16,7 +16,7 @@ from pathlib import Path
 from ...version import __version__
 from ..console import DONE
 from ..language.shipped import shipped
-from . import completion, servers, services
+from . import comparing, completion, servers, services
 from .arguments import (
     RUNS,
     Command,
@@ -35,6 +35,7 @@ examples:
   axonrl list                                  what is available
   axonrl run dqn_cartpole                      train, evaluate and report
   axonrl enjoy runs/dqn_cartpole               watch the trained agent
+  axonrl ls                                    list runs, with results
   axonrl new dqn_cartpole my.yml               copy a shipped experiment
   axonrl run my.yml -P learning_rate=1e-3      train with another value
   axonrl run my.yml --resume                   continue a run that was stopped
@@ -47,6 +48,7 @@ _RUN_EXAMPLES = """\
 examples:
   axonrl run dqn_cartpole
   axonrl run my.yml --seeds 8 --jobs 2
+  axonrl run search.yml --jobs 4               a file with a matrix: a search
   axonrl run my.yml --model-dir runs/second -P learning_rate=1e-3
   axonrl run my.yml --model-dir runs/second --resume --timesteps 2e5
 """
@@ -78,6 +80,7 @@ _EXPORT_EXAMPLES = """\
 examples:
   axonrl export runs/dqn_cartpole
   axonrl export runs/dqn_cartpole -o policies/cartpole --policy best
+  axonrl export runs/dqn_cartpole --formats litert,onnx
 
 In Python, without TensorFlow:
   policy = axonrl.policies.Policy.load("policies/cartpole")
@@ -184,8 +187,11 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     export.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
     export.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    formats = "what to write, separated by commas: litert, onnx; default: litert"
+    export.add_argument("--formats", type=_listed, default=("litert",), metavar="FORMATS", help=formats)
     about = "write an experiment's training program, which trains without TensorFlow"
     _add_compile(add_command(commands, "compile", about, _COMPILE_EXAMPLES, [experiment, as_json, debug]))
+    compared = comparing.add_commands(commands, as_json, debug)
     about = "list experiments, models, memories, hooks, wrappers and trackers"
     add_command(commands, "list", about, "", [as_json, debug])
     new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
@@ -202,7 +208,11 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     parsers = {**commands.choices, **{f"service {name}": parser for name, parser in inner.items()}}
     serve = services.add_serve(commands, debug)
     parsers["serve"] = commands.choices["serve"]
-    return parser, {**local, **info, **remote, **service, **serve}, parsers
+    return parser, {**local, **compared, **info, **remote, **service, **serve}, parsers
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
 
 
 def _training(arguments: argparse.Namespace) -> int:
@@ -237,7 +247,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue the existing run, or start a new one if there is none: for jobs that a scheduler may restart",
     )
-    about = "of many seeds, how many run at the same time; default: the number of processors"
+    about = "of many seeds or trials, how many run at the same time; default: the number of processors"
     parser.add_argument("--jobs", type=positive, metavar="N", help=about)
 
 

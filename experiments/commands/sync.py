@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from ..console import DONE, FAILED, USAGE, say
 from ..errors import ExperimentError, RunFolderError
 from ..polyaxon import settings as polyaxon
-from ..running.folder import is_of_many, is_of_python, only_writer, read_experiment, runs_of_many
+from ..running.folder import is_of_many, is_of_python, is_search, only_writer, read_experiment, runs_of_many, trials_of
 from ..tracking.follower import LOCK, complete, explained
 from ..tracking.history import is_from_history, write_journal
 from ..tracking.journal import JOURNAL, TrackedRun
@@ -23,7 +23,7 @@ def sync_all(folders: Sequence[Path], host: str | None = None, project: str | No
     """Sync runs, one after the other, and report on each. A failure does not stop the others.
 
     Args:
-        folders: the run folders; the folder of many seeds stands for theirs.
+        folders: the run folders; the folder of many seeds, or of a search, stands for theirs.
         host: the Polyaxon server's address; None for the one of the run's experiment or of the environment.
         project: the project there, likewise.
 
@@ -35,8 +35,15 @@ def sync_all(folders: Sequence[Path], host: str | None = None, project: str | No
     """
     host = host if host is None else polyaxon.given("--host", polyaxon.server_address, host)
     project = project if project is None else polyaxon.given("--project", polyaxon.project_name, project)
-    runs = [run for folder in folders for run in (runs_of_many(folder) if is_of_many(folder) else []) or [folder]]
+    runs = [run for folder in folders for run in _runs_in(folder) or [folder]]
     return max(_sync_and_tell(run, host, project) for run in runs)
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """The runs of many seeds, or of a search, that have begun."""
+    if is_of_many(folder):
+        return runs_of_many(folder)
+    return trials_of(folder) if is_search(folder) else []
 
 
 def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:

@@ -18,7 +18,8 @@ from ..running import folder as records
 from ..running.explain import rows
 from ..running.report import Result, evaluation_rows, table
 from ..running.signals import StopOnSignal
-from . import seeds
+from ..searches.space import Space
+from . import search, seeds
 from .arguments import RUNS
 from .failures import failed
 from .loading import load
@@ -28,10 +29,13 @@ from .user_modules import make_importable_for
 def run(arguments: argparse.Namespace) -> int:
     """Train, evaluate and report."""
     experiment, document = load(arguments)
+    if experiment.matrix is not None:
+        return search.run(experiment, document, arguments)
     if seeds.are_wanted(experiment, arguments):
         return seeds.run(experiment, document, arguments)
     if arguments.jobs is not None:
-        raise ExperimentError("--jobs", "is how many seeds run at the same time: use it with --seeds, or leave it out")
+        what = "is how many seeds or trials run at the same time: use it with --seeds or a matrix, or leave it out"
+        raise ExperimentError("--jobs", what)
     folder, resume = _folder(experiment.name, arguments)
     with StopOnSignal() as signals:
         try:
@@ -68,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 def check(arguments: argparse.Namespace) -> int:
     """Check an experiment file, and explain what it does."""
     experiment, document = load(arguments)
+    if experiment.matrix is not None:
+        Space(experiment, document, dict(arguments.params))
     load_tensorflow()
     found = runner.check(experiment, document, records.next_folder(RUNS, experiment.name))
     if arguments.json:
@@ -171,7 +177,8 @@ def export(arguments: argparse.Namespace) -> int:
     records.read_experiment(folder)
     make_importable_for(folder)
     load_tensorflow()
-    print(runner.export(folder, arguments.output or folder / "exported", arguments.policy))
+    target = arguments.output or folder / "exported"
+    print(runner.export(folder, target, arguments.policy, arguments.formats))
     return DONE
 
 

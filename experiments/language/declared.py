@@ -59,7 +59,7 @@ def _given(name: str, text: str, params: Mapping[str, Param]) -> Param:
             ("params", name), f"the file declares no param of this name{there}", name=name, choices=params
         )
     try:
-        return Param(type=param.type, default=_typed(text if param.type == "str" else scalar(text), param.type))
+        return Param(type=param.type, default=typed(text if param.type == "str" else scalar(text), param.type))
     except ValueError as error:
         raise ExperimentError(source, str(error), key=name) from None
 
@@ -75,13 +75,13 @@ def _param(name: str, value: Any, document: Document) -> Param:
         value = {"type": kind, "default": value}
     param = validate(Param, value, at, document)
     try:
-        return Param(type=param.type, default=_typed(param.default, param.type))
+        return Param(type=param.type, default=typed(param.default, param.type))
     except ValueError as error:
         raise document.error((*at, "default"), str(error)) from None
 
 
-def _typed(value: Any, kind: str) -> Any:
-    """The value in the declared type; an integer is accepted for a float, and ``1e4`` for an integer."""
+def typed(value: Any, kind: str) -> Any:
+    """The value in the declared type: of an integer a float, and of ``1e4`` an integer; ``ValueError`` otherwise."""
     if kind == "float" and type(value) is int:
         return float(value)
     if kind == "int":

@@ -172,6 +172,8 @@ class Experiment(Section):
     tracker: list[Tracker] = Field(default_factory=list)
     """Trackers that show the run: a name, a mapping, or a list of these."""
     submit: Submit | None = None
+    matrix: dict[str, Any] | None = None
+    """A search: which declared params are varied, and how, as in Polyaxon's section of this name."""
 
 
 CheckNamed: TypeAlias = "Callable[[str, Named, Keys, Document], object]"

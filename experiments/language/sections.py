@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -20,8 +20,14 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
-"""An integer of at least 1; ``1e4`` is one."""
+def _count(value: Any) -> Any:
+    """As :func:`whole`, also of text, which ``"${thousands}e3"`` becomes."""
+    return whole(float(value)) if isinstance(value, str) and _THOUSANDS.fullmatch(value) else whole(value)
+
+
+_THOUSANDS: Final = re.compile(r"[0-9]{1,15}e[0-9]{1,2}")
+Count = Annotated[int, Field(ge=1), BeforeValidator(_count)]
+"""An integer of at least 1; ``1e4`` is one, also as text, where a param is part of it."""
 
 
 class Section(BaseModel):

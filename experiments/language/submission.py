@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -59,5 +59,3 @@ class Submit(Section):
     environment: dict[str, Variable] = Field(default_factory=dict)
     """Environment variables of the container. Secrets belong in Polyaxon's connections."""
     resources: Resources = Resources()
-    matrix: dict[str, Any] | None = None
-    """Polyaxon's section of this name: the params to vary, and how. Each variation is one run."""

@@ -1,4 +1,4 @@
-"""The section ``matrix`` of a submission, checked by Polyaxon itself, with errors that name the line."""
+"""The section ``matrix`` of an experiment, checked by Polyaxon itself, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from ..language.files import Document, ExperimentError, Keys
 from ..language.schema import Experiment
 
-_AT: Keys = ("submit", "matrix")
+_AT: Keys = ("matrix",)
 
 
 def check_matrix(
     matrix: Mapping[str, Any], experiment: Experiment, params: Mapping[str, str], document: Document
-) -> None:
+) -> Any:
     """Check a matrix.
 
     Args:
@@ -21,6 +21,9 @@ def check_matrix(
         experiment: what is submitted.
         params: those of ``-P``.
         document: for the lines of errors.
+
+    Returns:
+        Polyaxon's own object of it.
 
     Raises:
         ExperimentError: it varies an undeclared param or one that ``-P`` sets; or Polyaxon refuses it.
@@ -41,11 +44,12 @@ def check_matrix(
 
     job = {"kind": "component", "run": {"kind": "job", "container": {"image": "any"}}}
     try:
-        V1Operation.from_dict({"version": 1.1, "kind": "operation", "matrix": dict(matrix), "component": job})
+        made = V1Operation.from_dict({"version": 1.1, "kind": "operation", "matrix": dict(matrix), "component": job})
     except ValidationError as error:
         raise _error(error.errors(include_url=False)[0], matrix, document) from None
     except (TypeError, ValueError) as error:  # Polyaxon compares before it checks types
         raise document.error(_AT, f"Polyaxon refuses it: {error}") from None
+    return made.matrix
 
 
 def _varied(matrix: Mapping[str, Any]) -> dict[str, Keys]:
@@ -63,7 +67,6 @@ def _error(details: Any, matrix: Mapping[str, Any], document: Document) -> Exper
     for part in details["loc"]:  # parts that are not keys are alternatives that Pydantic tried
         if part in value if isinstance(value, Mapping) else isinstance(value, list) and isinstance(part, int):
             place, value = (*place, part), value[part]
-    place = ("submit", *place)
     if details["type"] == "missing":
         return document.error((*place, details["loc"][-1]), "this key is required")
     if details["type"] == "union_tag_not_found":

@@ -48,9 +48,9 @@ def operation(experiment: Experiment, document: Document, params: Mapping[str, s
         made["description"] = experiment.description
     if params:
         made["params"] = {name: {"value": experiment.params[name].default} for name in params}
-    if submit.matrix is not None:
-        check_matrix(submit.matrix, experiment, params, document)
-        made["matrix"] = submit.matrix
+    if experiment.matrix is not None:
+        check_matrix(experiment.matrix, experiment, params, document)
+        made["matrix"] = experiment.matrix
     inputs = [
         {"name": name, "type": param.type, "value": param.default, "isOptional": True}
         for name, param in defaults.items()
@@ -72,7 +72,9 @@ def _job(submit: Submit, experiment: Experiment, document: Document) -> dict[str
     if limits := _limits(submit.resources):
         container["resources"] = {"requests": limits, "limits": limits}
     # In the container the file has another name, which must not become the experiment's.
-    content = to_yaml({"name": experiment.name, **document.values})
+    # Each job is one point of the matrix, which the server draws.
+    values = {name: value for name, value in document.values.items() if name != "matrix"}
+    content = to_yaml({"name": experiment.name, **values})
     # What looks like a template would be replaced. Block style, as it is written, has such braces in quoted text only.
     content = content.replace("{{", r"\x7B\x7B").replace("{%", r"\x7B%")
     return {"kind": "job", "init": [{"file": {"filename": FILE, "content": content}}], "container": container}

@@ -41,6 +41,8 @@ class Member:
 
     compiled: Path | None
     group: Group
+    name: str = ""
+    """Of the run, for trackers; empty for that of a seed."""
 
 
 def build(experiment: Experiment, document: Document, member: Member | None = None) -> Parts:

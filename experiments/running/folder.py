@@ -26,6 +26,8 @@ EXPERIMENT: Final = "experiment.yml"
 """The resolved experiment: with every param, every default and the seed. It can be run again unchanged."""
 MANY: Final = "seeds.yml"
 """The same of an experiment with many seeds, in the folder that holds their run folders."""
+SEARCH: Final = "search.yml"
+"""An experiment with a matrix, in the folder that holds the run folders of its trials."""
 MAY_CHANGE: Final = (
     "seeds",
     "learn.max_steps",
@@ -62,7 +64,7 @@ def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment
         experiment = experiment.model_copy(update={"seed": draw_seed()})
     make_folders(folder)
     with replacing(folder / EXPERIMENT) as temporary:
-        write_file(temporary, [to_yaml(experiment.model_dump(exclude={"seeds"})).encode()])
+        write_file(temporary, [to_yaml(experiment.model_dump(exclude={"seeds", "matrix"})).encode()])
     return experiment
 
 
@@ -82,6 +84,9 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         raise RunFolderError(folder, what)
     elif is_of_many(folder):
         what = f"Folder {folder} has the runs of many seeds. Use --resume to continue them, or another --model-dir."
+        raise RunFolderError(folder, what)
+    elif is_search(folder):
+        what = f"Folder {folder} has a search. Use --resume to continue it, or another --model-dir."
         raise RunFolderError(folder, what)
     elif is_used(folder):
         what = f"Folder {folder} exists and is not a run folder. Use --model-dir for another one."
@@ -163,6 +168,9 @@ def read_experiment(folder: Path) -> Experiment:
             if is_of_many(folder):
                 which = next((f"Give one of them, such as {path}." for path in runs_of_many(folder)), "None has begun.")
                 raise RunFolderError(folder, f"Folder {folder} has the runs of many seeds. {which}")
+            if is_search(folder):
+                which = next((f"Give one of them, such as {path}." for path in trials_of(folder)), "None has begun.")
+                raise RunFolderError(folder, f"Folder {folder} has the trials of a search. {which}")
             raise RunFolderError(folder, f"Folder {folder} is not a run folder: {EXPERIMENT} is missing.")
         what = "is a file, not a run folder" if folder.exists() else "does not exist"
         raise RunFolderError(folder, f"Folder {folder} {what}.")
@@ -176,8 +184,22 @@ def is_of_many(folder: Path) -> bool:
 
 def runs_of_many(folder: Path) -> list[Path]:
     """The run folders of many seeds that have begun, in the order of the seeds."""
-    found = [path for path in folder.glob("seed-*") if path.name.removeprefix("seed-").isdecimal() and path.is_dir()]
-    return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
+    return _numbered_folders(folder, "seed-")
+
+
+def is_search(folder: Path) -> bool:
+    """Is it the folder of a search?"""
+    return (folder / SEARCH).is_file()
+
+
+def trials_of(folder: Path) -> list[Path]:
+    """The run folders of a search's trials that have begun, by number."""
+    return _numbered_folders(folder, "trial-")
+
+
+def _numbered_folders(folder: Path, prefix: str) -> list[Path]:
+    found = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal() and path.is_dir()]
+    return sorted(found, key=lambda path: int(path.name.removeprefix(prefix)))
 
 
 def is_of_python(folder: Path) -> bool:

@@ -19,6 +19,7 @@ from ...runs.checkpoints import BEGINNING, CheckpointStore
 from ...runs.learning_curve import learning_curve
 from ...runs.starts import add_start
 from ..errors import RunFolderError
+from ..experiment import Experiment as Programmed
 from ..language.files import Document
 from ..language.schema import Evaluate, Experiment, Train
 from ..tracking.recording import Tracking, tracked
@@ -115,7 +116,8 @@ def run(
             add_start(folder, experiment.seed, command, Path(document.file))
         history = HistoryHook()
         try:
-            with tracked(folder, experiment, None if member is None else member.group) as tracking:
+            group, name = (None, "") if member is None else (member.group, member.name)
+            with tracked(folder, experiment, group, name) as tracking:
                 result = _run(experiment, parts, env, folder, history, [*tracking.hooks, *hooks], tracking, stopped)
                 if not result.stopped and member is None:
                     draw(folder, experiment, result.evaluation)
@@ -165,9 +167,9 @@ def _run(
         agent.learn(experiment.learn.data, env, max_steps=experiment.learn.max_steps, hooks=given)
     learned, history.seconds = history.seconds, 0.0
     if experiment.train is not None and not (stopped() or tracking.stop_reason):
-        where = {} if experiment.distributed is None else {"cluster": Cluster(**experiment.distributed)}
+        where: dict[str, Any] = {} if experiment.distributed is None else {"cluster": Cluster(**experiment.distributed)}
         source = recipe_for(experiment.environment) if where else env
-        agent.train(source, hooks=given, **experiment.train.model_dump(), **where)
+        Programmed(agent, source, train_hooks=given, **experiment.train.model_dump(), **where).train()
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,
@@ -228,13 +230,14 @@ def trained(folder: Path) -> tuple[Experiment, Any]:
     return experiment, Agent(None, model_dir=folder)
 
 
-def export(folder: Path, directory: Path, policy: str | None = None) -> Path:
+def export(folder: Path, directory: Path, policy: str | None = None, formats: Sequence[str] = ("litert",)) -> Path:
     """Export the agent in a run folder.
 
     Args:
         folder: the run folder.
         directory: where to.
         policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
+        formats: ``"litert"``, ``"onnx"``, or both.
 
     Returns:
         The directory.
@@ -244,7 +247,9 @@ def export(folder: Path, directory: Path, policy: str | None = None) -> Path:
         ValueError, CheckpointError: from ``Agent.export``.
     """
     experiment, agent = trained(folder)
-    exported: Path = agent.export(directory, policy=policy or (experiment.evaluate or Evaluate()).policy)
+    exported: Path = agent.export(
+        directory, policy=policy or (experiment.evaluate or Evaluate()).policy, formats=formats
+    )
     return exported
 
 
@@ -307,5 +312,4 @@ def evaluated(agent: Any, experiment: Experiment, episodes: int, policy: str | i
     from ...estimators.evaluation import COPIES
 
     with environment_of(experiment.environment, min(COPIES, episodes)) as env:
-        results: dict[str, float] = agent.evaluate(env, episodes=episodes, policy=policy)
-    return results
+        return Programmed(agent, env, eval_episodes=episodes).evaluate(policy)

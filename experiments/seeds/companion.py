@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, TextIO, TypeAlias, cast
+from typing import IO, Any, Final, Protocol, TextIO, TypeAlias, cast
 
 from ...errors import CheckpointError
 from ...runs.learning_curve import CURVE, learning_curve
@@ -31,7 +31,7 @@ from ..language.schema import Experiment, load
 from ..tracking.journal import ENDED, JOURNAL, TrackedRun
 from ..tracking.messages import Message
 from . import group as groups
-from .group import FINISHED, Group, Outcome
+from .group import FINISHED, Outcome
 from .pictures import draw_all
 
 TROUBLE: Final = "trouble"
@@ -43,15 +43,28 @@ WAIT_SECS: Final = 60.0
 Listener: TypeAlias = Callable[[int, Message], None]
 
 
+class Runs(Protocol):
+    """Numbered runs in one folder."""
+
+    folder: Path
+    outcomes: dict[int, Outcome]
+
+    def run_folder(self, seed: int, /) -> Path:
+        """The run folder of one of them."""
+
+
 class Companion:
     """The process, seen from the one that starts the seeds. It starts when it is first told something.
 
     Args:
-        group: whose seeds.
+        group: whose seeds; or the trials of a search.
+        file: the experiment's, in the folder.
+        what: how each of the runs is called.
+        draws: draw the learning curve of each that finishes; a picture costs as much as a short run.
     """
 
-    def __init__(self, group: Group) -> None:
-        self._group = group
+    def __init__(self, group: Runs, file: str = groups.EXPERIMENT, what: str = "seed", *, draws: bool = True) -> None:
+        self._group, self._file, self._what, self._draws = group, file, what, draws
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
         self._ended: set[int] = set()
@@ -59,7 +72,7 @@ class Companion:
         """Has anything not been done?"""
         self.drawn = False
         """Has the picture of all seeds been drawn?"""
-        self.listener: Listener = lambda seed, message: say(f"seed {seed}: {message.text}")
+        self.listener: Listener = lambda seed, message: say(f"{what} {seed}: {message.text}")
         """Gets the messages but for troubles, in another thread."""
 
     def began(self, seed: int) -> None:
@@ -69,7 +82,11 @@ class Companion:
     def ended(self, seed: int, outcome: Outcome) -> None:
         """The process of a seed has ended."""
         self._ended.add(seed)
-        self._write(seed=seed, status=outcome.status, evaluation=outcome.evaluation)
+        self._write(seed=seed, status=outcome.status, evaluation=outcome.evaluation, draws=self._draws)
+
+    def draw(self, seed: int) -> None:
+        """Draw the learning curve of one that has ended."""
+        self._write(draw=seed, evaluation=self._group.outcomes[seed].evaluation)
 
     def draw_all(self) -> None:
         """Draw those that finished in one picture, and first what an earlier start that was killed did not draw."""
@@ -110,7 +127,7 @@ class Companion:
                     self.drawn = True
                 elif message.type == TROUBLE:
                     self.failed = True
-                    about = "all seeds" if value["seed"] is None else f"seed {value['seed']}"
+                    about = f"all {self._what}s" if value["seed"] is None else f"{self._what} {value['seed']}"
                     say(f"warning: {about}: {message.text}")
                 else:
                     self.listener(value["seed"], message)
@@ -119,7 +136,7 @@ class Companion:
         # What can be imported here can be imported there: a tracker may be the user's own.
         code = f"import sys; sys.path[:] = {sys.path}; from {main.__module__} import main; main(sys.argv[1:])"
         return subprocess.Popen(
-            [sys.executable, "-c", code, str(self._group.folder.absolute())],
+            [sys.executable, "-c", code, str(self._group.folder.absolute()), self._file, self._what],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -129,14 +146,16 @@ class Companion:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Accompany the seeds of a group; the argument is its folder."""
+    """Accompany the seeds of a group; the arguments are its folder, the file there, and what a run is called."""
     out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no message
-    folder = Path(arguments[0])
-    runs = _Runs(folder, load(folder / groups.EXPERIMENT)[0], functools.partial(_tell, out, threading.Lock()))
+    folder, what = Path(arguments[0]), arguments[2]
+    runs = _Runs(folder, load(folder / arguments[1])[0], what, functools.partial(_tell, out, threading.Lock()))
     for line in sys.stdin:
         value = json.loads(line)
         if "finished" in value:
             runs.draw_all(value["finished"])
+        elif "draw" in value:
+            runs.draw(value["draw"], value["evaluation"])
         elif "status" in value:
             runs.ended(**value)
         else:
@@ -156,13 +175,16 @@ class _Runs:
     Args:
         folder: the group's.
         experiment: theirs.
+        what: how each of them is called.
         tell: gets what there is to say of a seed.
     """
 
-    def __init__(self, folder: Path, experiment: Experiment, tell: Callable[[int | None, Message], None]) -> None:
+    def __init__(
+        self, folder: Path, experiment: Experiment, what: str, tell: Callable[[int | None, Message], None]
+    ) -> None:
         from ..tracking.trackers import choices, disabled_by, pushes
 
-        self._folder, self._experiment, self._tell = folder, experiment, tell
+        self._folder, self._experiment, self._what, self._tell = folder, experiment, what, tell
         self._disabled = bool(disabled_by())
         self._chosen = [] if self._disabled else choices(experiment)
         self._has_server = pushes(self._chosen)
@@ -174,11 +196,9 @@ class _Runs:
         if self._has_server:
             self._follow(seed)
 
-    def ended(self, seed: int, status: str, evaluation: dict[str, float] | None) -> None:
-        if status == FINISHED:
-            wanted = self._experiment.evaluate
-            with self._troubles(seed):
-                learning_curve(self._run(seed), evaluation, "last" if wanted is None else wanted.policy)
+    def ended(self, seed: int, status: str, evaluation: dict[str, float] | None, draws: bool) -> None:
+        if status == FINISHED and draws:
+            self.draw(seed, evaluation)
         if self._disabled or not (self._run(seed) / JOURNAL).is_file():
             return
         if seed not in self._followed:
@@ -189,6 +209,11 @@ class _Runs:
             self._ending.append(thread)
         else:
             thread.join()
+
+    def draw(self, seed: int, evaluation: dict[str, float] | None) -> None:
+        wanted = self._experiment.evaluate
+        with self._troubles(seed):
+            learning_curve(self._run(seed), evaluation, "last" if wanted is None else wanted.policy)
 
     def draw_all(self, finished: list[int]) -> None:
         with self._troubles(None):
@@ -214,7 +239,7 @@ class _Runs:
         return run.status in ENDED
 
     def _run(self, seed: int) -> Path:
-        return self._folder / f"seed-{seed}"
+        return self._folder / f"{self._what}-{seed}"
 
     def _follow(self, seed: int) -> None:
         event = threading.Event()

@@ -44,7 +44,7 @@ STATUS_SECS: Final = 0.5
 """Seconds between two status lines."""
 WAIT_SECS: Final = 60.0
 """How long to wait for the process of an earlier start, which may be saving."""
-_EXPECTED: Final = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, NonFiniteError)
+EXPECTED: Final = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, NonFiniteError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,9 +75,9 @@ def main(arguments: Sequence[str]) -> None:
     os.dup2(2, 1)  # what a user's code prints
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     logging.getLogger("axonrl").setLevel(logging.INFO)
-    logging.getLogger("axonrl").addHandler(_Warnings(teller))
+    logging.getLogger("axonrl").addHandler(Warnings(teller))
     with StopOnSignal() as signals:
-        asked = _StopOnRequest()
+        asked = StopOnRequest()
         threading.Thread(target=_listen, args=(signals, asked), daemon=True).start()
         try:
             outcome = run(task, teller, signals, asked)
@@ -90,19 +90,19 @@ def main(arguments: Sequence[str]) -> None:
                 traceback.print_exception(error)
             text = " ".join(str(error).split())
             outcome = Outcome(
-                FAILED, message=text if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {text}"
+                FAILED, message=text if isinstance(error, EXPECTED) else f"{type(error).__name__}: {text}"
             )
         teller.tell(outcome=dataclasses.asdict(outcome))
 
 
-def run(task: Task, teller: Teller, signals: StopOnSignal, asked: _StopOnRequest) -> Outcome:
+def run(task: Task, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> Outcome:
     """Run a seed, or continue it; errors as for :func:`axonrl.experiments.running.runner.run`."""
     recorded = Path(task.folder, groups.EXPERIMENT)
     experiment, document = load(recorded)
     folder = Path(task.folder, f"seed-{task.seed}")
     resume = (folder / records.EXPERIMENT).is_file()
     if resume:
-        _wait_for_writer(folder)
+        wait_for_writer(folder)
     result = runner.run(
         groups.run_of(experiment, task.seed),
         Document(task.file, document.values, document.places),
@@ -123,13 +123,14 @@ def run(task: Task, teller: Teller, signals: StopOnSignal, asked: _StopOnRequest
         result.timesteps,
         result.updates,
         result.seconds,
-        _final_return(folder) if evaluation is None else evaluation["episode_return_mean"],
+        final_return(folder) if evaluation is None else evaluation["episode_return_mean"],
         evaluation,
         result.stopped,
     )
 
 
-def _final_return(folder: Path) -> float | None:
+def final_return(folder: Path) -> float | None:
+    """The mean return of the last 100 episodes of training."""
     returns = last_returns(folder)
     return sum(returns) / len(returns) if returns else None
 
@@ -153,7 +154,7 @@ class Teller:
                 data = data[os.write(self._file, data) :]
 
 
-class _Warnings(logging.Handler):
+class Warnings(logging.Handler):
     """Tells warnings, which would be seen by nobody in the log of a seed."""
 
     def __init__(self, teller: Teller) -> None:
@@ -161,6 +162,7 @@ class _Warnings(logging.Handler):
         self._teller = teller
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Tell it."""
         self._teller.tell(warning=self.format(record))
 
 
@@ -184,7 +186,7 @@ class _Telling(ProgressHook):
         self._teller.tell(line=line, share=self._done(session))
 
 
-class _StopOnRequest(Hook):
+class StopOnRequest(Hook):
     """Stops the run when the process that started this one asks for it."""
 
     def __init__(self) -> None:
@@ -208,7 +210,7 @@ class _StopOnRequest(Hook):
         self._session = None
 
 
-def _listen(signals: StopOnSignal, asked: _StopOnRequest) -> None:
+def _listen(signals: StopOnSignal, asked: StopOnRequest) -> None:
     """In a thread: when the parent has ended without a word, stop as if it had sent the signal."""
     with contextlib.suppress(OSError, ValueError), open(0, "rb", buffering=0, closefd=False) as lines:
         for line in lines:
@@ -217,7 +219,8 @@ def _listen(signals: StopOnSignal, asked: _StopOnRequest) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _wait_for_writer(folder: Path) -> None:
+def wait_for_writer(folder: Path) -> None:
+    """Wait, not for ever, while another process writes to a run."""
     until = time.monotonic() + WAIT_SECS
     while time.monotonic() < until:
         with contextlib.suppress(RunFolderError), records.only_writer(folder, ""):

@@ -8,13 +8,13 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, Final, Protocol, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from ..tracking.messages import STOP, Message
 from . import process as seed_process
+from .children import ONE_THREAD, Child
 from .companion import Companion
 from .group import FAILED, KILLED, STOPPED, Group, Outcome
 
@@ -22,8 +22,6 @@ TICK_SECS: Final = 0.2
 """How often processes that say nothing are looked at."""
 GRACE_SECS: Final = 10.0
 """What a process has to end at once, before it is killed."""
-ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""For processes that share the machine. TensorFlow's variables are none of these: exact resume compares them."""
 
 
 class View(Protocol):
@@ -162,55 +160,14 @@ class Scheduler:
             one.close()
 
 
-class _Process:
+class _Process(Child):
     """The process of a seed, seen from the one that started it."""
 
     def __init__(self, group: Group, seed: int, task: Mapping[str, Any], variables: Mapping[str, str]) -> None:
+        super().__init__(seed_process.main, [json.dumps(task)], group.output(seed), variables)
         self.seed = seed
         self.outcome: Outcome | None = None
-        self._rest = b""
-        # What can be imported here can be imported there: a model function may be the user's own.
-        name = seed_process.main.__module__
-        code = f"import sys; sys.path[:] = {sys.path}; from {name} import main; main(sys.argv[1:])"
-        with group.output(seed).open("ab") as output:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-c", code, json.dumps(task)],
-                stdin=subprocess.PIPE,  # closes when this process ends, whatever ends it
-                stdout=subprocess.PIPE,
-                stderr=output,
-                env=dict(variables),
-                start_new_session=True,  # Ctrl-C comes to this process alone, which tells the others
-            )
-        self.stdout = cast("IO[bytes]", self.popen.stdout)
-        os.set_blocking(self.stdout.fileno(), False)
-
-    def read(self) -> bytes | None:
-        """What there is to read; empty at the end, None where there is nothing now."""
-        try:
-            return os.read(self.stdout.fileno(), 1 << 16)
-        except BlockingIOError:
-            return None
-
-    def values(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """The whole lines in what was read."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return map(json.loads, lines)
 
     def stop(self, reason: str) -> None:
         """Have it saved and stopped."""
-        with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile
-            stdin = cast("IO[bytes]", self.popen.stdin)
-            stdin.write(json.dumps({"stop": reason}).encode() + b"\n")
-            stdin.flush()
-
-    def wait(self, seconds: float) -> None:
-        """Wait for its end, which follows that of its output; not for long."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.popen.wait(seconds)
-
-    def close(self) -> None:
-        """Close the pipes."""
-        for stream in (self.popen.stdin, self.popen.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        self.write(stop=reason)

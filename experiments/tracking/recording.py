@@ -68,13 +68,14 @@ class Tracking:
 
 
 @contextlib.contextmanager
-def tracked(folder: Path, experiment: Experiment, group: Group | None = None) -> Iterator[Tracking]:
+def tracked(folder: Path, experiment: Experiment, group: Group | None = None, name: str = "") -> Iterator[Tracking]:
     """Track a run while it trains: from created, or resuming, to succeeded, failed or stopped.
 
     Args:
         folder: the run folder, which exists.
         experiment: what is run, with its seed.
         group: what the run is one of; None for a run of its own. Who starts the runs of a group follows their journals.
+        name: of a run of a group; empty for the recorded one, or that of a seed.
 
     Raises:
         ExperimentError: a tracker's setting in the environment is invalid.
@@ -92,7 +93,8 @@ def tracked(folder: Path, experiment: Experiment, group: Group | None = None) ->
         journal.status(FAILED, KILLED)
     run: dict[str, Any] = {"uuid": identity, "name": experiment.name, "description": experiment.description}
     if group is not None:
-        run |= {"name": f"{experiment.name}-seed-{experiment.seed}", "group": group._asdict()}
+        named = name or before.name or f"{experiment.name}-seed-{experiment.seed}"
+        run |= {"name": named, "group": group._asdict()}
     journal.write(run={**run, "inputs": inputs(experiment)})
     journal.status(RESUMING if before.uuid else CREATED)
     handler = JournalHandler(journal)
@@ -120,7 +122,7 @@ def tracked(folder: Path, experiment: Experiment, group: Group | None = None) ->
 def inputs(experiment: Experiment) -> dict[str, Any]:
     """What the run is given, as one flat mapping: the declared params by their names, everything else by its path."""
     values = experiment.model_dump(
-        exclude={"params", "tracker", "submit", "name", "description", "seeds"}, exclude_none=True
+        exclude={"params", "tracker", "submit", "name", "description", "seeds", "matrix"}, exclude_none=True
     )
     params = {name: param.default for name, param in experiment.params.items()}
     return {**dict(flat(values)), **params}

@@ -247,11 +247,11 @@ class AgentRows:
             found = session.execute(query.values(**values).returning(Agent.id, Agent.epoch))
             return {row[0]: row[1] for row in found}
 
-    def release(self, home: str, agent_id: str | None = None) -> None:
-        """Give back one lease of a home, or all."""
+    def release(self, home: str, agent_id: str | None = None, epoch: int | None = None) -> None:
+        """Give back a lease of a home, that of an epoch, or all."""
         query = update(Agent).where(Agent.home == home)
         if agent_id is not None:
-            query = query.where(Agent.id == agent_id)
+            query = query.where(Agent.id == agent_id, Agent.epoch == epoch)
         with self._database.writing() as session:
             session.execute(query.values(home=None, lease_until=None))
 

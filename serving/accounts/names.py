@@ -19,14 +19,13 @@ _MAX_QUOTA: Final = 1 << 53
 QUOTAS: Final[Mapping[str, int]] = {
     "agents": 100,
     "bytes": 2 << 30,
-    "environments": 64,
     "requests_per_minute": 60_000,
     "steps_per_second": 1000,
     "creations_per_minute": 10,
     "transfers_per_minute": 6,
 }
-"""What an account may have and do unless it was given another quota: agents and bytes in all, environments, steps and
-state transfers of each agent, requests and creations of the account. 0 is no limit."""
+"""What an account may have and do unless it was given another quota: agents and bytes in all, steps and state
+transfers of each agent, requests and creations of the account. 0 is no limit."""
 
 
 def is_name(text: object) -> bool:

@@ -90,8 +90,7 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
         accounts = Accounts(database, audit=audit, quotas=settings.quotas(), lifetimes=lifetimes)
         rows = AgentRows(database, audit=audit)
         workers = Pool(path, arguments.workers or default_workers(), _worker_settings(arguments, settings))
-        own = settings.agents
-        pool = LeasedPool(workers, rows, own.lease_seconds, own.idle_seconds) if arguments.shared else workers
+        pool = LeasedPool(workers, rows, settings.agents.lease_seconds) if arguments.shared else workers
         rooms = Rooms(
             accounts=accounts,
             rows=rows,

@@ -21,6 +21,8 @@ from ..workers.pool import Answer, Pool
 
 _RENEWALS: Final = 3
 """In the time that a lease lasts."""
+_ENDS: Final = ("open", "close")
+"""After which an agent is given back at once: who created it may not be asked for it."""
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -39,13 +41,12 @@ class LeasedPool:
     Args:
         pool: the workers.
         rows: the agents' table, in a database that all servers have.
-        seconds: how long a lease lasts.
-        idle_seconds: an agent that nobody asked for so long is given back.
+        seconds: how long a lease lasts. An agent that nobody asked for so long is given back: its requests may go to
+            another server now.
     """
 
-    def __init__(self, pool: Pool, rows: AgentRows, seconds: float, idle_seconds: float) -> None:
-        self._pool, self._rows = pool, rows
-        self._seconds, self._idle = seconds, idle_seconds
+    def __init__(self, pool: Pool, rows: AgentRows, seconds: float) -> None:
+        self._pool, self._rows, self._seconds = pool, rows, seconds
         self.home = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._held: dict[str, _Held] = {}
         self._taking: dict[str, asyncio.Task[_Held | Answer]] = {}
@@ -70,7 +71,7 @@ class LeasedPool:
         """As of the pool; 503 while another server has the agent."""
         held = self._held.get(agent)
         if held is None or held.until <= _now():
-            if head.get("wake") is False:
+            if head.get("wake") is False or do == "close":  # nothing to do here
                 return Answer(200, b"{}")
             found = await self._taken(agent)
             if isinstance(found, Answer):
@@ -84,6 +85,8 @@ class LeasedPool:
             return _unavailable("this server was stopped for longer than its lease of the agent lasted", 1)
         if do == "remove" and answer.status == 200:
             self._held.pop(agent, None)
+        elif do in _ENDS and answer.status == 200:
+            await self._give_back(agent, held)
         return answer
 
     async def _taken(self, agent: str) -> _Held | Answer:
@@ -110,7 +113,7 @@ class LeasedPool:
             await asyncio.sleep(self._seconds / _RENEWALS)
             try:
                 await self._renew()
-                await self._give_back()
+                await self._give_back_unused()
             except RefusedError as error:
                 logger.warning("leases cannot be prolonged: %s", error)
 
@@ -121,17 +124,22 @@ class LeasedPool:
             if renewed.get(agent) == held.epoch:
                 held.until = began + self._seconds
 
-    async def _give_back(self) -> None:
-        """What was not used for long, or is ours no more."""
-        now = _now()
+    async def _give_back_unused(self) -> None:
+        """Also forget what is ours no more."""
         for agent, held in list(self._held.items()):
-            if held.until > now and held.used < now - self._idle:
-                await self._pool.ask(agent, "close", wake=False, epoch=held.epoch)
-                if held.used < now - self._idle and self._held.get(agent) is held:
-                    del self._held[agent]
-                    await asyncio.to_thread(self._rows.release, self.home, agent)
-            elif held.until <= now:
+            if held.until <= _now():
                 self._held.pop(agent, None)
+            elif held.used < _now() - self._seconds:
+                await self._give_back(agent, held)
+
+    async def _give_back(self, agent: str, held: _Held) -> None:
+        """Save an agent, and let others have it; requests that come meanwhile take it anew."""
+        if self._held.get(agent) is not held:
+            return
+        del self._held[agent]
+        await self._pool.ask(agent, "close", epoch=held.epoch)
+        if agent not in self._held and agent not in self._taking:
+            await asyncio.to_thread(self._rows.release, self.home, agent, held.epoch)
 
     # -- of the pool --------------------------------------------------------------------------------------------------
 

@@ -70,7 +70,9 @@ class Meters(Collector):
         for name, count in self._counts.items():
             yield CounterMetricFamily(f"axonrl_{name}", name.replace("_", " ").capitalize() + ".", value=count)
         for name, value in (self._gauges() if self._gauges is not None else {}).items():
-            yield GaugeMetricFamily(f"axonrl_{name}", name.replace("_", " ").capitalize() + ".", value=value)
+            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            about = name.removesuffix("_total").replace("_", " ").capitalize() + "."
+            yield family(f"axonrl_{name.removesuffix('_total')}", about, value=value)
 
     def text(self) -> bytes:
         """All metrics."""

@@ -111,8 +111,6 @@ class Limits(Section):
     """Of an account."""
     transfers_per_minute: Count = 6
     """Of an agent's state."""
-    environments: Count = 64
-    """Of an agent."""
 
 
 class Agents(Section):

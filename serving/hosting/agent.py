@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+from pydantic_core import to_json
 
 from ...contracts import State
 from ...environments import spaces
@@ -32,7 +33,6 @@ from .values import place
 
 StepperOf: TypeAlias = Callable[[Recipe, bool], Stepper]
 
-_AS_JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _MOST_SECONDS_OWED: Final = 2.0
 """Of updates: with more, steps are refused until some of them are done."""
 
@@ -56,9 +56,11 @@ class HostedAgent:
         recipe: what it was created with.
         stepper: of one lane, with the recipe's program, memory and schedule; not used by anybody else.
         folder: locked by this process.
+        state: the checkpoint that it goes on from, with what its journal has after it; None for a new agent, of which a
+            first checkpoint is written.
     """
 
-    def __init__(self, recipe: Recipe, stepper: Stepper, folder: Folder) -> None:
+    def __init__(self, recipe: Recipe, stepper: Stepper, folder: Folder, state: State | None = None) -> None:
         self._folder = folder
         observation, action = map(spaces.from_json, (recipe.observation, recipe.action))
         self._bodies = Bodies(observation, action)
@@ -77,6 +79,12 @@ class HostedAgent:
         self._damaged: tuple[int, int] | None = None
         """The number of the first record that cannot be applied, and how many there are."""
         self._unsynced = False
+        if state is None:
+            folder.describe(recipe, stepper)
+            self.save()
+        else:
+            self._restore(state)
+            self._begin()
 
     def _use(self, recipe: Recipe, learning: Learning) -> None:
         self.recipe = recipe
@@ -109,14 +117,7 @@ class HostedAgent:
                 recipe = Recipe.from_json(service_part(state)["recipe"])
             elif recipe is None:
                 raise CheckpointError(f"{path} holds no agent")
-            agent = cls(recipe, stepper_of(recipe, state is None), folder)
-            if state is not None:
-                agent._restore(state)
-                agent._begin()
-            else:
-                folder.describe(recipe, agent._stepper)
-                agent.save()
-            return agent
+            return cls(recipe, stepper_of(recipe, state is None), folder, state)
         except BaseException:
             folder.close()
             raise
@@ -363,6 +364,11 @@ class HostedAgent:
         return self._learning.has_work
 
     @property
+    def next_is_update(self) -> bool:
+        """Would :meth:`work` run an update?"""
+        return self._learning.next_is_update
+
+    @property
     def next_is_long(self) -> bool:
         """Would :meth:`work` run an update that others should not wait for?"""
         return self._learning.next_is_long
@@ -460,8 +466,8 @@ class HostedAgent:
 
 
 def to_bytes(value: Any) -> bytes:
-    """JSON, without spaces."""
-    return _AS_JSON(value).encode()
+    """JSON, without spaces; null where a number is not finite."""
+    return to_json(value, inf_nan_mode="null")
 
 
 def _accepted(count: int, seq: int) -> dict[str, int]:

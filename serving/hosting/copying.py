@@ -76,14 +76,14 @@ def link_tree(source: Path, target: Path) -> None:
         FileNotFoundError: it is gone, or was removed meanwhile.
         OSError: it cannot be copied.
     """
-    for folder, _, names in os.walk(source, onerror=_raise):
+    for folder, _, names in os.walk(source, onerror=_fail):
         there = target / Path(folder).relative_to(source)
         make_folders(there)
         for name in names:
             _link(Path(folder) / name, there / name)
 
 
-def _raise(error: OSError) -> None:
+def _fail(error: OSError) -> None:
     raise error
 
 

@@ -60,6 +60,11 @@ class Learning:
         return self.failure is None and bool(self.stepper.owed or self._rows or self._pending)
 
     @property
+    def next_is_update(self) -> bool:
+        """Is the next piece an update?"""
+        return self.stepper.owed > 0
+
+    @property
     def next_is_long(self) -> bool:
         """Is the next piece an update that takes more than a millisecond?"""
         return self.stepper.owed > 0 and self._seconds_of_update > _LONG

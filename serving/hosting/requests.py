@@ -116,11 +116,11 @@ class Bodies:
 
     def _column(self, many: list[Any], names: tuple[str, str]) -> Sequence[Any]:
         """An observation of each step, read at once; None for each where they must be read one by one."""
-        nothing = [None] * len(many)
+        nothing: Sequence[Any] = [None] * len(many)
         if not all(type(one) is dict for one in many):
             return nothing
         found = self._reader.together([one.get(_name_of(one, names)) for one in many])
-        return nothing if found is None else found
+        return nothing if found is None else list(found)
 
     def end_episode(self, body: bytes) -> str:
         """``{"environment": name}``, or nothing."""

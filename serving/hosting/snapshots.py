@@ -14,8 +14,8 @@ from ...checks import shortened
 from ...contracts import Array, ArraySpec, SpecTree
 from ...errors import ArgumentError
 from ...estimators.stepping import Stepper
-from ...memories import moving
 from ...memories.columns import FLAGS
+from ...memories.replay import PRIORITY
 from ..catalogue.recipes import Recipe
 from .failures import RefusedError, invalid
 from .learning import Learning
@@ -50,7 +50,8 @@ _ENVIRONMENT: Final = ("environment", "running", "episode_return", "length", "wa
 def snapshot(recipe: Recipe, learning: Learning, seq: int, specs: Mapping[str, SpecTree]) -> State:
     """The state of an agent to which nothing is left to do."""
     stepper, streams = learning.stepper, learning.streams
-    transitions, sampler = moving.contents(stepper.memory)  # type: ignore[arg-type] # the catalogue has axonrl's own
+    memory: Any = stepper.memory  # the catalogue has axonrl's own
+    transitions, sampler = memory.contents()
     waiting = [row for stream in streams.by_name.values() for row in stream.rows]
     facts = learning.facts
     config = {
@@ -147,11 +148,12 @@ class Arrived:
             RefusedError: an array does not fit, or a value is not allowed.
         """
         stepper, config = learning.stepper, self.config
+        memory: Any = stepper.memory
         own = {name: ArraySpec(array.shape, array.dtype) for name, array in stepper.weights().items()}
         weights = decoded(self._network, "encoded_network", [(own, None)])
         transitions, waiting = self._transitions(stepper, specs, limits)
         try:
-            moving.fill(stepper.memory, transitions, config["sampler"])  # type: ignore[arg-type] # as above
+            memory.fill(transitions, config["sampler"])
             for name in _GENERATORS:
                 stepper.generators[name].bit_generator.state = config["generators"][name]
         except (ArgumentError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -169,11 +171,12 @@ class Arrived:
         self, stepper: Stepper, specs: Mapping[str, SpecTree], limits: Mapping[str, tuple[Any, Any]]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """What the memory is to hold, and the steps that wait."""
-        size = int(stepper.memory.size)  # type: ignore[attr-defined] # as above
+        memory: Any = stepper.memory
+        size = int(memory.size)
         stored = dict(specs)
-        _, sampler = moving.contents(stepper.memory)  # type: ignore[arg-type] # as above
+        _, sampler = memory.contents()
         if sampler:
-            stored[moving.PRIORITIES] = ArraySpec((), np.float64)
+            stored[PRIORITY] = ArraySpec((), np.float64)
         parts = {}
         for prefix, columns in ((_MEMORY, stored), (_WAITING, dict(specs))):
             parts[prefix] = {prefix + name: spec for name, spec in _flat_specs(columns).items()}

@@ -21,6 +21,7 @@ Where: TypeAlias = tuple[Any, ...]
 _NUMBERS: Final = {int, float}
 _WITH_BOOLS: Final = {int, float, bool}
 _FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
+_SHORT: Final = 64
 
 
 def place(where: Where) -> str:
@@ -135,6 +136,8 @@ def numbers(value: Any, leaf: Leaf, where: Where) -> Array:
     """A list of numbers, nested as the shape is, as an array of the leaf's dtype; or a number where the shape is ()."""
     spec = leaf.spec
     _check_shape(value, spec.shape, where, _WITH_BOOLS if spec.dtype.kind == "b" else _NUMBERS)
+    if spec.dtype == np.float32 and len(spec.shape) == 1 and _are_few(value):
+        return np.array(value, np.float32)
     try:
         exact = np.array(value, np.float64)
     except OverflowError:
@@ -150,6 +153,11 @@ def numbers(value: Any, leaf: Leaf, where: Where) -> Array:
     if wrong.any():
         raise invalid(_first(wrong, where), f"must be an integer in {low} .. {high}")
     return exact.astype(spec.dtype)
+
+
+def _are_few(value: list[Any]) -> bool:
+    """Few numbers, all in float32's range; NumPy would take longer to see that. JSON that was read has no NaN."""
+    return 0 < len(value) <= _SHORT and min(value) >= -_FLOAT32_MAX and max(value) <= _FLOAT32_MAX
 
 
 def boolean(value: Any, where: Where) -> bool:

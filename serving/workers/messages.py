@@ -6,13 +6,12 @@ bytes. Numbers are little-endian.
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 Head: TypeAlias = dict[str, Any]
 
@@ -22,8 +21,6 @@ MAX_BODY: Final = 512 * 2**20
 _LENGTH: Final = struct.Struct("<I")
 _HEAD: Final = struct.Struct("<H")
 _PREFIX: Final = struct.Struct("<IH")
-_AS_JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-"""json.dumps with these arguments would make an encoder for each frame."""
 
 
 class Frame(NamedTuple):
@@ -43,7 +40,7 @@ def encode(head: Mapping[str, Any], body: bytes | bytearray | memoryview = b"") 
     Raises:
         ValueError: the head is no JSON, or one of both is too long.
     """
-    encoded = _AS_JSON(head).encode()
+    encoded = to_json(head, inf_nan_mode="null")
     if len(encoded) > MAX_HEAD or len(body) > MAX_BODY:
         raise ValueError(
             f"a frame may have a head of {MAX_HEAD:,} and a body of {MAX_BODY:,} bytes, got {len(encoded):,} and"

@@ -30,6 +30,7 @@ _SLOW_SECONDS: Final = 120.0
 _SLOW: Final = {"open", "get_state", "put_state", "patch", "remove", "close"}
 Head: TypeAlias = dict[str, Any]
 
+_COUNT_SECONDS: Final = 5.0
 _MOST_WAITING: Final = 1_000
 """Requests of one agent."""
 _OF_STOP: Final = 0.8
@@ -124,6 +125,7 @@ class Pool:
         self._home: dict[str, str] = {}
         self._waiting: collections.Counter[str] = collections.Counter()
         self._short_lives: collections.Counter[str] = collections.Counter()
+        self._tallies: dict[str, dict[str, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._builder: _Child | None = None
         self._building = asyncio.Lock()
@@ -133,6 +135,9 @@ class Pool:
         """Start the workers."""
         for name in self._names:
             await self._start_worker(name)
+        counting = asyncio.create_task(self._count())
+        self._tasks.add(counting)
+        counting.add_done_callback(self._tasks.discard)
 
     async def stop(self, seconds: float) -> None:
         """Every agent is saved, then the workers end; those that take longer than this are killed."""
@@ -155,9 +160,22 @@ class Pool:
         return found
 
     def gauges(self) -> dict[str, float]:
-        """Metrics: requests that wait for workers, and workers that are there."""
+        """Metrics: requests that wait for workers, workers that are there, and the sums of what they count."""
         there = sum(not child.gone.is_set() for child in self._children.values())
-        return {"waiting_requests": float(sum(self._waiting.values())), "workers": float(there)}
+        found = {"waiting_requests": float(sum(self._waiting.values())), "workers": float(there)}
+        for told in self._tallies.values():
+            for name, value in told.items():
+                found[name] = found.get(name, 0.0) + value
+        return found
+
+    async def _count(self) -> None:
+        """Ask every worker what it has counted, again and again. One that is busy is asked later."""
+        while not self._stopping:
+            for name, child in list(self._children.items()):
+                with contextlib.suppress(ConnectionError, asyncio.TimeoutError):
+                    _, body = await child.ask("", {"do": "tally"}, b"", _ASK_SECONDS)
+                    self._tallies[name] = json.loads(body)
+            await asyncio.sleep(_COUNT_SECONDS)
 
     def trouble(self) -> str:
         """What is wrong; empty: nothing."""

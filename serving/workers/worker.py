@@ -35,6 +35,7 @@ from ..hosting.opening import ProgramMissingError, open_stepper
 from .ending import wait_for
 from .messages import cut, encode
 from .settings import WorkerSettings
+from .tally import Tally
 
 AGENTS: Final = "agents"
 PROGRAMS: Final = "programs"
@@ -80,6 +81,7 @@ class Worker:
         self._out = bytearray()
         self._gateway_is_gone = False
         self._stopping: Head | None = None
+        self._tally = Tally()
         self._updates = ThreadPoolExecutor(1, "update")
         self._woken, self._wakes = socket.socketpair()
         self._housekept = self._synced = time.monotonic()
@@ -132,6 +134,10 @@ class Worker:
             if head["do"] == "stop":
                 self._stopping = head
                 continue
+            if head["do"] == "tally":
+                self._tally.loaded_agents = sum(slot.agent is not None for slot in self._slots.values())
+                self._out += encode({"id": head["id"], "status": 200}, to_bytes(dataclasses.asdict(self._tally)))
+                continue
             name = head["agent"]
             slot = self._slots.setdefault(name, _Slot())
             slot.queue.append((head, body))
@@ -167,7 +173,8 @@ class Worker:
     def _sync(self, name: str, slot: _Slot) -> bool:
         try:
             if slot.agent is not None:
-                slot.agent.sync()
+                with self._tally.syncing():
+                    slot.agent.sync()
         except OutdatedError as error:  # the other server may have read what is in the file: it stays
             logger.warning("a request is not acknowledged: %s", error)
             self._lose(slot)
@@ -213,6 +220,7 @@ class Worker:
         if agent is not None:
             end = time.monotonic() + _TURN_SECONDS
             while agent.has_work and time.monotonic() < end:
+                self._tally.updates_total += agent.next_is_update
                 if agent.next_is_long:
                     slot.update = self._updates.submit(agent.work)
                     slot.update.add_done_callback(self._wake)
@@ -309,6 +317,7 @@ class Worker:
         self._answer(name, head, 200, content, **more)
 
     def _open(self, name: str, head: Head, recipe: Recipe | None) -> HostedAgent:
+        self._tally.openings_total += 1
         path = self._folder / AGENTS / name
         if recipe is None and not path.is_dir():
             raise RefusedError("not_found", "there is no such agent")
@@ -336,6 +345,7 @@ class Worker:
         agent, slot.agent = slot.agent, None
         if agent is None:
             return
+        self._tally.evictions_total += 1
         try:
             agent.close()
         except Exception:  # of one agent, which may not be the end of the others

@@ -17,8 +17,8 @@ FOLDER = Path(run.__file__).parent / "contenders"
 SERVING = {
     "act": ["act", "act, bare endpoint"],
     "step": ["step, one update per 4", "step, bare endpoint"],
-    "step_batch": ["step_batch", "a Stepper in a loop"],
-    "act_batch": ["act_batch", "single acts"],
+    "step_batch": ["step_batch of 256", "a Stepper in a loop"],
+    "act_batch": ["act_batch of 256", "single acts"],
     "latency": ["act, p50, ms", "act, p50, ms, at most", "act, p99, ms", "act, p99, ms, bare endpoint"],
     "client": ["client, act, us", "client, http.client, us"],
     "fairness": ["act, p99, ms, beside a large one that learns", "act, p99, ms, alone"],

@@ -96,7 +96,8 @@ def test_an_export_acts_as_the_agent_predicts(tmp_path: Path) -> None:
     made = trained(tmp_path / "run")
     directory = made.export(tmp_path / "deep" / "exported")
     assert directory == tmp_path / "deep" / "exported"
-    assert sorted(path.name for path in directory.iterdir()) == ["policy.json", "policy.tflite", "weights.safetensors"]
+    files = ["README.md", "policy.json", "policy.tflite", "weights.safetensors"]
+    assert sorted(path.name for path in directory.iterdir()) == files
     assert [path.name for path in directory.parent.iterdir()] == ["exported"]
     policy, expected = Policy.load(directory), made.predict(OBSERVATIONS)
     found = policy.predict(OBSERVATIONS)

@@ -90,9 +90,10 @@ def test_everything(tmp_path: Path) -> None:
         "hooks": [{"kind": "progress"}, {"kind": "evaluation", "every_timesteps": 500}],
         "tracker": [{"kind": "polyaxon", "project": "me/cart"}],
         "submit": {
-            **{"image": None, "environment": {}, "matrix": None},
+            **{"image": None, "environment": {}},
             "resources": {"cpu": "2", "memory": None, "gpu": None},
         },
+        "matrix": None,
     }
 
 

@@ -177,7 +177,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--seeds", "9-7"], "axonrl run: error: argument --seeds: must be a number of seeds (8), a range (100-109)"),
         (["--seeds", "3", "--seeds", "4"], "axonrl run: error: duplicate --seeds: seeds is set already"),
         (["--seeds", "3", "--jobs", "0"], "axonrl run: error: argument --jobs: must be an integer of at least 1, got"),
-        (["--jobs", "2"], "axonrl: error: --jobs: is how many seeds run at the same time: use it with --seeds"),
+        (["--jobs", "2"], "axonrl: error: --jobs: is how many seeds or trials run at the same time: use it with"),
         (
             ["--seeds", "3,9", "--seed", "5"],
             "axonrl: error: --set seed=5: seed: is where a number of seeds begins, and these",

@@ -35,11 +35,10 @@ submit:
   resources: {cpu: 0.5, memory: 4Gi, gpu: 1}
 """
 MATRIX = """\
-submit:
-  matrix:
-    kind: grid
-    params:
-      rate: {kind: choice, value: [0.1, 0.2]}
+matrix:
+  kind: grid
+  params:
+    rate: {kind: choice, value: [0.1, 0.2]}
 """
 
 
@@ -183,41 +182,42 @@ def test_polyaxon_checks_the_operation(
         ("resources: {memory: 4 GB}", 2, "submit.resources.memory: must be an amount of memory, as in 4Gi, got '4 GB'"),
         ("resources: {gpu: 0}", 2, "submit.resources.gpu: must be at least 1, got 0"),
         ("environment: {A: [1]}", 2, "submit.environment.A: must be text or a number, got a list"),
-        ("matrix:\n    kind: gird", 3, "submit.matrix.kind: must be one of bayes, grid, "),
-        ("matrix:\n    params: {}", 2, "submit.matrix.kind: this key is required"),
-        ("matrix:\n    kind: grid", 2, "submit.matrix.params: this key is required"),
-        ("matrix:\n    kind: grid\n    concurency: 2\n    params: {}", 4, "submit.matrix.concurency: unknown key"),
+        ("matrix:\n    kind: gird", 3, "matrix.kind: must be one of bayes, grid, "),
+        ("matrix:\n    params: {}", 2, "matrix.kind: this key is required"),
+        ("matrix:\n    kind: grid", 2, "matrix.params: this key is required"),
+        ("matrix:\n    kind: grid\n    concurency: 2\n    params: {}", 4, "matrix.concurency: unknown key"),
         (
             "matrix:\n    kind: grid\n    params:\n      rat: {kind: choice, value: [1]}",
             5,
-            "submit.matrix.params.rat: no param 'rat' is declared under 'params'; did you mean 'rate'?",
+            "matrix.params.rat: no param 'rat' is declared under 'params'; did you mean 'rate'?",
         ),
         (
             "matrix:\n    kind: mapping\n    values:\n    - {rat: 1}",
             5,
-            "submit.matrix.values.0.rat: no param 'rat' is declared",
+            "matrix.values.0.rat: no param 'rat' is declared",
         ),
         (
             "matrix:\n    kind: grid\n    params:\n      rate:\n        kind: choice",
             5,
-            "submit.matrix.params.rate.value: this key is required",
+            "matrix.params.rate.value: this key is required",
         ),
         (
             "matrix:\n    kind: grid\n    params:\n      rate: {kind: chioce, value: [1]}",
             5,
-            "submit.matrix.params.rate.kind: must be one of choice, ",
+            "matrix.params.rate.kind: must be one of choice, ",
         ),
         (
             "matrix:\n    kind: random\n    numRuns: many\n    params: {rate: {kind: normal, value: [0, 1]}}",
             2,
-            "submit.matrix: Polyaxon refuses it: ",
+            "matrix: Polyaxon refuses it: ",
         ),
     ],
 )
 def test_mistakes_name_file_line_and_key(
     section: str, line: int, message: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file.write_text(f"{FILE}submit:\n  {section}\n")
+    own = section.startswith("matrix")
+    file.write_text(f"{FILE}# a comment\n{section}\n" if own else f"{FILE}submit:\n  {section}\n")
     assert main(["submit", str(file), "--dry-run"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"axonrl: error: {file}:{len(FILE.splitlines()) + line}: {message}")

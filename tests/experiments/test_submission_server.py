@@ -1,9 +1,6 @@
 """Submitting to a real Polyaxon server: a run is created, run by an agent, asked for, stopped, and shown."""
 
 import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +8,7 @@ import pytest
 
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.polyaxon.client import connect
+from axonrl.tests.experiments.browser import browse
 from axonrl.tests.polyaxon_agent import carry_out
 from axonrl.tests.polyaxon_server import PolyaxonServer
 
@@ -30,9 +28,6 @@ evaluate: {episodes: 2}
 seed: 1
 tracker: {project: somebody/else}
 """
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUIET = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-NO_CALLS = "--disable-component-update --disable-sync --virtual-time-budget=20000 --dump-dom"
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +124,7 @@ def test_a_matrix_is_accepted(
     host: str, workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POLYAXON_HOST", host)
-    matrix = "submit: {matrix: {kind: grid, params: {rate: {kind: choice, value: [0.1, 0.2]}}}}\n"
+    matrix = "matrix: {kind: grid, params: {rate: {kind: choice, value: [0.1, 0.2]}}}\n"
     (workplace / "sweep.yml").write_text(EXPERIMENT + matrix)
     assert main(["submit", "sweep.yml", "--project", PROJECT]) == 0
     run = connect(host).runs_v1.get_run("default", PROJECT, capsys.readouterr().out.rstrip("\n")[-32:])
@@ -137,12 +132,5 @@ def test_a_matrix_is_accepted(
 
 
 def test_the_web_page_shows_the_run(submitted: str, tmp_path: Path) -> None:
-    if CHROMIUM is None:
-        message = "NO CHROMIUM HERE: the server's web page was not looked at"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    arguments = [*QUIET.split(), *NO_CALLS.split(), f"--user-data-dir={tmp_path / 'browser'}", submitted]
-    done = subprocess.run([CHROMIUM, *arguments], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    done = browse(submitted, tmp_path)
     assert "my-pole" in done.stdout

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from axonrl.runs.history import Episode
+from axonrl.runs.history import Episode, read_columns
 from axonrl.runs.learning_curve import Caption
 from axonrl.runs.learning_curves import connected, learning_curves, window_means
 
@@ -44,3 +45,20 @@ def test_a_run_without_episodes_has_no_mean_and_is_no_error(tmp_path: Path) -> N
     (tmp_path / "empty").mkdir()
     learning_curves([tmp_path / "empty"], tmp_path / "curves.png", Caption("CartPole-v1, dqn", "pole"))
     assert "mean of" not in (tmp_path / "curves.svg").read_text()
+
+
+def test_columns_are_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "episodes.csv").write_text(HEADER + "1,10,2.5,10,0.5\n2,30,-1e3,20,0.25\n3,4")  # killed in the third
+    assert [column.tolist() for column in read_columns(tmp_path)] == [[10, 30], [2.5, -1000], [10, 20], [0.5, 0.25]]
+    (tmp_path / "episodes.csv").write_text(HEADER + "1,10,2.5,10,0.5\n")
+    assert [column.tolist() for column in read_columns(tmp_path)] == [[10], [2.5], [10], [0.5]]
+    for nothing in (HEADER, ""):
+        (tmp_path / "episodes.csv").write_text(nothing)
+        assert [column.shape for column in read_columns(tmp_path)] == [(0,)] * 4
+
+
+@pytest.mark.parametrize("line", ["2,x,1,1,1", "2,3,4", "", "2,30,1,20,1,5"])
+def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "episodes.csv").write_text(f"{HEADER}1,10,2.5,10,0.5\n{line}\n3,40,1,10,1\n")
+    with pytest.raises(ValueError, match=r"episodes\.csv:3 is damaged"):
+        read_columns(tmp_path)

@@ -1,5 +1,6 @@
 """Several servers on one data folder and one database: each agent is in one of them at a time."""
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -9,18 +10,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from axonrl.errors import CheckpointError
 from axonrl.experiments.commands.cli import main
 from axonrl.serving import RemoteAgent, ServiceUnavailable
-from axonrl.serving.accounts import AgentRows, Database, folder
+from axonrl.serving.accounts import AgentRows, Database, UnusableError, folder
 from axonrl.serving.catalogue import Recipe
+from axonrl.serving.gateway.leases import LeasedPool
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.checking import check
 from axonrl.serving.hosting.fencing import OutdatedError
 from axonrl.serving.hosting.opening import open_stepper
+from axonrl.serving.workers.pool import Answer
 
 from .for_accounts import Hands, with_alice
 from .live import Server, agent, prepared
@@ -29,7 +33,7 @@ from .postgresql import PostgreSQL
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
 DQN = {"state_size": 4, "action_size": 2, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
-LEASE = 2.0
+LEASE = 3.0
 
 
 def body(k: int) -> bytes:
@@ -66,8 +70,56 @@ def test_one_home_has_an_agent_until_its_lease_has_run_out(tmp_path: Path) -> No
         assert (taken.home, taken.epoch) == ("two", 2)
         rows.release("one")  # what it has no more
         assert rows.take(cart, "one", 10).home == "two"
-        rows.release("two", cart)
+        rows.release("two", cart, 1)
+        assert rows.take(cart, "one", 10).home == "two"
+        rows.release("two", cart, 2)
         assert rows.take(cart, "one", 10).epoch == 3
+    finally:
+        database.close()
+
+
+class Workers:
+    """A pool that notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self, seconds: float) -> None:
+        pass
+
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: int) -> Answer:
+        self.asked.append((do, head["epoch"]))
+        return Answer(200, b"{}")
+
+
+def test_an_agent_that_nobody_asks_for_is_given_back(tmp_path: Path) -> None:
+    """A proxy may send its requests elsewhere now, while this server is well."""
+    database = Database.open(tmp_path / "service.db")
+    workers = Workers()
+
+    async def run(cart: str) -> None:
+        rows = AgentRows(database)
+        one, two = (LeasedPool(workers, rows, 2.0) for _ in range(2))  # type: ignore[arg-type] # what is used of a pool
+        await one.start()
+        assert (await one.ask(cart, "open", b"{}")).status == 200
+        assert workers.asked == [("open", 1), ("close", 1)]  # who created it may not be asked for it
+        answers = await asyncio.gather(*(one.ask(cart, "act") for _ in range(3)))
+        assert [answer.status for answer in answers] == [200] * 3
+        assert workers.asked[2:] == [("act", 2)] * 3  # one lease for all
+        refused = await two.ask(cart, "act")
+        assert (refused.status, refused.retry_after) == (503, 2)
+        assert (await two.ask(cart, "info", wake=False)).body == b"{}"  # of a list: takes nothing over
+        while (await two.ask(cart, "act")).status == 503:
+            await asyncio.sleep(0.05)
+        assert workers.asked[5:] == [("close", 2), ("act", 3)]
+        await one.stop(1)
+
+    try:
+        owner = with_alice(database).user("alice").id
+        asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
     finally:
         database.close()
 
@@ -189,10 +241,10 @@ def test_servers_share_a_folder_only_if_all_of_them_say_so(tmp_path: Path) -> No
         with folder.holding(tmp_path, shared=True):
             pass
         assert folder.holder(tmp_path) is not None
-        with pytest.raises(folder.UnusableError), folder.holding(tmp_path):
+        with pytest.raises(UnusableError), folder.holding(tmp_path):
             pass
     assert folder.holder(tmp_path) is None
-    with folder.holding(tmp_path), pytest.raises(folder.UnusableError), folder.holding(tmp_path, shared=True):
+    with folder.holding(tmp_path), pytest.raises(UnusableError), folder.holding(tmp_path, shared=True):
         pass
 
 
@@ -229,7 +281,7 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
     data, url = tmp_path / "data", postgresql.new()
     token = prepared(data, programs, built("dqn", DQN), database=url)
     options = ("--database", url, "--shared", "--set", f"agents.lease_seconds={LEASE}")
-    settings = {name: value for name, value in DQN.items() if name not in ("state_size", "action_size")}
+    settings: dict[str, Any] = {name: value for name, value in DQN.items() if name not in ("state_size", "action_size")}
     one, two, three = (Server(data, *options) for _ in range(3))
     with contextlib.ExitStack() as stack:
         for server in (one, two, three):
@@ -243,6 +295,7 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
         # While one has it, two has it not, whatever is asked.
         impatient = agent(two, token, retry_deadline=0)
         for ask in (lambda: impatient.act([0.0] * 4), lambda: play(impatient, 20), impatient.info):
+            play(at_one, 19)  # again: it is in use there
             with pytest.raises(ServiceUnavailable) as caught:
                 ask()
             assert (caught.value.status, caught.value.code) == (503, "unavailable")

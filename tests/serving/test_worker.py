@@ -151,3 +151,16 @@ def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked
     worker.connection.sendall(content)
     found = [read(worker.connection) for _ in frames]
     assert [frame.head["status"] for frame in found if frame is not None] == [200, 200, 404, 404]
+
+
+def test_it_counts_what_it_does(worker: Asked, recipe: bytes) -> None:
+    for name in "ab":
+        worker.ask(name, "open", recipe)
+    for _ in range(10):  # updates from the eighth step on
+        worker.ask("a", "step", STEP)
+    worker.ask("a", "info")
+    worker.ask("b", "close")
+    told = json.loads(worker.ask("", "tally").body)
+    assert (told["loaded_agents"], told["openings_total"], told["evictions_total"]) == (1, 2, 1)
+    assert (told["updates_total"], told["journal_syncs_total"]) == (3, 10)
+    assert told["journal_sync_seconds_total"] > 0

@@ -1,0 +1,175 @@
+"""``axonrl run`` of a file with a matrix: trials side by side, and what they show."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+from pathlib import Path
+from typing import Final
+
+from ...runs.provenance import processors
+from ..console import DONE, FAILED, TERMINATED, print_json, print_table, say
+from ..errors import ExperimentError
+from ..language.files import Document
+from ..language.schema import Experiment
+from ..running import folder as records
+from ..running.signals import StopOnSignal
+from ..searches import folder as searches
+from ..searches import report
+from ..searches.folder import EARLY, Search
+from ..searches.pool import Pool
+from ..searches.programs import Sharing
+from ..searches.space import Space
+from ..searches.stopping import Rules
+from ..searches.strategies import following, minimizes
+from ..searches.view import SearchView
+from ..searches.watching import Watch
+from ..searches.worker import RETURN, Task
+from ..seeds.companion import Companion
+from ..seeds.group import FINISHED
+from ..tracking.trackers import choices, disabled_by
+from .arguments import RUNS
+
+_TAIL: Final = 5
+"""Lines of a failed trial's output that are shown."""
+_SHOWN: Final = 10
+"""Failed trials whose output is shown."""
+
+
+def run(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
+    """Run all trials and report."""
+    space = Space(experiment, document, dict(arguments.params))
+    if not disabled_by():
+        choices(experiment)  # finds mistakes before anything starts
+    elif Rules(space.config).metrics:
+        what = f"metric_early_stopping reads the runs' journals, and {disabled_by()} turns tracking off"
+        raise document.error(("matrix", "earlyStopping"), what)
+    folder, resume = _folder(experiment.name, arguments)
+    refusal = f"Folder {folder} cannot be {'resumed' if resume else 'used'} now"
+    with contextlib.ExitStack() as stack:
+        if resume:  # a new one is ours alone, and must be empty
+            stack.enter_context(records.only_writer(folder, refusal))
+        search = searches.prepare(folder, experiment, document, resume=resume)
+        if not resume:
+            stack.enter_context(records.only_writer(folder, refusal))
+        space.seed = search.seed if space.seed is None else space.seed
+        return _Run(search, space, document, arguments).run()
+
+
+class _Run:
+    """A start of a search."""
+
+    def __init__(self, search: Search, space: Space, document: Document, arguments: argparse.Namespace) -> None:
+        self._search, self._space, self._document, self._arguments = search, space, document, arguments
+        metric = getattr(space.config, "metric", None)
+        self._metric = RETURN if metric is None else str(metric.name)
+        self._minimize = minimizes(space.config)
+        self._companion = Companion(search, searches.EXPERIMENT, searches.TRIAL, draws=False)
+
+    def run(self) -> int:
+        """Train and report; the exit code."""
+        search = self._search
+        with StopOnSignal() as signals:
+            try:
+                say(f"Searching with {search.name} in {search.folder}")
+                self._train(signals)
+                best = report.best_trial(search, self._minimize)
+                if best is not None:
+                    self._companion.draw(best)
+                self._companion.wait()
+            except KeyboardInterrupt:
+                say(f"Stopped at once by {signals.title}. {self._how_to_continue()}")
+                return signals.exit_code
+            except ExperimentError:
+                if not search.batches:
+                    records.discard(search.folder)  # the corrected search may start here
+                raise
+            self._tell_failures()
+            if signals.received is not None:
+                say(f"Stopped by {signals.title}. {self._how_to_continue()}")
+                return signals.exit_code
+        return self._report()
+
+    def _train(self, signals: StopOnSignal) -> None:
+        search, space = self._search, self._space
+        jobs = self._arguments.jobs or min(getattr(space.config, "concurrency", None) or processors(), processors())
+        file = str(Path(self._document.file).absolute())
+        where = str(search.folder.absolute())
+        task = Task(where, search.name, search.identity, self._metric, search.seeds, file, self._arguments.command_line)
+        watch, sharing = Watch(search, Rules(space.config)), Sharing(search)
+        pool = Pool(search, task, jobs, watch, SearchView(search), self._companion)
+        with contextlib.closing(pool), signals.stopping(pool):
+            todo = search.unfinished()  # of an earlier start
+            while not search.ended:
+                if todo:
+                    programs = sharing.of(todo)
+                    say(f"{len(todo)} of {len(search.outcomes)} trials to run, {min(jobs, len(todo))} at a time")
+                    pool.run(todo, programs)
+                if pool.stopping or search.ended:
+                    break
+                self._check_metric()
+                wanted = following(space, search.batches, search.points, search.metrics())
+                if wanted is None:
+                    break
+                search.add(wanted)
+                todo = search.trials(search.batches[-1].points)
+
+    def _check_metric(self) -> None:
+        """A metric that no trial has is a mistake, and the search would learn nothing."""
+        search = self._search
+        finished = [one for one in search.outcomes.values() if one.status == FINISHED]
+        if finished and not search.metrics():
+            message = f"no trial has the metric {self._metric!r}: see outputs and metrics of a run at its tracker"
+            raise self._document.error(("matrix", "metric", "name"), message)
+
+    def _report(self) -> int:
+        search = self._search
+        if self._arguments.json:
+            print_json(report.as_json(search, self._metric, self._minimize))
+        else:
+            print_table(report.table(search, self._metric, self._minimize))
+            if search.ended:
+                print(f"ended early: {search.ended}")
+            best = report.best_trial(search, self._minimize)
+            if best is not None:
+                print(f"best trial:  {search.run_folder(best)}")
+            print(f"run folders: {search.folder}/{searches.TRIAL}-*")
+        if self._companion.failed or search.failed:
+            return FAILED
+        if search.ended:
+            return DONE
+        left = search.unfinished()
+        if left:
+            say(self._how_to_continue())
+        return FAILED if report.failures(search) else TERMINATED if left else DONE
+
+    def _tell_failures(self) -> None:
+        search = self._search
+        for trial in report.failures(search)[:_SHOWN]:
+            outcome, output = search.outcomes[trial], search.output(trial)
+            say(f"Trial {trial} {outcome.status}: {outcome.message}. The last lines of {output}:")
+            with contextlib.suppress(OSError):
+                for line in output.read_text("utf-8", "replace").splitlines()[-_TAIL:]:
+                    say(f"  {line}")
+
+    def _how_to_continue(self) -> str:
+        search, arguments = self._search, self._arguments
+        finished = sum(one.status in (FINISHED, EARLY) for one in search.outcomes.values())
+        command = list(arguments.command_line)
+        if arguments.model_dir is None:
+            command += ["--model-dir", str(search.folder)]
+        if not (arguments.resume or arguments.auto_resume):
+            command.append("--resume")
+        return f"{finished} of {len(search.outcomes)} trials have finished. Continue with: {shlex.join(command)}"
+
+
+def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
+    """The folder, created where it is a new one of our choice; and whether its search is resumed."""
+    given: Path | None = arguments.model_dir
+    if given is None and not (arguments.resume or arguments.auto_resume):
+        return records.new_folder(RUNS, name), False
+    folder = given or (records.newest_folder(RUNS, name, (records.SEARCH,)) if arguments.resume else RUNS / name)
+    resume = arguments.resume or (arguments.auto_resume and records.is_search(folder))
+    searches.check_folder(folder, resume=resume)
+    return folder, resume

@@ -1,0 +1,158 @@
+"""Runs that differ only in their seeds are one group; what differs between groups gives them their labels."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from .reading import EMPTY, FINISHED, Curve, Run
+
+ABSENT: Final = "-"
+"""In the place of a setting that a run does not have."""
+ENOUGH: Final = 0.95
+"""The share of its group's timesteps that a run must have to count, unless it finished by a rule of its own."""
+_PREFIXES: Final = ("agent.params.", "agent.", "environment.kwargs.", "environment.", "config.", "train.")
+_MAX_IN_LABEL: Final = 3
+_MAX_SHOWN: Final = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A run within its group."""
+
+    run: Run
+    curve: Curve
+    left_out: str = ""
+    """Why it does not count in statistics; empty if it does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Runs with the same settings, the seed apart."""
+
+    label: str
+    entries: Sequence[Entry]
+
+    @property
+    def runs(self) -> list[Run]:
+        """All of them."""
+        return [entry.run for entry in self.entries]
+
+    @property
+    def counted(self) -> list[Entry]:
+        """Those that count in statistics."""
+        return [entry for entry in self.entries if not entry.left_out]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Theirs."""
+        return self.entries[0].run.settings
+
+    @property
+    def algorithm(self) -> str:
+        """Theirs."""
+        return self.entries[0].run.algorithm
+
+
+def grouped(found: Iterable[tuple[Run, Curve]]) -> dict[str, list[Group]]:
+    """The groups of each environment, in the order of their first runs; runs with a problem are in none."""
+    same: dict[Hashable, list[tuple[Run, Curve]]] = {}
+    for run, curve in found:
+        if not run.problem and run.status != EMPTY:
+            same.setdefault((run.environment, frozen(run.settings)), []).append((run, curve))
+    environments: dict[str, list[list[Entry]]] = {}
+    for members in same.values():
+        environments.setdefault(members[0][0].environment or "unknown", []).append(_entries(members))
+    return {
+        name: [Group(label, entries) for label, entries in zip(_labels(groups), groups, strict=True)]
+        for name, groups in environments.items()
+    }
+
+
+def frozen(settings: Mapping[str, Any]) -> str:
+    """Settings as a key: equal for equal ones. True is not 1, and 1 is not 1.0."""
+    return json.dumps(settings, sort_keys=True, default=repr)
+
+
+def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The keys in which settings differ, with the value of each as text."""
+    keys = dict.fromkeys(key for one in settings for key in one)
+    return {key: [shown_value(one, key) for one in settings] for key in keys if _differs(settings, key)}
+
+
+def _differs(settings: Sequence[Mapping[str, Any]], key: str) -> bool:
+    if any(key not in one for one in settings):
+        return True
+    return len({repr(one[key]) for one in settings}) > 1  # true is not 1
+
+
+def shown_value(settings: Mapping[str, Any], key: str) -> str:
+    """A setting as text; ``-`` where there is none."""
+    value = settings.get(key, ABSENT)
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+
+
+def short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Keys without what is clear from the rest, as long as that leaves them different."""
+    keys = list(keys)
+    short = {key: next((key.removeprefix(one) for one in _PREFIXES if key.startswith(one)), key) for key in keys}
+    count = Counter(short.values())
+    return {key: name if count[name] == 1 else key for key, name in short.items()}
+
+
+def _entries(members: Sequence[tuple[Run, Curve]]) -> list[Entry]:
+    """Which count: each seed once, and as long as the others or finished."""
+    longest = max(run.timesteps for run, _ in members)
+    seen: set[int | None] = set()
+    entries = []
+    for run, curve in sorted(members, key=lambda member: (member[0].seed is None, member[0].seed or 0)):
+        why = ""
+        if not curve.ends.size and not curve.evaluations:
+            why = "no episode has ended yet"
+        elif run.status != FINISHED and run.timesteps < ENOUGH * longest:
+            why = f"{run.status} at {run.timesteps:,} of {longest:,} timesteps"
+        elif run.seed in seen:
+            why = f"another run of seed {run.seed}"
+        else:
+            seen.add(run.seed)
+        entries.append(Entry(run, curve, why))
+    return entries
+
+
+def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
+    """The algorithm; where several groups have it, what differs between these; where that is much, the folder."""
+    first = [entries[0].run for entries in groups]
+    settings: dict[str, list[Mapping[str, Any]]] = {}
+    for run in first:
+        settings.setdefault(run.algorithm, []).append(run.settings)
+    differing = {algorithm: short_names(differences(alike)) for algorithm, alike in settings.items()}
+    labels = []
+    for run in first:
+        keys = differing[run.algorithm]
+        if len(keys) <= _MAX_IN_LABEL:
+            parts = [f"{name}={shown_value(run.settings, key)}" for key, name in keys.items()]
+            labels.append(" ".join([run.algorithm, *parts]))
+        else:
+            labels.append(_folder_name(run))
+    return _unique(labels)
+
+
+def _folder_name(run: Run) -> str:
+    """The folder's, without the seed."""
+    folder = run.folder.resolve()
+    if folder.name == f"seed-{run.seed}":
+        return folder.parent.name
+    return folder.name.removesuffix(f"-{run.seed}")
+
+
+def _unique(labels: Sequence[str]) -> list[str]:
+    """Labels with numbers where they would be the same."""
+    count, number, unique = Counter(labels), Counter[str](), []
+    for label in labels:
+        number[label] += 1
+        unique.append(f"{label} ({number[label]})" if count[label] > 1 else label)
+    return unique

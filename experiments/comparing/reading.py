@@ -1,0 +1,257 @@
+"""What a run folder says of its run, in few numbers. A damaged folder is a run with a problem, never an error."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...contracts import Array
+from ...errors import CheckpointError
+from ...runs import record
+from ...runs.checkpoints import CheckpointStore
+from ...runs.history import Episodes, Evaluation, read_columns, read_evaluations
+from ...runs.learning_curve import algorithm_of
+from ...runs.starts import RECORD, read_starts
+from ..errors import ExperimentError
+from ..language import files
+from ..running.folder import EXPERIMENT
+from ..running.report import WINDOW
+from ..tracking.journal import FAILED as TRACKED_FAILED
+from ..tracking.journal import JOURNAL, STOPPED, SUCCEEDED
+
+RUNNING, FINISHED, ENDED, KILLED, FAILED = "running", "finished", "ended", "killed", "failed"
+EMPTY, DAMAGED = "empty", "damaged"
+_STATUSES: Final = {SUCCEEDED: FINISHED, STOPPED: STOPPED, TRACKED_FAILED: FAILED}
+_TAIL: Final = 1 << 16
+"""Bytes at the end of a journal in which its last status is looked for."""
+_NOT_SETTINGS: Final = ("name", "description", "seed", "seeds", "params", "tracker", "submit", "include")
+"""Keys of an experiment file that do not make another run; declared params have been put in their places."""
+_NO_SETTINGS: Final[Mapping[str, Any]] = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What is known of a run; None where nothing is.
+
+    ``best_return`` is that of the best evaluation during training, ``final_return`` that of the last one. Of a run
+    without evaluations they are the highest and the last mean of 100 consecutive episodes of training.
+    """
+
+    folder: Path
+    status: str
+    problem: str = ""
+    """What is wrong with the folder; empty if nothing is."""
+    environment: str = ""
+    algorithm: str = ""
+    seed: int | None = None
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    """Everything that makes the run what it is but the seed, by dotted keys."""
+    episodes: int = 0
+    timesteps: int = 0
+    best_return: float | None = None
+    final_return: float | None = None
+    training_return: float | None = None
+    """Mean of the last 100 episodes of training."""
+    timesteps_per_second: float | None = None
+    """Of training, by the wall time of its episodes; evaluations that came in between count."""
+    started: datetime.datetime | None = None
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since it was started for the first time."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        return None if self.started is None else max(0.0, (now - self.started).total_seconds())
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """The returns of a run over its timesteps: those of episodes of training, and those of evaluations."""
+
+    ends: Array
+    returns: Array
+    evaluations: Mapping[int, float]
+
+    @classmethod
+    def of(cls, episodes: Episodes, evaluations: list[Evaluation]) -> Curve:
+        """That of a run's history."""
+        return cls(
+            episodes.global_timestep,
+            episodes.episode_return,
+            {row.position: row.episode_return_mean for row in evaluations},
+        )
+
+
+NO_CURVE: Final = Curve(np.zeros(0), np.zeros(0), {})
+
+
+def read_run(folder: Path) -> tuple[Run, Curve]:
+    """What a folder says of its run, and its curve; the curve is empty where the folder is damaged."""
+    problems: list[str] = []
+    described = _described(folder, problems)
+    episodes, evaluations = _history(folder, problems)
+    started = _started(folder, problems)
+    if not problems and not described.is_recorded:
+        what = "has not trained yet" if (folder / EXPERIMENT).is_file() else "is empty"
+        problems.append(f"{folder} {what}: {record.FILE} is missing")
+        status = DAMAGED if len(episodes.seconds) else RUNNING if _is_held(folder) else EMPTY
+    else:
+        status = DAMAGED if problems else _status(folder)
+    run = Run(
+        folder,
+        status,
+        "; ".join(problems),
+        str(described.settings.get("environment.id") or ""),
+        algorithm_of(str(described.settings.get("agent.model_fn") or "")) or "unnamed",
+        described.seed,
+        described.settings,
+        len(episodes.seconds),
+        _timesteps(folder, episodes, evaluations),
+        *_returns(episodes.episode_return, evaluations),
+        _speed(episodes, described.num_envs),
+        started,
+    )
+    return run, NO_CURVE if problems else Curve.of(episodes, evaluations)
+
+
+class _Described(NamedTuple):
+    """What ``run.json`` and the experiment file say."""
+
+    is_recorded: bool = False
+    seed: int | None = None
+    num_envs: int = 1
+    settings: Mapping[str, Any] = _NO_SETTINGS
+
+
+def _described(folder: Path, problems: list[str]) -> _Described:
+    try:
+        found = record.read(folder)
+        settings, seed = _settings(folder, found)
+    except (CheckpointError, ExperimentError, OSError) as error:
+        problems.append(str(error))
+        return _Described()
+    if found is None:
+        return _Described(seed=seed, settings=settings)
+    return _Described(True, found.seed, found.num_envs, settings)
+
+
+def _history(folder: Path, problems: list[str]) -> tuple[Episodes, list[Evaluation]]:
+    try:
+        return read_columns(folder), read_evaluations(folder)
+    except (ValueError, OSError) as error:
+        problems.append(str(error))
+        return Episodes(*np.zeros((4, 0))), []
+
+
+def _settings(folder: Path, found: record.RunRecord | None) -> tuple[Mapping[str, Any], int | None]:
+    """The settings by dotted keys, and the seed: of the experiment file, or of what a Python program's run records."""
+    if (folder / EXPERIMENT).is_file():
+        values = files.read(folder / EXPERIMENT).values
+        kept = {key: value for key, value in values.items() if key not in _NOT_SETTINGS}
+        seed = values.get("seed")
+        return dict(_flat(kept)), seed if isinstance(seed, int) else None
+    if found is None:
+        return {}, None
+    unrecorded = dict.fromkeys(found.unrecorded, "not recorded")
+    agent = {"model_fn": found.model_fn, "params": {**(found.params or {}), **unrecorded}, "memory": found.memory}
+    environment = {"num_envs": found.num_envs, **(found.environment or {})}
+    return dict(_flat({"environment": environment, "agent": {**agent, "warm_start": found.warm_start}})), found.seed
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and the values that they lead to; a list of plain values is one value."""
+    if isinstance(value, dict) and value:
+        items: Any = value.items()
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        items = enumerate(value)
+    else:
+        yield path, value
+        return
+    for key, item in items:
+        yield from _flat(item, f"{path}.{key}" if path else str(key))
+
+
+def _returns(returns: Array, evaluations: list[Evaluation]) -> tuple[float | None, float | None, float | None]:
+    """Best, final, and that of the last episodes of training."""
+    training = float(returns[-WINDOW:].mean()) if returns.size else None
+    if evaluations:
+        means = [row.episode_return_mean for row in evaluations]
+        return max(means), means[-1], training
+    if not returns.size:
+        return None, None, None
+    sums = np.concatenate([[0.0], np.cumsum(returns)])
+    window = min(WINDOW, returns.size)
+    return float((sums[window:] - sums[:-window]).max() / window), training, training
+
+
+def _timesteps(folder: Path, episodes: Episodes, evaluations: list[Evaluation]) -> int:
+    """As far as anything in the folder has counted: an episode that has not ended is in a checkpoint only."""
+    counted = [int(episodes.global_timestep[-1])] if len(episodes.global_timestep) else []
+    counted += [evaluations[-1].global_timestep] if evaluations else []
+    try:
+        newest = CheckpointStore(folder).newest()
+        path = folder / "checkpoints" / f"checkpoint-{newest or 0:08d}" / "manifest.json"
+        counted.append(int(json.loads(path.read_bytes())["counters"]["global_timestep"]))
+    except (CheckpointError, OSError, ValueError, KeyError, TypeError):  # it is only for this number
+        pass
+    return max(counted, default=0)
+
+
+def _speed(episodes: Episodes, num_envs: int) -> float | None:
+    seconds = float(episodes.seconds.sum())
+    return float(episodes.length.sum()) * num_envs / seconds if seconds > 0 else None
+
+
+def _started(folder: Path, problems: list[str]) -> datetime.datetime | None:
+    """When it was started for the first time."""
+    try:
+        starts = read_starts(folder)
+        return datetime.datetime.fromisoformat(starts[0]["started"]) if starts else None
+    except (CheckpointError, KeyError, TypeError, ValueError) as error:
+        problems.append(
+            str(error) if isinstance(error, CheckpointError) else f"{folder / RECORD} is damaged: {error!r}"
+        )
+        return None
+
+
+def _status(folder: Path) -> str:
+    if _is_held(folder):
+        return RUNNING
+    path = folder / JOURNAL
+    try:
+        with path.open("rb") as file:
+            file.seek(-min(file.seek(0, os.SEEK_END), _TAIL), os.SEEK_END)
+            lines = file.read().split(b"\n")
+    except OSError:  # a Python program's run does not say how it ended
+        return ENDED
+    for line in reversed(lines):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and "status" in entry:
+            return _STATUSES.get(entry["status"], KILLED)
+    return KILLED
+
+
+def _is_held(folder: Path) -> bool:
+    """Is a process writing to it? Nothing is locked to find out: that could stop a run that is about to start."""
+    try:
+        process = int((folder / "lock.pid").read_text())
+    except (OSError, ValueError):
+        return False
+    if os.name == "nt":  # no signal 0 there: it would end the process
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True

@@ -1,0 +1,260 @@
+"""Experiment: a training with its evaluations, as a program says it; an experiment file is data for the same."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ..checks import count, number
+from ..errors import ArgumentError, CheckpointError
+from ..hooks.evaluation import EvaluationHook
+from ..runs.checkpoints import CheckpointStore
+from .exporting import ExportStrategy
+
+EVALUATED: Final = "continuous_eval.csv"
+"""In a run folder: the checkpoints that :meth:`Experiment.continuous_eval` has evaluated."""
+_COLUMNS: Final = (
+    *("checkpoint", "timestep", "update", "episode_return_mean", "episode_return_std", "episode_return_min"),
+    *("episode_return_max", "episode_length_mean", "episodes"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """A checkpoint's evaluation.
+
+    Args:
+        checkpoint: its number.
+        timestep: ``global_timestep`` of the policy.
+        update: ``global_step`` of the policy.
+        results: of ``Agent.evaluate``.
+        exported: where export strategies put it.
+    """
+
+    checkpoint: int
+    timestep: int
+    update: int
+    results: Mapping[str, float]
+    exported: tuple[Path, ...] = ()
+
+
+class Experiment:
+    """Trains an Agent and evaluates it: at the end, at times, or from another process.
+
+    Example::
+
+        experiment = Experiment(agent, "CartPole-v1", max_timesteps=50_000, eval_every=5_000)
+        experiment.train_and_evaluate()
+
+        # Meanwhile, in another process:
+        for evaluated in Experiment(Agent.load("runs/cartpole"), "CartPole-v1").continuous_eval(timeout=600):
+            print(evaluated.timestep, evaluated.results["episode_return_mean"])
+
+    Args:
+        agent: an Agent.
+        env: what it trains in, as ``Agent.train`` takes it.
+        eval_env: what it is evaluated in; None for ``env``, or for a copy of it during training.
+        eval_every: timesteps between evaluations during training; None for none.
+        eval_episodes: episodes of an evaluation.
+        train_hooks: hooks of training.
+        eval_hooks: hooks of evaluations that :meth:`evaluate` and :meth:`continuous_eval` run.
+        export_strategies: asked after each of these evaluations whether the policy is exported.
+        **training: further arguments of ``Agent.train``: ``first_update``, ``update_frequency``, limits, ``cluster``.
+
+    Raises:
+        ArgumentError: ``eval_every`` or ``eval_episodes`` is not an integer of at least 1.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        env: Any,
+        *,
+        eval_env: Any = None,
+        eval_every: int | None = None,
+        eval_episodes: int = 10,
+        train_hooks: Sequence[Any] = (),
+        eval_hooks: Sequence[Any] = (),
+        export_strategies: Sequence[ExportStrategy] = (),
+        **training: Any,
+    ) -> None:
+        self.agent = agent
+        self.env = env
+        self.eval_env = env if eval_env is None else eval_env
+        self._own_eval_env = eval_env
+        self.eval_every = None if eval_every is None else count("eval_every", eval_every)
+        self.eval_episodes = count("eval_episodes", eval_episodes)
+        self.export_strategies = list(export_strategies)
+        self.training = training
+        self._train_hooks, self._eval_hooks = list(train_hooks), list(eval_hooks)
+
+    def extend_train_hooks(self, hooks: Sequence[Any]) -> None:
+        """Add hooks to those of training."""
+        self._train_hooks += hooks
+
+    def extend_eval_hooks(self, hooks: Sequence[Any]) -> None:
+        """Add hooks to those of evaluations."""
+        self._eval_hooks += hooks
+
+    def train(self, **limits: Any) -> Any:
+        """Train.
+
+        Args:
+            **limits: arguments of ``Agent.train`` in place of the experiment's.
+
+        Returns:
+            The Agent; errors as for ``Agent.train``.
+        """
+        hooks = [*self._train_hooks]
+        if self.eval_every is not None:
+            hooks.append(EvaluationHook(self.eval_every, self.eval_episodes, env=self._own_eval_env))
+        return self.agent.train(self.env, hooks=hooks, **{**self.training, **limits})
+
+    def evaluate(self, policy: str | int = "last") -> dict[str, float]:
+        """Evaluate a policy, and export it where a strategy says so.
+
+        Args:
+            policy: ``"last"``, the name of a kept one (``"best"``), which is not exported since it was when it was
+                kept, or a checkpoint's number.
+
+        Returns:
+            The results of ``Agent.evaluate``; errors likewise.
+        """
+        timestep = self.agent.global_timestep if policy == "last" else None
+        if isinstance(policy, int):
+            timestep = _counters(Path(self.agent.model_dir), policy)["global_timestep"]
+        return dict(self._evaluate(policy, timestep)[0])
+
+    def train_and_evaluate(self) -> dict[str, float]:
+        """Train to the limits, then evaluate the last policy; its results."""
+        self.train()
+        return self.evaluate()
+
+    def continuous_train_and_eval(self, every: int) -> Iterator[dict[str, float]]:
+        """Train and evaluate in turn, until a limit of the experiment is reached.
+
+        The training is the very same as without evaluations.
+
+        Args:
+            every: timesteps between evaluations; the last part may be shorter.
+
+        Yields:
+            The results of each evaluation.
+
+        Raises:
+            ArgumentError: ``every`` is not an integer of at least 1, or the experiment has no limit.
+        """
+        every = count("every", every)
+        limits = [name for name in self.training if name.startswith("max_") and self.training[name] is not None]
+        if not limits:
+            message = "continuous_train_and_eval needs a limit: max_timesteps, max_steps or max_episodes"
+            raise ArgumentError(message, "max_timesteps")
+        total = self.training.get("max_timesteps")
+        while True:
+            before = self.agent.global_timestep
+            target = before + every if total is None else min(before + every, total)
+            if target > before:
+                self.train(max_timesteps=target)
+            if self.agent.global_timestep == before:
+                return
+            yield self.evaluate()
+
+    def continuous_eval(
+        self,
+        *,
+        timeout: float | None = None,
+        poll: float = 5.0,
+        until: Callable[[Evaluated], bool] | None = None,
+    ) -> Iterator[Evaluated]:
+        """Evaluate each new checkpoint of the Agent's run once, while another process trains it.
+
+        What was evaluated is noted in the run folder, so a process that comes later goes on from there. Checkpoints
+        that the training removed before they were evaluated are left out: ``keep_checkpoint_max`` says how many stay.
+
+        Args:
+            timeout: ends when there was no new checkpoint for so many seconds; None: never.
+            poll: seconds between looks at the folder.
+            until: ends when this is true of an evaluation.
+
+        Yields:
+            Each evaluation, when it is noted.
+
+        Raises:
+            ArgumentError: a number of seconds is negative.
+        """
+        timeout = None if timeout is None else number("timeout", timeout, at_least=0)
+        poll = number("poll", poll, at_least=0)
+        folder = Path(self.agent.model_dir)
+        seen, looked = _noted(folder), time.monotonic()
+        while True:
+            for checkpoint in _new(folder, seen):
+                seen.add(checkpoint)
+                evaluated = self._evaluated(folder, checkpoint)
+                if evaluated is None:
+                    continue
+                yield evaluated
+                looked = time.monotonic()
+                if until is not None and until(evaluated):
+                    return
+            if timeout is not None and time.monotonic() - looked >= timeout:
+                return
+            time.sleep(poll if timeout is None else min(poll, timeout))
+
+    def _evaluated(self, folder: Path, checkpoint: int) -> Evaluated | None:
+        """The evaluation of a checkpoint; None if it has been removed meanwhile."""
+        try:
+            counters = _counters(folder, checkpoint)
+            results, exported = self._evaluate(checkpoint, counters["global_timestep"])
+        except (ArgumentError, CheckpointError):
+            if checkpoint in CheckpointStore(folder).kept():
+                raise
+            return None
+        found = Evaluated(checkpoint, counters["global_timestep"], counters["global_step"], results, exported)
+        _note(folder, found)
+        return found
+
+    def _evaluate(self, policy: str | int, timestep: int | None) -> tuple[Mapping[str, float], tuple[Path, ...]]:
+        watching = {"hooks": self._eval_hooks} if self._eval_hooks else {}
+        results = self.agent.evaluate(self.eval_env, episodes=self.eval_episodes, policy=policy, **watching)
+        strategies = [] if timestep is None else self.export_strategies
+        exported = [one.export(self.agent, policy, timestep or 0, results) for one in strategies]
+        return results, tuple(path for path in exported if path is not None)
+
+
+def _counters(folder: Path, checkpoint: int) -> Mapping[str, int]:
+    """Of a checkpoint; CheckpointError if it is not there."""
+    found: Mapping[str, int] = CheckpointStore(folder).read(checkpoint)["counters"]
+    return found
+
+
+def _new(folder: Path, seen: set[int]) -> list[int]:
+    """The checkpoints that are there and have not been evaluated, the oldest first."""
+    return [checkpoint for checkpoint in CheckpointStore(folder).kept() if checkpoint not in seen]
+
+
+def _noted(folder: Path) -> set[int]:
+    """The checkpoints that were evaluated before."""
+    try:
+        with (folder / EVALUATED).open(newline="", encoding="utf-8") as file:
+            return {int(row["checkpoint"]) for row in csv.DictReader(file) if row["episodes"]}
+    except FileNotFoundError:
+        return set()
+
+
+def _note(folder: Path, evaluated: Evaluated) -> None:
+    """Append a row, which is on the disk before anybody is told; a row that a crash has cut short is none."""
+    path = folder / EVALUATED
+    begins = not path.exists() or path.stat().st_size == 0
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, _COLUMNS, extrasaction="ignore")
+        if begins:
+            writer.writeheader()
+        about = {"checkpoint": evaluated.checkpoint, "timestep": evaluated.timestep, "update": evaluated.update}
+        writer.writerow({**evaluated.results, **about})
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,99 @@
+"""Which of the evaluated policies leave a run, as folders that act without TensorFlow: the latest ones, or the best."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from ..checks import count
+from ..errors import ArgumentError
+from ..runs.files import make_folders, write_json_atomically
+
+_BEST: Final = "best.json"
+_FOLDER: Final = re.compile(r"timestep-(\d{12})", re.ASCII)
+
+
+class ExportStrategy(Protocol):
+    """Asked after each evaluation whether the policy is to be exported."""
+
+    def export(self, agent: Any, policy: str | int, timestep: int, results: Mapping[str, float]) -> Path | None:
+        """Export a policy, or not.
+
+        Args:
+            agent: has the policy.
+            policy: ``"last"``, ``"best"`` or a checkpoint's number.
+            timestep: of the training, at which it acted so.
+            results: of its evaluation.
+
+        Returns:
+            Where it is; None if it was not exported.
+        """
+
+
+class LatestExport:
+    """Exports every evaluated policy as ``<directory>/timestep-<number>``, and keeps the newest ones.
+
+    Args:
+        directory: of the exports; other files in it are left alone.
+        keep: how many.
+
+    Raises:
+        ArgumentError: ``keep`` is below 1.
+    """
+
+    def __init__(self, directory: str | Path, keep: int = 5) -> None:
+        self.directory = Path(directory)
+        self.keep = count("LatestExport(keep)", keep)
+
+    def export(self, agent: Any, policy: str | int, timestep: int, results: Mapping[str, float]) -> Path | None:
+        """Always; then the oldest beyond ``keep`` are removed."""
+        make_folders(self.directory)
+        exported: Path = agent.export(self.directory / f"timestep-{timestep:012d}", policy=policy)
+        folders = sorted(path for path in self.directory.iterdir() if _FOLDER.fullmatch(path.name))
+        for path in folders[: -self.keep]:
+            shutil.rmtree(path)
+        return exported
+
+
+class BestExport:
+    """Exports a policy as ``<directory>/policy`` when its evaluation is the best one so far.
+
+    What is to be beaten stands in ``<directory>/best.json``, so a process that comes later goes on from there.
+
+    Args:
+        directory: of the export.
+        metric: a result of ``Agent.evaluate``, of which more is better.
+    """
+
+    def __init__(self, directory: str | Path, metric: str = "episode_return_mean") -> None:
+        self.directory = Path(directory)
+        self.metric = metric
+
+    @property
+    def best(self) -> float | None:
+        """The best result so far; None before the first."""
+        try:
+            return float(json.loads((self.directory / _BEST).read_text(encoding="utf-8"))["best"])
+        except FileNotFoundError:
+            return None
+
+    def export(self, agent: Any, policy: str | int, timestep: int, results: Mapping[str, float]) -> Path | None:
+        """If it is better.
+
+        Raises:
+            ArgumentError: there is no such result.
+        """
+        if self.metric not in results:
+            message = f"BestExport(metric) must be one of {', '.join(results)}; got {self.metric!r}"
+            raise ArgumentError(message, "BestExport(metric)", self.metric)
+        value, best = float(results[self.metric]), self.best
+        if best is not None and not value > best:
+            return None
+        make_folders(self.directory)
+        exported: Path = agent.export(self.directory / "policy", policy=policy)
+        write_json_atomically(self.directory / _BEST, {"best": value, "metric": self.metric, "timestep": timestep})
+        return exported

@@ -1,0 +1,97 @@
+"""The results of a search: a table with a row for each point, best first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..seeds.group import FAILED, FINISHED, KILLED
+from .folder import EARLY, Search, TrialOutcome
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def ranked(search: Search, minimize: bool) -> list[int]:
+    """All points, best first; those without a metric come last."""
+    metrics, sign = search.metrics(), 1.0 if minimize else -1.0
+    return sorted(range(len(search.points)), key=lambda one: (one not in metrics, sign * metrics.get(one, 0.0), one))
+
+
+def best_trial(search: Search, minimize: bool) -> int | None:
+    """The best trial of the best point; None where nothing has a metric."""
+    order = ranked(search, minimize)
+    if not order or search.metric(order[0]) is None:
+        return None
+    known: dict[int, float] = {}
+    for trial in search.trials(order[:1]):
+        outcome = search.outcomes[trial]
+        if isinstance(outcome, TrialOutcome) and outcome.metric is not None and outcome.status in (FINISHED, EARLY):
+            known[trial] = outcome.metric
+    return min(known, key=lambda trial: known[trial] if minimize else -known[trial])
+
+
+def as_json(search: Search, metric: str, minimize: bool) -> dict[str, Any]:
+    """Everything that is known, as plain data."""
+    points = [
+        {
+            "point": point,
+            "params": search.points[point],
+            "metric": search.metric(point),
+            "trials": [
+                {"trial": trial, "seed": search.seed_of(trial), "folder": search.run_folder(trial)}
+                | vars(search.outcomes[trial])
+                for trial in search.trials([point])
+            ],
+        }
+        for point in ranked(search, minimize)
+    ]
+    best = best_trial(search, minimize)
+    return {
+        "name": search.name,
+        "folder": search.folder,
+        "metric": metric,
+        "optimization": "minimize" if minimize else "maximize",
+        "ended": search.ended,
+        "best": None if best is None else search.run_folder(best),
+        "points": points,
+    }
+
+
+def table(search: Search, metric: str, minimize: bool) -> Table:
+    """A row for each point, best first."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(title=Text(search.name, style="bold"), title_justify="left", box=box.SIMPLE_HEAD)
+    names = list(dict.fromkeys(name for point in search.points for name in point))
+    for name in ("point", *names, "trials", "timesteps", "seconds", metric):
+        made.add_column(name, justify="left" if name == "trials" else "right", overflow="fold")
+    for point in ranked(search, minimize):
+        outcomes = [search.outcomes[trial] for trial in search.trials([point])]
+        reached = search.metric(point)
+        made.add_row(
+            str(point),
+            *(_shown(search.points[point].get(name)) for name in names),
+            _statuses([one.status for one in outcomes]),
+            f"{sum(one.timesteps or 0 for one in outcomes):,}",
+            f"{sum(one.seconds or 0.0 for one in outcomes):,.1f}",
+            "-" if reached is None else f"{reached:,.4g}",
+        )
+    return made
+
+
+def failures(search: Search) -> list[int]:
+    """The trials that failed or were killed."""
+    return [trial for trial, one in search.outcomes.items() if one.status in (FAILED, KILLED)]
+
+
+def _statuses(statuses: list[str]) -> str:
+    """``finished``, or ``3 finished, 2 failed``."""
+    if len(statuses) == 1:
+        return statuses[0]
+    return ", ".join(f"{statuses.count(one)} {one}" for one in dict.fromkeys(statuses))
+
+
+def _shown(value: Any) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,200 @@
+"""The points of a search: what the section ``matrix`` describes, chosen by ``hypertune``, which Polyaxon uses too."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from ..language.declared import typed
+from ..language.files import Document, Keys, show
+from ..language.schema import Experiment
+from ..polyaxon.matrix import check_matrix
+
+GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE = "grid", "random", "mapping", "hyperband", "bayes", "tpe"
+KINDS: Final = (GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE)
+"""The kinds of matrix that can be run here; ``iterative`` needs a tuner of the user's own, on a server."""
+LISTED: Final = ("choice", "range", "linspace", "logspace", "geomspace")
+"""Kinds of param that list their values."""
+DRAWN: Final = (
+    "pchoice",
+    *(f"{q}{name}" for name in ("uniform", "loguniform", "normal", "lognormal") for q in ("", "q")),
+)
+"""Kinds of param that can only be drawn."""
+TAKES: Final[Mapping[str, Sequence[str]]] = {
+    GRID: LISTED,
+    RANDOM: (*LISTED, *DRAWN),
+    HYPERBAND: (*LISTED, *DRAWN),
+    BAYES: (*LISTED, "uniform"),
+    TPE: (*LISTED, *DRAWN[1:]),
+}
+"""Which kinds of param each kind of matrix can vary."""
+REQUIRED: Final[Mapping[str, Sequence[str]]] = {
+    HYPERBAND: ("params", "maxIterations", "eta", "resource", "metric"),
+    BAYES: ("metric",),
+    TPE: ("numRuns", "maxIterations"),
+}
+"""Keys without which a search would not know what to do or when to end; Polyaxon's schema leaves them out."""
+UTILITY: Final = {"acquisitionFunction": "ucb", "kappa": 1.2, "eps": 0.0, "numWarmup": 1000, "numIterations": 10}
+GAUSSIAN: Final = {"kernel": "matern", "lengthScale": 1.0, "nu": 1.5, "numRestartsOptimizer": 0}
+"""What ``bayes`` has where the file says nothing; hypertune requires all of it."""
+MOST_POINTS: Final = 10_000
+MOST_ATTEMPTS: Final = 1_000
+"""Draws in a row that gave nothing new: then there are no other points."""
+_MANAGERS: Final = {
+    GRID: ("grid_search", "GridSearchManager"),
+    MAPPING: ("mapping", "MappingManager"),
+    BAYES: ("bayesian_optimization", "BayesSearchManager"),
+    TPE: ("tpe", "TPEManager"),
+}
+_AT: Final[Keys] = ("matrix",)
+
+Point: TypeAlias = dict[str, Any]
+"""Names of params to their values."""
+
+
+class Space:
+    """A checked matrix.
+
+    Args:
+        experiment: with the section ``matrix``.
+        document: for the lines of errors.
+        given: the params of ``-P``.
+
+    Raises:
+        ExperimentError: the matrix is invalid, or cannot be run here.
+    """
+
+    def __init__(self, experiment: Experiment, document: Document, given: Mapping[str, str]) -> None:
+        matrix = _with_defaults(experiment.matrix or {})
+        self._document, self._declared = document, experiment.params
+        _check(matrix, document)
+        self.config = check_matrix(matrix, experiment, given, document)
+        self.kind = str(matrix["kind"])
+        self.seed: int | None = getattr(self.config, "seed", None)
+        """Of draws; to be set where the matrix has none."""
+        for name in ("numRuns", "maxIterations"):
+            if isinstance(wanted := matrix.get(name), int) and name == "numRuns" and wanted > MOST_POINTS:
+                raise document.error((*_AT, name), f"must be at most {MOST_POINTS:,}, got {wanted:,}")
+        if self.kind == HYPERBAND:
+            self._check_hyperband(matrix)
+
+    def grid(self) -> list[Point]:
+        """Every combination, or those that a mapping lists."""
+        if self.kind == GRID:
+            self._check_size()
+        return self.typed(self._manager().get_suggestions())
+
+    def drawn(self, number: int, salt: int = 0) -> list[Point]:
+        """Different points, drawn as hypertune's RandomSearchManager does; fewer where there are no more of them."""
+        import numpy as np
+
+        sample: Any = _hypertune("matrix.utils").sample
+        generator, found, attempts = np.random.RandomState(self._seed(salt)), list[Point](), 0
+        while len(found) < number and attempts < MOST_ATTEMPTS:
+            values = {name: sample(one, rand_generator=generator) for name, one in self.config.params.items()}
+            (point,) = self.typed([values])
+            attempts += 1
+            if point not in found:
+                found.append(point)
+                attempts = 0
+        return found
+
+    def suggested(self, points: Sequence[Point], metrics: Sequence[float], salt: int) -> list[Point]:
+        """What follows from results, for bayes and tpe."""
+        self.config.seed = self._seed(salt)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fit that did not converge is a suggestion like others
+            found = self._manager().get_suggestions(configs=[dict(one) for one in points], metrics=list(metrics))
+        return self.typed(found or [])
+
+    def typed(self, points: Sequence[Mapping[str, Any]]) -> list[Point]:
+        """With values of the declared types, as JSON has them."""
+        return [{name: self._typed(name, value) for name, value in point.items()} for point in points]
+
+    def _typed(self, name: str, value: Any) -> Any:
+        value = value.item() if hasattr(value, "item") else value
+        kind = self._declared[name].type
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self._document.error((*_AT, "params", name), f"gives {value}, which is not finite")
+        try:
+            return typed(value, kind)
+        except ValueError:
+            hint = "; use a kind that gives whole numbers, such as range or quniform" if kind == "int" else ""
+            message = f"gives {show(value)}, and the param is of type {kind}{hint}"
+            raise self._document.error((*_AT, "params", name), message) from None
+
+    def _manager(self) -> Any:
+        module, name = _MANAGERS[self.kind]
+        return getattr(_hypertune(f"search_managers.{module}.manager"), name)(self.config)
+
+    def _seed(self, salt: int) -> int:
+        return ((self.seed or 0) + salt) % (2**32 - 1) or 2**32 - 1  # hypertune takes 0 for no seed
+
+    def _check_size(self) -> None:
+        get_length: Any = _hypertune("matrix.utils").get_length
+        number: int = math.prod([int(get_length(one)) for one in self.config.params.values()])
+        if min(number, self.config.num_runs or number) > MOST_POINTS:
+            message = f"has {number:,} points, and at most {MOST_POINTS:,} can be run; use numRuns, or random"
+            raise self._document.error(_AT, message)
+
+    def _check_hyperband(self, matrix: Mapping[str, Any]) -> None:
+        name, params = str(self.config.resource.name), matrix["params"]
+        if name not in self._declared:
+            message = f"no param {name!r} is declared under 'params'"
+            raise self._document.error((*_AT, "resource", "name"), message, name=name, choices=self._declared)
+        if name in params:
+            raise self._document.error((*_AT, "params", name), "is the resource, which hyperband sets itself")
+        if not self.config.eta > 1:
+            raise self._document.error((*_AT, "eta"), f"must be above 1, got {self.config.eta}")
+        self.config.set_tuning_params()
+        most = max(self.config.get_num_runs(bracket=bracket) for bracket in range(self.config.s_max + 1))
+        if most > MOST_POINTS:
+            message = (
+                f"gives {most:,} trials at first, and at most {MOST_POINTS:,} can be run; count the resource in larger"
+                ' units, as in train: {max_timesteps: "${thousands}e3"}, or use a larger eta'
+            )
+            raise self._document.error((*_AT, "maxIterations"), message)
+
+
+def _hypertune(module: str) -> Any:
+    """A module of hypertune's; ``ImportError`` with what to install."""
+    try:
+        return importlib.import_module(f"hypertune.{module}")
+    except ModuleNotFoundError as error:
+        message = f"This search needs {error.name}. Install it with: pip install 'axonrl[search]'"
+        raise ImportError(message, name=error.name) from error
+
+
+def _with_defaults(matrix: Mapping[str, Any]) -> dict[str, Any]:
+    if matrix.get("kind") != BAYES:
+        return dict(matrix)
+    utility = matrix.get("utilityFunction") or {}
+    if not isinstance(utility, Mapping):
+        return dict(matrix)
+    gaussian = utility.get("gaussianProcess") or {}
+    gaussian = {**GAUSSIAN, **gaussian} if isinstance(gaussian, Mapping) else gaussian
+    return {**matrix, "utilityFunction": {**UTILITY, **utility, "gaussianProcess": gaussian}}
+
+
+def _check(matrix: Mapping[str, Any], document: Document) -> None:
+    """What Polyaxon's schema lets pass, and cannot be run."""
+    kind, params = matrix.get("kind"), matrix.get("params")
+    if kind == "iterative":
+        message = f"'iterative' needs a tuner on a server; axonrl run takes {', '.join(KINDS)}"
+        raise document.error((*_AT, "kind"), message)
+    for name in REQUIRED.get(str(kind), ()):
+        if matrix.get(name) is None:
+            raise document.error((*_AT, name), "this key is required")
+    for name, one in params.items() if isinstance(params, Mapping) else ():
+        takes, given = TAKES.get(str(kind), ()), one.get("kind") if isinstance(one, Mapping) else None
+        if takes and isinstance(given, str) and given in (*LISTED, *DRAWN) and given not in takes:
+            message = f"{kind} takes {', '.join(takes)}, got {given}"
+            raise document.error((*_AT, "params", name, "kind"), message)
+
+
+def as_text(point: Mapping[str, Any]) -> dict[str, str]:
+    """A point as ``-P`` has it."""
+    return {name: value if isinstance(value, str) else repr(value).lower() for name, value in point.items()}

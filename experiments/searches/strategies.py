@@ -1,0 +1,133 @@
+"""What a search runs next: batches of points, each of which follows from the results of those before it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .space import BAYES, GRID, HYPERBAND, MAPPING, TPE, Point, Space
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Points that run together.
+
+    ``bracket`` is hyperband's bracket iteration: how often its points have been promoted.
+    """
+
+    points: Sequence[int]
+    iteration: int = 0
+    bracket: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Next:
+    """What is to run.
+
+    Args:
+        points: their values.
+        resumed: their numbers, where they are points that exist and now continue with these values.
+        iteration: as in :class:`Batch`.
+        bracket: likewise.
+    """
+
+    points: Sequence[Point]
+    resumed: Sequence[int] = ()
+    iteration: int = 0
+    bracket: int = 0
+
+
+def following(
+    space: Space, batches: Sequence[Batch], points: Sequence[Point], metrics: Mapping[int, float]
+) -> Next | None:
+    """What a search runs next.
+
+    Args:
+        space: the matrix.
+        batches: what has run, all of it.
+        points: all of them, by number.
+        metrics: of those that have one.
+
+    Returns:
+        It, or None at the end.
+
+    Raises:
+        ExperimentError: a value does not suit its param.
+    """
+    if space.kind == HYPERBAND:
+        return _hyperband(space, batches, points, metrics)
+    if space.kind in (BAYES, TPE):
+        return _guided(space, batches, points, metrics)
+    if batches:
+        return None
+    return Next(space.grid() if space.kind in (GRID, MAPPING) else space.drawn(space.config.num_runs))
+
+
+def _guided(
+    space: Space, batches: Sequence[Batch], points: Sequence[Point], metrics: Mapping[int, float]
+) -> Next | None:
+    config = space.config
+    if not batches:
+        if space.kind == BAYES:
+            return Next(space.drawn(config.num_initial_runs))
+        return Next(space.suggested([], [], 0))
+    iteration = batches[-1].iteration
+    if not config.should_reschedule(iteration):
+        return None
+    if metrics:
+        found = space.suggested([points[one] for one in metrics], [*metrics.values()], iteration + 1)
+    else:  # nothing to learn from
+        found = space.drawn(1 if space.kind == BAYES else config.num_runs, iteration + 1)
+    if new := [point for point in found if point not in points]:
+        return Next(new, iteration=iteration + 1)
+    # A point that has run would give nothing new: bayes suggests one again where it is sure of it.
+    drawn = [point for point in space.drawn(len(points) + 1, iteration + 1) if point not in points]
+    return Next(drawn[:1], iteration=iteration + 1) if drawn else None
+
+
+def _hyperband(
+    space: Space, batches: Sequence[Batch], points: Sequence[Point], metrics: Mapping[int, float]
+) -> Next | None:
+    config = space.config
+    if not batches:
+        return _bracket(space, 0)
+    last = batches[-1]
+    begun = config.get_bracket(iteration=last.iteration)
+    if last.bracket < begun:
+        first = next(one for one in batches if (one.iteration, one.bracket) == (last.iteration, 0))
+        number = config.get_num_runs_to_keep(num_runs=len(first.points), bracket_iteration=last.bracket)
+        kept = _best(config, last.points, metrics)[: max(1, number)]
+        if kept:
+            values = _resource(config, last.iteration, last.bracket + 1)
+            promoted = [{**points[one], **values} for one in kept]
+            return Next(promoted, kept if config.resume else (), last.iteration, last.bracket + 1)
+    return _bracket(space, last.iteration + 1) if begun >= 1 else None
+
+
+def _bracket(space: Space, iteration: int) -> Next:
+    number = space.config.get_num_runs(bracket=space.config.get_bracket(iteration=iteration))
+    values = _resource(space.config, iteration, 0)
+    return Next(space.typed([{**one, **values} for one in space.drawn(number, iteration)]), (), iteration, 0)
+
+
+def _resource(config: Any, iteration: int, bracket: int) -> Point:
+    amount = config.max_iterations * config.eta ** (bracket - config.get_bracket(iteration=iteration))
+    nearest = round(amount)
+    if abs(amount - nearest) < 1e-9 * amount:  # 9 * 3 ** -2 may be a little less than 1
+        amount = nearest
+    name, kind = config.resource.name, str(getattr(config.resource.type, "value", config.resource.type or "int"))
+    return {name: max(1, int(amount)) if kind.lower() == "int" else float(amount)}
+
+
+def _best(config: Any, points: Sequence[int], metrics: Mapping[int, float]) -> list[int]:
+    """Those that have a metric, best first."""
+    sign = 1.0 if minimizes(config) else -1.0
+    return sorted((one for one in points if one in metrics), key=lambda one: sign * metrics[one])
+
+
+def minimizes(config: Any) -> bool:
+    """Is less better? Without a metric, and without a word about it, more is."""
+    metric = getattr(config, "metric", None)
+    wanted = None if metric is None else metric.optimization
+    return wanted is not None and str(getattr(wanted, "value", wanted)).lower() == "minimize"

@@ -1,0 +1,219 @@
+"""A process that runs trials, one after another: what it has loaded, TensorFlow above all, is loaded once.
+
+It reads lines of JSON from its standard input: ``{"trial": 3, "point": {...}, "seed": 0, "program": "..."}``, where the
+program is the name of one that is shared, or empty; ``{"stop": "why"}`` for the trial that runs; ``{"end": true}``.
+What it tells is what the process of a seed tells, with the trial's outcome at its end. When its standard input closes,
+the process that started it has ended: the trial is saved and stops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import json
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock
+
+from ...errors import NotCompilableError
+from ...quiet import load_tensorflow
+from ..errors import ExperimentError
+from ..language.files import Document
+from ..language.schema import Experiment
+from ..running import folder as records
+from ..running import runner
+from ..running.building import Member
+from ..running.signals import StopOnSignal
+from ..seeds.group import FAILED, FINISHED, STOPPED
+from ..seeds.process import EXPECTED, StopOnRequest, Teller, Warnings, final_return, wait_for_writer
+from ..tracking.journal import JOURNAL, Group, TrackedRun
+from .folder import OUTPUT, PROGRAMS, TRIAL, TrialOutcome, trial_experiment
+
+RETURN: Final = "return"
+"""The metric where none is named: the mean of the final evaluation, else that of the last 100 episodes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What all trials of a worker have in common.
+
+    Args:
+        folder: of the search.
+        name: of the experiment.
+        identity: the search's.
+        metric: what is compared.
+        seeds: all of the search's, with which shared programs are compiled.
+        file: the experiment file of the user, for the record.
+        command: the command line, for the record.
+    """
+
+    folder: str
+    name: str
+    identity: str
+    metric: str
+    seeds: Sequence[int]
+    file: str
+    command: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What is asked for in one line."""
+
+    trial: int
+    point: Mapping[str, Any]
+    seed: int
+    program: str
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run trials; the argument is a :class:`Task` as JSON."""
+    task = Task(**json.loads(arguments[0]))
+    teller = Teller(os.dup(1))
+    os.dup2(2, 1)  # what a user's code prints
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
+    logging.getLogger("axonrl").setLevel(logging.INFO)
+    logging.getLogger("axonrl").addHandler(Warnings(teller))
+    with StopOnSignal() as signals, contextlib.suppress(KeyboardInterrupt):
+        inbox = _Inbox(signals)
+        threading.Thread(target=inbox.listen, daemon=True).start()
+        while (trial := inbox.next()) is not None:
+            _redirect(Path(task.folder, OUTPUT, f"{TRIAL}-{trial.trial}.txt"))
+            outcome = _outcome(task, trial, teller, signals, inbox.asked)
+            teller.tell(outcome=dataclasses.asdict(outcome))
+            inbox.renew()
+            gc.collect()  # a memory of transitions may be in a circle
+            if signals.received is not None:
+                break
+
+
+class _Inbox:
+    """What is asked of this process, read in a thread."""
+
+    def __init__(self, signals: StopOnSignal) -> None:
+        self.asked = StopOnRequest()
+        self._signals = signals
+        self._trials: queue.Queue[Trial | None] = queue.Queue()
+
+    def next(self) -> Trial | None:
+        """The next trial; None at the end."""
+        while True:
+            with contextlib.suppress(queue.Empty):  # a wait without a limit would hold back signals
+                return self._trials.get(timeout=0.2)
+            if self._signals.received is not None:
+                return None
+
+    def renew(self) -> None:
+        """What was asked of one trial is not asked of the next."""
+        self.asked = StopOnRequest()
+
+    def listen(self) -> None:
+        """In a thread; at the end of the input, stop as if it were a signal."""
+        with contextlib.suppress(OSError, ValueError), open(0, "rb", buffering=0, closefd=False) as lines:
+            for line in lines:
+                value = json.loads(line)
+                if "stop" in value:
+                    self.asked.request_stop(value["stop"])
+                else:
+                    self._trials.put(None if "end" in value else Trial(**value))
+                    if "end" in value:
+                        return
+        if self._signals.received is None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _redirect(path: Path) -> None:
+    with path.open("ab", buffering=0) as file:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+
+
+def _outcome(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> TrialOutcome:
+    try:
+        return run(task, trial, teller, signals, asked)
+    except KeyboardInterrupt:
+        return TrialOutcome(STOPPED, message=f"stopped at once by {signals.name}")
+    except Exception as error:
+        if isinstance(error, ExperimentError):  # what a user can mend needs no traceback
+            print(error, file=sys.stderr)
+        else:
+            traceback.print_exception(error)
+        text = " ".join(str(error).split())
+        return TrialOutcome(FAILED, message=text if isinstance(error, EXPECTED) else f"{type(error).__name__}: {text}")
+
+
+def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> TrialOutcome:
+    """Run a trial, or continue it; errors as for :func:`axonrl.experiments.running.runner.run`."""
+    experiment, document = trial_experiment(Path(task.folder), trial.point, trial.seed)
+    document = Document(task.file, document.values, document.places)
+    folder = Path(task.folder, f"{TRIAL}-{trial.trial}")
+    resume = (folder / records.EXPERIMENT).is_file()
+    if resume:
+        wait_for_writer(folder)
+    program = _program(task, trial, experiment, document) if trial.program else None
+    if program is None:
+        load_tensorflow()
+    result = runner.run(
+        experiment,
+        document,
+        folder,
+        resume=resume,
+        command=task.command,
+        hooks=[signals, asked, teller.hook],
+        stopped=lambda: asked.reason if signals.received is None else f"{signals.name} received",
+        member=Member(program, Group(task.name, task.identity), f"{task.name}-{TRIAL}-{trial.trial}"),
+    )
+    evaluation = result.evaluation
+    reached = final_return(folder) if evaluation is None else evaluation["episode_return_mean"]
+    return TrialOutcome(
+        STOPPED if result.stopped else FINISHED,
+        result.episodes,
+        result.timesteps,
+        result.updates,
+        result.seconds,
+        reached,
+        evaluation,
+        result.stopped,
+        reached if task.metric == RETURN else measured(folder, task.metric, result.as_outputs()),
+    )
+
+
+def measured(folder: Path, metric: str, outputs: Mapping[str, float]) -> float | None:
+    """The last value of a metric in a run's journal, or among its results; None where it has none of that name."""
+    if metric in outputs:
+        return float(outputs[metric])
+    run = TrackedRun(folder)
+    if not (folder / JOURNAL).is_file():
+        return None
+    run.read()
+    return next((point.value for point in reversed(run.points) if point.name == metric), None)
+
+
+def _program(task: Task, trial: Trial, experiment: Experiment, document: Document) -> Path | None:
+    """Where the shared program is, compiled by the first trial that needs it; None where it cannot be compiled."""
+    place = Path(task.folder, PROGRAMS, trial.program)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    refused = place.with_suffix(".txt")
+    with FileLock(place.with_suffix(".lock")):
+        if (place / "program.json").is_file():
+            return place
+        if refused.is_file():
+            return None
+        load_tensorflow()
+        try:
+            return runner.compile_experiment(experiment, document, place, task.seeds)
+        except NotCompilableError as error:
+            refused.write_text(f"{error}\n", encoding="utf-8")
+            return None

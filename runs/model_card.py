@@ -1,0 +1,160 @@
+"""The model card of an export: what was trained, how well it does, and how to load it, as Markdown."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from . import record
+from .history import Evaluation, evaluations_of_policies, read_episodes
+from .learning_curve import algorithm_of
+from .starts import read_starts
+from .statistics import interval
+
+EPISODES: Final = 100
+"""How many of the last episodes of training are summed up."""
+_NORMAL: Final = 1.959964
+"""The 97.5 % quantile of the normal distribution: of means, from their standard errors."""
+_VERSIONS: Final = ("python", "axonrl", "tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert")
+
+
+def model_card(described: Mapping[str, Any], run: Path | None) -> str:
+    """Markdown.
+
+    Args:
+        described: what ``policy.json`` holds.
+        run: the run folder; None where there is none.
+
+    Raises:
+        CheckpointError, ValueError: a file of the run folder is damaged.
+    """
+    found = None if run is None else record.read(run)
+    environment = (found and found.environment) or {}
+    task = environment.get("id") or "an environment of the user's own"
+    algorithm = (found and algorithm_of(found.model_fn)) or described["model"]
+    trained = described["trained"]
+    facts = {
+        "environment": f"{task}{_wrapped(environment)}",
+        "observations": _space(described["observation"]["space"]),
+        "actions": _space(described["action"]["space"]),
+        "algorithm": algorithm,
+        "policy": f"`{described['policy']}`",
+        "timesteps": f"{trained['global_timestep']:,}",
+        "updates": f"{trained['global_step']:,}",
+        "episodes": f"{trained['global_episode']:,}",
+        "seed": None if found is None else found.seed,
+        "normalised inside": "observations" if described["normalization"] else "nothing",
+        "recurrent": "yes: state goes in and comes out" if described["state"] else "no",
+    }
+    sections = (
+        [f"# {algorithm} on {task}", "", "A policy that axonrl trained and exported. It acts greedily."],
+        _table("", "", facts.items()),
+        ["## Returns", "", *([] if run is None else _returns(run, trained))],
+        ["## How it was trained", "", *_provenance(run, found, described)],
+        ["## How to use it", *_usage(described)],
+        ["## Limits", "", *_limits(described)],
+    )
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def _table(left: str, right: str, rows: Iterable[tuple[str, Any]]) -> list[str]:
+    cells = ((name, str(value).replace("|", "\\|")) for name, value in rows if value is not None)
+    return [f"| {left} | {right} |", "|---|---|", *(f"| {name} | {value} |" for name, value in cells)]
+
+
+def _wrapped(environment: Mapping[str, Any]) -> str:
+    kinds = [str(one.get("kind")) for one in environment.get("wrappers", ())]
+    return f", with {', '.join(kinds)}" if kinds else ""
+
+
+def _space(space: Mapping[str, Any]) -> str:
+    if space["type"] == "Dict":
+        return f"Dict of {', '.join(f'{key}: {_space(part)}' for key, part in space['spaces'])}"
+    if space["type"] == "Tuple":
+        return f"Tuple of {', '.join(map(_space, space['spaces']))}"
+    size = space.get("shape", space.get("n", space.get("nvec")))
+    return f"{space['type']} {size} {space.get('dtype', 'int8')}"
+
+
+def _returns(run: Path, trained: Mapping[str, Any]) -> Iterator[str]:
+    at = trained["global_timestep"], trained["global_step"]
+    rows = [row for row in evaluations_of_policies(run) if (row.global_timestep, row.global_step) == at]
+    yield from (_evaluated(row) for row in rows)
+    if not rows:
+        yield "The training did not evaluate this policy."
+    last = [one.episode_return for one in read_episodes(run) if one.global_timestep <= at[0]][-EPISODES:]
+    if last:
+        mean, low, high = interval(last)
+        yield (
+            f"The last {len(last)} episodes of its training, which explore, returned {mean:,.6g} on average (95 %"
+            f" interval {low:,.6g} .. {high:,.6g}, bootstrapped over episodes)."
+        )
+
+
+def _evaluated(row: Evaluation) -> str:
+    around = ""
+    if row.episodes > 1:
+        half = _NORMAL * row.episode_return_std / math.sqrt(row.episodes)
+        low, high = row.episode_return_mean - half, row.episode_return_mean + half
+        around = f" (95 % interval {low:,.6g} .. {high:,.6g}, from the standard error over episodes)"
+    return (
+        f"Evaluated greedily after {row.global_timestep:,} timesteps, in {row.episodes} episodes:"
+        f" {row.episode_return_mean:,.6g} on average{around}.\n"
+    )
+
+
+def _provenance(run: Path | None, found: record.RunRecord | None, described: Mapping[str, Any]) -> Iterator[str]:
+    starts = [] if run is None else read_starts(run)
+    for start in starts[:1]:
+        yield from ("```console", shlex.join(map(str, start.get("command", ()))), "```", "")
+        if start.get("git_commit"):
+            yield f"Git commit `{start['git_commit']}`, started {start.get('started')}.\n"
+    if len(starts) > 1:
+        yield f"It was started {len(starts)} times in all; later starts continued it.\n"
+    if found is not None and found.params:
+        yield from (*_table("parameter", "value", ((k, f"`{v}`") for k, v in found.params.items())), "")
+    trained_with = {} if found is None else found.made_with
+    versions = ((name, trained_with.get(name, described["made_with"].get(name))) for name in _VERSIONS)
+    yield from _table("version", "", versions)
+
+
+def _usage(described: Mapping[str, Any]) -> Iterator[str]:
+    if described["program"] is not None:
+        yield from ("", "LiteRT, with `numpy`, `ai-edge-litert` and `safetensors` beside axonrl:", "", "```python")
+        yield from ("from axonrl.policies import Policy", "", 'policy = Policy.load("path/of/this/folder")')
+        yield from ("action = policy.act(observation)  # what env.step takes", "```")
+    onnx = described.get("onnx")
+    if onnx is None:
+        return
+    inputs, states = onnx["inputs"], described["state"] or {}
+    given = [(name, "batch of observations", spec) for name, spec in inputs.items()]
+    given += [(f"state/{name}", "zeros where episodes begin, then next_state", spec) for name, spec in states.items()]
+    yield from (
+        "",
+        f"ONNX (opset {onnx['opset']}), with any ONNX runtime; the first axis of everything is the batch:",
+        "",
+    )
+    yield from ("```python", "import onnxruntime", "", 'session = onnxruntime.InferenceSession("policy.onnx")')
+    yield from ("outputs = [output.name for output in session.get_outputs()]", "results = session.run(outputs, {")
+    for name, what, spec in given:
+        yield f'    "{name}": ...,  # {what}: {spec["dtype"]} [B, {", ".join(map(str, spec["shape"]))}]'.replace(
+            ", ]", "]"
+        )
+    yield from (
+        "})",
+        'action = dict(zip(outputs, results))["action"]  # of a Dict or a Tuple space: "action/<part>"',
+        "```",
+    )
+
+
+def _limits(described: Mapping[str, Any]) -> Iterator[str]:
+    yield "- It is greedy, and was trained in the environment above alone; elsewhere nothing is known of it."
+    yield "- Wrappers other than the normalisation of observations belong to the environment: give it what they return."
+    if described["exploration_note"]:
+        yield f"- It does not explore: {described['exploration_note']}."
+    if described.get("onnx") is not None:
+        yield "- The ONNX model does not check observations: neither NaN, nor bounds, nor masks without a legal action."
+        yield "- It was compared with the agent on this machine: see `parity.json`."

@@ -1,0 +1,169 @@
+"""PREDICT as an ONNX model, from what the environment returns to what it takes."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+from ..contracts import Array, ArraySpec
+from ..policies.description import Normalization, Part
+from ..policies.executors import action_names
+from ..quiet import stderr_aside
+from .frozen import with_weights
+from .tracing.program import Predict, Program
+
+OPSET: Final = 18
+"""Of ONNX's own operators, from 2022: tf2onnx writes none that is newer, and runtimes since then read it."""
+INPUT: Final = "observation"
+BATCH: Final = "batch"
+"""The name of the free axis."""
+_OWN: Final = ("", "ai.onnx.ml")
+
+
+def input_name(part: str) -> str:
+    """The name of the model's input for a part of the observation; an array has the part ``""``."""
+    return f"{INPUT}/{part}" if part else INPUT
+
+
+def input_specs(parts: Sequence[Part], normalization: Normalization | None) -> dict[str, ArraySpec]:
+    """One row of each observation that the model takes, by the name of the part, in order.
+
+    Where the policy normalises, it takes what the environment returns inside of that wrapper, as float32.
+    """
+    ordered = sorted(parts, key=lambda part: part.name)
+    return {
+        part.name: part.spec if normalization is None else ArraySpec(part.spec.shape, np.float32) for part in ordered
+    }
+
+
+def onnx_model(
+    program: Program,
+    weights: Mapping[str, Array],
+    observation: tuple[Sequence[Part], Normalization | None],
+    action_space: Mapping[str, Any],
+) -> bytes:
+    """PREDICT with these weights, normalisation before it, and actions in the environment's units after it.
+
+    Args:
+        program: the traced ``model_fn``; noise is zero.
+        weights: of PREDICT's variables.
+        observation: its arrays, and what is done to them first.
+        action_space: attributes of the action space.
+
+    Returns:
+        The content of the file. Its inputs are ``observation`` (or ``observation/<part>``) and ``state/<name>``; its
+        outputs the predictions by name, with ``action`` in the dtype and the bounds of the space, and
+        ``next_state/<name>``.
+
+    Raises:
+        ValueError: ONNX has no such op; names it.
+        ImportError: tf2onnx is not installed.
+    """
+    program = program.without_noise()
+    predict, (parts, normalization) = program.predict, observation
+    specs = {input_name(name): spec for name, spec in input_specs(parts, normalization).items()}
+    specs |= {f"state/{name}": spec for name, spec in sorted((predict.state or {}).items())}
+    call = with_weights(predict.function, program.store.predict_variables(), weights)
+    finish = [_finishing(name, action_space) for name in sorted(predict.outputs)]
+
+    def act(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
+        count = len(parts)
+        arrays = [_normalized(tensor, normalization) for tensor in raw[:count]]
+        results = call(*arrays, *raw[count:])
+        named = dict(zip(_output_names(predict), results, strict=True))
+        return {
+            name: tf.identity(end(named[name])) for name, end in zip(sorted(predict.outputs), finish, strict=True)
+        } | {name: tf.identity(named[name]) for name in named if name not in predict.outputs}
+
+    signature = [
+        tf.TensorSpec((None, *spec.shape), spec.dtype, name=f"input_{place}")
+        for place, spec in enumerate(specs.values())
+    ]
+    return _converted(act, signature, list(specs))
+
+
+def _output_names(predict: Predict) -> list[str]:
+    """In the order of the traced function."""
+    return [*sorted(predict.outputs), *(f"next_state/{name}" for name in sorted(predict.state or {}))]
+
+
+def _normalized(tensor: tf.Tensor, normalization: Normalization | None) -> tf.Tensor:
+    """The arithmetic of :class:`Normalization`, in the order in which NumPy does it and with its dtypes."""
+    if normalization is None:
+        return tensor
+    mean, scale = normalization.mean, np.sqrt(normalization.var + normalization.epsilon)
+    dtype = np.result_type(np.float32, mean, scale)
+    normalized = (tf.cast(tensor, dtype) - mean.astype(dtype)) / scale.astype(dtype)
+    if normalization.clip is not None:
+        limit = dtype.type(normalization.clip)
+        normalized = tf.minimum(tf.maximum(normalized, -limit), limit)
+    return tf.cast(normalized, tf.float32)
+
+
+def _finishing(name: str, action_space: Mapping[str, Any]) -> Callable[[tf.Tensor], tf.Tensor]:
+    """What is done to a prediction: the action gets the dtype and the bounds of its space."""
+    if not action_names([name]):
+        return lambda tensor: tensor
+    space = action_space
+    for key in name.split("/")[1:]:
+        space = space["spaces"][key]
+    dtype = np.dtype(space.get("dtype", np.int8))
+    if space["type"] != "Box":
+        return lambda tensor: tf.cast(tensor, dtype)
+    return lambda tensor: tf.minimum(tf.maximum(tf.cast(tensor, dtype), space["low"]), space["high"])
+
+
+def _converted(act: Callable[..., Any], signature: Sequence[tf.TensorSpec], names: Sequence[str]) -> bytes:
+    onnx, tf2onnx = importlib.import_module("onnx"), importlib.import_module("tf2onnx")
+    before = logging.getLogger("tf2onnx").level
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)  # what it cannot write is said below
+    try:
+        with stderr_aside():
+            function = tf.function(act, autograph=False)
+            model, _ = tf2onnx.convert.from_function(function, input_signature=signature, opset=OPSET)
+    finally:
+        logging.getLogger("tf2onnx").setLevel(before)
+    unknown = sorted(
+        {
+            node.op_type
+            for node in _nodes(model.graph)
+            if node.domain not in _OWN or not onnx.defs.has(node.op_type, OPSET, node.domain)
+        }
+    )
+    if unknown:
+        raise ValueError(f"ONNX has no such op: {', '.join(unknown)}")
+    _rename(model.graph, {f"input_{place}": name for place, name in enumerate(names)})
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = BATCH
+    model.producer_name, model.doc_string, model.graph.name = "axonrl", "", "policy"
+    onnx.checker.check_model(model, full_check=True)
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """A graph, and those inside of its nodes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    yield from _graphs(inner)
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    for one in _graphs(graph):
+        yield from one.node
+
+
+def _rename(graph: Any, names: Mapping[str, str]) -> None:
+    for value in graph.input:
+        value.name = names[value.name]
+    for node in _nodes(graph):
+        for place, name in enumerate(node.input):
+            node.input[place] = names.get(name, name)

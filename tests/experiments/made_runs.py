@@ -1,0 +1,58 @@
+"""Run folders as trainings leave them, without a training."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import yaml
+
+from axonrl.runs.record import RunRecord
+
+EPISODES = "episode,global_timestep,episode_return,length,seconds\n"
+EVALUATIONS = "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes\n"
+
+
+def make_run(
+    folder: Path,
+    seed: int,
+    returns: Sequence[float],
+    *,
+    evaluations: Mapping[int, float] | None = None,
+    status: str = "succeeded",
+    environment: str = "CartPole-v1",
+    model_fn: str = "dqn",
+    python: bool = False,
+    **params: Any,
+) -> Path:
+    """A run whose episodes took ten timesteps and a tenth of a second each, in two copies of the environment."""
+    folder.mkdir(parents=True)
+    memory = {"kind": "replay", "size": 100}
+    agent = {"model_fn": model_fn, "params": params, "memory": memory}
+    box = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    RunRecord(
+        seed=seed,
+        model_fn=model_fn,
+        params=params,
+        unrecorded=(),
+        observation_space=box,
+        action_space=gymnasium.spaces.Discrete(2),
+        num_envs=2,
+        runtime={"actor": "litert", "learner": "litert"},
+        runtime_why={},
+        made_with={},
+        environment={"id": environment, "kwargs": {}, "wrappers": []},
+        memory=memory,
+    ).write(folder)
+    rows = "".join(f"{n},{n * 10},{value},10,0.1\n" for n, value in enumerate(returns, 1))
+    (folder / "episodes.csv").write_text(EPISODES + rows)
+    found = "".join(f"{at},{value},0,10,5\n" for at, value in (evaluations or {}).items())
+    (folder / "evaluations.csv").write_text(EVALUATIONS + found)
+    (folder / "record.json").write_text(json.dumps([{"started": "2026-01-02T03:04:05+00:00"}]))
+    if not python:
+        experiment = {"name": folder.name, "seed": seed, "environment": {"id": environment}, "agent": agent}
+        (folder / "experiment.yml").write_text(yaml.safe_dump(experiment))
+        (folder / "journal.jsonl").write_text(f'{{"time": 1.0, "status": "{status}", "message": ""}}\n')
+    return folder

@@ -1,0 +1,231 @@
+"""``axonrl ls`` and ``compare``, and what a report reckons, on run folders whose numbers are known."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.experiments.commands.cli import main
+from axonrl.experiments.comparing.finding import run_folders
+from axonrl.experiments.comparing.grouping import grouped
+from axonrl.experiments.comparing.parallel import axes_of, searched
+from axonrl.experiments.comparing.reading import read_run
+from axonrl.experiments.comparing.study import Study, across, study
+from axonrl.experiments.comparing.tables import age
+from axonrl.tests.experiments.made_runs import make_run
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def studies_of(folder: Path, *reach: float) -> list[Study]:
+    found = grouped(map(read_run, run_folders([folder])))
+    return [study(name, groups, reach) for name, groups in found.items()]
+
+
+# -- one run ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_with_evaluations(tmp_path: Path) -> None:
+    run, _ = read_run(make_run(tmp_path / "one", 3, [1.0, 2.0], evaluations={10: 7.0, 30: 5.0}))
+    assert (run.status, run.problem, run.environment, run.algorithm, run.seed) == (
+        *("finished", "", "CartPole-v1", "dqn"),
+        3,
+    )
+    assert (run.best_return, run.final_return, run.training_return) == (7.0, 5.0, 1.5)
+    assert (run.episodes, run.timesteps) == (2, 30)  # it was evaluated after its last episode
+    assert run.timesteps_per_second == pytest.approx(200)  # 20 timesteps of two copies in 0.2 s
+
+
+def test_returns_without_evaluations_are_those_of_a_hundred_episodes(tmp_path: Path) -> None:
+    run, _ = read_run(make_run(tmp_path / "one", 3, [0.0] * 50 + [10.0] * 100 + [4.0] * 50))
+    assert (run.best_return, run.final_return) == (10.0, 7.0)
+
+
+def test_a_checkpoint_has_counted_the_episode_that_has_not_ended(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "one", 3, [1.0])
+    (folder / "checkpoints" / "checkpoint-00000004").mkdir(parents=True)
+    manifest = folder / "checkpoints" / "checkpoint-00000004" / "manifest.json"
+    manifest.write_text('{"counters": {"global_timestep": 17}}')
+    assert read_run(folder)[0].timesteps == 17
+    manifest.write_text("{")
+    assert read_run(folder)[0].timesteps == 10
+
+
+@pytest.mark.parametrize(
+    ("written", "status"),
+    [("succeeded", "finished"), ("stopped", "stopped"), ("failed", "failed"), ("running", "killed")],
+)
+def test_the_status_is_the_last_of_the_journal(tmp_path: Path, written: str, status: str) -> None:
+    assert read_run(make_run(tmp_path / "one", 3, [1.0], status=written))[0].status == status
+
+
+def test_who_holds_the_folder_is_running_and_a_dead_process_is_not(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "one", 3, [1.0], status="running")
+    (folder / "lock.pid").write_text(str(os.getpid()))
+    assert read_run(folder)[0].status == "running"
+    (folder / "lock.pid").write_text("999999999")
+    assert read_run(folder)[0].status == "killed"
+
+
+def test_a_run_of_python_has_no_journal_and_the_same_settings(tmp_path: Path) -> None:
+    run, _ = read_run(make_run(tmp_path / "one", 3, [1.0], python=True, rate=0.5, hidden=[8, 8]))
+    assert run.status == "ended"
+    assert (run.settings["agent.params.rate"], run.settings["agent.params.hidden"]) == (0.5, [8, 8])
+    assert run.settings["environment.id"] == "CartPole-v1"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("run.json", "{"), ("episodes.csv", "x\n1,2\n"), ("record.json", "[]]"), ("experiment.yml", "a: [")],
+)
+def test_damage_names_the_file_and_leaves_the_rest(tmp_path: Path, file: str, text: str) -> None:
+    folder = make_run(tmp_path / "one", 3, [1.0])
+    (folder / file).write_text(text)
+    run, curve = read_run(folder)
+    assert run.status == "damaged"
+    assert file in run.problem
+    assert curve.ends.size == 0
+
+
+# -- several ----------------------------------------------------------------------------------------------------------
+
+
+def test_folders_are_found_at_any_depth_each_once_in_the_order_of_numbers(tmp_path: Path) -> None:
+    for name in ("pole/seed-10", "pole/seed-9", "deep/er/run"):
+        make_run(tmp_path / name, 1, [1.0])
+    for name in ("pole/compiled/x", "nothing"):
+        (tmp_path / name).mkdir(parents=True)
+    found = [path.relative_to(tmp_path).as_posix() for path in run_folders([tmp_path, tmp_path / "pole" / "seed-9"])]
+    assert found == ["deep/er/run", "nothing", "pole/seed-9", "pole/seed-10"]
+
+
+def test_ls_lists_all_and_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path / "good", 1, [1.0])
+    (make_run(tmp_path / "bad", 1, [1.0]) / "run.json").write_text("{")
+    (tmp_path / "empty").mkdir()
+    runs = printed(capsys, "ls", str(tmp_path))["runs"]
+    assert [run["status"] for run in runs] == ["damaged", "empty", "finished"]
+    assert runs[2]["started"] == "2026-01-02T03:04:05+00:00"
+    assert main(["ls", str(tmp_path)]) == 0
+    out, error = capsys.readouterr()
+    assert str(tmp_path / "good") in out
+    assert "run.json" in error
+
+
+@pytest.mark.parametrize("command", ["ls", "compare", "report"])
+def test_a_folder_that_does_not_exist(tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, str(tmp_path / "missing")]) == 2
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_compare_shows_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in (0, 1):
+        make_run(tmp_path / "a" / f"seed-{seed}", seed, [2.0 + seed], rate=0.5, same=1)
+        make_run(tmp_path / "b" / f"seed-{seed}", seed, [5.0], rate=True, same=1)
+    make_run(tmp_path / "c", 7, [9.0], same=1)
+    found = printed(capsys, "compare", *(str(tmp_path / name) for name in "abc"))
+    assert found["differences"] == {"agent.params.rate": [0.5, True, None]}
+    assert [column["best_return"] for column in found["columns"]] == [2.5, 5.0, 9.0]
+    assert [column["seeds"] for column in found["columns"]] == [[0, 1], [0, 1], [7]]
+    assert main(["compare", *(str(tmp_path / name) for name in "abc")]) == 0
+    assert "rate" in capsys.readouterr().out
+
+
+def test_groups_differ_in_more_than_the_seed(tmp_path: Path) -> None:
+    for rate, seed in ((1, 0), (1, 1), (1.0, 0), (2, 0)):
+        make_run(tmp_path / f"{rate}-{seed}", seed, [1.0], rate=rate)
+    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    assert sorted((group.label, len(group.runs)) for group in groups) == [
+        *(("dqn rate=1", 2), ("dqn rate=1.0", 1), ("dqn rate=2", 1)),
+    ]
+
+
+def test_what_does_not_count(tmp_path: Path) -> None:
+    make_run(tmp_path / "whole", 0, [1.0] * 100)
+    make_run(tmp_path / "again", 0, [1.0] * 100)
+    make_run(tmp_path / "nearly", 1, [1.0] * 95, status="stopped")
+    make_run(tmp_path / "solved", 2, [1.0] * 20)
+    make_run(tmp_path / "killed", 3, [1.0] * 94, status="running")
+    make_run(tmp_path / "begun", 4, [])
+    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    found = {entry.run.folder.name: bool(entry.left_out) for entry in groups[0].entries}
+    assert found == {"again": False, "whole": True, "nearly": False, "solved": False, "killed": True, "begun": True}
+
+
+# -- what they say together -------------------------------------------------------------------------------------------
+
+
+def test_final_returns_are_evaluations_if_all_runs_have_them(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 0, [1.0], evaluations={10: 8.0})
+    make_run(tmp_path / "b", 1, [2.0], evaluations={10: 9.0})
+    (one,) = studies_of(tmp_path)
+    assert (one.is_evaluated, one.results[0].finals) == (True, [8.0, 9.0])
+    make_run(tmp_path / "c", 2, [6.0])
+    (one,) = studies_of(tmp_path)
+    assert (one.is_evaluated, one.results[0].finals) == (False, [1.0, 2.0, 6.0])
+
+
+def test_results_improvement_and_efficiency(tmp_path: Path) -> None:
+    for seed in range(4):
+        make_run(tmp_path / f"good-{seed}", seed, [0.0] * 100 + [10.0 + seed] * 100, rate=1)
+        make_run(tmp_path / f"poor-{seed}", seed, [0.0] * 150 + [seed * 4.0] * 100, rate=2)
+    (one,) = studies_of(tmp_path, 5.0, 11.5)
+    good, poor = one.results
+    assert (good.group.label, poor.group.label) == ("dqn rate=1", "dqn rate=2")
+    assert good.final is not None
+    assert good.final.value == 11.5  # without 10 and 13
+    assert one.improvement["dqn rate=1", "dqn rate=2"].value == pytest.approx(13.5 / 16)  # 3 + 3 + 3.5 + 4
+    reached, median = good.reached[5.0]
+    assert reached == 4
+    assert median is not None
+    assert abs(median - 1000) <= 50  # half of the window of 50, and a step of the grid
+    assert good.reached[11.5][0] == 2
+    assert poor.reached[11.5] == (1, None)  # fewer than half of the runs
+    assert one.differing == {"agent.params.rate": ["1", "2"]}
+
+
+def test_a_single_run_is_no_ground_for_a_probability(tmp_path: Path) -> None:
+    for seed in range(2):
+        make_run(tmp_path / f"two-{seed}", seed, [1.0], rate=1)
+        make_run(tmp_path / f"too-{seed}", seed, [1.0], rate=2)
+    make_run(tmp_path / "one", 0, [2.0], rate=3)
+    (one,) = studies_of(tmp_path)
+    assert set(one.improvement) == {("dqn rate=1", "dqn rate=2"), ("dqn rate=2", "dqn rate=1")}
+
+
+def test_groups_are_compared_over_environments(tmp_path: Path) -> None:
+    for environment, top in (("A-v0", 100.0), ("B-v0", 1.0)):
+        for seed in range(2):
+            make_run(tmp_path / f"{environment}-1-{seed}", seed, [top], environment=environment, rate=1)
+            make_run(tmp_path / f"{environment}-2-{seed}", seed, [0.0], environment=environment, rate=2)
+    found = across(studies_of(tmp_path))
+    assert list(found) == ["dqn rate=1", "dqn rate=2"]
+    assert found["dqn rate=1"] == ((1.0, 1.0, 1.0), None)
+    assert found["dqn rate=2"] == ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    assert across(studies_of(tmp_path)[:1]) == {}
+
+
+def test_a_search_has_an_axis_for_each_setting(tmp_path: Path) -> None:
+    for index, rate in enumerate((0.001, 0.01, 0.1, 0.1, 0.1, 0.1)):
+        make_run(tmp_path / str(index), 0, [float(index)], rate=rate, kind="ab"[index % 2], size=index, same=1)
+    make_run(tmp_path / "other", 0, [1.0], model_fn="ppo")
+    (one,) = studies_of(tmp_path)
+    results = searched(one)
+    assert [result.group.algorithm for result in results] == ["dqn"] * 6
+    axes = {axis.name: axis for axis in axes_of(results)}
+    assert set(axes) == {"rate (log)", "kind", "size"}
+    assert axes["rate (log)"].places == pytest.approx([1, 1, 1, 1, 0.5, 0])  # the best first
+    assert axes["kind"].ticks == [(0.0, "a"), (1.0, "b")]
+    assert axes["size"].places == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "-"), (0.4, "0 s"), (59, "59 s"), (3599, "59 min"), (90000, "1 d")]
+)
+def test_age(seconds: float | None, text: str) -> None:
+    assert age(seconds) == text

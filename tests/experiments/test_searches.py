@@ -1,0 +1,197 @@
+"""Searches from the command line: trials that fail, are killed, stop early, are resumed and promoted."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.experiments.language.schema import load
+from axonrl.experiments.running import runner
+from axonrl.experiments.tracking.journal import TrackedRun
+from axonrl.tests.experiments.test_seeds import command, weights
+
+USERS = '''
+"""A hook of a user's."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from axonrl.hooks import Hook
+
+
+class Trouble(Hook):
+    """Fails, is killed, or waits until it is stopped; not once there is a file "mended"."""
+
+    def __init__(self, what):
+        self.what = "" if Path("mended").exists() else what
+
+    def after_timestep(self, session, facts):
+        if session.global_timestep == 100 and self.what == "raise":
+            raise OSError("the disk is on fire")
+        if session.global_timestep == 100 and self.what == "kill":
+            session.save_checkpoint()
+        if session.global_timestep == 107 and self.what == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if session.global_timestep == 200 and self.what == "wait":
+            until = time.monotonic() + 60
+            while not session._stop_reason and time.monotonic() < until:
+                time.sleep(0.01)
+'''
+FILE = """\
+name: pole
+seed: 4
+params: {what: fine, size: 500, steps: 300}
+environment: {id: CartPole-v1}
+agent:
+  model_fn: dqn
+  params: {hidden: [8]}
+  memory: {kind: replay, size: "${size}", batch_size: 8}
+config: {save_checkpoints_secs: null}
+train: {first_update: 40, update_frequency: 2, max_timesteps: "${steps}"}
+evaluate: {episodes: 2}
+hooks: [{kind: "users:Trouble", what: "${what}"}]
+"""
+GRID = "matrix: {kind: grid, params: {what: {kind: choice, value: [fine, raise, kill]}}}\n"
+HYPERBAND = """\
+matrix:
+  kind: hyperband
+  maxIterations: 200
+  eta: 4
+  seed: 3
+  resume: true
+  resource: {name: steps, type: int}
+  metric: {name: final_episode_return_mean, optimization: maximize}
+  params: {size: {kind: choice, value: [300, 400]}}
+"""
+EARLY = """\
+matrix:
+  kind: grid
+  params: {what: {kind: choice, value: [wait, fine, raise]}}
+  earlyStopping:
+  - {kind: metric_early_stopping, metric: rollout/return, value: 1, optimization: maximize}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the user's files."""
+    folder = tmp_path_factory.mktemp("searches")
+    (folder / "users.py").write_text(USERS)
+    for name, matrix in {"grid": GRID, "hyperband": HYPERBAND, "early": EARLY}.items():
+        (folder / f"{name}.yml").write_text(FILE + matrix)
+    return folder
+
+
+def run(place: Path, *arguments: str) -> tuple[int, Any, str]:
+    env = {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
+    full = command("run", *arguments, "--json")
+    done = subprocess.run(full, cwd=place, capture_output=True, text=True, check=False, env=env)
+    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def statuses(found: Any) -> dict[int, str]:
+    return {trial["trial"]: trial["status"] for point in found["points"] for trial in point["trials"]}
+
+
+def starts(folder: Path) -> int:
+    return len(json.loads((folder / "record.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def first(place: Path) -> Any:
+    """Three points with two seeds, of which the second fails and the third is killed."""
+    return run(place, "grid.yml", "--seeds", "2", "--jobs", "1", "--model-dir", "grid")
+
+
+@pytest.fixture(scope="module")
+def second(place: Path, first: Any) -> Any:
+    """It is resumed, with what was wrong mended."""
+    (place / "mended").touch()
+    done = run(place, "grid.yml", "--seeds", "2", "--jobs", "2", "--model-dir", "grid", "--resume")
+    (place / "mended").unlink()
+    return done
+
+
+def test_trials_that_fail_or_are_killed_are_recorded_and_do_not_stop_the_others(place: Path, first: Any) -> None:
+    code, found, said = first
+    assert code == 1, said
+    assert statuses(found) == {
+        **{0: "finished", 1: "finished"},
+        **{2: "failed", 3: "failed"},
+        **{4: "killed", 5: "killed"},
+    }
+    best, *others = found["points"]
+    assert (best["point"], best["params"]) == (0, {"what": "fine"})
+    returns = [trial["evaluation"]["episode_return_mean"] for trial in best["trials"]]
+    assert best["metric"] == pytest.approx(sum(returns) / 2)
+    assert [point["metric"] for point in others] == [None, None]
+    assert [trial["seed"] for trial in best["trials"]] == [4, 5]
+    assert "Trial 2 failed: the disk is on fire." in said
+
+
+def test_a_search_is_resumed_where_it_was(place: Path, second: Any) -> None:
+    code, found, said = second
+    assert code == 0, said
+    assert set(statuses(found).values()) == {"finished"}
+    assert [starts(place / f"grid/trial-{trial}") for trial in range(6)] == [1, 1, 2, 2, 2, 2]
+    assert [len({point["metric"] for point in found["points"]}), len(found["points"])] == [1, 3]  # the same runs
+
+
+def test_each_trial_is_the_run_that_it_would_be_alone(
+    place: Path, second: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.chdir(place)
+    experiment, document = load(place / "grid.yml", sets={"seed": "5", "matrix": "null"})
+    runner.run(experiment, document, tmp_path / "alone")
+    for trial in (1, 5):  # of which one was killed
+        assert weights(place / "grid" / f"trial-{trial}") == weights(tmp_path / "alone")
+
+
+def test_trials_share_a_program_and_a_group(place: Path, second: Any) -> None:
+    programs = [path.parent for path in (place / "grid/programs").glob("*/program.json")]
+    assert len(programs) == 1
+    runs = [TrackedRun(place / f"grid/trial-{trial}") for trial in range(6)]
+    for one in runs:
+        one.read()
+    assert len({one.group for one in runs}) == 1
+    assert [one.name for one in runs] == [f"pole-trial-{trial}" for trial in range(6)]
+    assert runs[2].inputs["what"] == "raise"
+    pictures = [path.parent for path in (place / "grid").glob("*/learning_curve.png")]
+    assert pictures == [place / second[1]["best"]]
+
+
+def test_a_changed_matrix_is_refused(place: Path, second: Any) -> None:
+    (place / "other.yml").write_text(FILE + GRID.replace("kill", "wait"))
+    code, _, said = run(place, "other.yml", "--seeds", "2", "--model-dir", "grid", "--resume")
+    assert code == 2
+    assert "matrix.params.what.value.2 ('kill' -> 'wait')" in said
+
+
+def test_hyperband_promotes_trials_and_continues_them(place: Path) -> None:
+    code, found, said = run(place, "hyperband.yml", "--model-dir", "hyperband")
+    assert code == 0, said
+    trials = {trial["trial"]: trial for point in found["points"] for trial in point["trials"]}
+    points = {point["point"]: point["params"] for point in found["points"]}
+    # maxIterations 200, eta 4: brackets of 3, 2, 1 and 0 promotions, and there are but two points.
+    steps = [points[point]["steps"] for point in range(8)]
+    assert sorted(steps[:2]) == [3, 200]
+    assert sorted(steps[2:4]) == [12, 200]
+    assert sorted(steps[4:6]) == [50, 200]
+    assert steps[6:] == [200, 200]
+    assert {trial: one["timesteps"] for trial, one in trials.items()} == dict(enumerate(steps))
+    promoted = steps.index(200)
+    assert starts(place / f"hyperband/trial-{promoted}") == 4
+
+
+def test_a_metric_ends_the_search(place: Path) -> None:
+    code, found, said = run(place, "early.yml", "--jobs", "1", "--model-dir", "early")
+    assert code == 0, said
+    assert statuses(found) == {0: "stopped early", 1: "waiting", 2: "waiting"}
+    assert found["ended"].startswith("rollout/return of trial 0 reached ")
+    assert Path(found["best"]) == Path("early/trial-0")
