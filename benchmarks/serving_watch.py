@@ -18,7 +18,7 @@ FEW: Final = 4.0
 """Descriptors or threads more or less."""
 FILES: Final = 48.0
 """Of a few agents that are created and removed all the time: what is left over would be thousands."""
-FEWEST: Final = 60
+FEWEST: Final = 240
 """Samples, for growth to be judged."""
 
 
