@@ -155,7 +155,7 @@ PUBLIC: Final = {"_replace", "_asdict", "_fields", "_exit"}
 """Documented, of named tuples and of ``os``."""
 OURS: Final = {
     *("_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_", "_gradient_norm", "_optimizer"),
-    "_number_updates",
+    *("_number_updates", "_total"),
 }
 """Of our own classes and objects, and parts of longer strings."""
 
