@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -47,6 +48,7 @@ LEFT: Final = {
 
 def names_of(example: str) -> dict[str, Any]:
     """What a program defines, without running it."""
+    gymnasium.registry.pop("Battery-v0", None)  # registered by an earlier test, which would be a warning
     return runpy.run_path(str(EXAMPLES[example]), run_name="example")
 
 

@@ -112,6 +112,8 @@ How to install it:
   zsh    eval "$(axonrl completion zsh)"         in ~/.zshrc, after compinit
   fish   axonrl completion fish | source         in ~/.config/fish/config.fish
 """
+_FORMATS = frozenset({"litert", "onnx"})
+"""Of exports."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -188,7 +190,7 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
     export.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
     formats = "what to write, separated by commas: litert, onnx; default: litert"
-    export.add_argument("--formats", type=_listed, default=("litert",), metavar="FORMATS", help=formats)
+    export.add_argument("--formats", type=_formats, default=("litert",), metavar="FORMATS", help=formats)
     about = "write an experiment's training program, which trains without TensorFlow"
     _add_compile(add_command(commands, "compile", about, _COMPILE_EXAMPLES, [experiment, as_json, debug]))
     compared = comparing.add_commands(commands, as_json, debug)
@@ -211,8 +213,11 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     return parser, {**local, **compared, **info, **remote, **service, **serve}, parsers
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (part.strip() for part in text.split(","))))
+def _formats(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(","))
+    if not {*found} <= _FORMATS:
+        raise argparse.ArgumentTypeError(f"must be some of litert, onnx, separated by commas; got {text!r}")
+    return found
 
 
 def _training(arguments: argparse.Namespace) -> int:

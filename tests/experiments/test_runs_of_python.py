@@ -69,7 +69,7 @@ def test_it_is_evaluated_and_exported(run: Path, capsys: pytest.CaptureFixture[s
 
 def test_formats_are_chosen_by_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(run), "--formats", "litert, coreml"]) == 2
-    assert "formats must be some of 'litert', 'onnx', got ('litert', 'coreml')" in capsys.readouterr().err
+    assert "must be some of litert, onnx, separated by commas; got 'litert, coreml'" in capsys.readouterr().err
 
 
 def test_an_evaluation_in_an_environment_that_only_the_program_has(

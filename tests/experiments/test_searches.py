@@ -54,7 +54,7 @@ agent:
 config: {save_checkpoints_secs: null}
 train: {first_update: 40, update_frequency: 2, max_timesteps: "${steps}"}
 evaluate: {episodes: 2}
-hooks: [{kind: "users:Trouble", what: "${what}"}]
+hooks: [{kind: "search_users:Trouble", what: "${what}"}]
 """
 GRID = "matrix: {kind: grid, params: {what: {kind: choice, value: [fine, raise, kill]}}}\n"
 HYPERBAND = """\
@@ -81,7 +81,7 @@ matrix:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the user's files."""
     folder = tmp_path_factory.mktemp("searches")
-    (folder / "users.py").write_text(USERS)
+    (folder / "search_users.py").write_text(USERS)
     for name, matrix in {"grid": GRID, "hyperband": HYPERBAND, "early": EARLY}.items():
         (folder / f"{name}.yml").write_text(FILE + matrix)
     return folder
