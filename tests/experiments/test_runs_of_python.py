@@ -68,7 +68,9 @@ def test_it_is_evaluated_and_exported(run: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_formats_are_chosen_by_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(run), "--formats", "litert, coreml"]) == 2
+    with pytest.raises(SystemExit) as end:
+        main(["export", str(run), "--formats", "litert, coreml"])
+    assert end.value.code == 2
     assert "must be some of litert, onnx, separated by commas; got 'litert, coreml'" in capsys.readouterr().err
 
 
