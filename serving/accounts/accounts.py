@@ -178,7 +178,7 @@ class Accounts(Tokens):
         with self._audit.recorded("web_login", by, name) as session:
             user, text, time = self._still(session, name, known), tokens.make(tokens.COOKIE), self._clock()
             row = WebLogin(id=new_id(), user_id=user.id, sha256=tokens.digest(text), created_at=time)
-            row.expires_at = time + dt.timedelta(hours=self._lifetimes.web_hours)
+            row.expires_at = time + dt.timedelta(hours=self.lifetimes.web_hours)
             row.idle_until = time + self._web_idle
             session.add(row)
         return text

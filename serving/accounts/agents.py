@@ -262,20 +262,6 @@ class AgentRows:
         time: dt.datetime = session.execute(select(func.clock_timestamp())).scalar_one()
         return time
 
-    def raise_epoch(self, agent_id: str, home: str, lease_until: dt.datetime | None = None) -> int:
-        """Take an agent over: whoever loads it gets a new epoch, and what still writes with an older one is refused.
-
-        Raises:
-            RefusedError: ``not_found``, ``database_unavailable``.
-        """
-        values = {"epoch": Agent.epoch + 1, "home": home, "lease_until": lease_until}
-        query = update(Agent).where(Agent.id == agent_id).values(**values).returning(Agent.epoch)
-        with self._database.writing() as session:
-            epoch = session.execute(query).scalar_one_or_none()
-        if epoch is None:
-            raise RefusedError("not_found", "There is no such agent")
-        return epoch
-
     def _change(self, agent_id: str, values: dict[str, Any]) -> bool:
         query = update(Agent).where(Agent.id == agent_id, Agent.status != REMOVING).values(**values)
         with self._database.writing() as session:

@@ -49,7 +49,7 @@ class Tokens:
     ) -> None:
         self._database, self._clock = database, clock
         self._audit = audit if isinstance(audit, Audit) else Audit(database, audit, clock=clock)
-        self._lifetimes = lifetimes or Lifetimes()
+        self.lifetimes = lifetimes or Lifetimes()
         self._quotas = {**names.QUOTAS, **(quotas or {})}
 
     def create_token(
@@ -170,15 +170,15 @@ class Tokens:
 
     @property
     def _idle(self) -> dt.timedelta:
-        return dt.timedelta(hours=self._lifetimes.login_idle_hours)
+        return dt.timedelta(hours=self.lifetimes.login_idle_hours)
 
     @property
     def _web_idle(self) -> dt.timedelta:
-        return dt.timedelta(minutes=self._lifetimes.web_idle_minutes)
+        return dt.timedelta(minutes=self.lifetimes.web_idle_minutes)
 
     def _lifetime(self, expires_in: float | None) -> dt.timedelta:
         if expires_in is None:
-            return dt.timedelta(days=self._lifetimes.default_days)
+            return dt.timedelta(days=self.lifetimes.default_days)
         return dt.timedelta(seconds=checks.number("expires_in", expires_in, at_least=1, at_most=MAX_DAYS * 86_400))
 
     def _made(self, owner: User, prefix: str, kind: str, name: str, scopes: list[str]) -> tuple[str, Token]:
@@ -191,7 +191,7 @@ class Tokens:
         """A new login's token; of too many, the oldest ends."""
         scopes = SCOPES if owner.role == ADMIN else ORDINARY
         text, row = self._made(owner, tokens.LOGIN, LOGIN, LOGIN, list(scopes))
-        row.expires_at = row.created_at + dt.timedelta(days=self._lifetimes.login_days)
+        row.expires_at = row.created_at + dt.timedelta(days=self.lifetimes.login_days)
         row.idle_until = row.created_at + self._idle
         for old in self._alive(session, owner.id, LOGIN)[_MOST_LOGINS - 1 :]:
             session.execute(update(Token).where(Token.id == old).values(revoked_at=row.created_at))

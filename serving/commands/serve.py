@@ -31,7 +31,6 @@ from ..workers.settings import WorkerSettings
 from .context import FAILED, USAGE
 
 DISK: Final = "disk"
-PROCESS: Final = "process"
 _FILES: Final = 65_536
 _LEAST_FREE: Final = 8 * 2**20
 """Bytes on the disk of the data folder, below which ``/readyz`` says that it is full."""

@@ -16,8 +16,6 @@ from .edge import Edge
 from .gateway import API, Gateway
 from .problems import MEDIA_TYPE, ProblemError, of_status
 
-_PLACES = ("body", "query", "path")
-
 
 def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
     """The ASGI application of a service.

@@ -15,7 +15,6 @@ from .models import CreatedToken, LoggedIn, Me, NewPassword, NewToken, TokenObje
 from .problems import ProblemError, invalid
 
 router = APIRouter(prefix=API, tags=["account"])
-_DAY = 86400
 _FORM = {"username", "password", "grant_type"}
 _FORM_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -35,7 +34,7 @@ async def login(request: Request) -> LoggedIn:
         gateway.accounts.login, name, password, call.by.address, request_id=call.by.request_id
     )
     await gateway.tokens.refresh()
-    return LoggedIn(access_token=text, expires_in=round(gateway.settings.tokens.login_days * _DAY))
+    return LoggedIn(access_token=text, expires_in=gateway.accounts.lifetimes.login_seconds)
 
 
 def credentials(body: bytes) -> tuple[str, str]:

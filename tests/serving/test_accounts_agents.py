@@ -127,9 +127,9 @@ def test_only_what_is_given_is_changed(agents: AgentRows, owner: str) -> None:
 
 def test_whoever_loads_an_agent_has_a_new_epoch(agents: AgentRows, owner: str) -> None:
     row = agents.add(owner, "cart", "dqn", "", {})
-    assert [agents.raise_epoch(row.id, home) for home in ("here", "there")] == [1, 2]
+    assert [agents.take(row.id, home, 0.0).epoch for home in ("here", "there")] == [1, 2]
     loaded = agents.by_id(row.id)
     assert loaded is not None
     assert (loaded.home, loaded.epoch) == ("there", 2)
     with pytest.raises(RefusedError):
-        agents.raise_epoch("nosuch", "here")
+        agents.take("nosuch", "here", 0.0)
