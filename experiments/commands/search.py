@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shlex
+import functools
 from pathlib import Path
 from typing import Final
 
@@ -29,10 +29,8 @@ from ..searches.worker import RETURN, Task
 from ..seeds.companion import Companion
 from ..seeds.group import FINISHED
 from ..tracking.trackers import choices, disabled_by
-from .arguments import RUNS
+from . import several
 
-_TAIL: Final = 5
-"""Lines of a failed trial's output that are shown."""
 _SHOWN: Final = 10
 """Failed trials whose output is shown."""
 
@@ -45,14 +43,10 @@ def run(experiment: Experiment, document: Document, arguments: argparse.Namespac
     elif Rules(space.config).metrics:
         what = f"metric_early_stopping reads the runs' journals, and {disabled_by()} turns tracking off"
         raise document.error(("matrix", "earlyStopping"), what)
-    folder, resume = _folder(experiment.name, arguments)
-    refusal = f"Folder {folder} cannot be {'resumed' if resume else 'used'} now"
-    with contextlib.ExitStack() as stack:
-        if resume:  # a new one is ours alone, and must be empty
-            stack.enter_context(records.only_writer(folder, refusal))
-        search = searches.prepare(folder, experiment, document, resume=resume)
-        if not resume:
-            stack.enter_context(records.only_writer(folder, refusal))
+    where = records.SEARCH, records.is_search, searches.check_folder
+    folder, resume = several.folder_of(experiment.name, arguments, *where)
+    prepare = functools.partial(searches.prepare, folder, experiment, document, resume=resume)
+    with several.only_writer(folder, resume, prepare) as search:
         space.seed = search.seed if space.seed is None else space.seed
         return _Run(search, space, document, arguments).run()
 
@@ -147,29 +141,9 @@ class _Run:
     def _tell_failures(self) -> None:
         search = self._search
         for trial in report.failures(search)[:_SHOWN]:
-            outcome, output = search.outcomes[trial], search.output(trial)
-            say(f"Trial {trial} {outcome.status}: {outcome.message}. The last lines of {output}:")
-            with contextlib.suppress(OSError):
-                for line in output.read_text("utf-8", "replace").splitlines()[-_TAIL:]:
-                    say(f"  {line}")
+            several.tell_failure(f"Trial {trial}", search.outcomes[trial], search.output(trial))
 
     def _how_to_continue(self) -> str:
-        search, arguments = self._search, self._arguments
+        search = self._search
         finished = sum(one.status in (FINISHED, EARLY) for one in search.outcomes.values())
-        command = list(arguments.command_line)
-        if arguments.model_dir is None:
-            command += ["--model-dir", str(search.folder)]
-        if not (arguments.resume or arguments.auto_resume):
-            command.append("--resume")
-        return f"{finished} of {len(search.outcomes)} trials have finished. Continue with: {shlex.join(command)}"
-
-
-def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
-    """The folder, created where it is a new one of our choice; and whether its search is resumed."""
-    given: Path | None = arguments.model_dir
-    if given is None and not (arguments.resume or arguments.auto_resume):
-        return records.new_folder(RUNS, name), False
-    folder = given or (records.newest_folder(RUNS, name, (records.SEARCH,)) if arguments.resume else RUNS / name)
-    resume = arguments.resume or (arguments.auto_resume and records.is_search(folder))
-    searches.check_folder(folder, resume=resume)
-    return folder, resume
+        return several.how_to_continue(search.folder, finished, len(search.outcomes), "trials", self._arguments)

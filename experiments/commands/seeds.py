@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -36,14 +36,13 @@ from ..seeds.group import FAILED, FINISHED, KILLED, STOPPED, Group
 from ..seeds.scheduling import Scheduler
 from ..seeds.views import SeedsView
 from ..tracking.trackers import choices, disabled_by
+from . import several
 from .arguments import RUNS
 from .failures import carry_out
 from .loading import load
 
 NOT_COMPILABLE: Final = 3
 """Exit code of the process that compiles: each seed's process is to load TensorFlow."""
-_TAIL: Final = 5
-"""Lines of a failed seed's output that are shown."""
 
 
 def are_wanted(experiment: Experiment, arguments: argparse.Namespace) -> bool:
@@ -62,17 +61,13 @@ def run(experiment: Experiment, document: Document, arguments: argparse.Namespac
     """Train, evaluate and report, with many seeds."""
     if not disabled_by():
         choices(experiment)  # finds mistakes before anything starts
-    folder, resume = _folder(experiment.name, arguments)
+    where = groups.EXPERIMENT, groups.is_group, groups.check_folder
+    folder, resume = several.folder_of(experiment.name, arguments, *where)
     if experiment.seeds is None and "seed" in dict(arguments.sets):
         what = f"is one seed, and {folder} has the runs of many: add it to them with --seeds, or leave it out"
         raise ExperimentError("--seed", what)
-    refusal = f"Folder {folder} cannot be {'resumed' if resume else 'used'} now"
-    with contextlib.ExitStack() as stack:
-        if resume:  # a new one is ours alone, and must be empty
-            stack.enter_context(records.only_writer(folder, refusal))
-        group = groups.prepare(folder, experiment, resume=resume)
-        if not resume:
-            stack.enter_context(records.only_writer(folder, refusal))
+    prepare = functools.partial(groups.prepare, folder, experiment, resume=resume)
+    with several.only_writer(folder, resume, prepare) as group:
         return _run(group, document, arguments)
 
 
@@ -121,17 +116,6 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
     return TERMINATED if STOPPED in statuses else DONE
 
 
-def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
-    """The folder, created where it is a new one of our choice; and whether its runs are resumed."""
-    given: Path | None = arguments.model_dir
-    if given is None and not (arguments.resume or arguments.auto_resume):
-        return records.new_folder(RUNS, name), False
-    folder = given or (records.newest_folder(RUNS, name, (groups.EXPERIMENT,)) if arguments.resume else RUNS / name)
-    resume = arguments.resume or (arguments.auto_resume and groups.is_group(folder))
-    groups.check_folder(folder, resume=resume)
-    return folder, resume
-
-
 def _counted(seeds: Sequence[int]) -> str:
     return f"{len(seeds)} seeds, {told(list(seeds))}," if len(seeds) > 1 else f"seed {seeds[0]}"
 
@@ -139,20 +123,12 @@ def _counted(seeds: Sequence[int]) -> str:
 def _tell_failures(group: Group) -> None:
     for seed, outcome in group.outcomes.items():
         if outcome.status in (FAILED, KILLED):
-            say(f"Seed {seed} {outcome.status}: {outcome.message}. The last lines of {group.output(seed)}:")
-            with contextlib.suppress(OSError):
-                for line in group.output(seed).read_text("utf-8", "replace").splitlines()[-_TAIL:]:
-                    say(f"  {line}")
+            several.tell_failure(f"Seed {seed}", outcome, group.output(seed))
 
 
 def _how_to_continue(group: Group, arguments: argparse.Namespace) -> str:
     finished = sum(outcome.status == FINISHED for outcome in group.outcomes.values())
-    command = list(arguments.command_line)
-    if arguments.model_dir is None:
-        command += ["--model-dir", str(group.folder)]
-    if not (arguments.resume or arguments.auto_resume):
-        command.append("--resume")
-    return f"{finished} of {len(group.seeds)} seeds have finished. Continue with: {shlex.join(command)}"
+    return several.how_to_continue(group.folder, finished, len(group.seeds), "seeds", arguments)
 
 
 # -- compiling --------------------------------------------------------------------------------------------------------

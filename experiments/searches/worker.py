@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import json
-import logging
 import os
 import queue
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,15 +26,14 @@ from filelock import FileLock
 
 from ...errors import NotCompilableError
 from ...quiet import load_tensorflow
-from ..errors import ExperimentError
 from ..language.files import Document
 from ..language.schema import Experiment
 from ..running import folder as records
 from ..running import runner
 from ..running.building import Member
 from ..running.signals import StopOnSignal
-from ..seeds.group import FAILED, FINISHED, STOPPED
-from ..seeds.process import EXPECTED, StopOnRequest, Teller, Warnings, final_return, wait_for_writer
+from ..seeds.group import FINISHED, STOPPED
+from ..seeds.process import StopOnRequest, Teller, attempted, final_return, telling, wait_for_writer
 from ..tracking.journal import JOURNAL, Group, TrackedRun
 from .folder import OUTPUT, PROGRAMS, TRIAL, TrialOutcome, trial_experiment
 
@@ -79,17 +77,14 @@ class Trial:
 def main(arguments: Sequence[str]) -> None:
     """Run trials; the argument is a :class:`Task` as JSON."""
     task = Task(**json.loads(arguments[0]))
-    teller = Teller(os.dup(1))
-    os.dup2(2, 1)  # what a user's code prints
-    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
-    logging.getLogger("axonrl").setLevel(logging.INFO)
-    logging.getLogger("axonrl").addHandler(Warnings(teller))
+    teller = telling()
     with StopOnSignal() as signals, contextlib.suppress(KeyboardInterrupt):
         inbox = _Inbox(signals)
         threading.Thread(target=inbox.listen, daemon=True).start()
         while (trial := inbox.next()) is not None:
             _redirect(Path(task.folder, OUTPUT, f"{TRIAL}-{trial.trial}.txt"))
-            outcome = _outcome(task, trial, teller, signals, inbox.asked)
+            attempt = functools.partial(run, task, trial, teller, signals, inbox.asked)
+            outcome = attempted(attempt, TrialOutcome, signals)
             teller.tell(outcome=dataclasses.asdict(outcome))
             inbox.renew()
             gc.collect()  # a memory of transitions may be in a circle
@@ -138,20 +133,6 @@ def _redirect(path: Path) -> None:
         sys.stderr.flush()
         for number in (1, 2):
             os.dup2(file.fileno(), number)
-
-
-def _outcome(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> TrialOutcome:
-    try:
-        return run(task, trial, teller, signals, asked)
-    except KeyboardInterrupt:
-        return TrialOutcome(STOPPED, message=f"stopped at once by {signals.name}")
-    except Exception as error:
-        if isinstance(error, ExperimentError):  # what a user can mend needs no traceback
-            print(error, file=sys.stderr)
-        else:
-            traceback.print_exception(error)
-        text = " ".join(str(error).split())
-        return TrialOutcome(FAILED, message=text if isinstance(error, EXPECTED) else f"{type(error).__name__}: {text}")
 
 
 def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> TrialOutcome:

@@ -19,9 +19,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ...errors import BrokenEnvironmentError, CheckpointError, NonFiniteError
 from ...facts import BeginFacts, EndFacts, Session
@@ -44,7 +44,9 @@ STATUS_SECS: Final = 0.5
 """Seconds between two status lines."""
 WAIT_SECS: Final = 60.0
 """How long to wait for the process of an earlier start, which may be saving."""
-EXPECTED: Final = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, NonFiniteError)
+_EXPECTED: Final = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, NonFiniteError)
+
+_Outcome = TypeVar("_Outcome")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,28 +73,37 @@ class Task:
 def main(arguments: Sequence[str]) -> None:
     """Run a seed; the argument is a :class:`Task` as JSON."""
     task = Task(**json.loads(arguments[0]))
-    teller = Teller(os.dup(1))
-    os.dup2(2, 1)  # what a user's code prints
-    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
-    logging.getLogger("axonrl").setLevel(logging.INFO)
-    logging.getLogger("axonrl").addHandler(Warnings(teller))
+    teller = telling()
     with StopOnSignal() as signals:
         asked = StopOnRequest()
         threading.Thread(target=_listen, args=(signals, asked), daemon=True).start()
-        try:
-            outcome = run(task, teller, signals, asked)
-        except KeyboardInterrupt:
-            outcome = Outcome(STOPPED, message=f"stopped at once by {signals.name}")
-        except Exception as error:
-            if isinstance(error, ExperimentError):  # what a user can mend needs no traceback
-                print(error, file=sys.stderr)
-            else:
-                traceback.print_exception(error)
-            text = " ".join(str(error).split())
-            outcome = Outcome(
-                FAILED, message=text if isinstance(error, EXPECTED) else f"{type(error).__name__}: {text}"
-            )
+        outcome = attempted(lambda: run(task, teller, signals, asked), Outcome, signals)
         teller.tell(outcome=dataclasses.asdict(outcome))
+
+
+def telling() -> Teller:
+    """Tell lines on what was the standard output; all else, what a user's code prints too, goes to standard error."""
+    teller = Teller(os.dup(1))
+    os.dup2(2, 1)
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
+    logging.getLogger("axonrl").setLevel(logging.INFO)
+    logging.getLogger("axonrl").addHandler(Warnings(teller))
+    return teller
+
+
+def attempted(attempt: Callable[[], _Outcome], made: Callable[..., _Outcome], signals: StopOnSignal) -> _Outcome:
+    """What came of a run, whatever it raised; ``made`` makes an outcome of a status and a ``message``."""
+    try:
+        return attempt()
+    except KeyboardInterrupt:
+        return made(STOPPED, message=f"stopped at once by {signals.name}")
+    except Exception as error:
+        if isinstance(error, ExperimentError):  # what a user can mend needs no traceback
+            print(error, file=sys.stderr)
+        else:
+            traceback.print_exception(error)
+        text = " ".join(str(error).split())
+        return made(FAILED, message=text if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {text}")
 
 
 def run(task: Task, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> Outcome:
