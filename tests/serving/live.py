@@ -2,111 +2,140 @@
 
 import contextlib
 import os
-import queue
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from unittest import mock
 
 from axonrl.serving import RemoteAgent
-from axonrl.serving.accounts import Accounts, open_service
+from axonrl.serving.accounts import Accounts, open_service, passwords
 from axonrl.serving.catalogue import Recipe
 
 from .for_accounts import PASSWORD
 
+_Server = TypeVar("_Server", bound="Server")
 _READY: Final = "axonrl serving at "
 _SECONDS: Final = 60
 CLI: Final = [sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"]
-MORE_THAN_ANY_TEST: Final = ("limits.transfers_per_minute=0", "limits.creations_per_minute=0")
+UNLIMITED: Final = (
+    *("limits.transfers_per_minute", "limits.creations_per_minute", "limits.steps_per_second"),
+    *("limits.requests_per_minute", "http.connections_per_address"),
+)
 
 
 class Server:
-    """One `axonrl serve`.
+    """One `axonrl serve`, which may be killed and started again on the same port.
 
     Args:
         data: its folder.
         *options: of the command.
+        environment: more variables of the process.
     """
 
-    def __init__(self, data: Path, *options: str) -> None:
-        self.data, self._options = data, options
-        self._process: subprocess.Popen[str] | None = None
-        self.url = ""
+    def __init__(self, data: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
+        self.data, self._environment = data, environment or {}
+        self._options = [*(word for name in UNLIMITED for word in ("--set", f"{name}=0")), "--workers", "1", *options]
+        self.process: subprocess.Popen[str] | None = None
+        self.port = 0
         self.log = data.with_name(f"{data.name}-{secrets.token_hex(4)}.log")
+        self.longest_start = 0.0
+        """Seconds that a later start may take: 5, but on a busy machine twice as long as the first one."""
 
-    def start(self) -> "Server":
-        """Start it, and wait until it is ready."""
-        sets = [word for one in MORE_THAN_ANY_TEST for word in ("--set", one)]
-        command = [*CLI, "serve", "--port", "0", "--data", str(self.data), "--workers", "1", *sets, *self._options]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        lines: queue.Queue[str] = queue.Queue()
-        stdout = self._process.stdout
-        assert stdout is not None
-        threading.Thread(target=lambda: lines.put(stdout.readline()), daemon=True).start()
-        line = lines.get(timeout=_SECONDS)
-        assert line.startswith(_READY), self.log.read_text()
-        self.url = line.removeprefix(_READY).strip()
-        return self
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
         """Of the gateway."""
-        assert self._process is not None
-        return self._process.pid
+        assert self.process is not None
+        return self.process.pid
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the gateway."""
-        assert self._process is not None
-        self._process.send_signal(number)
+    def start(self: _Server) -> _Server:
+        """Returns when the server has said where it is; after the first time, on the same port."""
+        began = time.monotonic()
+        command = [*CLI, "serve", "--data", str(self.data), "--port", str(self.port), *self._options]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
+                env={**os.environ, **self._environment},
+            )  # fmt: skip
+        line = self._first_line()
+        assert line.startswith(f"{_READY}http://127.0.0.1:"), f"{line!r}; {self.log.read_text()[-4000:]}"
+        self.port = int(line.rsplit(":", 1)[1])
+        self.longest_start = self.longest_start or max(5.0, 2 * (time.monotonic() - began))
+        return self
 
-    def workers(self) -> list[int]:
-        """The process ids of its children."""
-        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+    def _first_line(self) -> str:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        timer = threading.Timer(_SECONDS, self.process.kill)
+        timer.start()
+        try:
+            return self.process.stdout.readline()
+        finally:
+            timer.cancel()
 
-    def wait(self) -> int:
-        """The exit code."""
-        assert self._process is not None
-        code = self._process.wait(_SECONDS)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._process = None
-        return code
+    def children(self) -> list[int]:
+        """Workers and builder."""
+        return children(self.pid)
 
-    def stop(self) -> int:
-        """Have it save everything and end."""
-        self.signal(signal.SIGTERM)
-        return self.wait()
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Have it save everything and end; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self._reap()
 
-    def kill(self) -> None:
-        """As if the machine had failed; workers end when they see it."""
-        if self._process is not None:
-            self._process.kill()
-            self.wait()
+    def kill(self, *, workers: bool = True) -> None:
+        """Kill -9 the gateway, as if the machine had failed, and its workers too; else they end when they see it."""
+        for pid in [self.pid, *(self.children() if workers else ())]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._reap()
 
     def end(self) -> None:
-        """Kill it, whatever state it is in, with its workers."""
-        if self._process is not None:
-            children = self.workers()
+        """Whatever happened, no process remains."""
+        if self.process is not None and self.process.poll() is None:
             self.kill()
-            for child in children:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+
+    def _reap(self) -> int:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        code = self.process.wait(_SECONDS)
+        self.process.stdout.close()
+        return code
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started, and that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+            if int(parent) == pid and state not in "ZX":
+                found.append(int(path.parent.name))
+    return found
 
 
 @contextlib.contextmanager
-def served(data: Path, *options: str) -> Iterator[Server]:
+def running(server: _Server) -> Iterator[_Server]:
     """A server that is ready, and is gone at the end."""
-    server = Server(data, *options)
     try:
         yield server.start()
     finally:
         server.end()
+
+
+def served(data: Path, *options: str) -> contextlib.AbstractContextManager[Server]:
+    """A server of a folder that is there."""
+    return running(Server(data, *options))
 
 
 def prepared(data: Path, programs: Path, *recipes: Recipe, database: str | None = None) -> str:
@@ -115,13 +144,14 @@ def prepared(data: Path, programs: Path, *recipes: Recipe, database: str | None 
     Returns:
         A token of hers.
     """
-    opened = open_service(data, database)
-    try:
-        accounts = Accounts(opened)
-        accounts.add_user("alice", PASSWORD)
-        text, _ = accounts.create_token("alice", "tests", ["read", "act", "learn", "manage"], None, None)
-    finally:
-        opened.close()
+    with mock.patch.dict(passwords.PARAMETERS, memory_cost=8, time_cost=1):
+        opened = open_service(data, database)
+        try:
+            accounts = Accounts(opened)
+            accounts.add_user("alice", PASSWORD)
+            text, _ = accounts.create_token("alice", "tests", ["read", "act", "learn", "manage"])
+        finally:
+            opened.close()
     for recipe in recipes:
         shutil.copytree(programs / recipe.digest, data / "programs" / recipe.digest)
     return text
@@ -129,7 +159,7 @@ def prepared(data: Path, programs: Path, *recipes: Recipe, database: str | None 
 
 def agent(server: Server, token: str, name: str = "cart", **more: Any) -> RemoteAgent:
     """A client of alice's agent."""
-    return RemoteAgent(name, url=server.url, access_token=token, environment="e", **more)
+    return RemoteAgent(name, **{"url": server.url, "access_token": token, "environment": "e", **more})
 
 
 def axonrl(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:

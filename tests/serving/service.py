@@ -6,11 +6,7 @@ import contextlib
 import http.client
 import http.server
 import json
-import os
-import signal
 import socketserver
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -18,19 +14,14 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from axonrl.serving import RemoteAgent
-from axonrl.serving.accounts import Accounts, open_service, passwords
 
-PASSWORD = "correct horse battery"
-UNLIMITED = ("transfers_per_minute", "creations_per_minute", "steps_per_second", "requests_per_minute")
-CLI = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"
-_START_SECONDS = 60.0
+from .live import Server, agent, prepared, running
 
 
-class Service:
-    """A server on a data folder, with the user ``alice``.
+class Service(Server):
+    """A server on a new data folder, with the user ``alice`` and two workers.
 
     Args:
         data: the folder; made here.
@@ -42,80 +33,10 @@ class Service:
     def __init__(
         self, data: Path, programs: Path, options: Sequence[str] = (), environment: dict[str, str] | None = None
     ) -> None:
-        self.data, self.programs = data, programs
-        self.log = data.with_name(f"{data.name}.log")
-        self.options = [word for name in UNLIMITED for word in ("--set", f"limits.{name}=0")]
-        self.options += ["--set", "http.connections_per_address=0", "--workers", "2", *options]
-        self.environment = environment or {}
-        self.process: subprocess.Popen[str] | None = None
-        self.port = 0
-        self.longest_start = 0.0
-        """Seconds that a later start may take: 5, but on a busy machine twice as long as the first one."""
-        self.token = _prepared(data, programs)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-    def start(self) -> Service:
-        """Returns when the server has said where it is; after the first time, on the same port."""
-        began = time.monotonic()
-        command = [sys.executable, "-c", CLI, "serve", "--data", str(self.data), "--port", str(self.port)]
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                [*command, *self.options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
-                env={**os.environ, **self.environment},
-            )  # fmt: skip
-        line = self._first_line()
-        assert line.startswith("axonrl serving at http://127.0.0.1:"), f"{line!r}; {self.log.read_text()[-4000:]}"
-        self.port = int(line.rsplit(":", 1)[1])
-        self.longest_start = self.longest_start or max(5.0, 2 * (time.monotonic() - began))
-        return self
-
-    def _first_line(self) -> str:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        timer = threading.Timer(_START_SECONDS, self.process.kill)
-        timer.start()
-        try:
-            return self.process.stdout.readline()
-        finally:
-            timer.cancel()
-
-    def kill(self, *, workers: bool = True) -> None:
-        """Kill -9 the gateway, and its workers too."""
-        pids = [self.pid, *(self.children() if workers else ())]
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self._reap()
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """End it in good order; its exit code."""
-        assert self.process is not None
-        self.process.send_signal(number)
-        return self._reap()
-
-    def end(self) -> None:
-        """Whatever happened, no process remains."""
-        if self.process is not None and self.process.poll() is None:
-            self.kill()
-
-    def _reap(self) -> int:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        code = self.process.wait(60)
-        self.process.stdout.close()
-        return code
-
-    def children(self) -> list[int]:
-        """Workers and builder."""
-        return children(self.pid)
+        super().__init__(data, "--workers", "2", *options, environment=environment)
+        self.programs = programs
+        self.token = prepared(data, programs)
+        (data / "programs").symlink_to(programs)
 
     def worker_of(self, agent: str) -> int:
         """The process that has an agent in memory."""
@@ -128,7 +49,7 @@ class Service:
 
     def agent(self, name: str, **more: Any) -> RemoteAgent:
         """A client of alice's agent."""
-        return RemoteAgent(name, **{"url": self.url, "access_token": self.token, "environment": "e", **more})
+        return agent(self, self.token, name, **more)
 
     def ask(
         self, method: str, path: str, body: object = None, key: str | None = None, token: str | None = None
@@ -152,42 +73,11 @@ class Service:
         return self.ask("GET", "/readyz")[0]
 
 
-def _prepared(data: Path, programs: Path) -> str:
-    """A folder with alice; a token of hers that may do everything."""
-    with mock.patch.dict(passwords.PARAMETERS, {"memory_cost": 8, "time_cost": 1}):
-        data.mkdir(mode=0o700)
-        database = open_service(data)
-        try:
-            accounts = Accounts(database)
-            accounts.add_user("alice", PASSWORD)
-            token, _ = accounts.create_token("alice", "tests", ["read", "act", "learn", "manage"])
-        finally:
-            database.close()
-    (data / "programs").symlink_to(programs)
-    return token
-
-
-@contextlib.contextmanager
 def serving(
     data: Path, programs: Path, options: Sequence[str] = (), environment: dict[str, str] | None = None
-) -> Iterator[Service]:
+) -> contextlib.AbstractContextManager[Service]:
     """A started server, which is ended whatever happens."""
-    service = Service(data, programs, options, environment)
-    try:
-        yield service.start()
-    finally:
-        service.end()
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started, and that have not ended."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, parent = path.read_text().rpartition(")")[2].split()[:2]
-            if int(parent) == pid and state not in "ZX":
-                found.append(int(path.parent.name))
-    return found
+    return running(Service(data, programs, options, environment))
 
 
 def is_there(pid: int) -> bool:

@@ -23,7 +23,8 @@ from axonrl.serving import (
 )
 from axonrl.serving.catalogue import Recipe
 
-from .service import PASSWORD, Service, dropping, serving
+from .for_accounts import PASSWORD
+from .service import Service, dropping, serving
 
 Built = Callable[..., Recipe]
 Named = Callable[..., RemoteAgent]

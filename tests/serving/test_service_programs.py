@@ -12,7 +12,8 @@ import pytest
 from axonrl.serving import EncodedAgentState
 from axonrl.serving.catalogue import Recipe
 
-from .service import PASSWORD, Service, serving
+from .for_accounts import PASSWORD
+from .service import Service, serving
 
 Built = Callable[..., Recipe]
 

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,8 @@ from axonrl.serving.accounts import folder as folders
 from axonrl.serving.catalogue import Recipe
 
 from .experience import STEPS, alike, batch, step, stepped
-from .service import CLI, Service, dropping, is_there, serving, wait_for
+from .live import CLI
+from .service import Service, dropping, is_there, serving, wait_for
 
 Built = Callable[..., Recipe]
 SMALL: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
@@ -211,7 +211,7 @@ def test_a_worker_that_hangs_is_given_up(service: Service) -> None:
 
 def test_a_folder_has_one_server_and_a_database_one_folder(service: Service, tmp_path: Path) -> None:
     def refused(*words: str) -> str:
-        command = [sys.executable, "-c", CLI, "serve", "--port", "0", *words]
+        command = [*CLI, "serve", "--port", "0", *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 2
         assert done.stdout == ""
