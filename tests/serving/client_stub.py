@@ -1,5 +1,6 @@
 """A service that answers as a test says, and remembers what it was asked."""
 
+import base64
 import contextlib
 import http.server
 import json
@@ -8,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from axonrl.serving import RemoteAgent
 
 AGENT = {
     "id": "1",
@@ -51,6 +54,17 @@ class Reply(NamedTuple):
 
 
 LOST = Reply(lost=True)
+ACCEPTED = Reply(200, {"accepted": 1, "seq": 1})
+STATE = [0.1, 0.2, 0.3, 0.4]
+CONFIG: dict[str, Any] = AGENT["config"]  # type: ignore[assignment]
+SNAPSHOT = {
+    "model": "dqn",
+    "state_size": 4,
+    "action_size": 2,
+    "encoded_config": base64.b64encode(b'{"lr": 0.001}').decode(),
+    "encoded_network": "bmV0",
+    "encoded_buffer": "YnVm",
+}
 
 
 def problem(status: int, code: str, detail: str = "", **more: Any) -> Reply:
@@ -127,3 +141,16 @@ def running() -> Iterator[Stub]:
         stub.server.shutdown()
         thread.join()
         stub.server.server_close()
+
+
+def connect(stub: Stub, **more: Any) -> RemoteAgent:
+    return RemoteAgent("a", url=stub.url, access_token="axp_secret", **more)
+
+
+def agent_of(stub: Stub, **changes: Any) -> RemoteAgent:
+    """One that knows its agent, with the question forgotten."""
+    stub.replies.append(Reply(200, {**AGENT, **changes}))
+    agent = connect(stub, environment="e")
+    agent.sync()
+    stub.asked.clear()
+    return agent

@@ -11,6 +11,8 @@ from axonrl.serving.accounts import Database, passwords
 from axonrl.serving.catalogue import Recipe, recipe
 from axonrl.serving.workers import building
 
+from .client_stub import Stub
+from .client_stub import running as stub_running
 from .postgresql import PostgreSQL, running
 
 
@@ -62,3 +64,10 @@ def database(url: str) -> Iterator[Database]:
     opened = Database.open(url)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    """A service that answers what a test tells it to."""
+    with stub_running() as stub:
+        yield stub

@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -17,7 +16,7 @@ from axonrl.serving.client import address, credentials, errors
 from axonrl.serving.client.credentials import Login, Secret
 from axonrl.serving.client.errors import ArgumentError
 
-from .client_stub import AGENT, Reply, Stub, problem, running
+from .client_stub import AGENT, Reply, Stub, problem
 
 PASSWORD = "correct horse battery"
 TOKEN = "axp_0123456789secret"
@@ -36,12 +35,6 @@ VARIABLES = [
 def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as stub:
-        yield stub
 
 
 @pytest.mark.parametrize(

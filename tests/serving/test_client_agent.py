@@ -1,10 +1,8 @@
 """Every member of RemoteAgent against a service that answers as it should."""
 
-import base64
 import dataclasses
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,46 +17,13 @@ from axonrl.serving import (
     EncodedAgentState,
     InvalidRequest,
     NotFound,
-    RemoteAgent,
     ServiceError,
     wait_until_agent_exists,
     wait_until_agent_is_active,
 )
 from axonrl.serving.client.errors import ArgumentError
 
-from .client_stub import AGENT, Asked, Reply, Stub, problem, running
-
-STATE = [0.1, 0.2, 0.3, 0.4]
-CONFIG: dict[str, Any] = AGENT["config"]  # type: ignore[assignment]
-ACCEPTED = Reply(200, {"accepted": 1, "seq": 1})
-SNAPSHOT = {
-    "model": "dqn",
-    "state_size": 4,
-    "action_size": 2,
-    "encoded_config": base64.b64encode(b'{"lr": 0.001}').decode(),
-    "encoded_network": "bmV0",
-    "encoded_buffer": "YnVm",
-}
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as stub:
-        yield stub
-
-
-def connect(stub: Stub, **more: Any) -> RemoteAgent:
-    return RemoteAgent("a", url=stub.url, access_token="axp_secret", **more)
-
-
-def agent_of(stub: Stub, **changes: Any) -> RemoteAgent:
-    """One that knows its agent, with the question forgotten."""
-    stub.replies.append(Reply(200, {**AGENT, **changes}))
-    agent = connect(stub, environment="e")
-    agent.sync()
-    stub.asked.clear()
-    return agent
-
+from .client_stub import AGENT, SNAPSHOT, Asked, Reply, Stub, agent_of, connect, problem
 
 # -- creating and removing --------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,17 +16,9 @@ from axonrl.serving import (
 )
 from axonrl.serving.client.errors import ArgumentError
 
-from .client_stub import AGENT, LOST, Reply, Stub, problem, running
+from .client_stub import ACCEPTED, AGENT, LOST, STATE, Reply, Stub, problem
 
-STATE = [0.1, 0.2, 0.3, 0.4]
 KNOWN: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn", "environment": "e"}
-ACCEPTED = Reply(200, {"accepted": 1, "seq": 1})
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as stub:
-        yield stub
 
 
 def connect(stub: Stub, **more: Any) -> AsyncRemoteAgent:

@@ -1,9 +1,7 @@
 """Acting and reporting steps: what is sent, and what is refused before."""
 
-import base64
 import multiprocessing
 import os
-from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -16,38 +14,7 @@ from axonrl.serving import (
 )
 from axonrl.serving.client.errors import ArgumentError
 
-from .client_stub import AGENT, Reply, Stub, problem, running
-
-STATE = [0.1, 0.2, 0.3, 0.4]
-CONFIG: dict[str, Any] = AGENT["config"]  # type: ignore[assignment]
-ACCEPTED = Reply(200, {"accepted": 1, "seq": 1})
-SNAPSHOT = {
-    "model": "dqn",
-    "state_size": 4,
-    "action_size": 2,
-    "encoded_config": base64.b64encode(b'{"lr": 0.001}').decode(),
-    "encoded_network": "bmV0",
-    "encoded_buffer": "YnVm",
-}
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as stub:
-        yield stub
-
-
-def connect(stub: Stub, **more: Any) -> RemoteAgent:
-    return RemoteAgent("a", url=stub.url, access_token="axp_secret", **more)
-
-
-def agent_of(stub: Stub, **changes: Any) -> RemoteAgent:
-    """One that knows its agent, with the question forgotten."""
-    stub.replies.append(Reply(200, {**AGENT, **changes}))
-    agent = connect(stub, environment="e")
-    agent.sync()
-    stub.asked.clear()
-    return agent
+from .client_stub import ACCEPTED, AGENT, STATE, Reply, Stub, agent_of, connect, problem
 
 
 def test_act_sends_what_it_sees(stub: Stub) -> None:

@@ -3,7 +3,6 @@
 import http.client
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,17 +18,10 @@ from axonrl.serving import (
 from axonrl.serving.client.messages import Answer, Lost
 from axonrl.serving.client.retries import attempts, pause
 
-from .client_stub import AGENT, LOST, Reply, Stub, problem, running
+from .client_stub import ACCEPTED, AGENT, LOST, Reply, Stub, problem
 
 GONE = Lost("unreachable", "")
 STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
-ACCEPTED = Reply(200, {"accepted": 1, "seq": 1})
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as stub:
-        yield stub
 
 
 def connect(stub: Stub, **more: object) -> RemoteAgent:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import random
 import sqlite3
-import subprocess
-import sys
 import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -20,11 +17,10 @@ from axonrl.serving import RemoteAgent
 from axonrl.serving.accounts import Accounts, open_service
 
 from .browser import Browser, browsing
+from .for_accounts import PASSWORD
+from .live import Server, running
 
-ROOT = Path(__file__).parent.parent.parent
-PASSWORD = "correct horse battery"
 IMAGE = "<img src=/livez onerror='document.title=1'>"
-COMMAND = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"
 CONTRAST = """[...document.querySelectorAll("body *")].map((node) => {
   const text = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
   if (!text || !node.checkVisibility() || node.closest("template, .skip, .hidden")) return null;
@@ -49,11 +45,8 @@ WIDTHS = (1100, 360, 320)
 VIEWS = {"Agents": "#/", "Tokens": "#/tokens", "cart": "#/agents/cart"}
 
 
-class Served(NamedTuple):
+class Served(Server):
     """A server, and what tests need of it."""
-
-    url: str
-    data: Path
 
     def agent(self, name: str, **more: Any) -> RemoteAgent:
         return RemoteAgent(name, url=self.url, username="alice", password=PASSWORD, **more)
@@ -78,12 +71,7 @@ def served(built: Callable[..., Any], programs: Path, tmp_path_factory: pytest.T
     accounts.create_token("alice", IMAGE, ["read"])
     database.close()
     (data / "programs").symlink_to(programs)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".build")}
-    command = [sys.executable, "-c", COMMAND, "serve", "--data", str(data), "--port", "0"]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        served = Served(process.stdout.readline().split()[-1], data)
+    with running(Served(data)) as served:
         for name in ("cart", "other"):
             made = served.agent(name, description=f"A pole on a cart. {IMAGE}", environment=IMAGE, seed=0)
             made.create_agent(4, 2, "dqn")
@@ -92,9 +80,6 @@ def served(built: Callable[..., Any], programs: Path, tmp_path_factory: pytest.T
             connection.execute("UPDATE agents SET name = ? WHERE name = 'other'", [IMAGE])
         connection.close()
         yield served
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
 
 
 def play(agent: RemoteAgent, episodes: int) -> None:
