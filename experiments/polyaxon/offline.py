@@ -205,7 +205,13 @@ class OfflineRun:
             for path, kind in files
         ]
         client.log_artifact_lineage([*metrics, *kept])
-        client.persist_run(str(self._path))
+        # The client writes in place: who reads the run meanwhile, or after a kill, would find half a file.
+        written = run.folder / ROOT / ".run.tmp"
+        shutil.rmtree(written, ignore_errors=True)  # a killed writer's
+        client.persist_run(str(written))
+        for path in sorted(written.iterdir()):  # the lineage, then the run's own data
+            path.replace(self._path / path.name)
+        written.rmdir()
 
     def _outputs(self, run: TrackedRun) -> dict[str, Any]:
         """The last value of every metric by Polyaxon's name, and the results."""

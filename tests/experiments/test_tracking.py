@@ -398,6 +398,23 @@ def test_one_of_many_runs_has_a_tag_of_their_group(
     assert "seeds" not in run.inputs
 
 
+def test_the_data_of_a_run_is_replaced_whole(folder: Path) -> None:
+    """Who has opened it reads on in the old file, never in half of the new one."""
+    with tracked(folder, load(folder / "experiment.yml")[0]):
+        pass
+    run = read(folder)
+    offline = OfflineRun()
+    offline.write(run)
+    path = folder / "polyaxon" / "runs" / run.uuid / "run.plx.json"
+    before = path.read_bytes()
+    with path.open("rb") as opened:
+        run.description = "another"
+        offline.write(run)
+        assert opened.read() == before
+    assert run_data(folder, run.uuid)["description"] == "another"
+    assert not (folder / "polyaxon" / ".run.tmp").exists()
+
+
 def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None:
     program = (
         "import os, signal, sys, time; from pathlib import Path\n"
