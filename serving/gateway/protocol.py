@@ -17,6 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .incoming import Network, trusted
+from .joining import JoiningTransport
 from .meters import Meters
 from .problems import MEDIA_TYPE, ProblemError
 from .settings import Settings
@@ -82,11 +83,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse it, or wait for its first byte."""
-        super().connection_made(transport)  # type: ignore[arg-type] # a socket's
+        super().connection_made(JoiningTransport(transport, self.loop))  # type: ignore[arg-type] # a socket's
         guard, address = self.config.guard, self.client[0] if self.client else "local"
         if not guard.admits(address):
             guard.meters.count("refused_connections")
-            transport.close()
+            self.transport.close()
             return
         self._counted = address
         idle = guard.settings.http.idle_seconds
