@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import errno
 import math
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from pydantic_core import to_json
 
 from ...contracts import State
 from ...environments import spaces
-from ...errors import ArgumentError, CheckpointError, NonFiniteError
+from ...errors import ArgumentError, NonFiniteError
 from ...estimators.stepping import Stepper
 from ..catalogue.making import recipe as make_recipe
 from ..catalogue.recipes import Recipe
 from .acting import Acting
+from .arriving import Arrived
+from .durable import DurableAgent, StepperOf
 from .failures import RefusedError
-from .fencing import OutdatedError
-from .journal import DamagedJournalError
-from .keeping import Folder, bring_back, service_part, transition_specs_of
+from .keeping import Folder
 from .keys import Keys, digest
 from .learning import Learning
-from .records import END_EPISODE, NO_KEY, STEPS, Codec, Record
+from .records import END_EPISODE, NO_KEY, STEPS, Record
 from .requests import Bodies, Step, noise_of
-from .snapshots import Arrived, from_fields, from_file, snapshot, to_fields, to_file
+from .snapshots import from_fields, from_file, snapshot, to_fields, to_file
 from .values import place
-
-StepperOf: TypeAlias = Callable[[Recipe, bool], Stepper]
 
 _MOST_SECONDS_OWED: Final = 2.0
 """Of updates: with more, steps are refused until some of them are done."""
@@ -45,113 +40,23 @@ class Answer:
     replayed: bool = False
 
 
-class HostedAgent:
-    """One agent of a service.
+class HostedAgent(DurableAgent):
+    """One agent of a service: a :class:`~axonrl.serving.hosting.durable.DurableAgent` that is asked by requests.
 
-    Requests come in the order in which the agent is to see them. A request that changes something is appended to the
-    journal, and may be acknowledged after :meth:`sync`. What was accepted is applied by :meth:`work`, a piece at a
-    time; whoever asks for something that depends on it calls :meth:`finish` before.
+    Requests come in the order in which the agent is to see them. One that changes something may be acknowledged after
+    :meth:`sync`.
 
     Args:
-        recipe: what it was created with.
-        stepper: of one lane, with the recipe's program, memory and schedule; not used by anybody else.
-        folder: locked by this process.
-        state: the checkpoint that it goes on from, with what its journal has after it; None for a new agent, of which a
-            first checkpoint is written.
+        recipe: as of a DurableAgent.
+        stepper: likewise.
+        folder: likewise.
+        state: likewise.
     """
 
     def __init__(self, recipe: Recipe, stepper: Stepper, folder: Folder, state: State | None = None) -> None:
-        self._folder = folder
-        observation, action = map(spaces.from_json, (recipe.observation, recipe.action))
-        self._bodies = Bodies(observation, action)
-        self._use(recipe, Learning(stepper, recipe.gathers))
-        self._specs = transition_specs_of(stepper)
-        self._codec = Codec(self._specs)
-        self._keys = Keys()
-        self._seq = 0
-        self._number = 0
-        self._saved = 0
-        """The number of the last record in the newest checkpoint."""
-        self._saved_seq = 0
-        self._saved_at = time.monotonic()
-        self._learns = True
-        self._damage: str | None = None
-        self._damaged: tuple[int, int] | None = None
-        """The number of the first record that cannot be applied, and how many there are."""
-        self._unsynced = False
-        if state is None:
-            folder.describe(recipe, stepper)
-            self.save()
-        else:
-            self._restore(state)
-            self._begin()
-
-    def _use(self, recipe: Recipe, learning: Learning) -> None:
-        self.recipe = recipe
-        self._learning = learning
-        self._stepper = learning.stepper
-        self._acting = Acting(learning.stepper, self._bodies.actions, recipe.noise)
-
-    # -- beginning ----------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def open(cls, path: Path, stepper_of: StepperOf, recipe: Recipe | None = None, epoch: int = 0) -> HostedAgent:
-        """The agent of a folder, as it was: its newest checkpoint, and its journal from there on.
-
-        Args:
-            path: the folder; locked from now on, until :meth:`close`.
-            stepper_of: makes the stepper of a recipe; are its initial weights to be those of the seed?
-            recipe: of an agent that is created now; None for one that exists.
-            epoch: how often it was taken over.
-
-        Raises:
-            RefusedError: ``unavailable``: another process has the folder.
-            CheckpointError: no checkpoint of it is whole.
-            ValueError: there is no compiled program.
-        """
-        folder = Folder(path, epoch)
-        folder.lock()
-        try:
-            state = folder.open()
-            if state is not None:
-                recipe = Recipe.from_json(service_part(state)["recipe"])
-            elif recipe is None:
-                raise CheckpointError(f"{path} holds no agent")
-            return cls(recipe, stepper_of(recipe, state is None), folder, state)
-        except BaseException:
-            folder.close()
-            raise
-
-    def _restore(self, state: State) -> None:
-        """Bring back a checkpoint, and what the journal has from there on."""
-        part = service_part(state)
-        bring_back(state, self._learning)
-        self._number = self._saved = int(part["number"])
-        self._seq = self._saved_seq = int(part["seq"])
-        self._learns = bool(part["learns"])
-        self._keys.load_state_dict(part["accepted"])
-        try:
-            for number, content in self._folder.journal.read(self._number + 1):
-                self._accept(self._decoded(number, content))
-                self._learning.finish()
-                if self._learning.failure is not None:
-                    break
-        except DamagedJournalError as error:
-            self._damage, self._damaged = str(error), (self._number + 1, error.lost)
-
-    def _begin(self) -> None:
-        """Where others can see the folder: what somebody else still writes does not count from here on."""
-        if self.epoch and self.failure is None:
-            self._folder.journal.begin(self._number + 1)
-
-    def _decoded(self, number: int, content: bytes) -> Record:
-        try:
-            record = self._codec.decode(content)
-        except ValueError as error:
-            raise DamagedJournalError(self._folder.journal.folder, 0, 1) from error
-        if record.number != number:
-            raise DamagedJournalError(self._folder.journal.folder, 0, 1)
-        return record
+        super().__init__(recipe, stepper, folder, state)
+        self._bodies = Bodies(*map(spaces.from_json, (recipe.observation, recipe.action)))
+        self._acting = Acting(self._stepper, self._bodies.actions, recipe.noise)
 
     # -- requests that change nothing ---------------------------------------------------------------------------------
 
@@ -256,20 +161,6 @@ class HostedAgent:
             **recorded,
         }
 
-    def _append(self, record: Record) -> None:
-        try:
-            self._folder.journal.append(record.number, self._codec.encode(record))
-        except OSError as error:
-            code = "storage_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "unavailable"
-            raise RefusedError(code, f"the step cannot be kept: {error.strerror}", retry_after=1) from error
-        self._unsynced = True
-
-    def _accept(self, record: Record) -> None:
-        self._number = record.number
-        self._seq += len(record.steps)
-        self._keys.add(record, self._seq)
-        self._learning.accept(record)
-
     def get_state(self, *, as_file: bool = False) -> Answer:
         """The six fields of its state, or one safetensors file."""
         self.finish()
@@ -288,6 +179,7 @@ class HostedAgent:
         self.finish()
         self._damage = self._damaged = None
         self._use(recipe, learning)
+        self._acting = Acting(self._stepper, self._bodies.actions, recipe.noise)
         self._seq = seq
         self._keys = Keys()
         self.save()
@@ -325,144 +217,15 @@ class HostedAgent:
             self.save()
         return Answer({"lost": lost})
 
-    def _recover(self) -> int:
-        """Go on from what is whole: before a damaged record, or from the checkpoint before updates failed."""
-        if self._damaged is not None:
-            first, lost = self._damaged
-            self._folder.journal.set_aside(first)
-            self._damage = self._damaged = None
-            self.save()
-            return lost
-        lost = self._folder.journal.set_aside(self._saved + 1)
-        self._learning.reset()
-        self._keys = Keys()
-        state = self._folder.open()
-        if state is not None:
-            self._restore(state)
-        return lost
-
-    @property
-    def memory(self) -> Any:
-        """What it learns from."""
-        return self._stepper.memory
-
-    # -- what was accepted --------------------------------------------------------------------------------------------
-
-    @property
-    def failure(self) -> str | None:
-        """Why it takes no steps; None if it does."""
-        return self._damage or self._learning.failure
-
     @property
     def relaxed(self) -> bool:
         """May it act with the last finished weights, before all that it accepted is applied?"""
         return self.recipe.config.get("freshness") == "relaxed"
 
     @property
-    def has_work(self) -> bool:
-        """Was anything accepted that is not applied yet?"""
-        return self._learning.has_work
-
-    @property
-    def next_is_update(self) -> bool:
-        """Would :meth:`work` run an update?"""
-        return self._learning.next_is_update
-
-    @property
-    def next_is_long(self) -> bool:
-        """Would :meth:`work` run an update that others should not wait for?"""
-        return self._learning.next_is_long
-
-    def work(self) -> None:
-        """Apply a piece of it; also in another thread, while nobody else uses the agent."""
-        self._learning.work()
-        if self._learning.failure is not None:
-            self._act_as_saved()
-
-    def finish(self) -> None:
-        """Apply all of it."""
-        while self.has_work:
-            self.work()
-
-    def _act_as_saved(self) -> None:
-        """Updates have failed: act with the weights of the newest checkpoint, which are finite."""
-        state = None
-        with contextlib.suppress(CheckpointError):  # then with those that there are, if they are finite
-            state = self._folder.open()
-        if state is not None:
-            self._stepper.set_weights(state["weights"])
-
-    @property
-    def epoch(self) -> int:
-        """How often it was taken over, when this process did; 0 where no other can."""
-        return self._folder.fence.epoch
-
-    @property
-    def unsynced(self) -> bool:
-        """Was anything accepted that may not be on the disk yet?"""
-        return self._unsynced
-
-    def sync(self) -> None:
-        """Everything that was accepted is on the disk, and nobody has taken the agent over.
-
-        Raises:
-            OSError: that is not known, and then it must be opened again.
-            OutdatedError: somebody has, and what was accepted must not be acknowledged.
-        """
-        self._folder.journal.sync()
-        self._folder.fence.check()
-        self._unsynced = False
-
-    def due_for_saving(self, steps: int, seconds: float) -> bool:
-        """Were so many steps accepted since the newest checkpoint, or any of them that long ago?"""
-        if self._number == self._saved or self.failure is not None:
-            return False
-        return self._seq - self._saved_seq >= steps or time.monotonic() - self._saved_at >= seconds
-
-    def save(self) -> None:
-        """Write a checkpoint; nothing, if the agent has failed.
-
-        Raises:
-            CheckpointError: it cannot be written; nothing is lost.
-            OutdatedError: another process has taken it over.
-        """
-        self.finish()
-        if self.failure is not None:
-            return
-        extra = {
-            "recipe": self.recipe.to_json(),
-            "seq": self._seq,
-            "learns": self._learns,
-            "accepted": self._keys.state_dict(),
-        }
-        try:
-            self._folder.save(self._learning, self._number, extra)
-        except NonFiniteError as error:
-            self._learning.failure = str(error)
-            self._act_as_saved()
-            return
-        self._saved, self._saved_seq, self._saved_at = self._number, self._seq, time.monotonic()
-        self._unsynced = False
-
-    def close(self) -> None:
-        """Save what is new, and leave the folder to others."""
-        try:
-            if self._number != self._saved:
-                self.save()
-        except (CheckpointError, OutdatedError):
-            pass  # the journal has it; or another process has the agent
-        finally:
-            self._folder.close()
-
-    def abandon(self, *, drop_unsynced: bool = False) -> None:
-        """Leave the folder to others without saving: nobody knows what is on the disk.
-
-        Args:
-            drop_unsynced: remove what was appended since the last :meth:`sync` that worked; nobody was told of it.
-        """
-        if drop_unsynced:
-            self._folder.journal.drop_unsynced()
-        self._folder.close()
+    def memory(self) -> Any:
+        """What it learns from."""
+        return self._stepper.memory
 
 
 def to_bytes(value: Any) -> bytes:

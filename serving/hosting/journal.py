@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import os
-import re
 import shutil
-import struct
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from ...runs.files import make_folders, sync_folder
 from .fencing import OutdatedError
+from .segments import BEGIN, RECORD_BYTES, Segment, framed, head_of, path_of, read_records, segments_of
 
-_MAGIC: Final = b"axonrl journal 1\n"
-_HEAD: Final = struct.Struct("<III")
-"""Length of the content, CRC-32 of these four bytes, CRC-32 of the content."""
-_NAME: Final = re.compile(r"(\d{20})(?:-(\d{1,19}))?\.log", re.ASCII)
 _ASIDE: Final = ".damaged"
-_LARGEST: Final = 1 << 30
 
 
 class DamagedJournalError(Exception):
@@ -41,13 +33,6 @@ class DamagedJournalError(Exception):
         self.lost = lost
 
 
-@dataclasses.dataclass(frozen=True)
-class _Segment:
-    path: Path
-    first: int  # the number of its first record
-    epoch: int  # of the process that wrote it
-
-
 class Journal:
     """The records of one agent, in files that each begin with a number: ``<20 digits>.log``, or ``...-<epoch>.log``.
 
@@ -64,12 +49,10 @@ class Journal:
         self.folder = folder
         self.epoch = epoch
         self._file: int | None = None
-        self._path: Path | None = None
-        self._length = 0
+        self.length = 0
+        """Bytes of the newest file."""
         self._synced = 0
-        """Bytes of the newest file that are known to be on the disk."""
-        self.bytes_since = 0
-        """Bytes that were appended to the newest file."""
+        """Those of them that are known to be on the disk."""
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -83,22 +66,20 @@ class Journal:
         if self._file is None:
             self.begin(number)
         file = self._file
-        length = len(content).to_bytes(4, "little")
-        head = _HEAD.pack(len(content), zlib.crc32(length), zlib.crc32(content))
+        record = framed(content)
         try:
-            _write(file, head + content)
+            _write(file, record)
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(file, self._length)  # type: ignore[arg-type] # open here
+                os.ftruncate(file, self.length)  # type: ignore[arg-type] # open here
             raise
-        self._length += len(head) + len(content)
-        self.bytes_since += len(head) + len(content)
+        self.length += len(record)
 
     def sync(self) -> None:
         """Force what was appended to the disk; OSError if that fails, and then nobody knows what is there."""
         if self._file is not None:
             os.fdatasync(self._file)
-            self._synced = self._length
+            self._synced = self.length
 
     def drop_unsynced(self) -> None:
         """After a :meth:`sync` that failed: shorten the newest file to what is known to be on the disk.
@@ -114,13 +95,13 @@ class Journal:
         """Close the newest file: the next record begins another one."""
         if self._file is not None:
             os.close(self._file)
-        self._file, self._path, self._length, self._synced, self.bytes_since = None, None, 0, 0, 0
+        self._file, self.length, self._synced = None, 0, 0
 
     close = start_segment
 
     def trim(self, number: int) -> None:
         """Remove the files that hold only records below ``number``; OSError if that fails."""
-        segments = self._segments()
+        segments = segments_of(self.folder)
         for segment, following in itertools.pairwise(segments):
             if following.first <= number:
                 segment.path.unlink(missing_ok=True)
@@ -135,18 +116,18 @@ class Journal:
         """
         self.start_segment()
         aside = 0
-        for segment in reversed(self._segments()):
-            found, damage = _read(segment.path, segment.first)
+        for segment in reversed(segments_of(self.folder)):
+            found, damage = read_records(segment.path, segment.first)
             later = [at for at, _ in found if at >= number]
             aside += len(later)
             if segment.first >= number:
                 segment.path.rename(_free_name(segment.path))
             elif later or damage is not None:
-                kept = sum(_HEAD.size + len(content) for at, content in found if at < number)
+                kept = sum(RECORD_BYTES + len(content) for at, content in found if at < number)
                 copy = _free_name(segment.path)
                 shutil.copyfile(segment.path, copy)
                 _sync_file(copy)
-                os.truncate(segment.path, len(_MAGIC) + 8 + kept)
+                os.truncate(segment.path, BEGIN + kept)
                 _sync_file(segment.path)
         if self.folder.is_dir():
             sync_folder(self.folder)
@@ -160,24 +141,23 @@ class Journal:
             OutdatedError: a later epoch has written here.
         """
         make_folders(self.folder)
-        newest = max((segment.epoch for segment in self._segments()), default=0)
+        newest = max((segment.epoch for segment in segments_of(self.folder)), default=0)
         if self.epoch and newest > self.epoch:
             raise OutdatedError(f"{self.folder} has files that another process wrote since it took over this agent")
         epoch = self.epoch or newest
-        path = self.folder / f"{number:020d}{f'-{epoch}' if epoch else ''}.log"
+        path = path_of(self.folder, number, epoch)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC | os.O_CLOEXEC
-        if path.exists() and path.stat().st_size > len(_MAGIC) + 8:
+        if path.exists() and path.stat().st_size > BEGIN:
             raise FileExistsError(f"{path} holds records already")
         file = os.open(path, flags, 0o600)
-        head = _MAGIC + epoch.to_bytes(8, "little")
         try:
-            _write(file, head)
+            _write(file, head_of(epoch))
             sync_folder(self.folder)
         except OSError:
             os.close(file)
             path.unlink(missing_ok=True)
             raise
-        self._file, self._path, self._length, self._synced, self.bytes_since = file, path, len(head), 0, 0
+        self._file, self.length, self._synced = file, BEGIN, 0
 
     def taken_over_at(self, epoch: int) -> int | None:
         """The number of the first record that a later epoch than this one may have written; None if there is none."""
@@ -198,7 +178,7 @@ class Journal:
         expected = number if segments and segments[0].first > number else None
         for index, segment in enumerate(segments):
             is_last = index == len(segments) - 1
-            found, damage = _read(segment.path, segment.first)
+            found, damage = read_records(segment.path, segment.first)
             if not is_last and segments[index + 1].epoch > segment.epoch:
                 own = segments[index + 1].first - segment.first
                 found, damage = found[:own], damage if len(found) < own else None
@@ -212,83 +192,17 @@ class Journal:
                 if at >= number:
                     yield at, content
             if damage is not None:
-                later = sum(len(_read(other.path, other.first)[0]) for other in segments[index + 1 :])
+                later = sum(len(read_records(other.path, other.first)[0]) for other in segments[index + 1 :])
                 raise DamagedJournalError(segment.path, damage.offset, damage.lost + later)
             expected = segment.first + len(found)
 
-    def _segments(self) -> list[_Segment]:
-        try:
-            names = sorted(os.listdir(self.folder))  # noqa: PTH208 - names are all that is wanted
-        except FileNotFoundError:
-            return []
-        found = [(name, match) for name in names if (match := _NAME.fullmatch(name))]
-        segments = [_Segment(self.folder / name, int(match[1]), int(match[2] or 0)) for name, match in found]
-        return sorted(segments, key=lambda segment: (segment.first, segment.epoch))
-
-    def _valid(self) -> list[_Segment]:
+    def _valid(self) -> list[Segment]:
         """Without those that a process began from which the agent had been taken."""
-        valid: list[_Segment] = []
-        for segment in self._segments():
+        valid: list[Segment] = []
+        for segment in segments_of(self.folder):
             if not valid or segment.epoch >= valid[-1].epoch:
                 valid.append(segment)
         return valid
-
-
-@dataclasses.dataclass(frozen=True)
-class _Damage:
-    offset: int
-    torn: bool
-    lost: int
-
-
-def _read(path: Path, first: int) -> tuple[list[tuple[int, bytes]], _Damage | None]:
-    """The readable records of a file, and what is wrong after them."""
-    content = path.read_bytes()
-    head = len(_MAGIC) + 8
-    if len(content) < head or not content.startswith(_MAGIC):
-        return [], _Damage(0, torn=len(content) < head or not any(content), lost=0)
-    found: list[tuple[int, bytes]] = []
-    offset = head
-    while offset < len(content):
-        one = _record_at(content, offset)
-        if one is None:
-            return found, _damage(content, offset)
-        found.append((first + len(found), one))
-        offset += _HEAD.size + len(one)
-    return found, None
-
-
-def _record_at(content: bytes, offset: int) -> bytes | None:
-    """The content of the record that begins here; None if there is no whole one."""
-    if offset + _HEAD.size > len(content):
-        return None
-    length, length_sum, content_sum = _HEAD.unpack_from(content, offset)
-    if zlib.crc32(content[offset : offset + 4]) != length_sum or length > _LARGEST:
-        return None
-    begin = offset + _HEAD.size
-    one = content[begin : begin + length]
-    return one if len(one) == length and zlib.crc32(one) == content_sum else None
-
-
-def _damage(content: bytes, offset: int) -> _Damage:
-    """What is wrong at an offset: a record that was cut short, which nobody was told of, or anything else.
-
-    A length that is whole, with fewer bytes behind it than it says, was cut short. So was a head that is not whole, and
-    a file that had grown before its content arrived, which is zeros.
-    """
-    rest = content[offset:]
-    if len(rest) < _HEAD.size or not any(rest):
-        return _Damage(offset, torn=True, lost=0)
-    length, length_sum, _ = _HEAD.unpack_from(rest)
-    length_is_whole = zlib.crc32(rest[:4]) == length_sum
-    if length_is_whole and _HEAD.size + length > len(rest):
-        return _Damage(offset, torn=True, lost=0)
-    lost, at = 1, offset + (_HEAD.size + length if length_is_whole else 1)
-    while at + _HEAD.size <= len(content):
-        one = _record_at(content, at)
-        lost += one is not None
-        at += 1 if one is None else _HEAD.size + len(one)
-    return _Damage(offset, torn=False, lost=lost)
 
 
 def _write(file: int | None, content: bytes) -> None:

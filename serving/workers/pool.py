@@ -9,17 +9,14 @@ import dataclasses
 import json
 import logging
 import os
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ..catalogue.recipes import Recipe
 from . import spares
-from .messages import cut, encode
+from .child import Child, ended, start
+from .messages import Head
 from .settings import WorkerSettings
 
 PROGRAMS: Final = "programs"
@@ -28,7 +25,6 @@ _ASK_SECONDS: Final = 10.0
 """After which the gateway gives up; the request may still be carried out."""
 _SLOW_SECONDS: Final = 120.0
 _SLOW: Final = {"open", "get_state", "put_state", "patch", "remove", "close"}
-Head: TypeAlias = dict[str, Any]
 
 _COUNT_SECONDS: Final = 5.0
 _MOST_WAITING: Final = 1_000
@@ -53,61 +49,6 @@ class Answer:
     """Another server may have the agent: whether this one does must be asked anew."""
 
 
-class _Child(asyncio.Protocol):
-    """One child process at the other end of a socket."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.process: subprocess.Popen[bytes] | None = None
-        self.began = time.monotonic()
-        self.waiting: dict[int, tuple[str, asyncio.Future[tuple[Head, bytes]]]] = {}
-        self.gone = asyncio.Event()
-        self._held = bytearray()
-        self._transport: asyncio.Transport | None = None
-        self._numbers = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the loop."""
-        self._transport = transport  # type: ignore[assignment] # sockets have this kind
-
-    def data_received(self, content: bytes) -> None:
-        """Called by the loop."""
-        self._held += content
-        for head, body in cut(self._held):
-            _, future = self.waiting.pop(head["id"], ("", None))
-            if future is not None and not future.done():
-                future.set_result((head, body))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Called by the loop: all that waits will not be answered."""
-        self.gone.set()
-        for _, future in self.waiting.values():
-            if not future.done():
-                future.set_exception(ConnectionError(f"{self.name} is gone"))
-        self.waiting.clear()
-
-    async def ask(self, agent: str, head: Head, body: bytes, seconds: float) -> tuple[Head, bytes]:
-        """Send a frame and wait for the one that answers it; ConnectionError, TimeoutError."""
-        if self._transport is None or self.gone.is_set():
-            raise ConnectionError(f"{self.name} is gone")
-        self._numbers += 1
-        number = self._numbers
-        future: asyncio.Future[tuple[Head, bytes]] = asyncio.get_running_loop().create_future()
-        self.waiting[number] = agent, future
-        self._transport.write(encode({**head, "id": number}, body))
-        timer = asyncio.get_running_loop().call_later(seconds, _time_out, future)
-        try:
-            return await future
-        finally:
-            timer.cancel()
-            self.waiting.pop(number, None)
-
-    def close(self) -> None:
-        """The child sees that nobody is there any more, and ends."""
-        if self._transport is not None:
-            self._transport.close()
-
-
 class Pool:
     """Workers, and the builder that makes what they need.
 
@@ -121,13 +62,13 @@ class Pool:
         self._data = data
         self._settings = settings
         self._names = [f"worker {k + 1}" for k in range(workers)]
-        self._children: dict[str, _Child] = {}
+        self._children: dict[str, Child] = {}
         self._home: dict[str, str] = {}
         self._waiting: collections.Counter[str] = collections.Counter()
         self._short_lives: collections.Counter[str] = collections.Counter()
         self._tallies: dict[str, dict[str, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._builder: _Child | None = None
+        self._builder: Child | None = None
         self._building = asyncio.Lock()
         self._stopping = False
 
@@ -143,12 +84,12 @@ class Pool:
         """Every agent is saved, then the workers end; those that take longer than this are killed."""
         self._stopping, end = True, time.monotonic() + seconds
         children = [child for child in self._children.values() if not child.gone.is_set()]
-        asked = [child.ask("", {"do": "stop"}, b"", _OF_STOP * seconds) for child in children]
+        asked = [child.ask({"do": "stop"}, b"", _OF_STOP * seconds) for child in children]
         await asyncio.gather(*asked, return_exceptions=True)
         for child in [*children, *([self._builder] if self._builder else [])]:
             child.close()
         for child in [*self._children.values(), *([self._builder] if self._builder else [])]:
-            await _ended(child.process, max(end - time.monotonic(), 0.0))
+            await ended(child.process, max(end - time.monotonic(), 0.0))
         for task in self._tasks:
             task.cancel()
 
@@ -173,7 +114,7 @@ class Pool:
         while not self._stopping:
             for name, child in list(self._children.items()):
                 with contextlib.suppress(ConnectionError, asyncio.TimeoutError):
-                    _, body = await child.ask("", {"do": "tally"}, b"", _ASK_SECONDS)
+                    _, body = await child.ask({"do": "tally"}, b"", _ASK_SECONDS)
                     self._tallies[name] = json.loads(body)
             await asyncio.sleep(_COUNT_SECONDS)
 
@@ -203,7 +144,7 @@ class Pool:
         try:
             for _ in range(2):
                 child = self._children[self._home_of(agent)]
-                answered, content = await child.ask(agent, sent, body, seconds)
+                answered, content = await child.ask(sent, body, seconds)
                 if "needs_program" not in answered:
                     if do == "remove" and answered["status"] == 200:
                         self._home.pop(agent, None)
@@ -238,19 +179,19 @@ class Pool:
 
     async def _start_worker(self, name: str) -> None:
         settings = json.dumps({**dataclasses.asdict(self._settings), "data": str(self._data)})
-        child = await _start(name, "axonrl.serving.workers.worker", [settings])
+        child = await start(name, "axonrl.serving.workers.worker", [settings])
         self._children[name] = child
         task = asyncio.create_task(self._watch(name, child))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _watch(self, name: str, child: _Child) -> None:
+    async def _watch(self, name: str, child: Child) -> None:
         """Start a worker again when it dies."""
         await child.gone.wait()
         if self._stopping:
             return
         logger.error("%s has ended unexpectedly: it is started again", name)
-        await _ended(child.process, 1.0)
+        await ended(child.process, 1.0)
         await asyncio.sleep(self._pause(name, time.monotonic() - child.began))
         while not self._stopping and not await self._started_again(name):
             await asyncio.sleep(_RESTART_SECONDS)
@@ -286,43 +227,9 @@ class Pool:
         if self._builder is None or self._builder.gone.is_set():
             folder = str(self._data / PROGRAMS)
             if self._builder is not None:
-                await _ended(self._builder.process, 1.0)
-            self._builder = await _start("builder", "axonrl.serving.workers.builder", [folder])
-        return await self._builder.ask("", {"do": "build"}, recipe, _SLOW_SECONDS)
-
-
-async def _start(name: str, module: str, arguments: Iterable[str]) -> _Child:
-    """A child process that runs a module, at the other end of a socket."""
-    ours, theirs = socket.socketpair()
-    child = _Child(name)
-    with theirs:
-        number = theirs.fileno()
-        command = [sys.executable, "-m", "axonrl.serving.workers.ending", str(number), module, *arguments]
-        # A session of its own: Ctrl-C in a terminal is meant for the gateway.
-        child.process = subprocess.Popen(
-            command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
-        )
-    ours.setblocking(False)
-    await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
-    return child
-
-
-async def _ended(process: subprocess.Popen[bytes] | None, seconds: float) -> None:
-    """Wait for a process, and kill it if it takes too long."""
-    if process is None:
-        return
-    deadline = time.monotonic() + seconds
-    while process.poll() is None and time.monotonic() < deadline:
-        await asyncio.sleep(0.01)
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        process.wait()
-
-
-def _time_out(future: asyncio.Future[Any]) -> None:
-    if not future.done():
-        future.set_exception(asyncio.TimeoutError())
+                await ended(self._builder.process, 1.0)
+            self._builder = await start("builder", "axonrl.serving.workers.builder", [folder])
+        return await self._builder.ask({"do": "build"}, recipe, _SLOW_SECONDS)
 
 
 def _as_answer(head: Head, content: bytes) -> Answer:

@@ -1,0 +1,107 @@
+"""A child process of the gateway, at the other end of a socket: what it was asked, and what it answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from .messages import Head, cut, encode
+
+
+class Child(asyncio.Protocol):
+    """One child process.
+
+    Args:
+        name: for messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.process: subprocess.Popen[bytes] | None = None
+        self.began = time.monotonic()
+        self.waiting: dict[int, asyncio.Future[tuple[Head, bytes]]] = {}
+        self.gone = asyncio.Event()
+        self._held = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._numbers = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        self._transport = transport  # type: ignore[assignment] # sockets have this kind
+
+    def data_received(self, content: bytes) -> None:
+        """Called by the loop."""
+        self._held += content
+        for head, body in cut(self._held):
+            future = self.waiting.pop(head["id"], None)
+            if future is not None and not future.done():
+                future.set_result((head, body))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Called by the loop: all that waits will not be answered."""
+        self.gone.set()
+        for future in self.waiting.values():
+            if not future.done():
+                future.set_exception(ConnectionError(f"{self.name} is gone"))
+        self.waiting.clear()
+
+    async def ask(self, head: Head, body: bytes, seconds: float) -> tuple[Head, bytes]:
+        """Send a frame and wait for the one that answers it; ConnectionError, TimeoutError."""
+        if self._transport is None or self.gone.is_set():
+            raise ConnectionError(f"{self.name} is gone")
+        self._numbers += 1
+        number = self._numbers
+        future: asyncio.Future[tuple[Head, bytes]] = asyncio.get_running_loop().create_future()
+        self.waiting[number] = future
+        self._transport.write(encode({**head, "id": number}, body))
+        timer = asyncio.get_running_loop().call_later(seconds, _time_out, future)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+            self.waiting.pop(number, None)
+
+    def close(self) -> None:
+        """The child sees that nobody is there any more, and ends."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def start(name: str, module: str, arguments: Iterable[str]) -> Child:
+    """A child process that runs a module, at the other end of a socket."""
+    ours, theirs = socket.socketpair()
+    child = Child(name)
+    with theirs:
+        number = theirs.fileno()
+        command = [sys.executable, "-m", "axonrl.serving.workers.ending", str(number), module, *arguments]
+        # A session of its own: Ctrl-C in a terminal is meant for the gateway.
+        child.process = subprocess.Popen(
+            command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+        )
+    ours.setblocking(False)
+    await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
+    return child
+
+
+async def ended(process: subprocess.Popen[bytes] | None, seconds: float) -> None:
+    """Wait for a process, and kill it if it takes too long."""
+    if process is None:
+        return
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.wait()
+
+
+def _time_out(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_exception(asyncio.TimeoutError())
