@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import ArgumentError, CheckpointError
+from ...quiet import load_tensorflow
 from ...runs.programs import VARIABLE
 from ..catalogue.recipes import Recipe
 from . import building
@@ -109,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
     given = parser.parse_args(arguments)
     os.environ[VARIABLE] = ""  # nothing of a service is kept outside of its folder
+    load_tensorflow()  # now, and not once a recipe is here: it takes as long as compiling a small one
     with socket.socket(fileno=given.descriptor) as connection:
         connection.setblocking(True)
         Builder(connection, given.programs, given.idle_seconds).run()

@@ -73,9 +73,11 @@ class Pool:
         self._stopping = False
 
     async def start(self) -> None:
-        """Start the workers."""
+        """Start the workers; and the builder, where there is no program yet, for which the first agent will wait."""
         for name in self._names:
             await self._start_worker(name)
+        if not any((self._data / PROGRAMS).glob("[!.]*")):
+            await self._start_builder()
         counting = asyncio.create_task(self._count())
         self._tasks.add(counting)
         counting.add_done_callback(self._tasks.discard)
@@ -86,8 +88,10 @@ class Pool:
         children = [child for child in self._children.values() if not child.gone.is_set()]
         asked = [child.ask({"do": "stop"}, b"", _OF_STOP * seconds) for child in children]
         await asyncio.gather(*asked, return_exceptions=True)
-        for child in [*children, *([self._builder] if self._builder else [])]:
+        for child in children:
             child.close()
+        if self._builder is not None and self._builder.process is not None:
+            self._builder.process.terminate()  # what it writes is there whole or not at all, and nobody waits any more
         for child in [*self._children.values(), *([self._builder] if self._builder else [])]:
             await ended(child.process, max(end - time.monotonic(), 0.0))
         for task in self._tasks:
@@ -224,12 +228,16 @@ class Pool:
         return None if head["status"] == 200 else _as_answer(head, content)
 
     async def _ask_builder(self, recipe: bytes) -> tuple[Head, bytes]:
-        if self._builder is None or self._builder.gone.is_set():
-            folder = str(self._data / PROGRAMS)
-            if self._builder is not None:
-                await ended(self._builder.process, 1.0)
-            self._builder = await start("builder", "axonrl.serving.workers.builder", [folder])
-        return await self._builder.ask({"do": "build"}, recipe, _SLOW_SECONDS)
+        builder = self._builder
+        if builder is None or builder.gone.is_set():
+            if builder is not None:
+                await ended(builder.process, 1.0)
+            builder = await self._start_builder()
+        return await builder.ask({"do": "build"}, recipe, _SLOW_SECONDS)
+
+    async def _start_builder(self) -> Child:
+        self._builder = await start("builder", "axonrl.serving.workers.builder", [str(self._data / PROGRAMS)])
+        return self._builder
 
 
 def _as_answer(head: Head, content: bytes) -> Answer:
