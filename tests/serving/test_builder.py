@@ -196,8 +196,9 @@ def test_it_is_killed_with_its_gateway(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     parent = (
         "import subprocess, sys, time\n"
-        "command = [sys.executable, '-m', 'axonrl.serving.workers.builder', sys.argv[1], sys.argv[2]]\n"
-        "child = subprocess.Popen(command, pass_fds=[int(sys.argv[1])])\n"
+        "module = 'axonrl.serving.workers.builder'\n"
+        "command = [sys.executable, '-m', 'axonrl.serving.workers.ending', sys.argv[1], module, sys.argv[2]]\n"
+        "child = subprocess.Popen(command, pass_fds=[int(sys.argv[1])], stdout=subprocess.DEVNULL)\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -211,6 +212,7 @@ def test_it_is_killed_with_its_gateway(tmp_path: Path) -> None:
             descriptor = os.pidfd_open(child)
             ours.sendall(encode({"id": 1, "do": "nosuch"}, b"{}"))
             assert read(ours) is not None  # it runs
+            assert not select.select([descriptor], [], [], 0)[0]
         finally:
             gateway.kill()
             gateway.communicate()
