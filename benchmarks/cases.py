@@ -259,7 +259,7 @@ TOPICS: Final = {
         " Memory is what is resident of gateway and workers. A TensorFlow process has an `Agent` of the same model that"
         " has learned. Agents asleep have a row in the database and a folder, and nothing in memory. Recovery: after"
         " all processes were killed, all agents are asked to act at once, and each replays its journal with an update"
-        " per step. The rows named at most have the goals.",
+        " per step. A slow connection sends a byte of a header a second. The rows named at most have the goals.",
     ),
 }
 """Function of the contenders' modules to topic, in the order of the results."""
@@ -354,13 +354,15 @@ CASES: Final = (
             ("serving_costs", "agents", {"number": 500}, _LOADED),
             ("serving_costs", "asleep", {"number": 10_000, "transitions": 10_000, "woken": 100}, _ASLEEP),
             ("serving_costs", "fairness", {"seconds": 3.0}, ""),
+            ("serving_costs", "slow_clients", {"seconds": 3.0, "connections": 500}, ""),
+            ("serving_costs", "logins", {"tries": 50}, ""),
             ("serving_costs", "recovery", {"number": 20, "records": 10_000}, _RECOVERED),
         )
     ),
 )
 QUICK: Final = {
     **{"timesteps": 2_048, "rollouts": 1, "seconds": 0.05, "times": 1},
-    **{"calls": 100, "number": 5, "transitions": 200, "woken": 3, "records": 200},
+    **{"calls": 100, "number": 5, "transitions": 200, "woken": 3, "records": 200, "connections": 8, "tries": 2},
 }
 """Arguments of a quick run, which only shows that everything works."""
 
@@ -476,6 +478,19 @@ GOALS: Final = (
             (
                 *("fairness: at most 3 times", "serving_costs", "act, p99, ms, beside a large one that learns", ""),
                 *(1 / 3, "act, p99, ms, alone"),
+            ),
+            (
+                *("slow clients: at most 3 times", "serving_costs"),
+                *("act, p99, ms, beside 500 connections that never finish", "", 1 / 3),
+                "act, p99, ms, without them",
+            ),
+            (
+                *("login, unknown name: at most 10 % more", "serving_costs", "a refused login, unknown name, ms", ""),
+                *(1 / 1.1, "a refused login, wrong password, ms"),
+            ),
+            (
+                *("login, known name: at most 10 % more", "serving_costs", "a refused login, wrong password, ms", ""),
+                *(1 / 1.1, "a refused login, unknown name, ms"),
             ),
             *(
                 (row, "serving_costs", row, label, 1, f"{row}, at most")

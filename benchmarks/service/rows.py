@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from ...serving.accounts import Accounts, AgentRows, open_service
+from ...serving.accounts import Accounts, AgentRows, RefusedError, open_service
+from ...serving.accounts.limits import LoginLimits
 from .load import Load
-from .running import USER, Service, bare, kill, load, service
+from .running import PASSWORD, USER, Service, bare, kill, load, service
 
 BATCH: Final = 256
 ADDED_MILLISECONDS: Final = 0.15
@@ -28,6 +32,7 @@ SECRET: Final = "x"
 """In place of a token, for the bare endpoint."""
 AT_MOST: Final = "at most"
 """A row with what another one should not exceed."""
+BESIDE_SLOW: Final = "beside 500 connections that never finish"
 ROUNDS: Final = 3
 PROGRAMS: Final = "AXONRL_BENCHMARK_PROGRAMS"
 """A variable of the environment: the folder of compiled programs, that not every row compiles its own."""
@@ -190,6 +195,54 @@ def fairness(seconds: float) -> dict[str, float]:
             together = one.load("small", "act", seconds=seconds)["p99"]
             busy.result()
     return {"act, p99, ms, beside a large one that learns": together, "act, p99, ms, alone": without}
+
+
+def slow_clients(seconds: float, connections: int) -> dict[str, float]:
+    """The p99 of an act, alone and beside connections of which each sends a byte of a header a second."""
+    with running(http__connections_per_address=0) as one, contextlib.ExitStack() as opened:
+        one.create("cart", seed=1)
+        without = one.load("cart", "act", seconds=seconds)["p99"]
+        address = ("127.0.0.1", one.port)
+        slow = [opened.enter_context(socket.create_connection(address)) for _ in range(connections)]
+        stop = threading.Event()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(_drip, slow, stop)
+            together = one.load("cart", "act", seconds=seconds)["p99"]
+            stop.set()
+    return {f"act, p99, ms, {BESIDE_SLOW}": together, "act, p99, ms, without them": without}
+
+
+def _drip(connections: Sequence[socket.socket], stop: threading.Event) -> None:
+    for byte in itertools.cycle(b"GET /livez HTTP/1.1\r\nX-Slow: " + b"x" * 10**6):
+        for connection in connections:
+            with contextlib.suppress(OSError):  # the service has closed it
+                connection.send(bytes([byte]))
+        if stop.wait(1):
+            return
+
+
+def logins(tries: int) -> dict[str, float]:
+    """What a refused login takes, of a name that is there and of one that is not."""
+    hours = itertools.count()
+    with tempfile.TemporaryDirectory() as folder:
+        database = open_service(Path(folder, "data"))
+        accounts = Accounts(database, limits=LoginLimits(lambda: 3600.0 * next(hours)))
+        try:
+            accounts.add_user(USER, PASSWORD)
+            took: dict[str, list[float]] = {USER: [], "nobody": []}
+            for _ in range(tries):
+                for name, seconds in took.items():
+                    seconds.append(timed(functools.partial(_refused, accounts, name)))
+        finally:
+            database.close()
+    wrong, unknown = (1000 * statistics.median(seconds) for seconds in took.values())
+    return {"a refused login, unknown name, ms": unknown, "a refused login, wrong password, ms": wrong}
+
+
+def _refused(accounts: Accounts, name: str) -> None:
+    with contextlib.suppress(RefusedError):
+        accounts.login(name, "not the password of anybody", "192.0.2.1")
+        raise RuntimeError("the login was not refused")
 
 
 def recovery(number: int, records: int) -> dict[str, float]:

@@ -23,6 +23,8 @@ SERVING = {
     "client": ["client, act, us", "client, http.client, us"],
     "fairness": ["act, p99, ms, beside a large one that learns", "act, p99, ms, alone"],
     "agents": ["for each agent, MiB", "a TensorFlow process, MiB"],
+    "slow_clients": ["act, p99, ms, beside 500 connections that never finish", "act, p99, ms, without them"],
+    "logins": [f"a refused login, {what}, ms" for what in ("unknown name", "wrong password")],
     "asleep": [],
     "recovery": [],
 }

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -43,14 +44,14 @@ class Server:
         self.data, self._environment = data, environment or {}
         self._options = [*(word for name in UNLIMITED for word in ("--set", f"{name}=0")), "--workers", "1", *options]
         self.process: subprocess.Popen[str] | None = None
-        self.port = 0
+        self.port, self.scheme = 0, "http"
         self.log = data.with_name(f"{data.name}-{secrets.token_hex(4)}.log")
         self.longest_start = 0.0
         """Seconds that a later start may take: 5, but on a busy machine twice as long as the first one."""
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -68,8 +69,9 @@ class Server:
                 env={**os.environ, **self._environment},
             )  # fmt: skip
         line = self._first_line()
-        assert line.startswith(f"{_READY}http://127.0.0.1:"), f"{line!r}; {self.log.read_text()[-4000:]}"
-        self.port = int(line.rsplit(":", 1)[1])
+        found = re.fullmatch(rf"{_READY}(https?)://127\.0\.0\.1:(\d+)\n", line)
+        assert found, f"{line!r}; {self.log.read_text()[-4000:]}"
+        self.scheme, self.port = found[1], int(found[2])
         self.longest_start = self.longest_start or max(5.0, 2 * (time.monotonic() - began))
         return self
 
