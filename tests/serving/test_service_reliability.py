@@ -197,7 +197,7 @@ def test_a_signal_under_load_loses_nothing_that_was_answered(service: Service, a
 
 
 def test_a_worker_that_hangs_is_killed_and_started_again(service: Service) -> None:
-    sets = ["--set", "agents.hung_seconds=3", "--set", "agents.checkpoint_steps=10"]
+    sets = ["--set", "agents.hung_seconds=5", "--set", "agents.checkpoint_steps=10"]
     other = Service(service.data.with_name("hung"), service.programs, sets)
     with contextlib.closing(open_service(other.data, None)) as database:
         prometheus, _ = Accounts(database).create_token("alice", "metrics", ["metrics"], by_administrator=True)
@@ -214,7 +214,8 @@ def test_a_worker_that_hangs_is_killed_and_started_again(service: Service) -> No
         began = time.monotonic()
         status, headers, problem = other.ask("POST", "/api/v1/agents/a/act", [0.0] * 4)
         assert (status, problem["code"], headers["retry-after"]) == (503, "unavailable", "1")
-        assert 2 < time.monotonic() - began < 9  # 3, on a busy machine; requests alone are given up after 10
+        assert "has just ended" in problem["detail"]  # as of a crash; a request alone is given up after 10 seconds
+        assert 4 < time.monotonic() - began < 10
         agent.act([0.0] * 4)  # the client repeats it until the worker is there again
         assert not is_there(hung)
         assert timesteps(agent) == 20
