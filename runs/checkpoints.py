@@ -109,13 +109,14 @@ class CheckpointStore:
         """The indices of all checkpoints by their names alone, the oldest first; errors as for :meth:`newest`."""
         return sorted(self._indices())
 
-    def save(self, state: State) -> Path:
+    def save(self, state: State, about: Mapping[str, Any] | None = None) -> Path:
         """Write a checkpoint, then remove the oldest ones beyond ``keep_max``. Takes the lock where it is not held.
 
         Args:
             state: strings to arrays, streams, JSON values or further such mappings; ``state["counters"]`` is also
                 shown in the manifest. Arrays may have any layout and byte order; they are read back contiguous and
                 native.
+            about: JSON values that :meth:`about` reads without reading the state.
 
         Returns:
             The folder of the checkpoint, which is on the disk by now.
@@ -128,8 +129,9 @@ class CheckpointStore:
         with contextlib.nullcontext() if self._locked else self.lock():
             newest = self.newest()
             folder = self._path((newest or 0) + 1)
+            shown = {"counters": _counters(state)} | ({} if about is None else {"about": dict(about)})
             try:
-                self._parts = self._write(folder, arrays, tree, _counters(state))
+                self._parts = self._write(folder, arrays, tree, shown)
             except OSError as error:
                 earlier = f" (newest: {self._path(newest).name})" if newest is not None else " (there are none yet)"
                 raise CheckpointError(
@@ -166,6 +168,17 @@ class CheckpointStore:
         except CheckpointError as error:
             raise CheckpointError(f"the checkpoint {folder} is damaged: {error}") from error
 
+    def about(self, index: int) -> tuple[dict[str, Any], int]:
+        """What :meth:`save` was told about this checkpoint, and its bytes, as its manifest alone says.
+
+        Raises:
+            CheckpointError: the manifest is damaged, or not there.
+        """
+        path = self._path(index) / _MANIFEST
+        records = _read_manifest(path, index)
+        manifest = path.read_bytes()
+        return json.loads(manifest).get("about", {}), len(manifest) + sum(one.size for one in records.values())
+
     def _newest_whole(self, *, streams: bool) -> tuple[int, State] | None:
         damage: dict[int, str] = {}
         while left := [index for index in self._indices() if index not in damage]:
@@ -201,7 +214,7 @@ class CheckpointStore:
         return [index for index in indices if self._path(index).name in names]  # not "checkpoint-0000000001"
 
     def _write(
-        self, folder: Path, arrays: Mapping[str, Array | Stream], tree: dict[str, Any], counters: dict[str, Any]
+        self, folder: Path, arrays: Mapping[str, Array | Stream], tree: dict[str, Any], shown: dict[str, Any]
     ) -> list[Part]:
         make_folders(self._folder)
         for leftover in self._folder.glob(".checkpoint-*.tmp"):  # of dead writers: this one holds the lock
@@ -221,7 +234,7 @@ class CheckpointStore:
             manifest = {
                 "format_version": _VERSION_WITH_PARTS if streams else _VERSION,
                 "index": index,
-                "counters": counters,
+                **shown,
                 "files": {name: dataclasses.asdict(record) for name, record in files.items()},
             }
             write_file(temporary / _MANIFEST, [json.dumps(manifest, indent=2).encode()])

@@ -88,7 +88,12 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
         lifetimes = _lifetimes(settings)
         accounts = Accounts(database, audit=audit, quotas=settings.quotas(), lifetimes=lifetimes)
         rows = AgentRows(database, audit=audit)
-        workers = Pool(path, arguments.workers or default_workers(), _worker_settings(arguments, settings))
+        workers = Pool(
+            path,
+            arguments.workers or default_workers(),
+            _worker_settings(arguments, settings),
+            settings.agents.hung_seconds,
+        )
         pool = LeasedPool(workers, rows, settings.agents.lease_seconds) if arguments.shared else workers
         rooms = Rooms(
             accounts=accounts,
@@ -170,6 +175,7 @@ def _worker_settings(arguments: argparse.Namespace, settings: Settings) -> Worke
         memory=int(physical * agents.memory_share / workers),
         checkpoint_steps=agents.checkpoint_steps,
         checkpoint_seconds=agents.checkpoint_seconds,
+        log_level=settings.log.level,
     )
 
 

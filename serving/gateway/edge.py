@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..accounts import By, Grant
+from ..logs import LOGGER
 from . import replays
 from .calls import KEY, Call
 from .cookies import SECURE, cookie_of
@@ -33,7 +34,6 @@ from .incoming import (
     send_problem,
     trusted,
 )
-from .logs import LOGGER
 from .problems import ProblemError, invalid, not_found
 from .replays import Answered
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
 from ..accounts.agents import CREATING
 from ..accounts.tables import Agent
+from ..logs import LOGGER
 from .incoming import Network
 from .limits import Buckets
-from .logs import LOGGER
 from .meters import Gauges, Meters
 from .ports import Answer, Catalogue, Pool
 from .problems import ProblemError, being_created, not_found, of_failure

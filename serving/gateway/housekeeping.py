@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from ..logs import LOGGER
 from .gateway import Gateway
-from .logs import LOGGER
 from .problems import ProblemError
 
 REFRESH: Final = 5.0

@@ -71,8 +71,10 @@ class LeasedPool:
         """As of the pool; 503 while another server has the agent."""
         held = self._held.get(agent)
         if held is None or held.until <= _now():
-            if head.get("wake") is False or do == "close":  # nothing to do here
+            if do == "close":  # nothing to do here
                 return Answer(200, b"{}")
+            if head.get("wake") is False:  # what its folder says is for all servers to read
+                return await self._pool.ask(agent, do, body, **head)
             found = await self._taken(agent)
             if isinstance(found, Answer):
                 return found

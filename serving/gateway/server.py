@@ -18,12 +18,12 @@ import uvicorn
 import uvloop
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from . import logs
+from .. import logs
+from ..logs import LOGGER
 from .app import application
 from .gateway import Gateway, Rooms
 from .housekeeping import housekeeping
 from .incoming import send_answer
-from .logs import LOGGER
 from .protocol import Guard, GuardedConfig, GuardedProtocol
 from .reading import SettingsError
 from .settings import Settings

@@ -124,6 +124,8 @@ class Agents(Section):
     """After which a checkpoint is written."""
     checkpoint_seconds: Seconds = 60.0
     """After which one is written, where anything has changed."""
+    hung_seconds: Annotated[float, BeforeValidator(_seconds), Field(ge=3)] = 60.0
+    """A worker that has requests to answer and gives no sign of life for so long is killed, and started again."""
     lease_seconds: Seconds = 10.0
     """With --shared: after so long the agents of a server that does not answer are another one's."""
 

@@ -51,10 +51,13 @@ class HostedAgent(DurableAgent):
         stepper: likewise.
         folder: likewise.
         state: likewise.
+        gets_on: likewise.
     """
 
-    def __init__(self, recipe: Recipe, stepper: Stepper, folder: Folder, state: State | None = None) -> None:
-        super().__init__(recipe, stepper, folder, state)
+    def __init__(
+        self, recipe: Recipe, stepper: Stepper, folder: Folder, state: State | None, gets_on: Callable[[], None]
+    ) -> None:
+        super().__init__(recipe, stepper, folder, state, gets_on)
         self._bodies = Bodies(*map(spaces.from_json, (recipe.observation, recipe.action)))
         self._acting = Acting(self._stepper, self._bodies.actions, recipe.noise)
 
@@ -73,20 +76,14 @@ class HostedAgent(DurableAgent):
 
     def info(self) -> Answer:
         """What the service adds to an agent's row: counters, status, mean return."""
-        counters, streams = self._stepper.counters, self._learning.streams
         return Answer(
             {
                 "status": "ready" if self.failure is None else "failed",
                 "status_detail": self.failure,
                 "learning": self._learns,
-                "counters": {
-                    "global_timestep": self._seq,
-                    "global_step": counters.global_step,
-                    "global_episode": streams.finished,
-                },
-                "episode_return_mean": streams.mean_return(),
+                **self._learning.progress(self._seq),
                 "config": self.recipe.config,
-                "bytes": self._folder.nbytes(),
+                "bytes": self._folder.nbytes,
                 "executor": "litert",
             }
         )

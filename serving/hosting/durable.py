@@ -37,10 +37,14 @@ class DurableAgent:
         folder: locked by this process.
         state: the checkpoint that it goes on from, with what its journal has after it; None for a new agent, of which a
             first checkpoint is written.
+        gets_on: called after each piece of what it applies at once, as when its journal is replayed.
     """
 
-    def __init__(self, recipe: Recipe, stepper: Stepper, folder: Folder, state: State | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, stepper: Stepper, folder: Folder, state: State | None, gets_on: Callable[[], None]
+    ) -> None:
         self._folder = folder
+        self._gets_on = gets_on
         self._use(recipe, Learning(stepper, recipe.gathers))
         self._specs = transition_specs_of(stepper)
         self._codec = Codec(self._specs)
@@ -61,6 +65,7 @@ class DurableAgent:
             self.save()
         else:
             self._restore(state)
+            folder.weigh()
             self._begin()
 
     def _use(self, recipe: Recipe, learning: Learning) -> None:
@@ -72,7 +77,12 @@ class DurableAgent:
 
     @classmethod
     def open(
-        cls: type[_Agent], path: Path, stepper_of: StepperOf, recipe: Recipe | None = None, epoch: int = 0
+        cls: type[_Agent],
+        path: Path,
+        stepper_of: StepperOf,
+        recipe: Recipe | None = None,
+        epoch: int = 0,
+        gets_on: Callable[[], None] = lambda: None,
     ) -> _Agent:
         """The agent of a folder, as it was: its newest checkpoint, and its journal from there on.
 
@@ -81,6 +91,7 @@ class DurableAgent:
             stepper_of: makes the stepper of a recipe; are its initial weights to be those of the seed?
             recipe: of an agent that is created now; None for one that exists.
             epoch: how often it was taken over.
+            gets_on: called again and again while this takes long.
 
         Raises:
             RefusedError: ``unavailable``: another process has the folder.
@@ -95,7 +106,7 @@ class DurableAgent:
                 recipe = Recipe.from_json(service_part(state)["recipe"])
             elif recipe is None:
                 raise CheckpointError(f"{path} holds no agent")
-            return cls(recipe, stepper_of(recipe, state is None), folder, state)
+            return cls(recipe, stepper_of(recipe, state is None), folder, state, gets_on)
         except BaseException:
             folder.close()
             raise
@@ -111,7 +122,7 @@ class DurableAgent:
         try:
             for number, content in self._folder.journal.read(self._number + 1):
                 self._accept(self._decoded(number, content))
-                self._learning.finish()
+                self._learning.finish(self._gets_on)
                 if self._learning.failure is not None:
                     break
         except DamagedJournalError as error:
@@ -145,6 +156,7 @@ class DurableAgent:
         state = self._folder.open()
         if state is not None:
             self._restore(state)
+        self._folder.weigh()
         return lost
 
     # -- what was accepted --------------------------------------------------------------------------------------------
@@ -179,6 +191,7 @@ class DurableAgent:
         """Apply all of it."""
         while self.has_work:
             self.work()
+            self._gets_on()
 
     def _act_as_saved(self) -> None:
         """Updates have failed: act with the weights of the newest checkpoint, which are finite."""
@@ -248,7 +261,7 @@ class DurableAgent:
             "accepted": self._keys.state_dict(),
         }
         try:
-            self._folder.save(self._learning, self._number, extra)
+            self._folder.save(self._learning, self._number, extra, self._learning.progress(self._seq))
         except NonFiniteError as error:
             self._learning.failure = str(error)
             self._act_as_saved()

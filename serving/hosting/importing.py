@@ -70,7 +70,7 @@ def write(path: Path, recipe: Recipe, programs: Path, state: State) -> int:
         extra = {"recipe": recipe.to_json(), "seq": counters.global_timestep, "learns": True, "accepted": accepted}
         while learning.has_work:  # an update may have been due when the run was saved
             learning.work()
-        folder.save(learning, 0, extra)
+        folder.save(learning, 0, extra, learning.progress(counters.global_timestep))
     finally:
         folder.close()
     return len(stepper.memory)

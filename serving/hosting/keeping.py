@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +52,8 @@ class Folder:
         self.fence = Fence(path, epoch)
         self._store = CheckpointStore(path, _KEPT, lock_name(epoch))
         self._lock = contextlib.ExitStack()
+        self._resting = 0
+        """Bytes of the files that are not written to just now: all but the journal's newest one."""
         self._saved: list[int] = []
         """The number of the last record in each checkpoint that this process wrote, the oldest first."""
 
@@ -90,9 +92,16 @@ class Folder:
             made_with={**provenance(), **{k: v for k, v in program.made_with.items() if k in ("tensorflow", "keras")}},
             memory=recipe.memory,
         ).write(self.path)
+        self.weigh()
 
-    def save(self, learning: Learning, number: int, extra: State) -> None:
+    def save(self, learning: Learning, number: int, extra: State, about: Mapping[str, Any]) -> None:
         """Write a checkpoint of everything up to the record of this number, and trim the journal.
+
+        Args:
+            learning: to which nothing is left to do.
+            number: of the last record.
+            extra: what is saved beside.
+            about: what is to be known of it while it is not in memory: see :mod:`.asleep`.
 
         Raises:
             NonFiniteError: a weight is NaN or infinite; nothing is written.
@@ -105,12 +114,15 @@ class Folder:
         state["counters"] = {**state["counters"], "global_episode": learning.streams.finished}
         refuse_non_finite(state["weights"], f"at global_step {stepper.counters.global_step}; no checkpoint is saved")
         state[SERVICE] = {"number": number, "epoch": self.fence.epoch, **learning.state_dict(), **extra}
-        self._store.save(state)
+        self._store.save(state, {"number": number, "epoch": self.fence.epoch, **about})
         self.fence.check()
         self.journal.start_segment()
         self._saved = [*self._saved, number][-_KEPT:]
-        if len(self._saved) == _KEPT:
-            self.journal.trim(self._saved[0] + 1)
+        try:
+            if len(self._saved) == _KEPT:
+                self.journal.trim(self._saved[0] + 1)
+        finally:
+            self.weigh()
 
     def open(self) -> State | None:
         """The newest checkpoint that is whole; None if there is none.
@@ -125,19 +137,37 @@ class Folder:
         for state in itertools.chain([found[1]], map(self._store.read, older)):
             if SERVICE not in state:
                 raise CheckpointError(f"{self.path} is a run that no service has saved: import it")
-            if not self._is_void(service_part(state)):
+            if not is_void(self.journal, service_part(state)):
                 return state
         raise CheckpointError(f"{self.path} has only checkpoints of a process that had lost it")
 
-    def _is_void(self, part: Mapping[str, Any]) -> bool:
-        """Was it saved by a process from which the agent had been taken, with records that nobody else has?"""
-        epoch = part.get("epoch", 0)
-        taken = self.journal.taken_over_at(epoch) if epoch else None
-        return taken is not None and part["number"] >= taken
+    def weigh(self) -> None:
+        """Find out how many bytes there are, when the journal writes to no file."""
+        self._resting = nbytes_of(self.path, self._store)
 
+    @property
     def nbytes(self) -> int:
-        """Bytes of all its files."""
-        return sum(path.stat().st_size for path in _files(self.path))
+        """Of all its files, without looking at them."""
+        return self._resting + self.journal.length
+
+
+def nbytes_of(path: Path, store: CheckpointStore) -> int:
+    """Bytes of an agent's files. Those of checkpoints are known from their manifests: 0 for one that is damaged."""
+    total = 0
+    for index in store.kept():
+        with contextlib.suppress(CheckpointError, OSError):
+            total += store.about(index)[1]
+    for file in [path / record.FILE, *(path / JOURNAL).glob("*")]:
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size
+    return total
+
+
+def is_void(journal: Journal, part: Mapping[str, Any]) -> bool:
+    """Was a checkpoint saved by a process from which the agent had been taken, with records that nobody else has?"""
+    epoch = part.get("epoch", 0)
+    taken = journal.taken_over_at(epoch) if epoch else None
+    return taken is not None and part["number"] >= taken
 
 
 def service_part(state: State) -> dict[str, Any]:
@@ -172,10 +202,3 @@ def _training_state(stepper: Stepper) -> TrainingState:
     """The stepper as a checkpoint has it, without running episodes: the service has its own."""
     action = spaces.action_spec(spaces.from_json(_program(stepper).spaces[1]))
     return TrainingState(stepper, Episodes(stepper.lanes, action, 0))
-
-
-def _files(path: Path) -> Iterator[Path]:
-    for one in path.rglob("*"):
-        with contextlib.suppress(OSError):
-            if one.is_file():
-                yield one

@@ -6,7 +6,7 @@ import collections
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ...contracts import State
@@ -66,8 +66,8 @@ class Learning:
 
     @property
     def next_is_long(self) -> bool:
-        """Is the next piece an update that takes more than a millisecond?"""
-        return self.stepper.owed > 0 and self._seconds_of_update > _LONG
+        """Is the next piece an update that takes more than a millisecond, or the first one, of which nobody knows?"""
+        return self.stepper.owed > 0 and not 0.0 < self._seconds_of_update <= _LONG
 
     def work(self) -> None:
         """Do one piece of it: an update, or storing one transition, or taking a record apart.
@@ -99,10 +99,11 @@ class Learning:
         self._steps_pending, self.failure, self.facts = 0, None, None
         self.stepper.owed = 0
 
-    def finish(self) -> None:
-        """Do all of it."""
+    def finish(self, gets_on: Callable[[], None]) -> None:
+        """Do all of it; ``gets_on`` is called after each piece."""
         while self.has_work:
             self.work()
+            gets_on()
 
     def seconds_owed(self) -> float:
         """How long the updates take that are due or will be, by the time that the last ones took."""
@@ -178,6 +179,17 @@ class Learning:
         stream.rows = []
         if cut:
             self._rows.append(_CUT)
+
+    def progress(self, accepted: int) -> dict[str, Any]:
+        """Counters and mean return, as ``info`` has them; ``accepted``: how many steps were."""
+        return {
+            "counters": {
+                "global_timestep": accepted,
+                "global_step": self.stepper.counters.global_step,
+                "global_episode": self.streams.finished,
+            },
+            "episode_return_mean": self.streams.mean_return(),
+        }
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,16 @@ class ProgramMissingError(Exception):
         self.recipe = recipe
 
 
+def discard_weights(recipe: Recipe, programs: Path) -> None:
+    """Remove the initial weights of a recipe's seed: the agent has a state of its own, and nobody else the seed.
+
+    Those of the seed that the program was compiled with stay: agents that exist are opened with them at first.
+    """
+    program = compiled.read(programs / recipe.digest)
+    if recipe.seed != program.seed:
+        program.weights_path(recipe.seed).unlink(missing_ok=True)
+
+
 def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
     """A stepper of one lane, as it is at timestep zero.
 

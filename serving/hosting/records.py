@@ -107,5 +107,12 @@ class Codec:
         return Record(kind, number, time, environments, tuple(steps), key, body)
 
 
+def steps_in(content: bytes) -> int:
+    """How many steps a record has, by its head alone; ``ValueError`` if it is none."""
+    if len(content) < _HEAD.size:
+        raise ValueError("a record is too short")
+    return int(_HEAD.unpack_from(content)[-1])
+
+
 def _nbytes(spec: ArraySpec) -> int:
     return int(np.prod(spec.shape, dtype=np.int64)) * spec.dtype.itemsize

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ...errors import CheckpointError
 from ..catalogue.recipes import Recipe
+from ..hosting import asleep
 from ..hosting.agent import Answer, HostedAgent, to_bytes
 from ..hosting.failures import RefusedError, of_checkpoint
 from ..hosting.fencing import OutdatedError
@@ -47,6 +48,8 @@ class Answering:
             elif slot.agent is not None or head.get("wake") is not False:
                 slot.agent = slot.agent or self._agents.open(name, head, None)
                 return self._ask(slot.agent, head, body)
+            else:
+                content = to_bytes(asleep.known(self._agents.folder_of(name)))
             return _frame(head, 200, content)
         except ProgramMissingError as error:
             return _frame(head, 503, to_bytes(error.recipe.to_json()), needs_program=True)

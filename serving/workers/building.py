@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import secrets
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +24,8 @@ from . import spares
 SPARES: Final = 32
 _SPARE_BYTES: Final = 64 * 2**20
 """Of the weights of all spare seeds: large networks have fewer."""
+_OTHERS: Final = 32
+"""Initial weights that stay beside those of spare seeds and of the program's own."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 logger = logging.getLogger("axonrl.serving")
 
@@ -51,7 +55,7 @@ def build(recipe: Recipe, programs: Path) -> bool:
 
 
 def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int = 8) -> bool:
-    """Write initial weights for some more spare seeds.
+    """Write initial weights for some more spare seeds, and remove those of other seeds that are too many.
 
     Args:
         programs: the folder of all programs.
@@ -67,10 +71,11 @@ def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int =
         CheckpointError: they cannot be written.
     """
     program = compiled.read(programs / digest)
+    _remove_old_weights(program, spares.seeds(programs, digest))
     if not program.everything["any_seed"]:
         return True
     there = program.seeds()
-    size = program.weights_path(there[0]).stat().st_size
+    size = program.weights_path(program.seed).stat().st_size
     wanted = min(wanted, max(1, _SPARE_BYTES // size))
     missing = min(at_once, wanted - spares.count(programs, digest))
     if missing > 0:
@@ -80,6 +85,17 @@ def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int =
         for seed in seeds:
             spares.add(programs, digest, seed)
     return spares.count(programs, digest) >= wanted
+
+
+def _remove_old_weights(program: CompiledProgram, unused: Collection[int]) -> None:
+    """Of seeds that agents were given, or asked for: all but the newest. One that is wanted again is made again."""
+    found = []
+    for seed in program.seeds():
+        if seed != program.seed and seed not in unused:
+            with contextlib.suppress(FileNotFoundError):  # a worker has just removed it
+                found.append((program.weights_path(seed).stat().st_mtime_ns, seed))
+    for _, seed in sorted(found)[:-_OTHERS]:
+        program.weights_path(seed).unlink(missing_ok=True)
 
 
 def failure(recipe: Recipe | None, error: Exception) -> tuple[int, dict[str, Any]]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from .messages import Head, cut, encode
+from .messages import BEAT, Head, cut, encode
 
 
 class Child(asyncio.Protocol):
@@ -19,14 +19,19 @@ class Child(asyncio.Protocol):
 
     Args:
         name: for messages.
+        number: of a worker; None for another child.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, number: int | None = None) -> None:
         self.name = name
+        self.number = number
         self.process: subprocess.Popen[bytes] | None = None
         self.began = time.monotonic()
         self.waiting: dict[int, asyncio.Future[tuple[Head, bytes]]] = {}
         self.gone = asyncio.Event()
+        self.heard = 0
+        """Frames that came: answers and beats."""
+        self._answered = 0
         self._held = bytearray()
         self._transport: asyncio.Transport | None = None
         self._numbers = 0
@@ -39,7 +44,10 @@ class Child(asyncio.Protocol):
         """Called by the loop."""
         self._held += content
         for head, body in cut(self._held):
-            future = self.waiting.pop(head["id"], None)
+            number = head["id"]
+            self.heard += 1
+            self._answered += number != BEAT
+            future = self.waiting.pop(number, None)
             if future is not None and not future.done():
                 future.set_result((head, body))
 
@@ -67,22 +75,27 @@ class Child(asyncio.Protocol):
             timer.cancel()
             self.waiting.pop(number, None)
 
+    @property
+    def owes(self) -> int:
+        """Requests that it has not answered, also those that nobody waits for any more."""
+        return self._numbers - self._answered
+
     def close(self) -> None:
         """The child sees that nobody is there any more, and ends."""
         if self._transport is not None:
             self._transport.close()
 
 
-async def start(name: str, module: str, arguments: Iterable[str]) -> Child:
+async def start(name: str, module: str, arguments: Iterable[str], number: int | None = None) -> Child:
     """A child process that runs a module, at the other end of a socket."""
     ours, theirs = socket.socketpair()
-    child = Child(name)
+    child = Child(name, number)
     with theirs:
-        number = theirs.fileno()
-        command = [sys.executable, "-m", "axonrl.serving.workers.ending", str(number), module, *arguments]
+        descriptor = theirs.fileno()
+        command = [sys.executable, "-m", "axonrl.serving.workers.ending", str(descriptor), module, *arguments]
         # A session of its own: Ctrl-C in a terminal is meant for the gateway.
         child.process = subprocess.Popen(
-            command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+            command, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
         )
     ours.setblocking(False)
     await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)

@@ -23,6 +23,10 @@ _HEAD: Final = struct.Struct("<H")
 _PREFIX: Final = struct.Struct("<IH")
 
 
+BEAT: Final = 0
+"""The ``id`` of a frame that answers nothing: whoever sent it gets on."""
+
+
 class Frame(NamedTuple):
     """One message."""
 

@@ -18,8 +18,10 @@ from . import spares
 from .child import Child, ended, start
 from .messages import Head
 from .settings import WorkerSettings
+from .watching import watched
 
 PROGRAMS: Final = "programs"
+HUNG_SECONDS: Final = 60.0
 
 _ASK_SECONDS: Final = 10.0
 """After which the gateway gives up; the request may still be carried out."""
@@ -56,11 +58,15 @@ class Pool:
         data: the service's folder.
         workers: number of worker processes.
         settings: of each worker.
+        hung_seconds: a worker that has requests to answer and gives no sign of life for so long is killed.
     """
 
-    def __init__(self, data: Path, workers: int, settings: WorkerSettings) -> None:
+    def __init__(self, data: Path, workers: int, settings: WorkerSettings, hung_seconds: float = HUNG_SECONDS) -> None:
         self._data = data
         self._settings = settings
+        self._hung_seconds = hung_seconds
+        self._hung = 0
+        """Workers that were killed."""
         self._names = [f"worker {k + 1}" for k in range(workers)]
         self._children: dict[str, Child] = {}
         self._home: dict[str, str] = {}
@@ -108,6 +114,7 @@ class Pool:
         """Metrics: requests that wait for workers, workers that are there, and the sums of what they count."""
         there = sum(not child.gone.is_set() for child in self._children.values())
         found = {"waiting_requests": float(sum(self._waiting.values())), "workers": float(there)}
+        found["hung_workers_total"] = float(self._hung)
         for told in self._tallies.values():
             for name, value in told.items():
                 found[name] = found.get(name, 0.0) + value
@@ -136,12 +143,13 @@ class Pool:
             agent: its id.
             do: see :mod:`axonrl.serving.workers.worker`.
             body: as the client sent it.
-            **head: what else the request has; ``any_seed`` to open a new agent with whatever seed is at hand.
+            **head: what else the request has; ``any_seed`` to open a new agent with whatever seed is at hand,
+                which nobody else will ask for.
         """
         if self._waiting[agent] >= _MOST_WAITING:
             return _unavailable("agent_busy", f"{_MOST_WAITING:,} requests wait for this agent")
         seconds = _SLOW_SECONDS if do in _SLOW else _ASK_SECONDS
-        if do == "open" and head.pop("any_seed", False):
+        if do == "open" and head.get("any_seed"):
             body = await asyncio.to_thread(self._with_spare_seed, body)
         sent: Head = {"agent": agent, "do": do, "deadline": time.time() + seconds, **head}
         self._waiting[agent] += 1
@@ -183,18 +191,19 @@ class Pool:
 
     async def _start_worker(self, name: str) -> None:
         settings = json.dumps({**dataclasses.asdict(self._settings), "data": str(self._data)})
-        child = await start(name, "axonrl.serving.workers.worker", [settings])
+        number = self._names.index(name) + 1
+        child = await start(name, "axonrl.serving.workers.worker", [settings, str(number)], number)
         self._children[name] = child
         task = asyncio.create_task(self._watch(name, child))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _watch(self, name: str, child: Child) -> None:
-        """Start a worker again when it dies."""
-        await child.gone.wait()
+        """Start a worker again when it dies, or was killed because it hung."""
+        self._hung += await watched(child, self._hung_seconds)
         if self._stopping:
             return
-        logger.error("%s has ended unexpectedly: it is started again", name)
+        logger.error("%s has ended unexpectedly: it is started again", name, extra={"worker": child.number})
         await ended(child.process, 1.0)
         await asyncio.sleep(self._pause(name, time.monotonic() - child.began))
         while not self._stopping and not await self._started_again(name):

@@ -16,6 +16,7 @@ class WorkerSettings:
         memory: bytes of a worker above which the agents that were unused longest are put away; 0 for no limit.
         checkpoint_steps: steps after which a checkpoint is written.
         checkpoint_seconds: seconds after which one is written, where anything has changed.
+        log_level: from which on lines are logged.
     """
 
     data: str = ""
@@ -24,3 +25,4 @@ class WorkerSettings:
     memory: int = 0
     checkpoint_steps: int = 10_000
     checkpoint_seconds: float = 60.0
+    log_level: str = "info"

@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,8 @@ from ..catalogue.recipes import Recipe
 from ..hosting.agent import HostedAgent
 from ..hosting.failures import RefusedError
 from ..hosting.fencing import OutdatedError
-from ..hosting.opening import open_stepper
+from ..hosting.opening import discard_weights, open_stepper
+from ..logs import SERVING
 from .messages import Head
 from .settings import WorkerSettings
 from .tally import Tally
@@ -46,11 +48,13 @@ class Slots:
     Args:
         settings: how agents are kept.
         tally: counts what is done.
+        beat: called now and then while something takes long: the worker gets on.
     """
 
-    def __init__(self, settings: WorkerSettings, tally: Tally) -> None:
+    def __init__(self, settings: WorkerSettings, tally: Tally, beat: Callable[[], None]) -> None:
         self._settings = settings
         self._tally = tally
+        self._beat = beat
         self._folder = Path(settings.data)
         self.by_name: collections.OrderedDict[str, Slot] = collections.OrderedDict()
         """The agent that was unused longest comes first."""
@@ -75,10 +79,18 @@ class Slots:
             CheckpointError: no checkpoint of it is whole.
         """
         self._tally.openings_total += 1
-        path = self._folder / AGENTS / name
+        self._beat()
+        path = self.folder_of(name)
         if recipe is None and not path.is_dir():
             raise RefusedError("not_found", "there is no such agent")
-        return HostedAgent.open(path, self.stepper_of, recipe, int(head.get("epoch", 0)))
+        agent = HostedAgent.open(path, self.stepper_of, recipe, int(head.get("epoch", 0)), self._beat)
+        if recipe is not None and head.get("any_seed"):
+            discard_weights(recipe, self._folder / PROGRAMS)
+        return agent
+
+    def folder_of(self, name: str) -> Path:
+        """Where an agent's files are."""
+        return self._folder / AGENTS / name
 
     def stepper_of(self, recipe: Recipe, fresh: bool) -> Stepper:
         """See :func:`~axonrl.serving.hosting.opening.open_stepper`."""
@@ -107,6 +119,8 @@ class Slots:
         """Force what was accepted to the disk; False, and the agent is in memory no more, if that failed."""
         try:
             if slot.agent is not None:
+                SERVING.agent = name
+                self._beat()
                 with self._tally.syncing():
                     slot.agent.sync()
         except OutdatedError as error:  # the other server may have read what is in the file: it stays
@@ -127,6 +141,8 @@ class Slots:
         if agent is None:
             return
         self._tally.evictions_total += 1
+        SERVING.agent = name
+        self._beat()
         try:
             agent.close()
         except Exception:  # of one agent, which may not be the end of the others
@@ -135,7 +151,7 @@ class Slots:
     def remove(self, name: str, slot: Slot) -> None:
         """Remove its folder, which is renamed first, so that it is there whole or not at all."""
         self.lose(slot)
-        path = self._folder / AGENTS / name
+        path = self.folder_of(name)
         gone = path.with_name(f".removed-{name}")
         with contextlib.suppress(FileNotFoundError):
             path.rename(gone)
@@ -169,8 +185,11 @@ class Slots:
                 self._save(name, agent)
         if settings.memory and resident_bytes() > settings.memory:
             self._put_away_oldest()
+        SERVING.agent = None
 
     def _save(self, name: str, agent: HostedAgent) -> None:
+        SERVING.agent = name
+        self._beat()
         try:
             agent.save()
         except Exception:

@@ -33,6 +33,11 @@ def count(programs: Path, digest: str) -> int:
     return len(_files(programs, digest))
 
 
+def seeds(programs: Path, digest: str) -> set[int]:
+    """All of them."""
+    return {int(path.name) for path in _files(programs, digest)}
+
+
 def add(programs: Path, digest: str, seed: int) -> None:
     """One more, whose weights are there."""
     folder = _folder(programs, digest)

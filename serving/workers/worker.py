@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Final
 
 from ...runs.files import make_folders
-from ..hosting.agent import to_bytes
+from .. import logs
+from ..hosting.agent import HostedAgent, to_bytes
 from ..hosting.allocating import keep_large_arrays_apart
+from ..logs import SERVING
 from .answering import Answering, not_kept
 from .ending import wait_for
-from .messages import Head, cut, encode
+from .messages import BEAT, Head, cut, encode
 from .settings import WorkerSettings
 from .slots import AGENTS, Slot, Slots
 from .tally import Tally
@@ -36,6 +38,8 @@ _TURN_SECONDS: Final = 0.002
 _STEPS_AT_ONCE: Final = 64
 """Requests to step that one turn takes: they are forced to the disk together."""
 _HOUSEKEEPING_SECONDS: Final = 1.0
+_BEAT_SECONDS: Final = 1.0
+_BEAT: Final = encode({"id": BEAT})
 _KEEPS_ORDER: Final = ("step", "steps", "end_episode")
 """Requests that need not wait until what was accepted before is applied."""
 _NICE: Final = 10
@@ -57,7 +61,7 @@ class Worker:
         self._settings = settings
         self._in = bytearray()
         self._tally = Tally()
-        self._agents = Slots(settings, self._tally)
+        self._agents = Slots(settings, self._tally, self._beat)
         self._slots = self._agents.by_name
         self._answering = Answering(self._agents)
         self._ready: collections.deque[str] = collections.deque()
@@ -67,7 +71,7 @@ class Worker:
         self._stopping: Head | None = None
         self._updates = ThreadPoolExecutor(1, "update", initializer=_give_way)
         self._woken, self._wakes = socket.socketpair()
-        self._housekept = self._synced = time.monotonic()
+        self._housekept = self._synced = self._beaten = time.monotonic()
 
     def run(self) -> None:
         """Serve until the gateway is gone, or says that this is the end."""
@@ -80,11 +84,13 @@ class Worker:
 
     def _serve_all(self) -> None:
         self._connection.setblocking(False)
+        self._out += _BEAT  # it has begun
         while not self._gateway_is_gone:
             self._receive(0.0 if self._ready else _HOUSEKEEPING_SECONDS)
             for _ in range(len(self._ready)):
                 self._turn(self._ready.popleft())
             self._acknowledge()
+            SERVING.agent = None
             self._send()
             self._keep_house()
             if self._stopping is not None and not self._ready and not self._agents.updating():
@@ -156,6 +162,14 @@ class Worker:
                 return
             del self._out[:sent]
 
+    def _beat(self) -> None:
+        """Once a second, from what gets on: see :mod:`.watching`."""
+        now = time.monotonic()
+        if now - self._beaten >= _BEAT_SECONDS:
+            self._beaten = now
+            self._out += _BEAT
+            self._send()
+
     def _stop(self, head: Head) -> None:
         """Save every agent, say so, and end."""
         self._agents.put_all_away()
@@ -167,6 +181,7 @@ class Worker:
 
     def _turn(self, name: str) -> None:
         """One request of an agent (or several steps), and some of what it accepted."""
+        SERVING.agent = name
         slot = self._slots[name]
         slot.is_ready = False
         slot.used = time.monotonic()
@@ -179,7 +194,7 @@ class Worker:
             while agent.has_work and time.monotonic() < end:
                 self._tally.updates_total += agent.next_is_update
                 if agent.next_is_long:
-                    slot.update = self._updates.submit(agent.work)
+                    slot.update = self._updates.submit(_update, name, agent)
                     slot.update.add_done_callback(self._wake)
                     return
                 agent.work()
@@ -195,6 +210,7 @@ class Worker:
         for name, slot in self._slots.items():
             if slot.update is None or not slot.update.done():
                 continue
+            SERVING.agent = name
             error, slot.update = slot.update.exception(), None
             if error is not None:
                 logger.error("an update of agent %s failed: it is opened again", name, exc_info=error)
@@ -219,6 +235,7 @@ class Worker:
         if now - self._housekept < _HOUSEKEEPING_SECONDS:
             return
         self._housekept = now
+        self._beat()
         self._agents.keep_house(now)
 
 
@@ -230,17 +247,25 @@ def _give_way() -> None:
             os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
 
 
+def _update(name: str, agent: HostedAgent) -> None:
+    SERVING.agent = name
+    agent.work()
+
+
 def main() -> int:
-    """``python -m axonrl.serving.workers.worker FD SETTINGS``: what the pool starts."""
+    """``python -m axonrl.serving.workers.worker FD SETTINGS NUMBER``: what the pool starts."""
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which ends this process in good order
         signal.signal(number, signal.SIG_IGN)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
-    logging.captureWarnings(True)
-    keep_large_arrays_apart()
     settings = WorkerSettings(**json.loads(sys.argv[2]))
+    logs.configure_worker(settings.log_level, int(sys.argv[3]))
+    keep_large_arrays_apart()
     make_folders(Path(settings.data) / AGENTS)
     with socket.socket(fileno=int(sys.argv[1])) as connection:
-        Worker(connection, settings).run()
+        try:
+            Worker(connection, settings).run()
+        except Exception:
+            logger.exception("the worker ends")
+            return 1
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axonrl.policies import compiled
 from axonrl.serving.catalogue import Recipe, recipe
 from axonrl.serving.hosting.opening import ProgramMissingError, open_stepper
-from axonrl.serving.workers import spares
+from axonrl.serving.workers import building, spares
 from axonrl.serving.workers.messages import encode, read
 
 SMALL = {"state_size": 3, "action_size": 2, "hidden_layers": [4], "batch_size": 4, "buffer_size": 64, "seed": 11}
@@ -168,6 +170,22 @@ print((resident() - before) / 10)
     task = [json.dumps(small(buffer_size=100_000).to_json()), str(builder.programs)]
     ran = subprocess.run([sys.executable, "-c", code, *task], capture_output=True, text=True, check=True, timeout=60)
     assert float(ran.stdout) < 1.3e6  # without it 1.7 MB; of a network of the usual size 7 MB instead of 1.4
+
+
+def test_initial_weights_that_are_no_spares_are_bounded(builder: Connection, tmp_path: Path) -> None:
+    digest = small().digest
+    shutil.copytree(builder.programs / digest, tmp_path / digest)
+    program = compiled.read(tmp_path / digest)
+    content = program.weights_path(program.seed).read_bytes()
+    for seed in {*program.seeds()} - {program.seed}:
+        program.weights_path(seed).unlink()
+    for k in range(40):  # the first is the oldest
+        program.weights_path(1000 + k).write_bytes(content)
+        os.utime(program.weights_path(1000 + k), (k, k))
+    os.utime(program.weights_path(program.seed), (0, 0))
+    spares.add(tmp_path, digest, 1003)
+    assert building.add_spares(tmp_path, digest, wanted=1)
+    assert program.seeds() == [program.seed, 1003, *range(1008, 1040)]
 
 
 def test_two_agents_of_one_program_are_apart(builder: Connection) -> None:

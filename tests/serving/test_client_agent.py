@@ -21,6 +21,7 @@ from axonrl.serving import (
     wait_until_agent_exists,
     wait_until_agent_is_active,
 )
+from axonrl.serving.catalogue import hosted
 from axonrl.serving.client.errors import ArgumentError
 
 from .client_stub import AGENT, SNAPSHOT, Asked, Reply, Stub, agent_of, connect, problem
@@ -98,6 +99,7 @@ def test_create_refuses_without_a_request(stub: Stub, arguments: tuple[Any, Any,
 
 def test_an_unknown_model_is_told_the_known_ones(stub: Stub) -> None:
     assert SUPPORTED_MODELS == ["dqn", "ppo", "ddpg", "rainbow"]
+    assert list(hosted.OTHERS) == OTHER_MODELS  # the client imports nothing of the catalogue
     assert not set(SUPPORTED_MODELS) & set(OTHER_MODELS)
     with pytest.raises(ValueError, match="dqn, ppo, ddpg, rainbow"):
         connect(stub).create_agent(4, 2, "nosuch")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from axonrl.serving import logs
 from axonrl.serving.accounts import RefusedError
-from axonrl.serving.gateway import logs
 
 from .gateway_fakes import CARTPOLE, PASSWORD, Service
 

@@ -20,6 +20,7 @@ from axonrl import Agent, RunConfig
 from axonrl.estimators.stepping import Stepper
 from axonrl.memories import ReplayMemory
 from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting import asleep
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.failures import RefusedError
 from axonrl.serving.hosting.opening import ProgramMissingError, open_stepper
@@ -241,6 +242,15 @@ def test_a_crash_loses_nothing(built: Built, host: Host, model: str, config: dic
     assert times[0] == times[1]
 
 
+def test_a_replay_says_that_it_gets_on(built: Built, host: Host) -> None:
+    """By which a worker that replays a long journal is told from one that hangs."""
+    feed(host.open("a", built("dqn", DQN)), 0, 30)
+    host.agents[-1].abandon()
+    calls = list[None]()
+    host.agents.append(HostedAgent.open(host.folder / "a", host.stepper_of, gets_on=lambda: calls.append(None)))
+    assert len(calls) == 30 + 30 + 23  # records, transitions, and updates from the eighth step on
+
+
 def test_a_key_is_applied_once_also_after_a_crash(built: Built, host: Host) -> None:
     agent = host.open("a", built("dqn", DQN))
     first = agent.step(body(0), "k")
@@ -255,6 +265,37 @@ def test_a_key_is_applied_once_also_after_a_crash(built: Built, host: Host) -> N
     assert agent.step(body(0), "k").replayed
     assert refused(lambda: agent.step(body(0, reward=9.0), "k")).code == "idempotency_key_reused"
     assert agent.info().value["counters"]["global_timestep"] == 2
+
+
+def known(agent: HostedAgent, path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """What is known of an agent without opening it, the same of what it says itself, and the bytes of its files."""
+    files = [one for one in path.rglob("*") if one.is_file() and not one.name.startswith("lock")]
+    found, info = asleep.known(path), agent.info().value
+    return found, {name: info[name] for name in found}, sum(one.stat().st_size for one in files)
+
+
+def test_what_is_known_without_opening_it_is_true_also_after_a_crash(built: Built, host: Host) -> None:
+    path, agent = host.folder / "a", host.open("a", built("dqn", DQN))
+    assert asleep.known(host.folder / "nosuch") == {}
+    feed(agent, 0, 45)
+    agent.save()
+    found, said, size = known(agent, path)
+    assert found == said
+    assert found["counters"] == {"global_timestep": 45, "global_step": 38, "global_episode": 2}
+    assert (found["bytes"], found["episode_return_mean"] is None) == (size, False)
+    for begin in (45, 50):  # the journal of a process that was killed, and of the next one
+        feed(agent, begin, begin + 5)
+        found, said, size = known(agent, path)
+        assert (found["bytes"], said["bytes"]) == (size, size)
+        agent.abandon()
+        assert found == asleep.known(path)
+        assert found["counters"] == {"global_timestep": begin + 5, "global_step": 38, "global_episode": 2}
+        agent = host.open("a")
+        assert agent.info().value["bytes"] == size
+    agent.close()
+    found, said, size = known(agent, path)
+    assert (found, found["bytes"]) == (said, size)
+    assert found["counters"] == {"global_timestep": 55, "global_step": 48, "global_episode": 2}
 
 
 def test_a_damaged_checkpoint_is_made_up_for_by_the_one_before_and_the_journal(built: Built, host: Host) -> None:
@@ -283,6 +324,9 @@ def test_a_damaged_record_is_named_and_what_is_before_it_goes_on(built: Built, h
     info = agent.info().value
     before = info["counters"]["global_timestep"]
     assert (info["status"], 3 < before < 7) == ("failed", True)
+    unopened = asleep.known(host.folder / "a")
+    assert (unopened["status"], unopened["counters"]["global_timestep"]) == ("failed", before)
+    assert unopened["status_detail"] == info["status_detail"]
     assert str(file) in info["status_detail"]
     assert refused(lambda: agent.step(body(0), None)).code == "agent_failed"
     assert agent.act(b"[1, 2, 3, 4]").value["action"] in ([0], [1])

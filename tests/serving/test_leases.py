@@ -91,7 +91,7 @@ class Workers:
         pass
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: int) -> Answer:
-        self.asked.append((do, head["epoch"]))
+        self.asked.append((do, head.get("epoch", 0)))
         return Answer(200, b"{}")
 
 
@@ -112,6 +112,7 @@ def test_an_agent_that_nobody_asks_for_is_given_back(tmp_path: Path) -> None:
         refused = await two.ask(cart, "act")
         assert (refused.status, refused.retry_after) == (503, 2)
         assert (await two.ask(cart, "info", wake=False)).body == b"{}"  # of a list: takes nothing over
+        assert workers.asked.pop() == ("info", 0)
         while (await two.ask(cart, "act")).status == 503:
             await asyncio.sleep(0.05)
         assert workers.asked[5:] == [("close", 2), ("act", 3)]

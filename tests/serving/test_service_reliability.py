@@ -1,12 +1,14 @@
 """What a service keeps when its processes are killed: every step that it acknowledged, once."""
 
 import contextlib
+import json
 import os
 import random
 import signal
 import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,11 +18,12 @@ import pytest
 from filelock import FileLock
 
 from axonrl.serving import RemoteAgent, ServiceError
+from axonrl.serving.accounts import Accounts, open_service
 from axonrl.serving.accounts import folder as folders
 from axonrl.serving.catalogue import Recipe
 
 from .experience import STEPS, alike, batch, step, stepped
-from .live import CLI
+from .live import CLI, running
 from .service import Service, dropping, is_there, serving, wait_for
 
 Built = Callable[..., Recipe]
@@ -146,6 +149,8 @@ def test_a_gateway_that_is_killed_leaves_no_process_and_no_lock(service: Service
         pass
     began = time.monotonic()
     service.start()
+    listed = {one["name"]: one for one in service.ask("GET", "/api/v1/agents")[2]}
+    assert (listed["a"]["counters"]["global_timestep"], listed["a"]["executor"]) == (1, None)  # it is not opened
     assert timesteps(a) == 1
     assert time.monotonic() - began < service.longest_start
     assert other.exists is False
@@ -189,6 +194,46 @@ def test_a_signal_under_load_loses_nothing_that_was_answered(service: Service, a
         acknowledged = sum(one.result(30) for one in counting)
     service.start()
     assert acknowledged <= timesteps(a) <= acknowledged + CLIENTS
+
+
+def test_a_worker_that_hangs_is_killed_and_started_again(service: Service) -> None:
+    sets = ["--set", "agents.hung_seconds=5", "--set", "agents.checkpoint_steps=10"]
+    other = Service(service.data.with_name("hung"), service.programs, sets)
+    with contextlib.closing(open_service(other.data, None)) as database:
+        prometheus, _ = Accounts(database).create_token("alice", "metrics", ["metrics"], by_administrator=True)
+    with running(other):
+        agent = other.agent("a", **SMALL)
+        agent.create_agent(4, 2, "dqn")
+        for k in range(20):
+            agent.step(*step(k))
+        hung, checkpoints = other.worker_of("a"), other.folder("a") / "checkpoints"
+        wait_for(lambda: len(list(checkpoints.glob("checkpoint-*"))) == 2)
+        os.kill(hung, signal.SIGSTOP)
+        newest = max(checkpoints.glob("checkpoint-*"))
+        (newest / "state.json").write_bytes(b"damaged")  # of which the worker that is started again warns
+        began = time.monotonic()
+        status, headers, problem = other.ask("POST", "/api/v1/agents/a/act", [0.0] * 4)
+        assert (status, problem["code"], headers["retry-after"]) == (503, "unavailable", "1")
+        assert "has just ended" in problem["detail"]  # as of a crash; a request alone is given up after 10 seconds
+        assert 4 < time.monotonic() - began < 10
+        agent.act([0.0] * 4)  # the client repeats it until the worker is there again
+        assert not is_there(hung)
+        assert timesteps(agent) == 20
+        assert "axonrl_hung_workers_total 1.0" in metrics(other, prometheus)
+        assert len(other.children()) == 2
+        lines = [json.loads(line) for line in other.log.read_text().splitlines()]
+    (killed,) = [line for line in lines if "hangs" in line["message"]]
+    assert (killed["level"], f"process {hung}" in killed["message"]) == ("error", True)
+    (warning,) = [line for line in lines if "is damaged" in line["message"]]
+    assert (warning["level"], warning["logger"], warning["worker"]) == ("warning", "py.warnings", killed["worker"])
+    assert warning["agent"] == newest.parts[-3]
+
+
+def metrics(service: Service, token: str) -> str:
+    request = urllib.request.Request(f"{service.url}/metrics", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        text: str = answer.read().decode()
+    return text
 
 
 def test_a_worker_that_hangs_is_given_up(service: Service) -> None:

@@ -7,17 +7,21 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from axonrl.estimators.stepping import Stepper
+from axonrl.facts import UpdateFacts
+from axonrl.policies import compiled
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.learning import Learning
 from axonrl.serving.workers.ending import hung_up, wait_for
-from axonrl.serving.workers.messages import Frame, encode, read
+from axonrl.serving.workers.messages import BEAT, Frame, encode, read
 from axonrl.serving.workers.settings import WorkerSettings
 from axonrl.serving.workers.worker import Worker
 
@@ -38,10 +42,18 @@ class Asked:
     def ask(self, agent: str, do: str, body: bytes = b"", **head: object) -> Frame:
         self.numbers += 1
         self.connection.sendall(encode({"id": self.numbers, "agent": agent, "do": do, **head}, body))
-        frame = read(self.connection)
-        assert frame is not None
+        frame = self.answer()
         assert frame.head["id"] == self.numbers
         return frame
+
+    def answer(self) -> Frame:
+        """The next frame that is no beat."""
+        for _ in range(60):  # one beat a second
+            frame = read(self.connection)
+            assert frame is not None
+            if frame.head["id"] != BEAT:
+                return frame
+        raise AssertionError("there was no answer")
 
 
 @pytest.fixture
@@ -149,10 +161,44 @@ def test_a_step_that_was_not_synced_is_forgotten(worker: Asked, recipe: bytes, m
 def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked, recipe: bytes) -> None:
     worker.ask("a", "open", recipe)
     frames = [("step", STEP), ("remove", b""), ("step", STEP), ("act", ACT)]
-    content = b"".join(encode({"id": k, "agent": "a", "do": do}, body) for k, (do, body) in enumerate(frames))
+    content = b"".join(encode({"id": k, "agent": "a", "do": do}, body) for k, (do, body) in enumerate(frames, 1))
     worker.connection.sendall(content)
-    found = [read(worker.connection) for _ in frames]
-    assert [frame.head["status"] for frame in found if frame is not None] == [200, 200, 404, 404]
+    assert statuses([worker.answer() for _ in frames]) == [200, 200, 404, 404]
+
+
+def test_a_long_update_does_not_keep_it_from_beating(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first update of an agent, of which nobody knows how long it takes, runs beside the loop already."""
+    learn = Stepper.learn
+
+    def slow(stepper: Stepper) -> UpdateFacts:
+        time.sleep(2.5)
+        return learn(stepper)
+
+    monkeypatch.setattr(Stepper, "learn", slow)
+    worker.ask("a", "open", recipe)
+    for _ in range(8):
+        worker.ask("a", "step", STEP)
+    worker.connection.sendall(encode({"id": 99, "agent": "a", "do": "act"}, ACT))
+    frames = [read(worker.connection) for _ in range(2)]
+    assert [frame.head["id"] for frame in frames if frame is not None] == [BEAT, BEAT]
+    assert worker.answer().head == {"id": 99, "status": 200}
+
+
+def test_initial_weights_of_a_seed_that_was_given_out_go_when_the_agent_is_on_the_disk(
+    worker: Asked, recipe: bytes, built: Built, programs: Path
+) -> None:
+    given = built("dqn", {**SMALL, "state_size": 4, "action_size": 2, "seed": 77})
+    program = compiled.read(programs / given.digest)  # compiled for another seed, that of the fixture or before it
+    assert worker.ask("a", "open", json.dumps(given.to_json()).encode(), any_seed=True).head["status"] == 200
+    assert not program.weights_path(77).exists()
+    own = given.with_seed(program.seed).to_json()
+    assert worker.ask("b", "open", json.dumps(own).encode(), any_seed=True).head["status"] == 200
+    assert program.weights_path(program.seed).exists()  # every agent of the program is opened with them
+    worker.ask("a", "step", STEP)
+    worker.ask("a", "close")
+    assert json.loads(worker.ask("a", "info").body)["counters"]["global_timestep"] == 1
 
 
 def test_it_counts_what_it_does(worker: Asked, recipe: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Logs as JSON lines on standard error, without secrets."""
+"""Logs of all processes of a service as JSON lines on standard error, without secrets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import sys
+import threading
 from typing import Final, TextIO
 
 LOGGER: Final = logging.getLogger("axonrl.serving")
@@ -17,7 +18,7 @@ _SECRETS: Final = re.compile(
     r"|(?i:(?P<name>(?:set-)?cookie|authorization|password|access_token|token|current|new)(?P<quote>[\"']?\s*[:=]\s*[\"']?))"
     r"(?!(?i:bearer|basic)\b)[^\s\"',;&}]+"
 )
-_EXTRA: Final = ("request_id", "method", "route", "status", "milliseconds", "address", "user")
+_EXTRA: Final = ("request_id", "method", "route", "status", "milliseconds", "address", "user", "worker", "agent")
 
 
 def redacted(text: str) -> str:
@@ -29,6 +30,34 @@ def _replaced(match: re.Match[str]) -> str:
     if match["scheme"]:
         return f"{match['scheme']} [redacted]"
     return f"{match['name']}{match['quote']}[redacted]" if match["name"] else "[redacted]"
+
+
+class _Serving(threading.local):
+    """Which agent this thread of a worker serves just now; None between agents."""
+
+    agent: str | None = None
+
+
+SERVING: Final = _Serving()
+
+
+class _OfWorker(logging.Filter):
+    """Adds to each line the number of the worker, and the agent that it serves.
+
+    Args:
+        number: of the worker.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Never drops a line."""
+        record.worker = self._number
+        if SERVING.agent is not None:
+            record.agent = SERVING.agent
+        return True
 
 
 class JsonLines(logging.Formatter):
@@ -67,6 +96,20 @@ def configure(level: str, stream: TextIO | None = None) -> logging.Handler:
         logger.propagate = False
     logging.getLogger("uvicorn.access").disabled = True
     return handler
+
+
+def configure_worker(level: str, number: int) -> None:
+    """Have everything in a worker's process write JSON lines, warnings too, with its number and the agent served.
+
+    Args:
+        level: from which on lines are written.
+        number: of the worker, from 1.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    handler.addFilter(_OfWorker(number))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+    logging.captureWarnings(True)
 
 
 def unconfigure(handler: logging.Handler) -> None:
