@@ -20,9 +20,9 @@ from ..searches import report
 from ..searches.folder import EARLY, Search
 from ..searches.pool import Pool
 from ..searches.programs import Sharing
-from ..searches.space import Space
+from ..searches.space import HYPERBAND, Space
 from ..searches.stopping import Rules
-from ..searches.strategies import following, minimizes
+from ..searches.strategies import following, minimizes, resources
 from ..searches.view import SearchView
 from ..searches.watching import Watch
 from ..searches.worker import RETURN, Task
@@ -87,6 +87,7 @@ class _Run:
 
     def _train(self, signals: StopOnSignal) -> None:
         search, space = self._search, self._space
+        self._check_resource()
         jobs = self._arguments.jobs or min(getattr(space.config, "concurrency", None) or processors(), processors())
         file = str(Path(self._document.file).absolute())
         where = str(search.folder.absolute())
@@ -108,6 +109,19 @@ class _Run:
                     break
                 search.add(wanted)
                 todo = search.trials(search.batches[-1].points)
+
+    def _check_resource(self) -> None:
+        """Where hyperband continues trials, its resource may set nothing that a run keeps; ``ExperimentError``."""
+        space = self._space
+        if space.kind != HYPERBAND or not space.config.resume:
+            return
+        values = resources(space.config)
+        if changed := searches.refused_changes(self._search.folder, values[0], values[-1]):
+            message = (
+                f"the param {space.config.resource.name!r} changes {', '.join(changed)}, and a trial that is promoted"
+                " can only be resumed with other limits: use it in train.max_* alone, or leave out resume: true"
+            )
+            raise self._document.error(("matrix", "resource", "name"), message)
 
     def _check_metric(self) -> None:
         """A metric that no trial has is a mistake, and the search would learn nothing."""

@@ -13,7 +13,6 @@ import dataclasses
 import itertools
 import random
 import threading
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -287,10 +286,10 @@ class Program:
             batch: Mapping[str, Tree],
             counters: Mapping[str, Tensor],
             draws: Sequence[Tensor],
-            given: Mapping[str, Tensor] = types.MappingProxyType({}),
+            *given: Mapping[str, Tensor],
         ) -> dict[str, Any]:
             features, labels = as_labels(batch)
-            with asked.supplying(draws), _as_inputs(given, numbers):
+            with asked.supplying(draws), _as_inputs(given[0] if given else {}, numbers):
                 spec = self._call(features, {**labels, **counters}, mode)
             specs.append(spec)
             if mode == Modes.EVAL:

@@ -189,6 +189,18 @@ def test_hyperband_promotes_trials_and_continues_them(place: Path) -> None:
     assert starts(place / f"hyperband/trial-{promoted}") == 4
 
 
+def test_a_resource_that_changes_more_than_limits_is_refused_before_any_trial(place: Path) -> None:
+    text = (FILE + HYPERBAND).replace("first_update: 40", 'first_update: "${steps}"')
+    (place / "resource.yml").write_text(text)
+    code, found, said = run(place, "resource.yml", "--model-dir", "resource")
+    assert (code, found) == (2, None)
+    line = text.splitlines().index("  resource: {name: steps, type: int}") + 1
+    assert f"resource.yml:{line}: matrix.resource.name" in said
+    assert "train.first_update (3 -> 200)" in said
+    assert "max_timesteps (" not in said  # a limit, which may change
+    assert not (place / "resource").exists()
+
+
 def test_a_metric_ends_the_search(place: Path) -> None:
     code, found, said = run(place, "early.yml", "--jobs", "1", "--model-dir", "early")
     assert code == 0, said
